@@ -1,0 +1,3 @@
+//! The emulated API's rules: pure, synchronous, free of I/O.
+
+pub mod signature;

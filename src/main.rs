@@ -1,0 +1,3 @@
+//! The binary: hands the arguments to the command line and turns its result into an exit code.
+
+fn main() {}
