@@ -1,3 +1,26 @@
-//! The emulated API's rules: pure, synchronous, free of I/O.
+//! The emulated API's rules: what is valid, what is answered, how it is signed. Front page of layer 0.
+//!
+//! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments.
+//! Reading order: `routes` (which operations exist), `keys` (who may call them), `rules` (what they accept), `types`
+//! and `error` (what they answer), `profile` (what the published contract leaves open), `signature` (webhooks).
 
+pub mod error;
+pub mod ids;
+pub mod keys;
+pub mod profile;
+pub mod routes;
+pub mod rules;
 pub mod signature;
+pub mod timestamp;
+pub mod types;
+pub mod webhook_url;
+
+/// The version label of the emulated contract, as `GET /v1/system/status` carries it (contract: Versioning).
+pub const VERSION: &str = "v1.0";
+
+/// The known name most like `typed`, if one is near enough to be a likely slip of the keyboard.
+pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
+    let score = |name: &str| strsim::jaro_winkler(typed, name).max(0.97 * strsim::jaro_winkler(&last(typed), &last(name)));
+    names.map(|name| (score(name), name)).filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
+}

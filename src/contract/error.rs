@@ -1,0 +1,227 @@
+//! The API's public errors: kind, status, body. The envelope has one key, `error`, with `code`, `message` and
+//! `request_id` (contract: Errors). Internal causes never appear here.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::contract::profile::{ErrorDetails, Profile};
+
+/// What went wrong, as clients may branch on it. The text sent for each kind is the knob `errors.codes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// 401: Bearer token missing or invalid. The one code the contract publishes.
+    Unauthorized,
+    /// 422: query parameters or body failed validation.
+    ValidationError,
+    /// 429: the key's quota is used up.
+    RateLimitExceeded,
+    /// 404: no such path.
+    NotFound,
+    /// 405: the path exists, the method does not.
+    MethodNotAllowed,
+    /// 400: no proper HTTP request.
+    BadRequest,
+    /// 408: the request did not arrive in time.
+    RequestTimeout,
+    /// 413: the body is larger than the limit.
+    PayloadTooLarge,
+    /// 414: the target is longer than the limit.
+    UriTooLong,
+    /// 415: a transfer coding the emulator does not read.
+    UnsupportedMediaType,
+    /// 421: the request names a host that is not this one.
+    MisdirectedRequest,
+    /// 431: the header block is larger than the limit.
+    HeadersTooLarge,
+    /// 500: a fault of the emulator itself; never sent on purpose.
+    InternalError,
+}
+
+impl ErrorKind {
+    /// Every kind.
+    pub const ALL: [Self; 13] = [
+        Self::Unauthorized,
+        Self::ValidationError,
+        Self::RateLimitExceeded,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::BadRequest,
+        Self::RequestTimeout,
+        Self::PayloadTooLarge,
+        Self::UriTooLong,
+        Self::UnsupportedMediaType,
+        Self::MisdirectedRequest,
+        Self::HeadersTooLarge,
+        Self::InternalError,
+    ];
+
+    /// The name used in profiles and scenarios, and the default code on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unauthorized => "unauthorized",
+            Self::ValidationError => "validation_error",
+            Self::RateLimitExceeded => "rate_limit_exceeded",
+            Self::NotFound => "not_found",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::BadRequest => "bad_request",
+            Self::RequestTimeout => "request_timeout",
+            Self::PayloadTooLarge => "payload_too_large",
+            Self::UriTooLong => "uri_too_long",
+            Self::UnsupportedMediaType => "unsupported_media_type",
+            Self::MisdirectedRequest => "misdirected_request",
+            Self::HeadersTooLarge => "headers_too_large",
+            Self::InternalError => "internal_error",
+        }
+    }
+
+    /// The kind with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The HTTP status that goes with the kind.
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::BadRequest => 400,
+            Self::Unauthorized => 401,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::RequestTimeout => 408,
+            Self::PayloadTooLarge => 413,
+            Self::UriTooLong => 414,
+            Self::UnsupportedMediaType => 415,
+            Self::MisdirectedRequest => 421,
+            Self::ValidationError => 422,
+            Self::RateLimitExceeded => 429,
+            Self::HeadersTooLarge => 431,
+            Self::InternalError => 500,
+        }
+    }
+
+    /// A message for the kind when nothing more is known, as a scripted error uses it.
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::Unauthorized => "the Bearer token is missing or invalid",
+            Self::ValidationError => "the request failed validation",
+            Self::RateLimitExceeded => "too many requests; back off before retrying",
+            Self::NotFound => "there is no such endpoint",
+            Self::MethodNotAllowed => "the endpoint does not take this method",
+            Self::BadRequest => "the request is malformed",
+            Self::RequestTimeout => "the request did not arrive in time",
+            Self::PayloadTooLarge => "the body is too large",
+            Self::UriTooLong => "the request target is too long",
+            Self::UnsupportedMediaType => "the transfer coding is not supported",
+            Self::MisdirectedRequest => "the request is for another host",
+            Self::HeadersTooLarge => "the header block is too large",
+            Self::InternalError => "the emulator failed; please report this",
+        }
+    }
+}
+
+/// One field that failed validation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FieldProblem {
+    /// The field: a body field, a query parameter, `body` or `Content-Type`; list entries as `events[1]`.
+    pub field: String,
+    /// What is wrong with it, without a final period.
+    pub reason: String,
+}
+
+impl FieldProblem {
+    /// A problem of `field`.
+    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { field: field.into(), reason: reason.into() }
+    }
+}
+
+/// An error as it goes on the wire, before it has a request id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// What went wrong.
+    pub kind: ErrorKind,
+    /// The status; the kind's own unless a knob says otherwise.
+    pub status: u16,
+    /// Text for people.
+    pub message: String,
+    /// The fields at fault, for a 422.
+    pub problems: Vec<FieldProblem>,
+}
+
+impl Error {
+    /// An error of `kind` with a message of its own.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, status: kind.status(), message: message.into(), problems: Vec::new() }
+    }
+
+    /// A validation error; its message names each field and reason: `url: must use https; events: must not be empty`.
+    pub fn validation(problems: Vec<FieldProblem>) -> Self {
+        let texts: Vec<String> = problems.iter().map(|problem| format!("{}: {}", problem.field, problem.reason)).collect();
+        Self { problems, ..Self::new(ErrorKind::ValidationError, texts.join("; ")) }
+    }
+
+    /// The JSON body: `{"error": {"code", "message", "request_id"}}`, with what the profile adds.
+    pub fn body(&self, profile: &Profile, request_id: &str) -> Vec<u8> {
+        envelope(profile, profile.error_code(self.kind), &self.message, &self.problems, request_id)
+    }
+}
+
+/// The error envelope around any code and message.
+pub fn envelope(profile: &Profile, code: &str, message: &str, problems: &[FieldProblem], request_id: &str) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Envelope<'a> {
+        error: Body<'a>,
+    }
+    #[derive(Serialize)]
+    struct Body<'a> {
+        code: &'a str,
+        message: &'a str,
+        request_id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        details: Option<Value>,
+        #[serde(flatten)]
+        extra: &'a Map<String, Value>,
+    }
+    let details = match profile.errors.details {
+        _ if problems.is_empty() => None,
+        ErrorDetails::Off => None,
+        ErrorDetails::List => Some(json!(problems)),
+        ErrorDetails::Map => {
+            let mut map = Map::new();
+            for problem in problems {
+                let reasons = map.entry(problem.field.clone()).or_insert_with(|| Value::Array(Vec::new()));
+                if let Value::Array(reasons) = reasons {
+                    reasons.push(Value::String(problem.reason.clone()));
+                }
+            }
+            Some(Value::Object(map))
+        }
+    };
+    let body = Body { code, message, request_id, details, extra: &profile.errors.extra };
+    serde_json::to_vec(&Envelope { error: body }).expect("strings and JSON values always serialise")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_envelope_has_exactly_the_three_published_fields() {
+        let error = Error::validation(vec![FieldProblem::new("url", "must use https"), FieldProblem::new("events", "must not be empty")]);
+        let body: Value = serde_json::from_slice(&error.body(&Profile::default(), "req_1")).expect("the body is JSON");
+        assert_eq!(
+            body,
+            json!({"error": {"code": "validation_error", "message": "url: must use https; events: must not be empty", "request_id": "req_1"}})
+        );
+    }
+
+    #[test]
+    fn every_kind_has_one_name_and_a_code_in_the_profile() {
+        let profile = Profile::default();
+        for kind in ErrorKind::ALL {
+            assert_eq!(ErrorKind::from_name(kind.name()), Some(kind));
+            assert_eq!(profile.errors.codes.get(&kind).map(String::as_str), Some(kind.name()));
+            assert!((400..=500).contains(&kind.status()));
+        }
+    }
+}

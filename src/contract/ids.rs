@@ -1,0 +1,90 @@
+//! Identifiers as on the wire: a prefix (contract: form `sub_<id>`, `evt_<id>`, `req_<id>`, `wf_<id>`) and a part whose
+//! form is the knob `ids.style`. Time and chance come in as arguments.
+
+use std::fmt::Write as _;
+
+use rand::Rng;
+
+use crate::contract::profile::IdStyle;
+
+/// What an id names, which decides its prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdKind {
+    /// `sub_`, published.
+    Subscription,
+    /// `evt_`, published.
+    Event,
+    /// `req_`, published.
+    Request,
+    /// `wf_`, published.
+    Workflow,
+    /// `ref_`, assumed: the form of a reference's id is not shown.
+    Reference,
+    /// `dlv_`, the emulator's own: one event on its way to one subscription.
+    Delivery,
+}
+
+impl IdKind {
+    /// The prefix with its underscore.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Subscription => "sub_",
+            Self::Event => "evt_",
+            Self::Request => "req_",
+            Self::Workflow => "wf_",
+            Self::Reference => "ref_",
+            Self::Delivery => "dlv_",
+        }
+    }
+}
+
+/// Makes an id. `unix_millis` is the wall time (ULIDs carry it), `serial` the number that the style `counter` shows.
+pub fn make_id(kind: IdKind, style: IdStyle, unix_millis: u64, serial: u64, random: &mut impl Rng) -> String {
+    let mut id = String::with_capacity(kind.prefix().len() + 36);
+    id.push_str(kind.prefix());
+    // The same number of random bits is drawn for each style, so that a changed style does not shift what follows.
+    let bits = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
+    match style {
+        IdStyle::Ulid => {
+            let mut buffer = [0; ulid::ULID_LEN];
+            let text = ulid::Ulid::from_parts(unix_millis, bits).array_to_str(&mut buffer);
+            text.make_ascii_lowercase();
+            id.push_str(text);
+        }
+        IdStyle::Uuid => {
+            let uuid = uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid();
+            let mut buffer = uuid::Uuid::encode_buffer();
+            id.push_str(uuid.hyphenated().encode_lower(&mut buffer));
+        }
+        // Writing to a String cannot fail.
+        IdStyle::Counter => drop(write!(id, "{serial:08}")),
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn ids_have_their_prefix_and_style() {
+        for (style, length) in [(IdStyle::Ulid, 26), (IdStyle::Uuid, 36), (IdStyle::Counter, 8)] {
+            let mut random = rand::rngs::StdRng::seed_from_u64(1);
+            let id = make_id(IdKind::Event, style, 1_750_000_000_000, 7, &mut random);
+            let rest = id.strip_prefix("evt_").expect("the prefix stands first");
+            assert_eq!(rest.len(), length, "{id}");
+            assert!(rest.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{id}");
+        }
+    }
+
+    #[test]
+    fn ulids_sort_by_time_and_differ_by_chance() {
+        let mut random = rand::rngs::StdRng::seed_from_u64(1);
+        let early = make_id(IdKind::Request, IdStyle::Ulid, 1, 0, &mut random);
+        let late = make_id(IdKind::Request, IdStyle::Ulid, 2, 0, &mut random);
+        let twin = make_id(IdKind::Request, IdStyle::Ulid, 2, 0, &mut random);
+        assert!(early < late && late != twin);
+    }
+}

@@ -1,0 +1,203 @@
+//! Who may call: reads the `Authorization` header and judges the key (contract: Authentication).
+//!
+//! A refusal keeps its reason, which `explain` shows; the wire shows `unauthorized` and a short message.
+
+use std::fmt;
+
+use hyper::header::{AUTHORIZATION, HeaderMap};
+
+use crate::contract::profile::{Environment, KeyMode, Profile};
+
+/// The key of the examples, and the one that the control API means when none is named.
+pub const SAMPLE_KEY: &str = "sk_test_local";
+
+/// Longest key taken. Longer tokens are refused, as every new key makes a workspace.
+pub const LONGEST_KEY: usize = 256;
+
+/// Why a request's key was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyRefusal {
+    /// No `Authorization` header.
+    Missing,
+    /// More than one `Authorization` header.
+    Doubled,
+    /// A scheme other than `Bearer`.
+    OtherScheme,
+    /// `Bearer` without a token.
+    Empty,
+    /// Characters or a length that no key has.
+    Malformed,
+    /// A live key in the sandbox.
+    LiveKey,
+    /// A test key in production.
+    TestKey,
+    /// Neither prefix.
+    UnknownPrefix,
+    /// Not among the listed keys.
+    NotListed,
+}
+
+impl KeyRefusal {
+    /// Whether a token came at all: decides `error="invalid_token"` in the challenge (RFC 6750 §3).
+    pub fn token_came(self) -> bool {
+        !matches!(self, Self::Missing | Self::OtherScheme)
+    }
+
+    /// A stable word for listings, such as `live_key`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Doubled => "doubled",
+            Self::OtherScheme => "other_scheme",
+            Self::Empty => "empty",
+            Self::Malformed => "malformed",
+            Self::LiveKey => "live_key",
+            Self::TestKey => "test_key",
+            Self::UnknownPrefix => "unknown_prefix",
+            Self::NotListed => "not_listed",
+        }
+    }
+}
+
+impl fmt::Display for KeyRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "the Authorization header is missing; send `Authorization: Bearer <API_KEY>`",
+            Self::Doubled => "there is more than one Authorization header",
+            Self::OtherScheme => "the Authorization scheme is not Bearer",
+            Self::Empty => "the Bearer token is empty",
+            Self::Malformed => "the Bearer token is malformed",
+            Self::LiveKey => "the Bearer token is a live key; the sandbox takes test keys",
+            Self::TestKey => "the Bearer token is a test key; production takes live keys",
+            Self::UnknownPrefix => "the Bearer token does not have the prefix of an API key",
+            Self::NotListed => "the Bearer token is not a known API key",
+        })
+    }
+}
+
+/// The key that a request carries, judged by the profile.
+pub fn authenticate<'h>(headers: &'h HeaderMap, profile: &Profile) -> Result<&'h str, KeyRefusal> {
+    let token = bearer_token(headers)?;
+    judge(token, profile)?;
+    Ok(token)
+}
+
+/// The token of the one `Authorization: Bearer` header; the scheme's case does not matter.
+pub fn bearer_token(headers: &HeaderMap) -> Result<&str, KeyRefusal> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let value = values.next().ok_or(KeyRefusal::Missing)?;
+    if values.next().is_some() {
+        return Err(KeyRefusal::Doubled);
+    }
+    let bytes = value.as_bytes();
+    let (scheme, token) = match bytes.iter().position(|byte| *byte == b' ') {
+        Some(end) => (&bytes[..end], bytes[end..].trim_ascii()),
+        None => (bytes, &[][..]),
+    };
+    if !scheme.eq_ignore_ascii_case(b"bearer") {
+        return Err(KeyRefusal::OtherScheme);
+    }
+    if token.is_empty() {
+        return Err(KeyRefusal::Empty);
+    }
+    if token.len() > LONGEST_KEY || !token.iter().all(u8::is_ascii_graphic) {
+        return Err(KeyRefusal::Malformed);
+    }
+    std::str::from_utf8(token).map_err(|_| KeyRefusal::Malformed)
+}
+
+/// Judges a key by the knobs `environment` and `keys`.
+pub fn judge(key: &str, profile: &Profile) -> Result<(), KeyRefusal> {
+    let keys = &profile.keys;
+    match keys.mode {
+        KeyMode::Any => Ok(()),
+        KeyMode::List => {
+            let listed = keys.list.iter().chain(keys.workspaces.values().flatten()).any(|known| known == key);
+            listed.then_some(()).ok_or(KeyRefusal::NotListed)
+        }
+        KeyMode::Prefix => {
+            let (wanted, other, refusal) = match profile.environment {
+                Environment::Sandbox => (&keys.test_prefix, &keys.live_prefix, KeyRefusal::LiveKey),
+                Environment::Production => (&keys.live_prefix, &keys.test_prefix, KeyRefusal::TestKey),
+            };
+            match key.strip_prefix(wanted.as_str()) {
+                Some(rest) if is_key_text(rest) => Ok(()),
+                Some(_) => Err(KeyRefusal::Malformed),
+                None if key.starts_with(other.as_str()) => Err(refusal),
+                None => Err(KeyRefusal::UnknownPrefix),
+            }
+        }
+    }
+}
+
+fn is_key_text(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+/// The name of the workspace that a key belongs to: its group in `keys.workspaces`, or the key itself.
+pub fn workspace_of<'k>(key: &'k str, profile: &'k Profile) -> &'k str {
+    let groups = &profile.keys.workspaces;
+    if groups.is_empty() {
+        return key;
+    }
+    groups.iter().find(|(_, keys)| keys.iter().any(|member| member == key)).map_or(key, |(name, _)| name.as_str())
+}
+
+/// A key as listings and logs show it: its prefix and its last four characters.
+pub fn mask(key: &str) -> String {
+    let prefix = key.rfind('_').map_or(0, |at| at + 1).min(12);
+    let (head, rest) = key.split_at_checked(prefix).unwrap_or(("", key));
+    match rest.char_indices().rev().nth(3) {
+        Some((at, _)) if at > 0 => format!("{head}…{}", &rest[at..]),
+        _ => format!("{head}…"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    fn check(values: &[&str], expected: Result<&str, KeyRefusal>) {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(AUTHORIZATION, HeaderValue::from_bytes(value.as_bytes()).expect("the value is a header value"));
+        }
+        assert_eq!(authenticate(&headers, &Profile::default()), expected, "{values:?}");
+    }
+
+    #[test]
+    fn keys_are_judged_with_their_reason() {
+        check(&["Bearer sk_test_local"], Ok("sk_test_local"));
+        check(&["bEaReR   sk_test_A-z_9  "], Ok("sk_test_A-z_9"));
+        check(&[], Err(KeyRefusal::Missing));
+        check(&["Bearer sk_test_a", "Bearer sk_test_a"], Err(KeyRefusal::Doubled));
+        check(&["Basic c2s6"], Err(KeyRefusal::OtherScheme));
+        check(&["sk_test_local"], Err(KeyRefusal::OtherScheme));
+        check(&["Bearer"], Err(KeyRefusal::Empty));
+        check(&["Bearer "], Err(KeyRefusal::Empty));
+        check(&["Bearer sk_test_"], Err(KeyRefusal::Malformed));
+        check(&["Bearer sk_test_a b"], Err(KeyRefusal::Malformed));
+        check(&["Bearer sk_test_ä"], Err(KeyRefusal::Malformed));
+        check(&["Bearer sk_live_a"], Err(KeyRefusal::LiveKey));
+        check(&["Bearer SK_TEST_a"], Err(KeyRefusal::UnknownPrefix));
+        check(&[&format!("Bearer sk_test_{}", "a".repeat(LONGEST_KEY))], Err(KeyRefusal::Malformed));
+        check(&[&format!("Bearer sk_test_{}", "a".repeat(LONGEST_KEY - 8))], Ok(&format!("sk_test_{}", "a".repeat(LONGEST_KEY - 8))));
+    }
+
+    #[test]
+    fn masked_keys_show_prefix_and_last_four() {
+        for (key, shown) in [
+            ("sk_test_local", "sk_test_…ocal"),
+            ("sk_test_abcdefghij", "sk_test_…ghij"),
+            ("sk_test_ab", "sk_test_…"),
+            ("sk_test_abcd", "sk_test_…"),
+            ("plain", "…lain"),
+            ("ab", "…"),
+            ("", "…"),
+        ] {
+            assert_eq!(mask(key), shown);
+        }
+    }
+}

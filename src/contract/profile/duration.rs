@@ -1,0 +1,103 @@
+//! Durations as people write them in profiles and scenarios: `250ms`, `30s`, `5m`, `24h`, `1m30s`.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The longest duration taken anywhere: ten years. Longer ones are typing errors and would overflow the clock.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// A duration with its text form; whole seconds, minutes and so on stay readable in listings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DurationText(pub Duration);
+
+impl DurationText {
+    /// The plain duration.
+    pub fn get(self) -> Duration {
+        self.0
+    }
+}
+
+impl fmt::Display for DurationText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.as_millis();
+        match millis {
+            0 => f.write_str("0s"),
+            _ if millis % 3_600_000 == 0 => write!(f, "{}h", millis / 3_600_000),
+            _ if millis % 1000 == 0 => write!(f, "{}s", millis / 1000),
+            _ => write!(f, "{millis}ms"),
+        }
+    }
+}
+
+impl Serialize for DurationText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for DurationText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse_duration(&text).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Reads a duration such as `250ms`, `30s`, `1m30s` or `24h`. Units: `ms`, `s`, `m`, `h`, `d`.
+///
+/// The error names what was expected and is written for the person who typed the text.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("expected a duration such as \"250ms\", \"30s\" or \"1m30s\", found \"{}\"", text.escape_debug());
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let signed: jiff::SignedDuration = text.parse().or_else(|_| days(text).ok_or_else(wrong))?;
+    let duration = Duration::try_from(signed).map_err(|_| format!("a duration cannot be negative, found \"{text}\""))?;
+    if duration > LONGEST {
+        return Err(format!("a duration can be at most ten years, found \"{text}\""));
+    }
+    Ok(duration)
+}
+
+/// Days are no unit of jiff's durations without a calendar; here a day is 24 hours.
+fn days(text: &str) -> Option<jiff::SignedDuration> {
+    let (count, rest) = text.split_once('d')?;
+    let whole = jiff::SignedDuration::try_from_hours(count.trim().parse::<i64>().ok()?.checked_mul(24)?)?;
+    match rest.trim() {
+        "" => Some(whole),
+        rest => whole.checked_add(rest.parse().ok()?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_and_shown() {
+        for (text, millis, shown) in [
+            ("250ms", 250, "250ms"),
+            ("30s", 30_000, "30s"),
+            ("60s", 60_000, "60s"),
+            ("1m30s", 90_000, "90s"),
+            ("24h", 86_400_000, "24h"),
+            ("3d", 259_200_000, "72h"),
+            ("1d12h", 129_600_000, "36h"),
+            ("0s", 0, "0s"),
+            ("0", 0, "0s"),
+            ("1.5s", 1500, "1500ms"),
+        ] {
+            let read = parse_duration(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(read, Duration::from_millis(millis), "{text}");
+            assert_eq!(DurationText(read).to_string(), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_an_example() {
+        for text in ["", "soon", "10", "-5s", "99999999999999999999d", "1000000000h", "5 parsecs", "d", "\u{0}"] {
+            assert!(parse_duration(text).is_err(), "{text:?} was taken");
+        }
+    }
+}

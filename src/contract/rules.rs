@@ -1,0 +1,309 @@
+//! What each operation accepts, as pure functions: query parameters and bodies in, a checked request or every problem out.
+
+use serde_json::{Map, Value};
+use url::{Url, form_urlencoded};
+
+use crate::contract::error::{Error, ErrorKind, FieldProblem};
+use crate::contract::profile::{ContentTypeRule, Profile, Unknown};
+use crate::contract::signature::SigningKey;
+use crate::contract::types::SubscribeRequest;
+use crate::contract::webhook_url::check_webhook_url;
+
+/// The checked query of `GET /v1/system/status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusQuery {
+    /// Whether dependency details are wanted; false when the parameter is absent.
+    pub include_checks: bool,
+}
+
+/// Reads the query of `GET /v1/system/status`. The last of several values wins; names and values are percent-decoded.
+pub fn parse_status_query(query: Option<&str>, profile: &Profile) -> Result<StatusQuery, Error> {
+    let mut include_checks = Ok(false);
+    let mut problems = Vec::new();
+    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        if name == "include_checks" {
+            include_checks = parse_boolean(&value, profile.validation.lenient_booleans).ok_or_else(|| {
+                FieldProblem::new("include_checks", format!("must be true or false, found {}", quoted(&value)))
+            });
+        } else if profile.validation.unknown == Unknown::Reject {
+            problems.push(FieldProblem::new(shortened(&name), "is not a known query parameter"));
+        }
+    }
+    match include_checks {
+        Ok(include_checks) if problems.is_empty() => Ok(StatusQuery { include_checks }),
+        Ok(_) => Err(Error::validation(problems)),
+        Err(problem) => {
+            problems.insert(0, problem);
+            Err(Error::validation(problems))
+        }
+    }
+}
+
+fn parse_boolean(text: &str, lenient: bool) -> Option<bool> {
+    match text {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ if !lenient => None,
+        _ => match text.to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" => Some(true),
+            "false" | "0" | "no" | "off" => Some(false),
+            _ => None,
+        },
+    }
+}
+
+/// Checks the `Content-Type` of a request with a JSON body; `values` are all headers of that name.
+pub fn check_content_type(values: &[&[u8]], profile: &Profile) -> Result<(), Error> {
+    if profile.validation.content_type == ContentTypeRule::Ignore {
+        return Ok(());
+    }
+    let wrong = |reason: &str| Err(Error::validation(vec![FieldProblem::new("Content-Type", reason)]));
+    match values {
+        [] => wrong("must be application/json; the header is missing"),
+        [value] if is_json(value) => Ok(()),
+        [_] => wrong("must be application/json"),
+        _ => wrong("must be sent once"),
+    }
+}
+
+fn is_json(value: &[u8]) -> bool {
+    let essence = value.split(|byte| *byte == b';').next().unwrap_or_default();
+    essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
+}
+
+/// A subscribe request that passed every check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckedSubscribe {
+    /// The body as it was read, event types folded.
+    pub request: SubscribeRequest,
+    /// The URL in the form used for comparison and dialling.
+    pub url: Url,
+}
+
+/// Reads the body of `POST /v1/events/subscribe` and reports every field at fault.
+pub fn parse_subscribe(body: &[u8], profile: &Profile) -> Result<CheckedSubscribe, Error> {
+    let fields = parse_object(body, profile)?;
+    let mut problems = Vec::new();
+    let url = url_field(&fields, profile).map_err(|reason| problems.push(FieldProblem::new("url", reason))).ok();
+    let events = events_field(&fields, profile, &mut problems);
+    let secret = secret_field(&fields, profile).map_err(|reason| problems.push(FieldProblem::new("secret", reason)));
+    let description = text_field(&fields, "description")
+        .map_err(|reason| problems.push(FieldProblem::new("description", reason)));
+    if profile.validation.unknown == Unknown::Reject {
+        let known = ["url", "events", "secret", "description"];
+        for name in fields.keys().filter(|name| !known.contains(&name.as_str())) {
+            problems.push(FieldProblem::new(shortened(name), "is not a known field"));
+        }
+    }
+    match (url, secret, description) {
+        (Some((text, url)), Ok(secret), Ok(description)) if problems.is_empty() => {
+            Ok(CheckedSubscribe { request: SubscribeRequest { url: text, events, secret, description }, url })
+        }
+        _ => Err(Error::validation(problems)),
+    }
+}
+
+/// The JSON object that a body holds. The last of duplicate keys wins.
+fn parse_object(body: &[u8], profile: &Profile) -> Result<Map<String, Value>, Error> {
+    let malformed = |reason: String| Error {
+        status: profile.errors.malformed_json_status.into(),
+        ..Error::validation(vec![FieldProblem::new("body", reason)])
+    };
+    if body.trim_ascii().is_empty() {
+        return Err(malformed("is empty; expected a JSON object".to_owned()));
+    }
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(other) => {
+            let reason = format!("must be a JSON object, found {}", json_type(&other));
+            Err(Error::validation(vec![FieldProblem::new("body", reason)]))
+        }
+        Err(error) => Err(malformed(format!("is not valid JSON: {error}"))),
+    }
+}
+
+fn url_field(fields: &Map<String, Value>, profile: &Profile) -> Result<(String, Url), String> {
+    match fields.get("url") {
+        None | Some(Value::Null) => Err("is required".to_owned()),
+        Some(Value::String(text)) => {
+            let url = check_webhook_url(text, profile.webhooks.allow_http)?;
+            Ok((text.clone(), url))
+        }
+        Some(other) => Err(format!("must be a string, found {}", json_type(other))),
+    }
+}
+
+fn events_field(fields: &Map<String, Value>, profile: &Profile, problems: &mut Vec<FieldProblem>) -> Vec<String> {
+    let mut events: Vec<String> = Vec::new();
+    match fields.get("events") {
+        None | Some(Value::Null) => problems.push(FieldProblem::new("events", "is required")),
+        Some(Value::Array(entries)) if entries.is_empty() => {
+            problems.push(FieldProblem::new("events", "must not be empty"));
+        }
+        Some(Value::Array(entries)) => {
+            let before = problems.len();
+            for (at, entry) in entries.iter().enumerate() {
+                // A body may hold tens of thousands of wrong entries; ten show the point.
+                if problems.len() - before >= 10 {
+                    problems.push(FieldProblem::new("events", "further entries were not checked"));
+                    break;
+                }
+                match entry.as_str() {
+                    Some(event) if events.iter().any(|known| known == event) => {}
+                    Some(event) if profile.event_types().any(|known| known == event) => events.push(event.to_owned()),
+                    Some(event) => problems.push(FieldProblem::new(format!("events[{at}]"), unsupported(event, profile))),
+                    None => problems.push(FieldProblem::new(
+                        format!("events[{at}]"),
+                        format!("must be a string, found {}", json_type(entry)),
+                    )),
+                }
+            }
+        }
+        Some(other) => {
+            problems.push(FieldProblem::new("events", format!("must be a list of strings, found {}", json_type(other))));
+        }
+    }
+    events
+}
+
+/// Why an event type is refused, with the supported ones.
+pub fn unsupported(event_type: &str, profile: &Profile) -> String {
+    let supported: Vec<&str> = profile.event_types().collect();
+    format!("unsupported event type {}; supported: {}", quoted(event_type), supported.join(", "))
+}
+
+fn secret_field(fields: &Map<String, Value>, profile: &Profile) -> Result<Option<String>, String> {
+    let Some(secret) = text_field(fields, "secret")? else { return Ok(None) };
+    if secret.is_empty() {
+        return Err("must not be empty; leave it out to have one generated".to_owned());
+    }
+    for scheme in profile.schemes() {
+        SigningKey::read(&secret, &scheme, profile.webhooks.secret_key).map_err(|problem| problem.to_string())?;
+    }
+    Ok(Some(secret))
+}
+
+/// An optional text field; null means absent.
+fn text_field(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(other) => Err(format!("must be a string, found {}", json_type(other))),
+    }
+}
+
+/// The JSON type of a value with its article, as error messages use it.
+pub fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A client's text in quotes, control bytes escaped, cut where it is long.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", shortened(text))
+}
+
+fn shortened(text: &str) -> String {
+    const SHOWN: usize = 64;
+    let mut short: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    if text.chars().nth(SHOWN).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+/// Where a new error of `kind` without further detail is wanted.
+pub fn plain_error(kind: ErrorKind) -> Error {
+    Error::new(kind, kind.message())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::profile::Layered;
+
+    fn with(assignments: &[&str]) -> Layered {
+        assignments.iter().fold(Layered::default(), |profile, assignment| {
+            profile.with_assignment(assignment, "--set").expect("the assignment is valid")
+        })
+    }
+
+    #[test]
+    fn include_checks_is_exactly_true_or_false() {
+        for (query, expected) in [
+            (None, Some(false)),
+            (Some(""), Some(false)),
+            (Some("include_checks=true"), Some(true)),
+            (Some("include_checks=false"), Some(false)),
+            (Some("include%5Fchecks=tr%75e"), Some(true)),
+            (Some("include_checks=x&include_checks=true"), Some(true)),
+            (Some("include_checks=true&include_checks=x"), None),
+            (Some("include_checks"), None),
+            (Some("include_checks="), None),
+            (Some("include_checks=True"), None),
+            (Some("include_checks=1"), None),
+            (Some("include_checks=true+"), None),
+            (Some("other=1&%FF=%FE"), Some(false)),
+        ] {
+            let found = parse_status_query(query, &Profile::default()).ok().map(|query| query.include_checks);
+            assert_eq!(found, expected, "{query:?}");
+        }
+        let lenient = with(&["validation.lenient_booleans=true"]);
+        assert_eq!(parse_status_query(Some("include_checks=YES"), lenient.profile()), Ok(StatusQuery { include_checks: true }));
+    }
+
+    #[test]
+    fn a_body_reports_every_field_at_fault() {
+        for (body, message) in [
+            ("", "body: is empty; expected a JSON object"),
+            (" \n", "body: is empty; expected a JSON object"),
+            ("[]", "body: must be a JSON object, found a list"),
+            ("null", "body: must be a JSON object, found null"),
+            ("{}", "url: is required; events: is required"),
+            (r#"{"url":1,"events":{},"secret":2,"description":[]}"#, "url: must be a string, found a number; events: must be a list of strings, found an object; secret: must be a string, found a number; description: must be a string, found a list"),
+            (r#"{"url":"https://a.b","events":[]}"#, "events: must not be empty"),
+            (r#"{"url":"https://a.b","events":["x",3]}"#, "events[0]: unsupported event type \"x\"; supported: workflow.completed, reference.matched; events[1]: must be a string, found a number"),
+            (r#"{"url":"https://a.b","events":["workflow.completed"],"secret":""}"#, "secret: must not be empty; leave it out to have one generated"),
+        ] {
+            let error = parse_subscribe(body.as_bytes(), &Profile::default()).expect_err(body);
+            assert_eq!((error.status, error.message.as_str()), (422, message), "{body}");
+        }
+        let error = parse_subscribe(b"{\"url\":", &Profile::default()).expect_err("the body is cut off");
+        assert!(error.message.starts_with("body: is not valid JSON: EOF"), "{}", error.message);
+    }
+
+    #[test]
+    fn a_valid_body_is_taken_with_duplicates_folded_and_null_as_absent() {
+        let body = r#"{"url":"x","url":"https://A.b","events":["workflow.completed","workflow.completed"],"secret":null,"more":1}"#;
+        let checked = parse_subscribe(body.as_bytes(), &Profile::default()).expect("the body is valid");
+        assert_eq!(checked.request.url, "https://A.b");
+        assert_eq!(checked.url.as_str(), "https://a.b/");
+        assert_eq!(checked.request.events, ["workflow.completed"]);
+        assert_eq!(checked.request.secret, None);
+        let strict = with(&["validation.unknown=reject"]);
+        let error = parse_subscribe(body.as_bytes(), strict.profile()).expect_err("`more` is unknown");
+        assert_eq!(error.message, "more: is not a known field");
+    }
+
+    #[test]
+    fn content_types_are_json_with_any_parameters() {
+        let profile = Profile::default();
+        let check = |values: &[&str]| check_content_type(&values.iter().map(|value| value.as_bytes()).collect::<Vec<_>>(), &profile).is_ok();
+        assert!(check(&["application/json"]) && check(&["Application/JSON ; charset=utf-8"]));
+        assert!(!check(&[]) && !check(&["text/plain"]) && !check(&["application/json", "application/json"]) && !check(&["application/jsonx"]));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_input_panics(body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200), query in ".{0,80}") {
+            let _ = parse_subscribe(&body, &Profile::default());
+            let _ = parse_status_query(Some(&query), &Profile::default());
+        }
+    }
+}

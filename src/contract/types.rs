@@ -1,0 +1,108 @@
+//! Bodies exactly as on the wire (contract: Resources and their fields).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The published event types.
+pub const EVENT_TYPES: [&str; 2] = [WORKFLOW_COMPLETED, REFERENCE_MATCHED];
+/// A workflow reached the status `completed`.
+pub const WORKFLOW_COMPLETED: &str = "workflow.completed";
+/// A reference was matched; its payload is not shown in the contract.
+pub const REFERENCE_MATCHED: &str = "reference.matched";
+
+/// The answer of `GET /v1/system/status`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct SystemStatus {
+    /// True when the service is reachable and the key is valid.
+    pub ok: bool,
+    /// `sandbox` or `production`.
+    pub environment: Environment,
+    /// API version label, form `v<major>.<minor>`.
+    #[schemars(regex(pattern = r"^v[0-9]+\.[0-9]+$"))]
+    pub version: &'static str,
+    /// ISO 8601 UTC timestamp.
+    #[schemars(extend("format" = "date-time"))]
+    pub checked_at: String,
+    /// Dependency health, with `include_checks=true`; its shape is assumed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checks: Option<Map<String, Value>>,
+}
+
+/// The environments of the contract, as a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Environment {
+    /// Used during integration.
+    Sandbox,
+    /// For use after the integration is reviewed.
+    Production,
+}
+
+impl From<crate::contract::profile::Environment> for Environment {
+    fn from(environment: crate::contract::profile::Environment) -> Self {
+        match environment {
+            crate::contract::profile::Environment::Sandbox => Self::Sandbox,
+            crate::contract::profile::Environment::Production => Self::Production,
+        }
+    }
+}
+
+/// The body of `POST /v1/events/subscribe`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct SubscribeRequest {
+    /// HTTPS endpoint that receives signed webhook POSTs, as the client wrote it.
+    pub url: String,
+    /// Event types to subscribe to, without repetition.
+    pub events: Vec<String>,
+    /// Signing secret; when absent the service generates one.
+    pub secret: Option<String>,
+    /// Short label.
+    pub description: Option<String>,
+}
+
+/// The answer of `POST /v1/events/subscribe`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Subscription {
+    /// Form `sub_<id>`.
+    #[schemars(regex(pattern = r"^sub_.+$"))]
+    pub id: String,
+    /// The endpoint, as the client wrote it.
+    #[schemars(extend("format" = "uri"))]
+    pub url: String,
+    /// Subscribed event types.
+    pub events: Vec<String>,
+    /// `active` is the only value the contract shows.
+    pub status: SubscriptionStatus,
+    /// ISO 8601 UTC timestamp of the first subscribing.
+    #[schemars(extend("format" = "date-time"))]
+    pub created_at: String,
+}
+
+/// Whether events are delivered. The contract shows only `active`; `disabled` is what a 410 leads to and never appears
+/// in an answer of the emulated API, as subscribing again makes the subscription active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SubscriptionStatus {
+    /// Events are delivered.
+    Active,
+    /// A receiver answered 410 Gone.
+    #[schemars(skip)]
+    Disabled,
+}
+
+/// What a subscribed endpoint receives (contract: Event envelope).
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct EventEnvelope {
+    /// Form `evt_<id>`.
+    #[schemars(regex(pattern = r"^evt_.+$"))]
+    pub id: String,
+    /// Event type, such as `workflow.completed`.
+    #[serde(rename = "type")]
+    pub event_type: String,
+    /// ISO 8601 UTC timestamp.
+    #[schemars(extend("format" = "date-time"))]
+    pub created_at: String,
+    /// Event-specific body.
+    pub data: Map<String, Value>,
+}

@@ -1,0 +1,116 @@
+//! A delivery attempt as the journal keeps it: what was signed and sent, what came back, and what follows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::clock::Moment;
+
+/// One attempt to deliver one event to one subscription.
+#[derive(Clone, Debug)]
+pub struct AttemptRecord {
+    /// Form `dlv_<id>`; all attempts of a delivery share it.
+    pub delivery: String,
+    /// The event.
+    pub event: String,
+    /// The event type.
+    pub event_type: String,
+    /// The subscription.
+    pub subscription: String,
+    /// The workspace.
+    pub workspace: Arc<str>,
+    /// 1 for the first attempt.
+    pub number: u32,
+    /// When it began.
+    pub at: Timestamp,
+    /// The subscription's URL.
+    pub url: String,
+    /// Where the attempt really went, when `--forward` or the sink changed it.
+    pub dialled: String,
+    /// The request's headers in sending order.
+    pub headers: Vec<(String, String)>,
+    /// The exact bytes that were signed, for the first scheme.
+    pub signed_content: Bytes,
+    /// The body as sent.
+    pub body: Bytes,
+    /// How it ended.
+    pub outcome: AttemptOutcome,
+    /// From begin to end, by the emulator's clock.
+    pub latency: Duration,
+    /// When the next attempt is due, if there will be one.
+    pub next: Option<Moment>,
+}
+
+impl AttemptRecord {
+    pub(super) fn bytes(&self) -> usize {
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 48).sum();
+        let answer = match &self.outcome {
+            AttemptOutcome::Answered { body, .. } => body.len(),
+            AttemptOutcome::Failed { detail, .. } => detail.len(),
+        };
+        headers + self.signed_content.len() + self.url.len() + self.dialled.len() + answer
+    }
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug)]
+pub enum AttemptOutcome {
+    /// The receiver answered.
+    Answered {
+        /// Its status; 2xx is success.
+        status: u16,
+        /// Its `Retry-After`, if it is a number of seconds.
+        retry_after: Option<Duration>,
+        /// Its body, read to 16 KiB.
+        body: Bytes,
+    },
+    /// No answer came.
+    Failed {
+        /// The cause, as a stable word.
+        reason: FailureReason,
+        /// The cause in the user's terms, with the flag that mends it.
+        detail: String,
+    },
+}
+
+impl AttemptOutcome {
+    /// Whether the receiver took the event.
+    pub fn is_success(&self) -> bool {
+        matches!(self, Self::Answered { status: 200..=299, .. })
+    }
+}
+
+/// Why an attempt had no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureReason {
+    /// The host has no address.
+    NameNotFound,
+    /// The egress guard refuses the address.
+    EgressRefused,
+    /// Nothing listens there.
+    ConnectionRefused,
+    /// The connect did not finish in time.
+    ConnectTimeout,
+    /// The certificate's issuer is not known.
+    UnknownCertificateAuthority,
+    /// The certificate is for another name.
+    CertificateNameMismatch,
+    /// The certificate has expired or is not valid yet.
+    CertificateExpired,
+    /// The peer does not speak TLS.
+    NotTls,
+    /// The TLS handshake failed otherwise.
+    TlsFailed,
+    /// The attempt did not finish in time.
+    Timeout,
+    /// The connection was closed or reset before an answer.
+    ConnectionReset,
+    /// What came back is no HTTP answer.
+    InvalidAnswer,
+    /// The secret cannot be read as key bytes under the profile in force.
+    SecretUnreadable,
+}

@@ -1,0 +1,256 @@
+//! The journal: a bounded, ordered log of requests, events, delivery attempts and notices. The one hand-over between the
+//! service, which appends, and webhooks, control and the log, which read; each reader keeps its own cursor.
+//!
+//! Bounded by entries and by bytes; what is evicted is counted. Events are handed over separately as well, so that a
+//! burst of requests can push no event out before its deliveries are planned. Who reads is none of its business.
+
+mod attempt;
+mod request;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason};
+pub use request::{Head, Reason, RequestRecord, Scripted};
+
+use crate::workspace::EventRecord;
+
+/// Most entries kept.
+pub const MOST_ENTRIES: usize = 10_000;
+/// Most bytes kept.
+pub const MOST_BYTES: usize = 64 * 1024 * 1024;
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// A request and its answer.
+    Request(Arc<RequestRecord>),
+    /// An event was fired.
+    Event(Arc<EventRecord>),
+    /// A delivery was attempted.
+    Attempt(Arc<AttemptRecord>),
+    /// Something the emulator itself did, in words: a reload, an eviction.
+    Notice(Arc<Notice>),
+}
+
+/// Something the emulator itself did.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// When.
+    pub at: Timestamp,
+    /// The workspace concerned, if one is.
+    pub workspace: Option<Arc<str>>,
+    /// What, in one line.
+    pub message: String,
+    /// Whether it wants attention.
+    pub warning: bool,
+}
+
+impl Entry {
+    /// The workspace concerned; `None` for requests without a valid key and for notices about the whole emulator.
+    pub fn workspace(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Request(request) => request.workspace.as_ref(),
+            Self::Event(event) => Some(&event.workspace),
+            Self::Attempt(attempt) => Some(&attempt.workspace),
+            Self::Notice(notice) => notice.workspace.as_ref(),
+        }
+    }
+
+    /// Roughly what the entry holds in memory.
+    fn bytes(&self) -> usize {
+        const FIXED: usize = 512;
+        FIXED
+            + match self {
+                Self::Request(request) => request.bytes(),
+                Self::Event(event) => event.body.len() + 160 * (event.deliveries.len() + event.skipped.len()),
+                Self::Attempt(attempt) => attempt.bytes(),
+                Self::Notice(notice) => notice.message.len(),
+            }
+    }
+}
+
+/// The log itself.
+#[derive(Debug)]
+pub struct Journal {
+    most_entries: usize,
+    most_bytes: usize,
+    log: Mutex<Log>,
+    appended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    entries: VecDeque<(usize, Entry)>,
+    /// The number of the oldest entry kept; entries are numbered from 1 without gaps.
+    first: u64,
+    bytes: usize,
+    outbox: VecDeque<Arc<EventRecord>>,
+}
+
+/// How full the journal is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fill {
+    /// Entries kept.
+    pub entries: usize,
+    /// Bytes they hold, roughly.
+    pub bytes: usize,
+    /// Entries evicted so far.
+    pub evicted: u64,
+}
+
+impl Journal {
+    /// A journal of at most this many entries and bytes.
+    pub fn new(most_entries: usize, most_bytes: usize) -> Self {
+        let log = Log { first: 1, ..Log::default() };
+        Self { most_entries: most_entries.max(1), most_bytes, log: Mutex::new(log), appended: Notify::new() }
+    }
+
+    /// Appends an entry; returns its number. The oldest entries leave when a bound is passed.
+    pub fn append(&self, entry: Entry) -> u64 {
+        let bytes = entry.bytes();
+        // Evicted entries are dropped after the lock is released; usually there is one at most.
+        let mut evicted = [None, None];
+        let mut more = Vec::new();
+        let number = {
+            let mut log = self.log.lock();
+            if let Entry::Event(event) = &entry {
+                log.outbox.push_back(Arc::clone(event));
+            }
+            log.entries.push_back((bytes, entry));
+            log.bytes += bytes;
+            let mut count = 0;
+            while log.entries.len() > 1 && (log.entries.len() > self.most_entries || log.bytes > self.most_bytes) {
+                let Some((bytes, entry)) = log.entries.pop_front() else { break };
+                log.bytes -= bytes;
+                log.first += 1;
+                match evicted.get_mut(count) {
+                    Some(place) => *place = Some(entry),
+                    None => more.push(entry),
+                }
+                count += 1;
+            }
+            log.first + log.entries.len() as u64 - 1
+        };
+        self.appended.notify_waiters();
+        number
+    }
+
+    /// Entries numbered from `from` on, oldest first, at most `most`, each with its number.
+    pub fn read(&self, from: u64, most: usize) -> Vec<(u64, Entry)> {
+        let log = self.log.lock();
+        let skip = from.saturating_sub(log.first);
+        let Ok(skip) = usize::try_from(skip) else { return Vec::new() };
+        let first = log.first + skip as u64;
+        log.entries.iter().skip(skip).take(most).zip(first..).map(|((_, entry), number)| (number, entry.clone())).collect()
+    }
+
+    /// Entries numbered below `before`, newest first, for which `pick` gives something, at most `most`.
+    pub fn search<T>(&self, before: Option<u64>, most: usize, mut pick: impl FnMut(u64, &Entry) -> Option<T>) -> Vec<T> {
+        let entries: Vec<(u64, Entry)> = {
+            let log = self.log.lock();
+            let next = log.first + log.entries.len() as u64;
+            let end = before.unwrap_or(next).clamp(log.first, next);
+            let count = usize::try_from(end - log.first).unwrap_or(usize::MAX);
+            log.entries.iter().take(count).zip(log.first..).map(|((_, entry), number)| (number, entry.clone())).collect()
+        };
+        entries.iter().rev().filter_map(|(number, entry)| pick(*number, entry)).take(most).collect()
+    }
+
+    /// The number that the next entry will have.
+    pub fn next_number(&self) -> u64 {
+        let log = self.log.lock();
+        log.first + log.entries.len() as u64
+    }
+
+    /// Events that were fired and not yet handed over, oldest first.
+    pub fn take_events(&self) -> VecDeque<Arc<EventRecord>> {
+        std::mem::take(&mut self.log.lock().outbox)
+    }
+
+    /// Returns when something was appended after the call. To miss nothing: make the future, read, then await it.
+    pub fn appended(&self) -> tokio::sync::futures::Notified<'_> {
+        self.appended.notified()
+    }
+
+    /// Forgets the entries of a workspace, or all.
+    pub fn clear(&self, workspace: Option<&str>) {
+        let mut log = self.log.lock();
+        match workspace {
+            None => {
+                log.first += log.entries.len() as u64;
+                log.entries.clear();
+                log.bytes = 0;
+            }
+            // Numbers stay gapless: a forgotten entry leaves an empty notice of its own size behind.
+            Some(name) => {
+                let mut bytes = 0;
+                for (size, entry) in &mut log.entries {
+                    if entry.workspace().is_some_and(|workspace| workspace.as_ref() == name) {
+                        *entry = Entry::Notice(Arc::new(Notice { at: Timestamp::UNIX_EPOCH, workspace: None, message: String::new(), warning: false }));
+                        *size = entry.bytes();
+                    }
+                    bytes += *size;
+                }
+                log.bytes = bytes;
+            }
+        }
+    }
+
+    /// How full the journal is.
+    pub fn fill(&self) -> Fill {
+        let log = self.log.lock();
+        Fill { entries: log.entries.len(), bytes: log.bytes, evicted: log.first - 1 }
+    }
+}
+
+/// At most this much of a body is kept in the journal.
+pub const KEPT_BODY: usize = 64 * 1024;
+
+/// The part of a body that the journal keeps. Copied when cut, so that the rest is freed.
+pub fn kept(body: &Bytes) -> Bytes {
+    if body.len() <= KEPT_BODY { body.clone() } else { Bytes::copy_from_slice(&body[..KEPT_BODY]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notice(text: &str) -> Entry {
+        Entry::Notice(Arc::new(Notice { at: Timestamp::UNIX_EPOCH, workspace: None, message: text.to_owned(), warning: false }))
+    }
+
+    fn texts(entries: &[(u64, Entry)]) -> Vec<(u64, String)> {
+        let text = |entry: &Entry| match entry {
+            Entry::Notice(notice) => notice.message.clone(),
+            _ => unreachable!("only notices are appended here"),
+        };
+        entries.iter().map(|(number, entry)| (*number, text(entry))).collect()
+    }
+
+    #[test]
+    fn the_bounds_hold_and_numbers_go_on() {
+        let journal = Journal::new(2, MOST_BYTES);
+        for text in ["a", "b", "c"] {
+            journal.append(notice(text));
+        }
+        assert_eq!(texts(&journal.read(0, 10)), [(2, "b".to_owned()), (3, "c".to_owned())]);
+        assert_eq!(texts(&journal.read(3, 10)), [(3, "c".to_owned())]);
+        assert_eq!(journal.read(4, 10).len(), 0);
+        assert_eq!(journal.search(None, 1, |number, _| Some(number)), [3]);
+        assert_eq!(journal.search(Some(3), 9, |number, _| Some(number)), [2]);
+        assert_eq!(journal.fill().evicted, 1);
+        let small = Journal::new(100, 1100);
+        for _ in 0..5 {
+            small.append(notice("x"));
+        }
+        assert_eq!(small.fill().entries, 2);
+        journal.clear(None);
+        assert_eq!(journal.append(notice("d")), 4);
+    }
+}

@@ -1,0 +1,265 @@
+//! Quotas: a policy and a moment in, a permit or the wait out. One [`Quota`] per API key.
+//!
+//! Knows nothing of headers, requests or the clock. The contract says that sandbox traffic is throttled per key; numbers
+//! and algorithm are assumed (knobs `rate_limit.*`).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::contract::profile::{CountRule, RateAlgorithm, RateLimit};
+
+/// The outcome of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether the request may go on.
+    pub allowed: bool,
+    /// Requests per window.
+    pub limit: u32,
+    /// Requests left after this one, at least 0.
+    pub remaining: u32,
+    /// Time until the next request would be allowed; zero unless refused.
+    pub wait: Duration,
+    /// Time until the quota is whole again: the end of the window, or a full bucket.
+    pub reset: Duration,
+    /// Length of the window.
+    pub window: Duration,
+}
+
+/// What one key has used.
+#[derive(Clone, Debug, Default)]
+pub struct Quota {
+    usage: Usage,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Usage {
+    #[default]
+    None,
+    /// Requests since the window was opened.
+    Fixed { opened: Moment, used: u32 },
+    /// Requests by millisecond, oldest first: bounded by the window's length, not by the traffic.
+    Sliding { log: VecDeque<(Moment, u32)>, used: u64 },
+    /// How much is missing from a full bucket at a moment, in units of one token divided by the window's nanoseconds.
+    Bucket { missing: u128, at: Moment },
+}
+
+impl Quota {
+    /// Counts one request at `now`.
+    pub fn check(&mut self, policy: &RateLimit, now: Moment) -> Verdict {
+        let window = policy.window.get().max(Duration::from_millis(1));
+        let limit = policy.requests;
+        if !policy.enabled {
+            return Verdict { allowed: true, limit, remaining: limit, wait: Duration::ZERO, reset: Duration::ZERO, window };
+        }
+        let charge_refused = policy.count == CountRule::All;
+        match policy.algorithm {
+            RateAlgorithm::Fixed => self.check_fixed(limit, window, charge_refused, now),
+            RateAlgorithm::Sliding => self.check_sliding(limit, window, charge_refused, now),
+            RateAlgorithm::TokenBucket => self.check_bucket(limit, window, now),
+        }
+    }
+
+    /// Gives back the last request that was allowed, for the count rule `successful`.
+    pub fn refund(&mut self, policy: &RateLimit) {
+        match &mut self.usage {
+            Usage::None => {}
+            Usage::Fixed { used, .. } => *used = used.saturating_sub(1),
+            Usage::Sliding { log, used } => {
+                if let Some((_, count)) = log.back_mut() {
+                    *count -= 1;
+                    *used -= 1;
+                    if *count == 0 {
+                        log.pop_back();
+                    }
+                }
+            }
+            Usage::Bucket { missing, .. } => *missing = missing.saturating_sub(policy.window.get().as_nanos()),
+        }
+    }
+
+    fn check_fixed(&mut self, limit: u32, window: Duration, charge_refused: bool, now: Moment) -> Verdict {
+        let (opened, used) = match self.usage {
+            Usage::Fixed { opened, used } if now.since(opened) < window => (opened, used),
+            _ => (now, 0),
+        };
+        let allowed = used < limit;
+        let used = if allowed || charge_refused { used.saturating_add(1) } else { used };
+        self.usage = Usage::Fixed { opened, used };
+        let reset = opened.plus(window).since(now);
+        let wait = if allowed { Duration::ZERO } else { reset };
+        Verdict { allowed, limit, remaining: limit.saturating_sub(used), wait, reset, window }
+    }
+
+    fn check_sliding(&mut self, limit: u32, window: Duration, charge_refused: bool, now: Moment) -> Verdict {
+        if !matches!(self.usage, Usage::Sliding { .. }) {
+            self.usage = Usage::Sliding { log: VecDeque::new(), used: 0 };
+        }
+        let Usage::Sliding { log, used } = &mut self.usage else { unreachable!("set above") };
+        while let Some((at, count)) = log.front().copied() {
+            if now.since(at) < window {
+                break;
+            }
+            *used -= u64::from(count);
+            log.pop_front();
+        }
+        let allowed = *used < u64::from(limit);
+        if allowed || charge_refused {
+            // Rounded up, so that no request leaves the window early.
+            let nanos = now.since_start().as_nanos().div_ceil(1_000_000);
+            let tick = Moment::after_start(Duration::from_millis(u64::try_from(nanos).unwrap_or(u64::MAX)));
+            match log.back_mut() {
+                Some((at, count)) if *at == tick && *count < u32::MAX => *count += 1,
+                _ => log.push_back((tick, 1)),
+            }
+            *used += 1;
+        }
+        let newest = log.back().map_or(now, |(at, _)| *at);
+        let wait = if allowed { Duration::ZERO } else { free_at(log, *used, limit).map_or(window, |at| at.plus(window).since(now)) };
+        let remaining = u32::try_from(u64::from(limit).saturating_sub(*used)).unwrap_or(0);
+        Verdict { allowed, limit, remaining, wait, reset: newest.plus(window).since(now), window }
+    }
+
+    fn check_bucket(&mut self, limit: u32, window: Duration, now: Moment) -> Verdict {
+        // Exact in whole numbers: in one nanosecond `limit` units flow back, and one token is `window` units.
+        let (token, flow) = (window.as_nanos(), u128::from(limit));
+        let full = token * flow;
+        let missing = match self.usage {
+            Usage::Bucket { missing, at } => missing.min(full).saturating_sub(now.since(at).as_nanos().saturating_mul(flow)),
+            _ => 0,
+        };
+        let allowed = missing + token <= full;
+        let missing = if allowed { missing + token } else { missing };
+        self.usage = Usage::Bucket { missing, at: now };
+        let time_for = |units: u128| match flow {
+            0 => window,
+            _ => Duration::from_nanos(u64::try_from(units.div_ceil(flow)).unwrap_or(u64::MAX)),
+        };
+        let wait = if allowed { Duration::ZERO } else { time_for((missing + token).saturating_sub(full)) };
+        let remaining = u32::try_from((full - missing) / token).unwrap_or(limit);
+        Verdict { allowed, limit, remaining, wait, reset: time_for(missing), window }
+    }
+}
+
+/// The entry whose leaving makes room for one more request.
+fn free_at(log: &VecDeque<(Moment, u32)>, used: u64, limit: u32) -> Option<Moment> {
+    if limit == 0 {
+        return None;
+    }
+    let mut over = (used + 1).saturating_sub(u64::from(limit));
+    log.iter().find_map(|(at, count)| {
+        over = over.saturating_sub(u64::from(*count));
+        (over == 0).then_some(*at)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::contract::profile::{DurationText, Profile};
+
+    fn policy(algorithm: RateAlgorithm, requests: u32, count: CountRule) -> RateLimit {
+        let window = DurationText(Duration::from_secs(10));
+        RateLimit { algorithm, requests, window, count, ..Profile::default().rate_limit }
+    }
+
+    fn at(millis: u64) -> Moment {
+        Moment::after_start(Duration::from_millis(millis))
+    }
+
+    /// Plays requests at the given milliseconds and notes, for each, what is left or how long to wait.
+    fn check(policy: &RateLimit, plays: &[(u64, Result<u32, u64>)]) {
+        let mut quota = Quota::default();
+        for (millis, expected) in plays {
+            let verdict = quota.check(policy, at(*millis));
+            let found = if verdict.allowed { Ok(verdict.remaining) } else { Err(u64::try_from(verdict.wait.as_millis()).expect("short")) };
+            assert_eq!(found, *expected, "{:?} at {millis} ms", policy.algorithm);
+        }
+    }
+
+    #[test]
+    fn a_fixed_window_opens_with_the_first_request() {
+        check(&policy(RateAlgorithm::Fixed, 2, CountRule::Allowed), &[
+            (5_000, Ok(1)),
+            (6_000, Ok(0)),
+            (7_000, Err(8_000)),
+            (14_999, Err(1)),
+            (15_000, Ok(1)),
+            (99_000, Ok(1)),
+        ]);
+    }
+
+    #[test]
+    fn a_sliding_window_frees_one_request_at_a_time() {
+        check(&policy(RateAlgorithm::Sliding, 2, CountRule::Allowed), &[
+            (0, Ok(1)),
+            (4_000, Ok(0)),
+            (5_000, Err(5_000)),
+            (10_000, Ok(0)),
+            (10_001, Err(3_999)),
+            (14_000, Ok(0)),
+        ]);
+    }
+
+    #[test]
+    fn refused_requests_cost_when_all_are_counted() {
+        check(&policy(RateAlgorithm::Sliding, 1, CountRule::All), &[(0, Ok(0)), (6_000, Err(10_000)), (12_000, Err(10_000)), (22_000, Ok(0))]);
+    }
+
+    #[test]
+    fn a_bucket_refills_evenly() {
+        check(&policy(RateAlgorithm::TokenBucket, 2, CountRule::Allowed), &[
+            (0, Ok(1)),
+            (0, Ok(0)),
+            (1_000, Err(4_000)),
+            (5_000, Ok(0)),
+            (100_000, Ok(1)),
+        ]);
+    }
+
+    #[test]
+    fn no_requests_at_all_can_be_allowed() {
+        for algorithm in [RateAlgorithm::Fixed, RateAlgorithm::Sliding, RateAlgorithm::TokenBucket] {
+            check(&policy(algorithm, 0, CountRule::Allowed), &[(0, Err(10_000)), (20_000, Err(10_000))]);
+        }
+    }
+
+    #[test]
+    fn a_refund_gives_the_request_back() {
+        for algorithm in [RateAlgorithm::Fixed, RateAlgorithm::Sliding, RateAlgorithm::TokenBucket] {
+            let policy = policy(algorithm, 1, CountRule::Successful);
+            let mut quota = Quota::default();
+            for _ in 0..5 {
+                assert!(quota.check(&policy, at(1)).allowed, "{algorithm:?}");
+                quota.refund(&policy);
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever the times, no window of the fixed or sliding kind lets more than the limit through, and the bucket
+        /// never lets more through than it held plus what flowed back.
+        #[test]
+        fn the_limit_holds(steps in prop::collection::vec(0u64..4_000, 1..60), limit in 0u32..5) {
+            for algorithm in [RateAlgorithm::Fixed, RateAlgorithm::Sliding, RateAlgorithm::TokenBucket] {
+                let policy = policy(algorithm, limit, CountRule::Allowed);
+                let mut quota = Quota::default();
+                let (mut now, mut allowed) = (0, Vec::new());
+                for step in &steps {
+                    now += step;
+                    let verdict = quota.check(&policy, at(now));
+                    prop_assert!(verdict.remaining <= limit);
+                    prop_assert_eq!(verdict.allowed, verdict.wait.is_zero());
+                    if verdict.allowed { allowed.push(now); }
+                }
+                let bound = match algorithm { RateAlgorithm::Sliding => u64::from(limit), _ => 2 * u64::from(limit) };
+                for (first, start) in allowed.iter().enumerate() {
+                    let within = allowed[first..].iter().take_while(|time| **time < start + 10_000).count();
+                    prop_assert!(within as u64 <= bound, "{:?}: {} in one window", algorithm, within);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Events: which subscriptions an event goes to, and why not to the others. The envelope is serialised once, here; every
+//! attempt signs and sends these bytes.
+
+use std::sync::Arc;
+
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::State;
+use crate::clock::{Moment, Now};
+use crate::contract::ids::IdKind;
+use crate::contract::nearest;
+use crate::contract::profile::Profile;
+use crate::contract::rules::unsupported;
+use crate::contract::timestamp::format_timestamp;
+use crate::contract::types::{EventEnvelope, SubscriptionStatus};
+use crate::template::render_map;
+
+/// A wish to fire an event.
+#[derive(Clone, Debug, Default)]
+pub struct FireRequest {
+    /// The event type.
+    pub event_type: String,
+    /// The whole `data`; the profile's default for the type when absent.
+    pub data: Option<Map<String, Value>>,
+    /// Single fields of `data` to change, by dotted path; each must be there already.
+    pub set: Vec<(String, Value)>,
+    /// One subscription instead of every matching one.
+    pub subscription: Option<String>,
+    /// When the first attempts are due; at once when absent.
+    pub due: Option<Moment>,
+}
+
+/// An event that was fired.
+#[derive(Clone, Debug)]
+pub struct EventRecord {
+    /// Form `evt_<id>`.
+    pub id: String,
+    /// The workspace it belongs to.
+    pub workspace: Arc<str>,
+    /// The event type.
+    pub event_type: String,
+    /// When it occurred.
+    pub created_at: Timestamp,
+    /// The envelope's bytes as signed and sent.
+    pub body: Bytes,
+    /// When first attempts are due.
+    pub due: Moment,
+    /// Where it goes.
+    pub deliveries: Vec<PlannedDelivery>,
+    /// Where it does not go, and why.
+    pub skipped: Vec<SkippedSubscription>,
+}
+
+/// One event on its way to one subscription.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlannedDelivery {
+    /// Form `dlv_<id>`.
+    pub id: String,
+    /// The subscription.
+    pub subscription: String,
+    /// The subscription's URL as it is dialled.
+    pub url: String,
+}
+
+/// A subscription that an event does not go to.
+#[derive(Clone, Debug, Serialize)]
+pub struct SkippedSubscription {
+    /// The subscription.
+    pub subscription: String,
+    /// Its URL.
+    pub url: String,
+    /// Why.
+    pub reason: SkipReason,
+}
+
+/// Why an event does not go to a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SkipReason {
+    /// The event type is not among the subscribed ones.
+    TypeNotSubscribed,
+    /// A receiver answered 410 Gone.
+    Disabled,
+    /// Another subscription was named.
+    NotNamed,
+}
+
+/// Why an event could not be fired.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FireProblem {
+    /// The type is none of the profile's.
+    #[error("{0}")]
+    UnsupportedType(String),
+    /// The subscription named is not there.
+    #[error("there is no subscription `{0}` in this workspace")]
+    UnknownSubscription(String),
+    /// A data path that leads nowhere.
+    #[error("`{path}` means nothing in the data of {event_type}{hint}")]
+    UnknownPath {
+        /// The path.
+        path: String,
+        /// The event type.
+        event_type: String,
+        /// The nearest path, as the end of the sentence.
+        hint: String,
+    },
+    /// The data's template cannot be rendered.
+    #[error("{0}")]
+    Template(String),
+}
+
+impl State {
+    /// Fires an event: makes its envelope and plans a delivery to each matching subscription, oldest first.
+    pub fn fire(&mut self, workspace: &Arc<str>, request: FireRequest, profile: &Profile, now: Now) -> Result<EventRecord, FireProblem> {
+        if !profile.event_types().any(|known| known == request.event_type) {
+            return Err(FireProblem::UnsupportedType(unsupported(&request.event_type, profile)));
+        }
+        if let Some(id) = request.subscription.as_ref().filter(|id| self.subscriptions.get(id).is_none()) {
+            return Err(FireProblem::UnknownSubscription(id.clone()));
+        }
+        let template = match request.data {
+            Some(data) => data,
+            None => profile.events.data.get(&request.event_type).cloned().unwrap_or_default(),
+        };
+        let mut data = render_map(&template, &Map::new(), now.wall, self.random())
+            .map_err(|problem| FireProblem::Template(problem.to_string()))?;
+        for (path, value) in request.set {
+            set_path(&mut data, &path, value, &request.event_type)?;
+        }
+        let envelope = EventEnvelope {
+            id: self.make_id(IdKind::Event, profile, now),
+            event_type: request.event_type,
+            created_at: format_timestamp(now.wall, profile.time.precision),
+            data,
+        };
+        let body = serde_json::to_vec(&envelope).expect("strings and JSON values always serialise");
+        let mut targets = Vec::new();
+        let mut skipped = Vec::new();
+        for record in self.subscriptions.iter() {
+            let reason = if request.subscription.as_ref().is_some_and(|id| *id != record.id) {
+                Some(SkipReason::NotNamed)
+            } else if record.status == SubscriptionStatus::Disabled {
+                Some(SkipReason::Disabled)
+            } else if record.events.contains(&envelope.event_type) {
+                None
+            } else {
+                Some(SkipReason::TypeNotSubscribed)
+            };
+            let (subscription, url) = (record.id.clone(), record.target.to_string());
+            match reason {
+                Some(reason) => skipped.push(SkippedSubscription { subscription, url, reason }),
+                None => targets.push((subscription, url)),
+            }
+        }
+        let deliveries = targets
+            .into_iter()
+            .map(|(subscription, url)| PlannedDelivery { id: self.make_id(IdKind::Delivery, profile, now), subscription, url })
+            .collect();
+        Ok(EventRecord {
+            id: envelope.id,
+            workspace: Arc::clone(workspace),
+            event_type: envelope.event_type,
+            created_at: now.wall,
+            body: Bytes::from(body),
+            due: request.due.unwrap_or(now.moment),
+            deliveries,
+            skipped,
+        })
+    }
+}
+
+/// Changes one field that is there already; a path that leads nowhere is a typing error, not a new field.
+fn set_path(data: &mut Map<String, Value>, path: &str, value: Value, event_type: &str) -> Result<(), FireProblem> {
+    let unknown = |hint: String| FireProblem::UnknownPath { path: path.to_owned(), event_type: event_type.to_owned(), hint };
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    if !data.contains_key(first) {
+        let known = data.keys().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+        return Err(unknown(match nearest(first, data.keys().map(String::as_str)) {
+            Some(name) => format!("; did you mean `{name}`?"),
+            None if known.is_empty() => "; it has no fields".to_owned(),
+            None => format!("; it has {known}"),
+        }));
+    }
+    match (data.get_mut(first), rest) {
+        (Some(place), None) => {
+            *place = value;
+            Ok(())
+        }
+        (Some(Value::Object(inner)), Some(rest)) => set_path(inner, rest, value, event_type),
+        _ => Err(unknown(format!("; `{first}` is no object"))),
+    }
+}

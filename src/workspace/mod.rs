@@ -1,0 +1,130 @@
+//! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
+//!
+//! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time comes in as `now`.
+//! Reading order: this file, `subscriptions`, `events`, `registry`.
+
+mod events;
+mod registry;
+mod subscriptions;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use rand::rngs::StdRng;
+
+pub use events::{EventRecord, FireProblem, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription};
+pub use registry::Registry;
+pub use subscriptions::{Secret, Subscribed, SubscriptionRecord, SubscriptionView};
+
+use crate::clock::{Clock, Moment, Now, Seed};
+use crate::contract::ids::{IdKind, make_id};
+use crate::contract::profile::{CountRule, Profile};
+use crate::rate_limit::{Quota, Verdict};
+use crate::turns::Turns;
+use subscriptions::Subscriptions;
+
+/// One key's (or one group of keys') part of the emulator.
+#[derive(Debug)]
+pub struct Workspace {
+    name: Arc<str>,
+    id: String,
+    clock: Clock,
+    last_used: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// Everything in a workspace that changes.
+#[derive(Debug)]
+pub struct State {
+    random: StdRng,
+    serial: u64,
+    quotas: BTreeMap<Arc<str>, Quota>,
+    pub(crate) subscriptions: Subscriptions,
+    /// How often each scenario rule has matched and applied.
+    pub turns: Turns,
+}
+
+impl Workspace {
+    fn new(name: Arc<str>, seed: &Seed, clock: Clock) -> Self {
+        use sha2::{Digest, Sha256};
+        // The id names the workspace without showing the key; it follows from the key alone, so it is stable.
+        let digest = Sha256::digest(name.as_bytes());
+        let id = digest[..8].iter().fold(String::from("ws_"), |id, byte| format!("{id}{byte:02x}"));
+        let state = State {
+            random: seed.source(&name),
+            serial: 0,
+            quotas: BTreeMap::new(),
+            subscriptions: Subscriptions::default(),
+            turns: Turns::default(),
+        };
+        Self { name, id, clock, last_used: AtomicU64::new(0), state: Mutex::new(state) }
+    }
+
+    /// The key, or the name of the group of keys, that this workspace belongs to. Never shown unmasked.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// A stable id, `ws_…`, that may be shown.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The workspace's clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Locks the state. Hold it for as long as one step of one request takes, never across a wait.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    fn touch(&self, moment: Moment) {
+        let millis = u64::try_from(moment.since_start().as_millis()).unwrap_or(u64::MAX);
+        self.last_used.store(millis, Ordering::Relaxed);
+    }
+
+    fn idle_since(&self) -> u64 {
+        self.last_used.load(Ordering::Relaxed)
+    }
+}
+
+impl State {
+    /// A fresh id of `kind`.
+    pub fn make_id(&mut self, kind: IdKind, profile: &Profile, now: Now) -> String {
+        self.serial += 1;
+        make_id(kind, profile.ids.style, unix_millis(now), self.serial, &mut self.random)
+    }
+
+    /// The workspace's random source.
+    pub fn random(&mut self) -> &mut StdRng {
+        &mut self.random
+    }
+
+    /// Counts a request against the quota of `key`.
+    pub fn count_request(&mut self, key: &str, profile: &Profile, now: Now) -> Verdict {
+        let quota = match self.quotas.get_mut(key) {
+            Some(quota) => quota,
+            None => self.quotas.entry(Arc::from(key)).or_default(),
+        };
+        quota.check(&profile.rate_limit, now.moment)
+    }
+
+    /// Gives a counted request back if the count rule says that only successful ones cost.
+    pub fn refund_request(&mut self, key: &str, profile: &Profile, verdict: &mut Verdict) {
+        if profile.rate_limit.count != CountRule::Successful || !profile.rate_limit.enabled {
+            return;
+        }
+        if let Some(quota) = self.quotas.get_mut(key) {
+            quota.refund(&profile.rate_limit);
+            verdict.remaining = verdict.remaining.saturating_add(1).min(verdict.limit);
+        }
+    }
+}
+
+fn unix_millis(now: Now) -> u64 {
+    u64::try_from(now.wall.as_millisecond()).unwrap_or(0)
+}

@@ -1,0 +1,265 @@
+//! Subscriptions: subscribing and updating, secrets and their rotation, disabling (contract: Subscription).
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use rand::Rng;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::State;
+use crate::clock::{Moment, Now};
+use crate::contract::error::{Error, FieldProblem};
+use crate::contract::ids::IdKind;
+use crate::contract::profile::{Profile, Upsert};
+use crate::contract::rules::CheckedSubscribe;
+use crate::contract::timestamp::format_timestamp;
+use crate::contract::types::{Subscription, SubscriptionStatus};
+
+/// Most subscriptions one workspace holds.
+pub const MOST_SUBSCRIPTIONS: usize = 10_000;
+
+/// A signing secret; its text never appears in debug output.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A secret from its text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, for signing and for the one answer that carries it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    fn generate(random: &mut impl Rng) -> Self {
+        let mut bytes = [0; 32];
+        random.fill_bytes(&mut bytes);
+        Self(format!("whsec_{}", STANDARD.encode(bytes)))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// One subscription as it is kept.
+#[derive(Clone, Debug)]
+pub struct SubscriptionRecord {
+    /// Form `sub_<id>`.
+    pub id: String,
+    /// As the client wrote it.
+    pub url: String,
+    /// Normalised, for comparison and dialling.
+    pub target: Url,
+    /// Subscribed event types.
+    pub events: Vec<String>,
+    /// Short label.
+    pub description: Option<String>,
+    /// Whether events are delivered.
+    pub status: SubscriptionStatus,
+    /// When it was first made.
+    pub created_at: Timestamp,
+    secret: Secret,
+    /// The secret before the last rotation, and when it stops signing.
+    previous: Option<(Secret, Moment)>,
+}
+
+/// One subscription as the control API lists it: no secret.
+#[derive(Clone, Debug, Serialize)]
+pub struct SubscriptionView {
+    /// Form `sub_<id>`.
+    pub id: String,
+    /// As the client wrote it.
+    pub url: String,
+    /// Subscribed event types.
+    pub events: Vec<String>,
+    /// Short label.
+    pub description: Option<String>,
+    /// Whether events are delivered.
+    pub status: SubscriptionStatus,
+    /// When it was first made.
+    pub created_at: String,
+    /// Secrets that sign at present: 1, or 2 during a rotation's grace period.
+    pub signing_secrets: usize,
+}
+
+/// What subscribing did.
+#[derive(Clone, Debug)]
+pub struct Subscribed {
+    /// The answer's body.
+    pub body: Map<String, Value>,
+    /// The subscription's id.
+    pub id: String,
+    /// False when an earlier subscription was updated.
+    pub created: bool,
+}
+
+/// The subscriptions of one workspace, in the order in which they were made.
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions {
+    by_serial: BTreeMap<u64, SubscriptionRecord>,
+    serial_by_id: HashMap<String, u64>,
+    serial_by_url: HashMap<String, u64>,
+    made: u64,
+}
+
+impl Subscriptions {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &SubscriptionRecord> {
+        self.by_serial.values()
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<&SubscriptionRecord> {
+        self.by_serial.get(self.serial_by_id.get(id)?)
+    }
+
+    fn get_mut(&mut self, id: &str) -> Option<&mut SubscriptionRecord> {
+        self.by_serial.get_mut(self.serial_by_id.get(id)?)
+    }
+
+    fn insert(&mut self, record: SubscriptionRecord) {
+        self.made += 1;
+        self.serial_by_id.insert(record.id.clone(), self.made);
+        self.serial_by_url.insert(record.target.to_string(), self.made);
+        self.by_serial.insert(self.made, record);
+    }
+
+    fn remove(&mut self, id: &str) -> Option<SubscriptionRecord> {
+        let serial = self.serial_by_id.remove(id)?;
+        self.serial_by_url.retain(|_, known| *known != serial);
+        self.by_serial.remove(&serial)
+    }
+}
+
+impl State {
+    /// Makes a subscription, or updates the one with the same URL: id and `created_at` stay, events and description are
+    /// replaced, the secret stays unless one is sent, and a disabled subscription becomes active.
+    pub fn subscribe(&mut self, checked: CheckedSubscribe, profile: &Profile, now: Now) -> Result<Subscribed, Error> {
+        let CheckedSubscribe { request, url: target } = checked;
+        let supplied = request.secret.map(Secret::new);
+        let echo = supplied.clone().filter(|_| profile.subscriptions.echo_secret);
+        let known = match profile.subscriptions.upsert {
+            Upsert::Url => self.subscriptions.serial_by_url.get(target.as_str()).copied(),
+            Upsert::Never => None,
+        };
+        if let Some(record) = known.and_then(|serial| self.subscriptions.by_serial.get_mut(&serial)) {
+            record.url = request.url;
+            record.events = request.events;
+            record.description = request.description;
+            record.status = SubscriptionStatus::Active;
+            if let Some(secret) = supplied {
+                record.secret = secret;
+                record.previous = None;
+            }
+            return Ok(Subscribed { body: body(record, echo.as_ref(), profile), id: record.id.clone(), created: false });
+        }
+        if self.subscriptions.by_serial.len() >= MOST_SUBSCRIPTIONS {
+            let reason = format!("the emulator holds at most {MOST_SUBSCRIPTIONS} subscriptions for one key");
+            return Err(Error::validation(vec![FieldProblem::new("url", reason)]));
+        }
+        let id = self.make_id(IdKind::Subscription, profile, now);
+        let (secret, shown) = match supplied {
+            Some(secret) => (secret, echo),
+            None => {
+                let secret = Secret::generate(self.random());
+                (secret.clone(), Some(secret))
+            }
+        };
+        let record = SubscriptionRecord {
+            id: id.clone(),
+            url: request.url,
+            target,
+            events: request.events,
+            description: request.description,
+            status: SubscriptionStatus::Active,
+            created_at: now.wall,
+            secret,
+            previous: None,
+        };
+        let body = body(&record, shown.as_ref(), profile);
+        self.subscriptions.insert(record);
+        Ok(Subscribed { body, id, created: true })
+    }
+
+    /// Every subscription, oldest first.
+    pub fn subscription_views(&self, profile: &Profile, now: Now) -> Vec<SubscriptionView> {
+        self.subscriptions.iter().map(|record| record.view(profile, now)).collect()
+    }
+
+    /// One subscription.
+    pub fn subscription_view(&self, id: &str, profile: &Profile, now: Now) -> Option<SubscriptionView> {
+        self.subscriptions.get(id).map(|record| record.view(profile, now))
+    }
+
+    /// The secrets that sign for a subscription at present, newest first; `None` if it is gone or disabled.
+    pub fn signing_secrets(&self, id: &str, now: Now) -> Option<Vec<Secret>> {
+        let record = self.subscriptions.get(id)?;
+        (record.status == SubscriptionStatus::Active).then(|| record.signing_secrets(now))
+    }
+
+    /// Stops deliveries to a subscription. Returns false if there is none.
+    pub fn disable_subscription(&mut self, id: &str) -> bool {
+        self.subscriptions.get_mut(id).map(|record| record.status = SubscriptionStatus::Disabled).is_some()
+    }
+
+    /// Gives a subscription a new secret, the text given or a generated one; the old one signs on until `grace` is over.
+    pub fn rotate_secret(&mut self, id: &str, text: Option<String>, grace: Duration, now: Now) -> Option<Secret> {
+        let secret = text.map_or_else(|| Secret::generate(&mut self.random), Secret::new);
+        let record = self.subscriptions.get_mut(id)?;
+        let old = std::mem::replace(&mut record.secret, secret.clone());
+        record.previous = (!grace.is_zero()).then(|| (old, now.moment.plus(grace)));
+        Some(secret)
+    }
+
+    /// Removes a subscription. Returns false if there is none.
+    pub fn delete_subscription(&mut self, id: &str) -> bool {
+        self.subscriptions.remove(id).is_some()
+    }
+}
+
+impl SubscriptionRecord {
+    fn signing_secrets(&self, now: Now) -> Vec<Secret> {
+        let previous = self.previous.iter().filter(|(_, until)| now.moment < *until).map(|(secret, _)| secret.clone());
+        std::iter::once(self.secret.clone()).chain(previous).collect()
+    }
+
+    fn view(&self, profile: &Profile, now: Now) -> SubscriptionView {
+        SubscriptionView {
+            id: self.id.clone(),
+            url: self.url.clone(),
+            events: self.events.clone(),
+            description: self.description.clone(),
+            status: self.status,
+            created_at: format_timestamp(self.created_at, profile.time.precision),
+            signing_secrets: self.signing_secrets(now).len(),
+        }
+    }
+}
+
+/// The Subscription resource, with the secret under the name that the profile gives it.
+fn body(record: &SubscriptionRecord, secret: Option<&Secret>, profile: &Profile) -> Map<String, Value> {
+    let resource = Subscription {
+        id: record.id.clone(),
+        url: record.url.clone(),
+        events: record.events.clone(),
+        status: record.status,
+        created_at: format_timestamp(record.created_at, profile.time.precision),
+    };
+    let mut body = match serde_json::to_value(resource) {
+        Ok(Value::Object(fields)) => fields,
+        _ => unreachable!("a struct of strings serialises to an object"),
+    };
+    if let Some(secret) = secret {
+        body.insert(profile.subscriptions.secret_field.clone(), secret.reveal().into());
+    }
+    body
+}
