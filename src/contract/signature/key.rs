@@ -1,0 +1,257 @@
+//! From a signing secret, as people hand it about, to the key bytes that sign.
+//!
+//! Services write secrets down differently: with or without `whsec_`, as base64 or as plain text,
+//! and libraries read one and the same text as different keys. `KeyReading` names the readings;
+//! `warning` says where they part ways. Must not know where secrets come from or are kept, and
+//! never puts one in a message.
+
+use std::fmt;
+
+use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine as _};
+use serde::{Deserialize, Serialize};
+
+use super::Scheme;
+
+/// The mark in front of a base64 secret, by Standard Webhooks.
+pub(super) const PREFIX: &str = "whsec_";
+
+/// How the text of a secret becomes key bytes (`webhooks.secret_key`).
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyReading {
+    /// As the scheme's own libraries do: base64 after `whsec_` for `standard` and `svix`, and for
+    /// them the UTF-8 bytes of a text without it; the UTF-8 bytes of the whole text for the others.
+    #[default]
+    Auto,
+    /// The text, after `whsec_` if it starts so, is base64 (standard alphabet, padded).
+    Base64,
+    /// The UTF-8 bytes of the text after `whsec_` if it starts so.
+    Utf8,
+    /// The UTF-8 bytes of the whole text.
+    Utf8WithPrefix,
+}
+
+impl KeyReading {
+    /// The reading as the profile spells it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Base64 => "base64",
+            Self::Utf8 => "utf8",
+            Self::Utf8WithPrefix => "utf8_with_prefix",
+        }
+    }
+
+    /// The reading in force for `scheme`, and the knob that decided it.
+    ///
+    /// A custom scheme's own `key` is the more particular setting and wins; its `auto` defers to
+    /// `webhooks.secret_key`.
+    pub(super) fn in_force(self, scheme: &Scheme) -> (Self, &'static str) {
+        match scheme {
+            Scheme::Custom(custom) if custom.key != Self::Auto => {
+                (custom.key, "webhooks.custom.key")
+            }
+            _ => (self, "webhooks.secret_key"),
+        }
+    }
+}
+
+impl fmt::Display for KeyReading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why a secret makes no key; the messages never repeat the secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretProblem {
+    /// No key bytes are left: the text is empty, or nothing follows `whsec_`.
+    #[error("expected a signing secret, found {found}")]
+    Empty {
+        /// What was found in its place.
+        found: &'static str,
+    },
+    /// The reading asks for base64 and the text is not.
+    #[error("expected {part} to be base64 (`A-Z a-z 0-9 + /`, padded with `=`), found {found}")]
+    NotBase64 {
+        /// Which part of the text was read as base64.
+        part: &'static str,
+        /// What is wrong with it.
+        found: String,
+    },
+}
+
+/// The key bytes a delivery is signed with, at least one; `Debug` shows their number only.
+#[derive(Clone)]
+pub struct SigningKey {
+    bytes: Vec<u8>,
+}
+
+impl SigningKey {
+    /// Reads `secret` for `scheme`; a custom scheme's own `key` goes before `reading`.
+    ///
+    /// Refuses a secret of no bytes, and bad base64 where base64 is asked for.
+    pub fn read(secret: &str, scheme: &Scheme, reading: KeyReading) -> Result<Self, SecretProblem> {
+        if secret.is_empty() {
+            return Err(SecretProblem::Empty {
+                found: "an empty text",
+            });
+        }
+        let tail = secret.strip_prefix(PREFIX);
+        if tail == Some("") {
+            return Err(SecretProblem::Empty {
+                found: "nothing after `whsec_`",
+            });
+        }
+        let utf8 = |text: &str| Ok(text.as_bytes().to_vec());
+        let bytes = match (reading.in_force(scheme).0, tail) {
+            (KeyReading::Auto, Some(tail)) if reads_base64(scheme) => decode(tail, true),
+            (KeyReading::Auto | KeyReading::Utf8WithPrefix, _) => utf8(secret),
+            (KeyReading::Base64, Some(tail)) => decode(tail, true),
+            (KeyReading::Base64, None) => decode(secret, false),
+            (KeyReading::Utf8, tail) => utf8(tail.unwrap_or(secret)),
+        }?;
+        Self::from_bytes(bytes)
+    }
+
+    /// A key of these very bytes; refuses none at all.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, SecretProblem> {
+        if bytes.is_empty() {
+            return Err(SecretProblem::Empty {
+                found: "a key of no bytes",
+            });
+        }
+        Ok(Self { bytes })
+    }
+
+    /// The key's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey(<{} bytes>)", self.bytes.len())
+    }
+}
+
+/// Whether the libraries of `scheme` read secrets as base64.
+pub(super) const fn reads_base64(scheme: &Scheme) -> bool {
+    matches!(scheme, Scheme::Standard | Scheme::Svix)
+}
+
+fn decode(text: &str, after_prefix: bool) -> Result<Vec<u8>, SecretProblem> {
+    STANDARD.decode(text).map_err(|error| {
+        let found = match error {
+            DecodeError::InvalidByte(_, b'-' | b'_') => {
+                "`-` or `_`, which are of the URL-safe alphabet".to_owned()
+            }
+            DecodeError::InvalidByte(_, byte) if byte.is_ascii_whitespace() => {
+                "white space".to_owned()
+            }
+            DecodeError::InvalidByte(at, _) => {
+                format!("something else at byte {} of it", at + 1)
+            }
+            DecodeError::InvalidLength(_) => "a length that no base64 has".to_owned(),
+            DecodeError::InvalidPadding => "wrong or missing padding".to_owned(),
+            DecodeError::InvalidLastSymbol { .. } => {
+                "a last character that cannot end it, as if the text were cut".to_owned()
+            }
+        };
+        let part = if after_prefix {
+            "what follows `whsec_` in the secret"
+        } else {
+            "the secret"
+        };
+        SecretProblem::NotBase64 { part, found }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::signature::{CustomScheme, SchemeName};
+
+    fn read(secret: &str, scheme: SchemeName, reading: KeyReading) -> Result<Vec<u8>, String> {
+        let scheme = Scheme::new(scheme, &CustomScheme::default());
+        SigningKey::read(secret, &scheme, reading)
+            .map(|key| key.as_bytes().to_vec())
+            .map_err(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn readings() {
+        use KeyReading::{Auto, Base64, Utf8, Utf8WithPrefix};
+        let check = |secret: &str, scheme: SchemeName, reading, expected: &[u8]| {
+            assert_eq!(
+                read(secret, scheme, reading).as_deref(),
+                Ok(expected),
+                "{secret} {scheme} {reading}",
+            );
+        };
+        for scheme in SchemeName::ALL {
+            check("whsec_a2V5", scheme, Base64, b"key");
+            check("a2V5", scheme, Base64, b"key");
+            check("whsec_a2V5", scheme, Utf8, b"a2V5");
+            check("a2V5", scheme, Utf8, b"a2V5");
+            check("whsec_a2V5", scheme, Utf8WithPrefix, b"whsec_a2V5");
+            check("a2V5", scheme, Auto, b"a2V5");
+            check("schlüssel", scheme, Auto, "schlüssel".as_bytes());
+        }
+        check("whsec_a2V5", SchemeName::Standard, Auto, b"key");
+        check("whsec_a2V5", SchemeName::Svix, Auto, b"key");
+        for scheme in &SchemeName::ALL[2..] {
+            check("whsec_a2V5", *scheme, Auto, b"whsec_a2V5");
+        }
+    }
+
+    #[test]
+    fn a_custom_schemes_own_reading_wins_unless_it_is_auto() {
+        let check = |own, reading, expected: &[u8]| {
+            let scheme = Scheme::Custom(Box::new(CustomScheme {
+                key: own,
+                ..CustomScheme::default()
+            }));
+            let key = SigningKey::read("whsec_a2V5", &scheme, reading).unwrap();
+            assert_eq!(key.as_bytes(), expected, "{own} {reading}");
+        };
+        check(KeyReading::Auto, KeyReading::Auto, b"whsec_a2V5");
+        check(KeyReading::Auto, KeyReading::Base64, b"key");
+        check(KeyReading::Base64, KeyReading::Utf8, b"key");
+        check(KeyReading::Utf8, KeyReading::Auto, b"a2V5");
+    }
+
+    #[test]
+    fn refusals_name_the_fault_and_not_the_secret() {
+        let check = |secret: &str, reading, expected: &str| {
+            let problem = read(secret, SchemeName::Standard, reading).unwrap_err();
+            assert!(problem.contains(expected), "{problem}");
+            assert!(!problem.contains("a2V5"), "{problem}");
+        };
+        check("", KeyReading::Auto, "an empty text");
+        check("whsec_", KeyReading::Auto, "nothing after `whsec_`");
+        check("whsec_", KeyReading::Utf8, "nothing after `whsec_`");
+        check("whsec_a2V5-a2V5==", KeyReading::Auto, "URL-safe");
+        check("whsec_a2V5\n", KeyReading::Auto, "white space");
+        check("whsec_a2V5!a2V5", KeyReading::Auto, "at byte 5");
+        check("whsec_a2V5a2", KeyReading::Auto, "padding");
+        check("whsec_a2V5a", KeyReading::Auto, "length");
+        check(
+            "whsec_a2V5a3==",
+            KeyReading::Auto,
+            "as if the text were cut",
+        );
+        check("a2V5.", KeyReading::Base64, "expected the secret");
+    }
+
+    #[test]
+    fn debug_masks_the_key() {
+        let key = SigningKey::from_bytes(b"hush".to_vec()).unwrap();
+        assert_eq!(format!("{key:?}"), "SigningKey(<4 bytes>)");
+        assert!(SigningKey::from_bytes(Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! HMAC over bytes, and its spelling as text.
+//!
+//! Must not know about headers, schemes or secrets: key bytes and content go in, text comes out.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::{Deserialize, Serialize};
+use sha1::Sha1;
+use sha2::{Sha256, Sha512};
+
+/// The hash function under the HMAC (`webhooks.custom.hash`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hash {
+    /// SHA-1, 20 bytes.
+    Sha1,
+    /// SHA-256, 32 bytes.
+    Sha256,
+    /// SHA-512, 64 bytes.
+    Sha512,
+}
+
+impl Hash {
+    /// The HMAC of `content` under `key`: 20, 32 or 64 bytes.
+    pub(super) fn mac(self, key: &[u8], content: &[u8]) -> Vec<u8> {
+        // One arm a hash: the three types share no object-safe trait.
+        macro_rules! hmac {
+            ($hash:ty) => {{
+                let mut mac = Hmac::<$hash>::new_from_slice(key)
+                    .expect("HMAC hashes or pads a key of any length");
+                mac.update(content);
+                mac.finalize().into_bytes().to_vec()
+            }};
+        }
+        match self {
+            Self::Sha1 => hmac!(Sha1),
+            Self::Sha256 => hmac!(Sha256),
+            Self::Sha512 => hmac!(Sha512),
+        }
+    }
+
+    /// Length of the HMAC in bytes.
+    pub(super) const fn length(self) -> usize {
+        match self {
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+            Self::Sha512 => 64,
+        }
+    }
+}
+
+/// How a signature's bytes are written in its header (`webhooks.custom.encoding`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Encoding {
+    /// Lower-case hexadecimal.
+    Hex,
+    /// Base64 of the standard alphabet, padded.
+    Base64,
+}
+
+impl Encoding {
+    /// `bytes` as text.
+    pub(super) fn encode(self, bytes: &[u8]) -> String {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        match self {
+            Self::Hex => bytes
+                .iter()
+                .flat_map(|byte| [byte >> 4, byte & 0xf])
+                .map(|nibble| char::from(DIGITS[usize::from(nibble)]))
+                .collect(),
+            Self::Base64 => STANDARD.encode(bytes),
+        }
+    }
+
+    /// Whether `text` could be `length` bytes in this encoding, going by its length and alphabet.
+    ///
+    /// Looser than decoding on purpose: a signature with one character changed is still a
+    /// signature, only a wrong one.
+    pub(super) fn looks_like(self, text: &str, length: usize) -> bool {
+        match self {
+            Self::Hex => {
+                text.len() == 2 * length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+            }
+            Self::Base64 => {
+                text.len() == length.div_ceil(3) * 4
+                    && text
+                        .trim_end_matches('=')
+                        .bytes()
+                        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/')
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 2202 and RFC 4231, test case 2 of each.
+    #[test]
+    fn published_vectors() {
+        let check = |hash: Hash, expected: &str| {
+            let mac = hash.mac(b"Jefe", b"what do ya want for nothing?");
+            assert_eq!(mac.len(), hash.length(), "{hash:?}");
+            assert_eq!(Encoding::Hex.encode(&mac), expected, "{hash:?}");
+        };
+        check(Hash::Sha1, "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79");
+        check(
+            Hash::Sha256,
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+        );
+        check(
+            Hash::Sha512,
+            "164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea250554\
+             9758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737",
+        );
+    }
+
+    #[test]
+    fn shapes() {
+        let check = |encoding: Encoding, text: &str, length: usize, expected: bool| {
+            assert_eq!(encoding.looks_like(text, length), expected, "{text:?}");
+        };
+        check(Encoding::Hex, "00fF", 2, true);
+        check(Encoding::Hex, "00f", 2, false);
+        check(Encoding::Hex, "00fg", 2, false);
+        check(Encoding::Base64, "AP8=", 2, true);
+        check(Encoding::Base64, "AP9=", 2, true);
+        check(Encoding::Base64, "AP8", 2, false);
+        check(Encoding::Base64, "A-8=", 2, false);
+        for length in [20, 32, 64] {
+            for encoding in [Encoding::Hex, Encoding::Base64] {
+                assert!(encoding.looks_like(&encoding.encode(&vec![0xfb; length]), length));
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What `sign` makes, `verify` and a third party's library accept; tests of the parts together.
+
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+
+const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
+/// Escapes that a second serialisation would write differently.
+const BODY: &str = r#"{"type":"workflow.completed","data":{"name":"\u00e9 \n"}}"#;
+
+fn key(bytes: &[u8]) -> SigningKey {
+    SigningKey::from_bytes(bytes.to_vec()).unwrap()
+}
+
+fn look_up(headers: &[(String, String)]) -> impl Fn(&str) -> Option<String> {
+    |wanted| {
+        let found = headers.iter().find(|(name, _)| name == wanted);
+        found.map(|(_, value)| value.clone())
+    }
+}
+
+#[test]
+fn standard_deliveries_satisfy_an_independent_library() {
+    // The library reads the OS clock itself and lets nobody pass the time.
+    #[allow(clippy::disallowed_methods)]
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    let now = i64::try_from(now.as_secs()).unwrap();
+    let webhook = standardwebhooks::Webhook::new(SECRET).unwrap();
+    let newest = SigningKey::read(SECRET, &Scheme::Standard, KeyReading::Auto).unwrap();
+
+    let check = |keys: &[SigningKey], timestamp, received: &str, accepted: bool| {
+        let message = Message {
+            id: "evt_01h",
+            timestamp,
+            url: "",
+            body: BODY.as_bytes(),
+        };
+        let mut headers = hyper::HeaderMap::new();
+        for (name, value) in sign(&Scheme::Standard, keys, &message).headers {
+            let name = hyper::header::HeaderName::try_from(name).unwrap();
+            headers.insert(name, value.parse().unwrap());
+        }
+        let verdict = webhook.verify(received.as_bytes(), &headers);
+        assert_eq!(
+            verdict.is_ok(),
+            accepted,
+            "{timestamp} {received}: {verdict:?}"
+        );
+    };
+    let only = std::slice::from_ref(&newest);
+    check(only, now, BODY, true);
+    check(&[newest.clone(), key(b"older")], now, BODY, true);
+    check(&[key(b"newer"), newest.clone()], now, BODY, true);
+    check(&[key(b"other")], now, BODY, false);
+    check(&[], now, BODY, false);
+    check(only, now - 400, BODY, false);
+    check(only, now + 400, BODY, false);
+    check(only, now, &format!("{BODY}\n"), false);
+}
+
+#[test]
+fn rotation_is_followed_from_either_side() {
+    let (old, new, other) = (key(b"old"), key(b"new"), key(b"other"));
+    let check = |scheme: &Scheme, sender: &[&SigningKey], receiver: &[&SigningKey], accepted| {
+        let owned = |keys: &[&SigningKey]| -> Vec<_> { keys.iter().copied().cloned().collect() };
+        let message = Message {
+            id: "evt_1",
+            timestamp: 5,
+            url: "u",
+            body: b"{}",
+        };
+        let signed = sign(scheme, &owned(sender), &message);
+        let header = look_up(&signed.headers);
+        let verdict = verify(scheme, &owned(receiver), &header, "u", b"{}", 5, 300);
+        assert_eq!(verdict.is_ok(), accepted, "{scheme:?}: {verdict:?}");
+    };
+    for name in SchemeName::ALL {
+        let scheme = Scheme::new(name, &CustomScheme::default());
+        let two_tokens = matches!(
+            name,
+            SchemeName::Standard | SchemeName::Svix | SchemeName::Stripe,
+        );
+        check(&scheme, &[&new, &old], &[&new], true);
+        check(&scheme, &[&new, &old], &[&old], two_tokens);
+        check(&scheme, &[&new], &[&new, &old], true);
+        check(&scheme, &[&old], &[&new, &old], true);
+        check(&scheme, &[&new, &old], &[&other], false);
+        check(&scheme, &[&new, &old], &[], false);
+    }
+}
+
+#[test]
+fn a_mismatch_shows_both_signatures() {
+    let message = Message {
+        id: "evt_1",
+        timestamp: 5,
+        url: "",
+        body: b"{}",
+    };
+    for name in SchemeName::ALL {
+        let scheme = Scheme::new(name, &CustomScheme::default());
+        let signed = sign(&scheme, &[key(b"one")], &message);
+        let wanted = sign(&scheme, &[key(b"two")], &message);
+        let header = look_up(&signed.headers);
+        assert_eq!(
+            verify(&scheme, &[key(b"two")], &header, "", b"{}", 5, 300),
+            Err(Rejection::Mismatch {
+                expected: wanted.signatures[0].clone(),
+                got: signed.signatures,
+            }),
+        );
+    }
+}
+
+#[test]
+fn svix_takes_its_own_headers_before_the_unbranded_ones() {
+    let message = Message {
+        id: "evt_1",
+        timestamp: 5,
+        url: "",
+        body: b"{}",
+    };
+    let verdict = |branded: &SigningKey, unbranded: &SigningKey| {
+        let mut headers = sign(&Scheme::Svix, std::slice::from_ref(branded), &message).headers;
+        headers.extend(sign(&Scheme::Standard, std::slice::from_ref(unbranded), &message).headers);
+        let header = look_up(&headers);
+        verify(&Scheme::Svix, &[key(b"good")], &header, "", b"{}", 5, 300).is_ok()
+    };
+    assert!(verdict(&key(b"good"), &key(b"bad")));
+    assert!(!verdict(&key(b"bad"), &key(b"good")));
+}
+
+#[test]
+fn a_tolerance_of_zero_lifts_stripes_time_check_and_no_others() {
+    let message = Message {
+        id: "evt_1",
+        timestamp: 5,
+        url: "",
+        body: b"{}",
+    };
+    let verdict = |scheme: &Scheme, now: i64| {
+        let signed = sign(scheme, &[key(b"key")], &message);
+        let header = look_up(&signed.headers);
+        verify(scheme, &[key(b"key")], &header, "", b"{}", now, 0).is_ok()
+    };
+    assert!(verdict(&Scheme::Stripe, i64::MAX));
+    assert!(verdict(&Scheme::Standard, 5));
+    assert!(!verdict(&Scheme::Standard, 6));
+}
+
+fn any_custom() -> impl Strategy<Value = CustomScheme> {
+    let templates = [
+        "{body}",
+        "{timestamp}.{body}",
+        "{id}.{timestamp}.{url}.{body}",
+        "v0:{url}{{}}{body}{body}",
+        "é{id}{body}",
+    ];
+    let hashes = [Hash::Sha1, Hash::Sha256, Hash::Sha512];
+    let encodings = [Encoding::Hex, Encoding::Base64];
+    let prefixes = ["", "sha256=", "HMAC ", "v1,"];
+    (
+        select(templates.to_vec()).prop_map(str::to_owned),
+        select(hashes.to_vec()),
+        select(encodings.to_vec()),
+        select(prefixes.to_vec()).prop_map(str::to_owned),
+    )
+        .prop_map(|(content, hash, encoding, prefix)| CustomScheme {
+            content,
+            hash,
+            encoding,
+            prefix,
+            ..CustomScheme::default()
+        })
+}
+
+fn any_scheme() -> impl Strategy<Value = Scheme> {
+    (select(SchemeName::ALL.to_vec()), any_custom())
+        .prop_map(|(name, custom)| Scheme::new(name, &custom))
+}
+
+/// A header value that resembles a signature, a time, or nothing at all.
+fn any_value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<String>(),
+        any::<i64>().prop_map(|number| number.to_string()),
+        "(v1,|v1=|t=|v0=|sha256=|[a-f0-9]{64}|[A-Za-z0-9+/]{43}=|[0-9]{1,10}|[ ,=é]){0,8}",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_is_signed_verifies_and_nothing_near_it(
+        scheme in any_scheme(),
+        keys in vec(vec(any::<u8>(), 1..100), 1..3),
+        id in "[!-~]{1,40}",
+        timestamp in any::<i64>(),
+        url in "[!-~]{0,60}",
+        body in vec(any::<u8>(), 0..600),
+        flipped in any::<proptest::sample::Index>(),
+    ) {
+        if let Scheme::Custom(custom) = &scheme {
+            prop_assert_eq!(custom.check(), Ok(()));
+        }
+        let keys: Vec<_> = keys.iter().map(|bytes| key(bytes)).collect();
+        let message = Message { id: &id, timestamp, url: &url, body: &body };
+        let signed = sign(&scheme, &keys, &message);
+        let header = look_up(&signed.headers);
+
+        let verified = verify(&scheme, &keys, &header, &url, &body, timestamp, 0);
+        prop_assert!(verified.is_ok(), "{:?}", verified);
+        let verified = verified.unwrap();
+        prop_assert_eq!(verified.timestamp.unwrap_or(timestamp), timestamp);
+        prop_assert_eq!(verified.id.unwrap_or(id.clone()), id.clone());
+
+        let mut other = body.clone();
+        other.push(0);
+        prop_assert!(verify(&scheme, &keys, &header, &url, &other, timestamp, 0).is_err());
+        if !body.is_empty() {
+            other.pop();
+            let at = flipped.index(body.len());
+            other[at] ^= 1;
+            prop_assert!(verify(&scheme, &keys, &header, &url, &other, timestamp, 0).is_err());
+        }
+    }
+
+    #[test]
+    fn verify_takes_any_header(
+        scheme in any_scheme(),
+        values in btree_map(0_usize..5, any_value(), 0..5),
+        body in vec(any::<u8>(), 0..50),
+        now in any::<i64>(),
+        tolerance in any::<i64>(),
+    ) {
+        // Values are dealt out by position, so that every scheme's own headers get some.
+        let message = Message { id: "i", timestamp: 0, url: "", body: b"" };
+        let mut names: Vec<_> = sign(&scheme, &[key(b"k")], &message)
+            .headers
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        names.extend(["webhook-id".to_owned(), "webhook-signature".to_owned()]);
+        let header = |wanted: &str| {
+            let at = names.iter().position(|name| name == wanted)?;
+            values.get(&at).cloned()
+        };
+        let keys = [key(b"a key of no scheme")];
+        let verdict = verify(&scheme, &keys, &header, "u", &body, now, tolerance);
+        prop_assert!(verdict.is_err());
+        prop_assert!(!verdict.unwrap_err().to_string().contains('\n'));
+    }
+
+    #[test]
+    fn any_secret_is_read_or_refused(secret in any::<String>(), scheme in any_scheme()) {
+        for reading in [
+            KeyReading::Auto,
+            KeyReading::Base64,
+            KeyReading::Utf8,
+            KeyReading::Utf8WithPrefix,
+        ] {
+            let read = SigningKey::read(&secret, &scheme, reading);
+            let warnings = secret_warnings(&secret, &scheme, reading);
+            prop_assert!(read.is_ok() || warnings.is_empty());
+        }
+    }
+
+    #[test]
+    fn any_custom_scheme_is_checked_and_signs(
+        content in "([{}]|id|body|timestamp|x|é){0,12}",
+        header in any::<String>(),
+        prefix in any::<String>(),
+    ) {
+        let custom = CustomScheme {
+            content,
+            prefix,
+            signature_header: header,
+            ..CustomScheme::default()
+        };
+        let _ = custom.check().map_err(|problem| problem.to_string());
+        let scheme = Scheme::Custom(Box::new(custom));
+        let message = Message { id: "i", timestamp: 1, url: "u", body: b"b" };
+        let signed = sign(&scheme, &[key(b"k")], &message);
+        prop_assert_eq!(signed.signatures.len(), 1);
+    }
+}
