@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::RwLock;
-use rand::rngs::{StdRng, SysRng};
+use rand::rngs::{ChaCha8Rng, SysRng};
 use rand::{SeedableRng, TryRng};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
@@ -77,7 +77,10 @@ struct Shared {
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// The machine's time; both offsets are what `advance` has added.
-    Real { moment_offset: Duration, wall_offset: SignedDuration },
+    Real {
+        moment_offset: Duration,
+        wall_offset: SignedDuration,
+    },
     Frozen(Now),
 }
 
@@ -199,6 +202,9 @@ fn machine_moment() -> Instant {
     Instant::now()
 }
 
+/// A repeatable source of chance: the same numbers on every machine and in every release.
+pub type Random = ChaCha8Rng;
+
 /// What fixes every id, secret, jitter and dice roll.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed([u8; 32]);
@@ -218,11 +224,11 @@ impl Seed {
     }
 
     /// The random source of one workspace: fixed by the seed and the name alone, whatever other workspaces draw.
-    pub fn source(&self, name: &str) -> StdRng {
+    pub fn source(&self, name: &str) -> Random {
         let mut hash = Sha256::new();
         hash.update(self.0);
         hash.update(name.as_bytes());
-        StdRng::from_seed(hash.finalize().into())
+        Random::from_seed(hash.finalize().into())
     }
 }
 

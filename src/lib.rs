@@ -2,4 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod clock;
 pub mod contract;
+pub mod journal;
+pub mod rate_limit;
+pub mod template;
+pub mod turns;
+pub mod workspace;

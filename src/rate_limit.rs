@@ -50,7 +50,14 @@ impl Quota {
         let window = policy.window.get().max(Duration::from_millis(1));
         let limit = policy.requests;
         if !policy.enabled {
-            return Verdict { allowed: true, limit, remaining: limit, wait: Duration::ZERO, reset: Duration::ZERO, window };
+            return Verdict {
+                allowed: true,
+                limit,
+                remaining: limit,
+                wait: Duration::ZERO,
+                reset: Duration::ZERO,
+                window,
+            };
         }
         let charge_refused = policy.count == CountRule::All;
         match policy.algorithm {
@@ -115,7 +122,11 @@ impl Quota {
             *used += 1;
         }
         let newest = log.back().map_or(now, |(at, _)| *at);
-        let wait = if allowed { Duration::ZERO } else { free_at(log, *used, limit).map_or(window, |at| at.plus(window).since(now)) };
+        let wait = if allowed {
+            Duration::ZERO
+        } else {
+            free_at(log, *used, limit).map_or(window, |at| at.plus(window).since(now))
+        };
         let remaining = u32::try_from(u64::from(limit).saturating_sub(*used)).unwrap_or(0);
         Verdict { allowed, limit, remaining, wait, reset: newest.plus(window).since(now), window }
     }
@@ -125,7 +136,9 @@ impl Quota {
         let (token, flow) = (window.as_nanos(), u128::from(limit));
         let full = token * flow;
         let missing = match self.usage {
-            Usage::Bucket { missing, at } => missing.min(full).saturating_sub(now.since(at).as_nanos().saturating_mul(flow)),
+            Usage::Bucket { missing, at } => {
+                missing.min(full).saturating_sub(now.since(at).as_nanos().saturating_mul(flow))
+            }
             _ => 0,
         };
         let allowed = missing + token <= full;
@@ -174,49 +187,45 @@ mod tests {
         let mut quota = Quota::default();
         for (millis, expected) in plays {
             let verdict = quota.check(policy, at(*millis));
-            let found = if verdict.allowed { Ok(verdict.remaining) } else { Err(u64::try_from(verdict.wait.as_millis()).expect("short")) };
+            let found = if verdict.allowed {
+                Ok(verdict.remaining)
+            } else {
+                Err(u64::try_from(verdict.wait.as_millis()).expect("short"))
+            };
             assert_eq!(found, *expected, "{:?} at {millis} ms", policy.algorithm);
         }
     }
 
     #[test]
     fn a_fixed_window_opens_with_the_first_request() {
-        check(&policy(RateAlgorithm::Fixed, 2, CountRule::Allowed), &[
-            (5_000, Ok(1)),
-            (6_000, Ok(0)),
-            (7_000, Err(8_000)),
-            (14_999, Err(1)),
-            (15_000, Ok(1)),
-            (99_000, Ok(1)),
-        ]);
+        check(
+            &policy(RateAlgorithm::Fixed, 2, CountRule::Allowed),
+            &[(5_000, Ok(1)), (6_000, Ok(0)), (7_000, Err(8_000)), (14_999, Err(1)), (15_000, Ok(1)), (99_000, Ok(1))],
+        );
     }
 
     #[test]
     fn a_sliding_window_frees_one_request_at_a_time() {
-        check(&policy(RateAlgorithm::Sliding, 2, CountRule::Allowed), &[
-            (0, Ok(1)),
-            (4_000, Ok(0)),
-            (5_000, Err(5_000)),
-            (10_000, Ok(0)),
-            (10_001, Err(3_999)),
-            (14_000, Ok(0)),
-        ]);
+        check(
+            &policy(RateAlgorithm::Sliding, 2, CountRule::Allowed),
+            &[(0, Ok(1)), (4_000, Ok(0)), (5_000, Err(5_000)), (10_000, Ok(0)), (10_001, Err(3_999)), (14_000, Ok(0))],
+        );
     }
 
     #[test]
     fn refused_requests_cost_when_all_are_counted() {
-        check(&policy(RateAlgorithm::Sliding, 1, CountRule::All), &[(0, Ok(0)), (6_000, Err(10_000)), (12_000, Err(10_000)), (22_000, Ok(0))]);
+        check(
+            &policy(RateAlgorithm::Sliding, 1, CountRule::All),
+            &[(0, Ok(0)), (6_000, Err(10_000)), (12_000, Err(10_000)), (22_000, Ok(0))],
+        );
     }
 
     #[test]
     fn a_bucket_refills_evenly() {
-        check(&policy(RateAlgorithm::TokenBucket, 2, CountRule::Allowed), &[
-            (0, Ok(1)),
-            (0, Ok(0)),
-            (1_000, Err(4_000)),
-            (5_000, Ok(0)),
-            (100_000, Ok(1)),
-        ]);
+        check(
+            &policy(RateAlgorithm::TokenBucket, 2, CountRule::Allowed),
+            &[(0, Ok(1)), (0, Ok(0)), (1_000, Err(4_000)), (5_000, Ok(0)), (100_000, Ok(1))],
+        );
     }
 
     #[test]

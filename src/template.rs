@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior};
 use parking_lot::Mutex;
-use rand::rngs::StdRng;
-use rand::{Rng, RngExt};
+use rand::{Rng, RngExt, SeedableRng};
 use serde_json::{Map, Value};
 
+use crate::clock::Random;
 use crate::contract::ids::{IdKind, make_id};
 use crate::contract::profile::{IdStyle, Precision};
 use crate::contract::timestamp::format_timestamp;
@@ -29,18 +30,21 @@ pub struct TemplateProblem {
 }
 
 /// Renders every string in `values`. `facts` are names that templates may use, such as `request`.
-pub fn render_map(values: &Map<String, Value>, facts: &Map<String, Value>, wall: Timestamp, random: &mut StdRng) -> Result<Map<String, Value>, TemplateProblem> {
+pub fn render_map(
+    values: &Map<String, Value>,
+    facts: &Map<String, Value>,
+    wall: Timestamp,
+    random: &mut Random,
+) -> Result<Map<String, Value>, TemplateProblem> {
     if !values.values().any(has_template) {
         return Ok(values.clone());
     }
-    let shared = Arc::new(Mutex::new(random.clone()));
-    let environment = environment(wall, &shared);
+    // Template functions must own their source, so a child is drawn from the workspace's.
+    let environment = environment(wall, &Arc::new(Mutex::new(random.fork())));
     let mut context = facts.clone();
     context.insert("now".to_owned(), format_timestamp(wall, Precision::Milliseconds).into());
     context.insert("now_unix".to_owned(), wall.as_second().into());
-    let rendered = values.iter().map(|(key, value)| Ok((key.clone(), render(&environment, value, &context)?))).collect();
-    *random = shared.lock().clone();
-    rendered
+    values.iter().map(|(key, value)| Ok((key.clone(), render(&environment, value, &context)?))).collect()
 }
 
 /// Whether a value holds a string with a template in it.
@@ -53,7 +57,7 @@ fn has_template(value: &Value) -> bool {
     }
 }
 
-fn environment(wall: Timestamp, random: &Arc<Mutex<StdRng>>) -> Environment<'static> {
+fn environment(wall: Timestamp, random: &Arc<Mutex<Random>>) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_fuel(Some(FUEL));
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -76,23 +80,39 @@ fn environment(wall: Timestamp, random: &Arc<Mutex<StdRng>>) -> Environment<'sta
     environment
 }
 
-fn render(environment: &Environment<'_>, value: &Value, context: &Map<String, Value>) -> Result<Value, TemplateProblem> {
+fn render(
+    environment: &Environment<'_>,
+    value: &Value,
+    context: &Map<String, Value>,
+) -> Result<Value, TemplateProblem> {
     Ok(match value {
         Value::String(text) if has_template(value) => Value::String(render_text(environment, text, context)?),
-        Value::Array(values) => Value::Array(values.iter().map(|value| render(environment, value, context)).collect::<Result<_, _>>()?),
-        Value::Object(values) => {
-            Value::Object(values.iter().map(|(key, value)| Ok((key.clone(), render(environment, value, context)?))).collect::<Result<_, _>>()?)
+        Value::Array(values) => {
+            Value::Array(values.iter().map(|value| render(environment, value, context)).collect::<Result<_, _>>()?)
         }
+        Value::Object(values) => Value::Object(
+            values
+                .iter()
+                .map(|(key, value)| Ok((key.clone(), render(environment, value, context)?)))
+                .collect::<Result<_, _>>()?,
+        ),
         other => other.clone(),
     })
 }
 
-fn render_text(environment: &Environment<'_>, text: &str, context: &Map<String, Value>) -> Result<String, TemplateProblem> {
+fn render_text(
+    environment: &Environment<'_>,
+    text: &str,
+    context: &Map<String, Value>,
+) -> Result<String, TemplateProblem> {
     let mut output = Bounded { bytes: Vec::new() };
-    let problem = |error: minijinja::Error| TemplateProblem { message: format!("template \"{}\": {error:#}", text.escape_debug()) };
+    let problem = |error: minijinja::Error| TemplateProblem {
+        message: format!("template \"{}\": {error:#}", text.escape_debug()),
+    };
     let template = environment.template_from_str(text).map_err(problem)?;
-    template.render_to_write(context, &mut output).map_err(problem)?;
-    String::from_utf8(output.bytes).map_err(|_| TemplateProblem { message: "a template made text that is not UTF-8".to_owned() })
+    template.render_captured_to(Serde(context), &mut output).map_err(problem)?;
+    String::from_utf8(output.bytes)
+        .map_err(|_| TemplateProblem { message: "a template made text that is not UTF-8".to_owned() })
 }
 
 /// A buffer that refuses to grow past the bound.
@@ -139,7 +159,13 @@ mod tests {
 
     #[test]
     fn endless_huge_and_wrong_templates_end_with_a_reason() {
-        for text in ["{% for i in range(10000) %}{% for j in range(10000) %}x{% endfor %}{% endfor %}", "{{ 'x' * 100000000 }}", "{{ nothing }}", "{{ ulid( }}", "{% for"] {
+        for text in [
+            "{% for i in range(10000) %}{% for j in range(10000) %}x{% endfor %}{% endfor %}",
+            "{{ 'x' * 100000000 }}",
+            "{{ nothing }}",
+            "{{ ulid( }}",
+            "{% for",
+        ] {
             assert!(rendered(json!(text)).is_err(), "{text}");
         }
     }

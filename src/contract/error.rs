@@ -156,7 +156,8 @@ impl Error {
 
     /// A validation error; its message names each field and reason: `url: must use https; events: must not be empty`.
     pub fn validation(problems: Vec<FieldProblem>) -> Self {
-        let texts: Vec<String> = problems.iter().map(|problem| format!("{}: {}", problem.field, problem.reason)).collect();
+        let texts: Vec<String> =
+            problems.iter().map(|problem| format!("{}: {}", problem.field, problem.reason)).collect();
         Self { problems, ..Self::new(ErrorKind::ValidationError, texts.join("; ")) }
     }
 
@@ -207,7 +208,10 @@ mod tests {
 
     #[test]
     fn the_envelope_has_exactly_the_three_published_fields() {
-        let error = Error::validation(vec![FieldProblem::new("url", "must use https"), FieldProblem::new("events", "must not be empty")]);
+        let error = Error::validation(vec![
+            FieldProblem::new("url", "must use https"),
+            FieldProblem::new("events", "must not be empty"),
+        ]);
         let body: Value = serde_json::from_slice(&error.body(&Profile::default(), "req_1")).expect("the body is JSON");
         assert_eq!(
             body,

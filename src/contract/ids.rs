@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn ids_have_their_prefix_and_style() {
         for (style, length) in [(IdStyle::Ulid, 26), (IdStyle::Uuid, 36), (IdStyle::Counter, 8)] {
-            let mut random = rand::rngs::StdRng::seed_from_u64(1);
+            let mut random = crate::clock::Random::seed_from_u64(1);
             let id = make_id(IdKind::Event, style, 1_750_000_000_000, 7, &mut random);
             let rest = id.strip_prefix("evt_").expect("the prefix stands first");
             assert_eq!(rest.len(), length, "{id}");
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn ulids_sort_by_time_and_differ_by_chance() {
-        let mut random = rand::rngs::StdRng::seed_from_u64(1);
+        let mut random = crate::clock::Random::seed_from_u64(1);
         let early = make_id(IdKind::Request, IdStyle::Ulid, 1, 0, &mut random);
         let late = make_id(IdKind::Request, IdStyle::Ulid, 2, 0, &mut random);
         let twin = make_id(IdKind::Request, IdStyle::Ulid, 2, 0, &mut random);

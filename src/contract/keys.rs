@@ -162,7 +162,8 @@ mod tests {
     fn check(values: &[&str], expected: Result<&str, KeyRefusal>) {
         let mut headers = HeaderMap::new();
         for value in values {
-            headers.append(AUTHORIZATION, HeaderValue::from_bytes(value.as_bytes()).expect("the value is a header value"));
+            headers
+                .append(AUTHORIZATION, HeaderValue::from_bytes(value.as_bytes()).expect("the value is a header value"));
         }
         assert_eq!(authenticate(&headers, &Profile::default()), expected, "{values:?}");
     }
@@ -183,7 +184,10 @@ mod tests {
         check(&["Bearer sk_live_a"], Err(KeyRefusal::LiveKey));
         check(&["Bearer SK_TEST_a"], Err(KeyRefusal::UnknownPrefix));
         check(&[&format!("Bearer sk_test_{}", "a".repeat(LONGEST_KEY))], Err(KeyRefusal::Malformed));
-        check(&[&format!("Bearer sk_test_{}", "a".repeat(LONGEST_KEY - 8))], Ok(&format!("sk_test_{}", "a".repeat(LONGEST_KEY - 8))));
+        check(
+            &[&format!("Bearer sk_test_{}", "a".repeat(LONGEST_KEY - 8))],
+            Ok(&format!("sk_test_{}", "a".repeat(LONGEST_KEY - 8))),
+        );
     }
 
     #[test]

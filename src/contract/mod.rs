@@ -21,6 +21,11 @@ pub const VERSION: &str = "v1.0";
 /// The known name most like `typed`, if one is near enough to be a likely slip of the keyboard.
 pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
-    let score = |name: &str| strsim::jaro_winkler(typed, name).max(0.97 * strsim::jaro_winkler(&last(typed), &last(name)));
-    names.map(|name| (score(name), name)).filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
+    let score =
+        |name: &str| strsim::jaro_winkler(typed, name).max(0.97 * strsim::jaro_winkler(&last(typed), &last(name)));
+    names
+        .map(|name| (score(name), name))
+        .filter(|(score, _)| *score > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
 }

@@ -59,9 +59,27 @@ pub struct Route {
 
 /// Every open endpoint.
 pub const ROUTES: &[Route] = &[
-    Route { method: Method::GET, path: "/v1/system/status", operation: Operation::SystemStatus, credential: Credential::Bearer, summary: "Health and connection check" },
-    Route { method: Method::POST, path: "/v1/events/subscribe", operation: Operation::EventsSubscribe, credential: Credential::Bearer, summary: "Register an HTTPS endpoint for webhook events" },
-    Route { method: Method::GET, path: "/v1/hello", operation: Operation::Hello, credential: Credential::None, summary: "Unauthenticated hello world" },
+    Route {
+        method: Method::GET,
+        path: "/v1/system/status",
+        operation: Operation::SystemStatus,
+        credential: Credential::Bearer,
+        summary: "Health and connection check",
+    },
+    Route {
+        method: Method::POST,
+        path: "/v1/events/subscribe",
+        operation: Operation::EventsSubscribe,
+        credential: Credential::Bearer,
+        summary: "Register an HTTPS endpoint for webhook events",
+    },
+    Route {
+        method: Method::GET,
+        path: "/v1/hello",
+        operation: Operation::Hello,
+        credential: Credential::None,
+        summary: "Unauthenticated hello world",
+    },
 ];
 
 /// Something the contract announces without opening it.
@@ -98,9 +116,9 @@ pub enum Lookup {
 pub fn look_up(method: &Method, path: &str) -> Lookup {
     let path = decode_unreserved(path);
     let Some(route) = ROUTES.iter().find(|route| route.path == path) else {
-        let announced = ANNOUNCED.iter().find(|entry| {
-            path.strip_prefix(entry.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        });
+        let announced = ANNOUNCED
+            .iter()
+            .find(|entry| path.strip_prefix(entry.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
         return announced.map_or(Lookup::Unknown, Lookup::Announced);
     };
     // Paths have one method each, which a test holds; a second would make this a search.

@@ -87,8 +87,8 @@ pub fn parse_subscribe(body: &[u8], profile: &Profile) -> Result<CheckedSubscrib
     let url = url_field(&fields, profile).map_err(|reason| problems.push(FieldProblem::new("url", reason))).ok();
     let events = events_field(&fields, profile, &mut problems);
     let secret = secret_field(&fields, profile).map_err(|reason| problems.push(FieldProblem::new("secret", reason)));
-    let description = text_field(&fields, "description")
-        .map_err(|reason| problems.push(FieldProblem::new("description", reason)));
+    let description =
+        text_field(&fields, "description").map_err(|reason| problems.push(FieldProblem::new("description", reason)));
     if profile.validation.unknown == Unknown::Reject {
         let known = ["url", "events", "secret", "description"];
         for name in fields.keys().filter(|name| !known.contains(&name.as_str())) {
@@ -151,7 +151,9 @@ fn events_field(fields: &Map<String, Value>, profile: &Profile, problems: &mut V
                 match entry.as_str() {
                     Some(event) if events.iter().any(|known| known == event) => {}
                     Some(event) if profile.event_types().any(|known| known == event) => events.push(event.to_owned()),
-                    Some(event) => problems.push(FieldProblem::new(format!("events[{at}]"), unsupported(event, profile))),
+                    Some(event) => {
+                        problems.push(FieldProblem::new(format!("events[{at}]"), unsupported(event, profile)))
+                    }
                     None => problems.push(FieldProblem::new(
                         format!("events[{at}]"),
                         format!("must be a string, found {}", json_type(entry)),
@@ -160,7 +162,8 @@ fn events_field(fields: &Map<String, Value>, profile: &Profile, problems: &mut V
             }
         }
         Some(other) => {
-            problems.push(FieldProblem::new("events", format!("must be a list of strings, found {}", json_type(other))));
+            problems
+                .push(FieldProblem::new("events", format!("must be a list of strings, found {}", json_type(other))));
         }
     }
     events
@@ -255,7 +258,10 @@ mod tests {
             assert_eq!(found, expected, "{query:?}");
         }
         let lenient = with(&["validation.lenient_booleans=true"]);
-        assert_eq!(parse_status_query(Some("include_checks=YES"), lenient.profile()), Ok(StatusQuery { include_checks: true }));
+        assert_eq!(
+            parse_status_query(Some("include_checks=YES"), lenient.profile()),
+            Ok(StatusQuery { include_checks: true })
+        );
     }
 
     #[test]
@@ -266,10 +272,19 @@ mod tests {
             ("[]", "body: must be a JSON object, found a list"),
             ("null", "body: must be a JSON object, found null"),
             ("{}", "url: is required; events: is required"),
-            (r#"{"url":1,"events":{},"secret":2,"description":[]}"#, "url: must be a string, found a number; events: must be a list of strings, found an object; secret: must be a string, found a number; description: must be a string, found a list"),
+            (
+                r#"{"url":1,"events":{},"secret":2,"description":[]}"#,
+                "url: must be a string, found a number; events: must be a list of strings, found an object; secret: must be a string, found a number; description: must be a string, found a list",
+            ),
             (r#"{"url":"https://a.b","events":[]}"#, "events: must not be empty"),
-            (r#"{"url":"https://a.b","events":["x",3]}"#, "events[0]: unsupported event type \"x\"; supported: workflow.completed, reference.matched; events[1]: must be a string, found a number"),
-            (r#"{"url":"https://a.b","events":["workflow.completed"],"secret":""}"#, "secret: must not be empty; leave it out to have one generated"),
+            (
+                r#"{"url":"https://a.b","events":["x",3]}"#,
+                "events[0]: unsupported event type \"x\"; supported: workflow.completed, reference.matched; events[1]: must be a string, found a number",
+            ),
+            (
+                r#"{"url":"https://a.b","events":["workflow.completed"],"secret":""}"#,
+                "secret: must not be empty; leave it out to have one generated",
+            ),
         ] {
             let error = parse_subscribe(body.as_bytes(), &Profile::default()).expect_err(body);
             assert_eq!((error.status, error.message.as_str()), (422, message), "{body}");
@@ -294,9 +309,16 @@ mod tests {
     #[test]
     fn content_types_are_json_with_any_parameters() {
         let profile = Profile::default();
-        let check = |values: &[&str]| check_content_type(&values.iter().map(|value| value.as_bytes()).collect::<Vec<_>>(), &profile).is_ok();
+        let check = |values: &[&str]| {
+            check_content_type(&values.iter().map(|value| value.as_bytes()).collect::<Vec<_>>(), &profile).is_ok()
+        };
         assert!(check(&["application/json"]) && check(&["Application/JSON ; charset=utf-8"]));
-        assert!(!check(&[]) && !check(&["text/plain"]) && !check(&["application/json", "application/json"]) && !check(&["application/jsonx"]));
+        assert!(
+            !check(&[])
+                && !check(&["text/plain"])
+                && !check(&["application/json", "application/json"])
+                && !check(&["application/jsonx"])
+        );
     }
 
     proptest::proptest! {

@@ -24,10 +24,15 @@ pub fn check_webhook_url(text: &str, allow_http: bool) -> Result<Url, &'static s
     match scheme.as_deref() {
         Some("https") => {}
         Some("http") if allow_http => {}
-        Some("http") => return Err("must use https (to try plain http against the emulator: --set webhooks.allow_http=true, or --forward)"),
+        Some("http") => {
+            return Err(
+                "must use https (to try plain http against the emulator: --set webhooks.allow_http=true, or --forward)",
+            );
+        }
         _ => return Err("must be an absolute https URL"),
     }
-    let authority = text.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    let authority =
+        text.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
     if authority.is_empty() {
         return Err("must name a host");
     }

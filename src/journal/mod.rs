@@ -147,17 +147,33 @@ impl Journal {
         let skip = from.saturating_sub(log.first);
         let Ok(skip) = usize::try_from(skip) else { return Vec::new() };
         let first = log.first + skip as u64;
-        log.entries.iter().skip(skip).take(most).zip(first..).map(|((_, entry), number)| (number, entry.clone())).collect()
+        log.entries
+            .iter()
+            .skip(skip)
+            .take(most)
+            .zip(first..)
+            .map(|((_, entry), number)| (number, entry.clone()))
+            .collect()
     }
 
     /// Entries numbered below `before`, newest first, for which `pick` gives something, at most `most`.
-    pub fn search<T>(&self, before: Option<u64>, most: usize, mut pick: impl FnMut(u64, &Entry) -> Option<T>) -> Vec<T> {
+    pub fn search<T>(
+        &self,
+        before: Option<u64>,
+        most: usize,
+        mut pick: impl FnMut(u64, &Entry) -> Option<T>,
+    ) -> Vec<T> {
         let entries: Vec<(u64, Entry)> = {
             let log = self.log.lock();
             let next = log.first + log.entries.len() as u64;
             let end = before.unwrap_or(next).clamp(log.first, next);
             let count = usize::try_from(end - log.first).unwrap_or(usize::MAX);
-            log.entries.iter().take(count).zip(log.first..).map(|((_, entry), number)| (number, entry.clone())).collect()
+            log.entries
+                .iter()
+                .take(count)
+                .zip(log.first..)
+                .map(|((_, entry), number)| (number, entry.clone()))
+                .collect()
         };
         entries.iter().rev().filter_map(|(number, entry)| pick(*number, entry)).take(most).collect()
     }
@@ -192,7 +208,12 @@ impl Journal {
                 let mut bytes = 0;
                 for (size, entry) in &mut log.entries {
                     if entry.workspace().is_some_and(|workspace| workspace.as_ref() == name) {
-                        *entry = Entry::Notice(Arc::new(Notice { at: Timestamp::UNIX_EPOCH, workspace: None, message: String::new(), warning: false }));
+                        *entry = Entry::Notice(Arc::new(Notice {
+                            at: Timestamp::UNIX_EPOCH,
+                            workspace: None,
+                            message: String::new(),
+                            warning: false,
+                        }));
                         *size = entry.bytes();
                     }
                     bytes += *size;
@@ -222,7 +243,12 @@ mod tests {
     use super::*;
 
     fn notice(text: &str) -> Entry {
-        Entry::Notice(Arc::new(Notice { at: Timestamp::UNIX_EPOCH, workspace: None, message: text.to_owned(), warning: false }))
+        Entry::Notice(Arc::new(Notice {
+            at: Timestamp::UNIX_EPOCH,
+            workspace: None,
+            message: text.to_owned(),
+            warning: false,
+        }))
     }
 
     fn texts(entries: &[(u64, Entry)]) -> Vec<(u64, String)> {

@@ -114,7 +114,13 @@ pub enum FireProblem {
 
 impl State {
     /// Fires an event: makes its envelope and plans a delivery to each matching subscription, oldest first.
-    pub fn fire(&mut self, workspace: &Arc<str>, request: FireRequest, profile: &Profile, now: Now) -> Result<EventRecord, FireProblem> {
+    pub fn fire(
+        &mut self,
+        workspace: &Arc<str>,
+        request: FireRequest,
+        profile: &Profile,
+        now: Now,
+    ) -> Result<EventRecord, FireProblem> {
         if !profile.event_types().any(|known| known == request.event_type) {
             return Err(FireProblem::UnsupportedType(unsupported(&request.event_type, profile)));
         }
@@ -157,7 +163,11 @@ impl State {
         }
         let deliveries = targets
             .into_iter()
-            .map(|(subscription, url)| PlannedDelivery { id: self.make_id(IdKind::Delivery, profile, now), subscription, url })
+            .map(|(subscription, url)| PlannedDelivery {
+                id: self.make_id(IdKind::Delivery, profile, now),
+                subscription,
+                url,
+            })
             .collect();
         Ok(EventRecord {
             id: envelope.id,
@@ -174,7 +184,8 @@ impl State {
 
 /// Changes one field that is there already; a path that leads nowhere is a typing error, not a new field.
 fn set_path(data: &mut Map<String, Value>, path: &str, value: Value, event_type: &str) -> Result<(), FireProblem> {
-    let unknown = |hint: String| FireProblem::UnknownPath { path: path.to_owned(), event_type: event_type.to_owned(), hint };
+    let unknown =
+        |hint: String| FireProblem::UnknownPath { path: path.to_owned(), event_type: event_type.to_owned(), hint };
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     if !data.contains_key(first) {
         let known = data.keys().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");

@@ -12,13 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use rand::rngs::StdRng;
 
 pub use events::{EventRecord, FireProblem, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription};
 pub use registry::Registry;
 pub use subscriptions::{Secret, Subscribed, SubscriptionRecord, SubscriptionView};
 
-use crate::clock::{Clock, Moment, Now, Seed};
+use crate::clock::{Clock, Moment, Now, Random, Seed};
 use crate::contract::ids::{IdKind, make_id};
 use crate::contract::profile::{CountRule, Profile};
 use crate::rate_limit::{Quota, Verdict};
@@ -38,7 +37,7 @@ pub struct Workspace {
 /// Everything in a workspace that changes.
 #[derive(Debug)]
 pub struct State {
-    random: StdRng,
+    random: Random,
     serial: u64,
     quotas: BTreeMap<Arc<str>, Quota>,
     pub(crate) subscriptions: Subscriptions,
@@ -100,7 +99,7 @@ impl State {
     }
 
     /// The workspace's random source.
-    pub fn random(&mut self) -> &mut StdRng {
+    pub fn random(&mut self) -> &mut Random {
         &mut self.random
     }
 

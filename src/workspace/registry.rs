@@ -53,12 +53,17 @@ impl Registry {
         let mut workspaces = self.workspaces.write();
         let mut left = None;
         if workspaces.len() >= self.most && !workspaces.contains_key(name) {
-            let idle = workspaces.values().min_by_key(|workspace| workspace.idle_since()).map(|workspace| Arc::clone(workspace.name()));
+            let idle = workspaces
+                .values()
+                .min_by_key(|workspace| workspace.idle_since())
+                .map(|workspace| Arc::clone(workspace.name()));
             left = idle.and_then(|idle| workspaces.remove(&idle));
             self.evicted.fetch_add(1, Ordering::Relaxed);
         }
         let name: Arc<str> = Arc::from(name);
-        let workspace = workspaces.entry(Arc::clone(&name)).or_insert_with(|| Arc::new(Workspace::new(name, &self.seed, self.clock.clone())));
+        let workspace = workspaces
+            .entry(Arc::clone(&name))
+            .or_insert_with(|| Arc::new(Workspace::new(name, &self.seed, self.clock.clone())));
         workspace.touch(now.moment);
         (Arc::clone(workspace), left)
     }
@@ -91,7 +96,7 @@ mod tests {
     fn the_longest_unused_workspace_leaves_first() {
         let registry = Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), 2);
         let clock = registry.clock().clone();
-        let mut open = |name: &str| {
+        let open = |name: &str| {
             let now = clock.advance(std::time::Duration::from_secs(1));
             registry.open(name, now).1.map(|left| left.name().to_string())
         };

@@ -160,7 +160,11 @@ impl State {
                 record.secret = secret;
                 record.previous = None;
             }
-            return Ok(Subscribed { body: body(record, echo.as_ref(), profile), id: record.id.clone(), created: false });
+            return Ok(Subscribed {
+                body: body(record, echo.as_ref(), profile),
+                id: record.id.clone(),
+                created: false,
+            });
         }
         if self.subscriptions.by_serial.len() >= MOST_SUBSCRIPTIONS {
             let reason = format!("the emulator holds at most {MOST_SUBSCRIPTIONS} subscriptions for one key");

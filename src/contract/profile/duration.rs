@@ -48,12 +48,14 @@ impl<'de> Deserialize<'de> for DurationText {
 ///
 /// The error names what was expected and is written for the person who typed the text.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("expected a duration such as \"250ms\", \"30s\" or \"1m30s\", found \"{}\"", text.escape_debug());
+    let wrong =
+        || format!("expected a duration such as \"250ms\", \"30s\" or \"1m30s\", found \"{}\"", text.escape_debug());
     if text == "0" {
         return Ok(Duration::ZERO);
     }
     let signed: jiff::SignedDuration = text.parse().or_else(|_| days(text).ok_or_else(wrong))?;
-    let duration = Duration::try_from(signed).map_err(|_| format!("a duration cannot be negative, found \"{text}\""))?;
+    let duration =
+        Duration::try_from(signed).map_err(|_| format!("a duration cannot be negative, found \"{text}\""))?;
     if duration > LONGEST {
         return Err(format!("a duration can be at most ten years, found \"{text}\""));
     }

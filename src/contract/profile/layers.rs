@@ -83,7 +83,11 @@ impl Layered {
     pub fn settings(&self) -> Vec<KnobSetting> {
         KNOBS
             .iter()
-            .map(|knob| KnobSetting { knob: knob.path, value: json_at(&self.table, knob.path), source: self.source(knob.path).to_owned() })
+            .map(|knob| KnobSetting {
+                knob: knob.path,
+                value: json_at(&self.table, knob.path),
+                source: self.source(knob.path).to_owned(),
+            })
             .collect()
     }
 
@@ -138,10 +142,16 @@ impl Layered {
             return Err(problem("profile/unknown-knob", message, hint));
         };
         let as_string = Value::String(text.to_owned());
-        let as_toml = toml::from_str::<Table>(&format!("value = {text}")).ok().filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
+        let as_toml = toml::from_str::<Table>(&format!("value = {text}"))
+            .ok()
+            .filter(|table| table.len() == 1)
+            .and_then(|mut table| table.remove("value"));
         let nested = |value: Value| if below.is_empty() { value } else { self.edited(knob, below, value) };
-        let first = self.set_whole(knob, nested(as_toml.unwrap_or_else(|| as_string.clone())), source, below.is_empty());
-        first.or_else(|message| self.set_whole(knob, nested(as_string), source, below.is_empty()).map_err(|_| message)).map_err(|message| bad_value(knob, 0..0, &message))
+        let first =
+            self.set_whole(knob, nested(as_toml.unwrap_or_else(|| as_string.clone())), source, below.is_empty());
+        first
+            .or_else(|message| self.set_whole(knob, nested(as_string), source, below.is_empty()).map_err(|_| message))
+            .map_err(|message| bad_value(knob, 0..0, &message))
     }
 
     /// The knob's present value with one entry below it changed.
@@ -165,10 +175,13 @@ impl Layered {
 
     fn set_whole(&self, knob: &'static Knob, value: Value, source: &str, merge: bool) -> Result<Self, String> {
         let mut table = (*self.table).clone();
-        let (last, parents) = knob.path.rsplit_once('.').map_or((knob.path, None), |(parents, last)| (last, Some(parents)));
+        let (last, parents) =
+            knob.path.rsplit_once('.').map_or((knob.path, None), |(parents, last)| (last, Some(parents)));
         let mut place = &mut table;
         for key in parents.into_iter().flat_map(|parents| parents.split('.')) {
-            let Some(Value::Table(inner)) = place.get_mut(key) else { unreachable!("each knob has a place in the default profile, which a test shows") };
+            let Some(Value::Table(inner)) = place.get_mut(key) else {
+                unreachable!("each knob has a place in the default profile, which a test shows")
+            };
             place = inner;
         }
         match (place.get_mut(last), value) {
@@ -213,7 +226,12 @@ fn owner(keys: &[String]) -> Option<(&'static Knob, &[String])> {
 }
 
 /// Walks an overlay down to the knobs; whatever is neither a knob nor on the way to one is a problem.
-fn collect<'t, 'i>(table: &'t DeTable<'i>, above: &str, settings: &mut Vec<(&'static Knob, &'t Spanned<DeValue<'i>>)>, problems: &mut Vec<ProfileProblem>) {
+fn collect<'t, 'i>(
+    table: &'t DeTable<'i>,
+    above: &str,
+    settings: &mut Vec<(&'static Knob, &'t Spanned<DeValue<'i>>)>,
+    problems: &mut Vec<ProfileProblem>,
+) {
     for (key, value) in table {
         let path = if above.is_empty() { key.get_ref().to_string() } else { format!("{above}.{}", key.get_ref()) };
         if let Some(knob) = KNOBS.iter().find(|knob| knob.path == path) {
@@ -227,7 +245,15 @@ fn collect<'t, 'i>(table: &'t DeTable<'i>, above: &str, settings: &mut Vec<(&'st
                 code: "profile/bad-value",
                 span: value.span(),
                 message: format!("`{path}` is a table of knobs, found {}", other.type_str()),
-                hint: format!("knobs in it: {}", KNOBS.iter().filter(|knob| knob.path.starts_with(&format!("{path}."))).map(|knob| format!("`{}`", knob.path)).collect::<Vec<_>>().join(", ")),
+                hint: format!(
+                    "knobs in it: {}",
+                    KNOBS
+                        .iter()
+                        .filter(|knob| knob.path.starts_with(&format!("{path}.")))
+                        .map(|knob| format!("`{}`", knob.path))
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                ),
             }),
             (false, _) => {
                 let (message, hint) = unknown(&path);
@@ -247,7 +273,12 @@ fn unknown(path: &str) -> (String, String) {
 }
 
 fn bad_value(knob: &Knob, span: Range<usize>, message: &str) -> ProfileProblem {
-    ProfileProblem { code: "profile/bad-value", span, message: format!("`{}`: {}", knob.path, message.trim()), hint: format!("may be set to: {}", knob.values) }
+    ProfileProblem {
+        code: "profile/bad-value",
+        span,
+        message: format!("`{}`: {}", knob.path, message.trim()),
+        hint: format!("may be set to: {}", knob.values),
+    }
 }
 
 /// The value at a dotted path.
@@ -281,12 +312,17 @@ pub(super) fn leaf_paths(table: &Table, above: &str, leaves: &mut Vec<String>) {
 fn plain(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => Value::String(text.to_string()),
-        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).map_or_else(|_| Value::String(number.to_string()), Value::Integer),
-        DeValue::Float(number) => number.as_str().parse().map_or_else(|_| Value::String(number.to_string()), Value::Float),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or_else(|_| Value::String(number.to_string()), Value::Integer),
+        DeValue::Float(number) => {
+            number.as_str().parse().map_or_else(|_| Value::String(number.to_string()), Value::Float)
+        }
         DeValue::Boolean(value) => Value::Boolean(*value),
         DeValue::Datetime(value) => Value::Datetime(*value),
         DeValue::Array(values) => Value::Array(values.iter().map(|value| plain(value.get_ref())).collect()),
-        DeValue::Table(table) => Value::Table(table.iter().map(|(key, value)| (key.get_ref().to_string(), plain(value.get_ref()))).collect()),
+        DeValue::Table(table) => {
+            Value::Table(table.iter().map(|(key, value)| (key.get_ref().to_string(), plain(value.get_ref()))).collect())
+        }
     }
 }
 

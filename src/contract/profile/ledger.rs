@@ -33,50 +33,180 @@ const fn map(path: &'static str, contract: &'static str, assumed: &'static str, 
 
 /// Every knob, in the order of the profile.
 pub const KNOBS: &[Knob] = &[
-    knob("environment", "sandbox and production exist; sandbox is used during integration", "the sandbox: test keys are valid, live keys are a 401", "\"sandbox\" | \"production\""),
-    knob("keys.mode", "keys are issued on request; what makes one valid is not shown", "any key with the environment's prefix and at least one of A-Z a-z 0-9 _ - after it is valid", "\"prefix\" | \"list\" | \"any\""),
+    knob(
+        "environment",
+        "sandbox and production exist; sandbox is used during integration",
+        "the sandbox: test keys are valid, live keys are a 401",
+        "\"sandbox\" | \"production\"",
+    ),
+    knob(
+        "keys.mode",
+        "keys are issued on request; what makes one valid is not shown",
+        "any key with the environment's prefix and at least one of A-Z a-z 0-9 _ - after it is valid",
+        "\"prefix\" | \"list\" | \"any\"",
+    ),
     knob("keys.test_prefix", "test keys have a fixed prefix; the string is not given", "sk_test_", "a string"),
     knob("keys.live_prefix", "live keys have a fixed prefix; the string is not given", "sk_live_", "a string"),
     knob("keys.list", "not shown", "no list: the prefix decides", "a list of keys, read when keys.mode = \"list\""),
-    map("keys.workspaces", "which keys see the same resources is not shown", "each key has a workspace of its own", "workspace name = list of keys"),
-    knob("errors.details", "the shape may gain fields before public launch", "reasons stand in `message` only, each naming its field", "\"off\" | \"list\" | \"map\""),
+    map(
+        "keys.workspaces",
+        "which keys see the same resources is not shown",
+        "each key has a workspace of its own",
+        "workspace name = list of keys",
+    ),
+    knob(
+        "errors.details",
+        "the shape may gain fields before public launch",
+        "reasons stand in `message` only, each naming its field",
+        "\"off\" | \"list\" | \"map\"",
+    ),
     knob("errors.malformed_json_status", "422 for validation; a body that is no JSON is not shown", "422", "400 | 422"),
-    map("errors.codes", "unauthorized accompanies 401; other codes are not shown", "validation_error, rate_limit_exceeded, not_found, method_not_allowed and others named after their status", "kind of error = code"),
-    map("errors.extra", "the shape may gain fields before public launch", "exactly code, message and request_id", "field = any value"),
-    knob("validation.unknown", "not shown", "unknown body fields and query parameters are ignored", "\"ignore\" | \"reject\""),
+    map(
+        "errors.codes",
+        "unauthorized accompanies 401; other codes are not shown",
+        "validation_error, rate_limit_exceeded, not_found, method_not_allowed and others named after their status",
+        "kind of error = code",
+    ),
+    map(
+        "errors.extra",
+        "the shape may gain fields before public launch",
+        "exactly code, message and request_id",
+        "field = any value",
+    ),
+    knob(
+        "validation.unknown",
+        "not shown",
+        "unknown body fields and query parameters are ignored",
+        "\"ignore\" | \"reject\"",
+    ),
     knob("validation.lenient_booleans", "include_checks is a boolean", "exactly true or false", "true | false"),
-    knob("validation.content_type", "Content-Type of the request is application/json", "anything else is a 422", "\"require\" | \"ignore\""),
-    knob("status.checks", "include_checks=true adds dependency health details; their shape is not shown", "`checks`: name to {status, latency_ms}", "name = any object"),
+    knob(
+        "validation.content_type",
+        "Content-Type of the request is application/json",
+        "anything else is a 422",
+        "\"require\" | \"ignore\"",
+    ),
+    knob(
+        "status.checks",
+        "include_checks=true adds dependency health details; their shape is not shown",
+        "`checks`: name to {status, latency_ms}",
+        "name = any object",
+    ),
     knob("rate_limit.enabled", "sandbox traffic is throttled per key", "it is", "true | false"),
     knob("rate_limit.requests", "exact quotas are not shown", "100 requests", "0 to 4294967295"),
     knob("rate_limit.window", "windows are not shown", "60 seconds", "a duration"),
-    knob("rate_limit.algorithm", "not shown", "a fixed window opened by the first request", "\"fixed\" | \"sliding\" | \"token_bucket\""),
+    knob(
+        "rate_limit.algorithm",
+        "not shown",
+        "a fixed window opened by the first request",
+        "\"fixed\" | \"sliding\" | \"token_bucket\"",
+    ),
     knob("rate_limit.count", "not shown", "a 429 costs nothing, a 422 does", "\"allowed\" | \"all\" | \"successful\""),
-    map("rate_limit.header_names", "X-RateLimit-Limit and X-RateLimit-Remaining; units are not shown", "those two, as whole requests", "limit and remaining = a field name"),
-    knob("rate_limit.retry_after", "a 429 is retryable; no Retry-After is mentioned", "not sent", "\"off\" | \"seconds\" | \"date\""),
+    map(
+        "rate_limit.header_names",
+        "X-RateLimit-Limit and X-RateLimit-Remaining; units are not shown",
+        "those two, as whole requests",
+        "limit and remaining = a field name",
+    ),
+    knob(
+        "rate_limit.retry_after",
+        "a 429 is retryable; no Retry-After is mentioned",
+        "not sent",
+        "\"off\" | \"seconds\" | \"date\"",
+    ),
     knob("rate_limit.reset", "not mentioned", "not sent", "\"off\" | \"delta\" | \"epoch\""),
     knob("rate_limit.ietf", "not mentioned", "not sent", "true | false"),
-    knob("ids.style", "forms sub_<id>, evt_<id>, req_<id>, wf_<id>; the part after the prefix is not shown", "a lower-case ULID", "\"ulid\" | \"uuid\" | \"counter\""),
-    knob("time.precision", "ISO 8601 UTC; the fraction is not shown", "milliseconds and Z", "\"seconds\" | \"milliseconds\" | \"microseconds\""),
-    knob("subscriptions.upsert", "200: subscription created or updated; when which is not shown", "the same URL in the same workspace updates: id and created_at stay", "\"url\" | \"never\""),
-    knob("subscriptions.secret_field", "a generated secret is returned once; the field's name is not shown", "secret", "a field name"),
+    knob(
+        "ids.style",
+        "forms sub_<id>, evt_<id>, req_<id>, wf_<id>; the part after the prefix is not shown",
+        "a lower-case ULID",
+        "\"ulid\" | \"uuid\" | \"counter\"",
+    ),
+    knob(
+        "time.precision",
+        "ISO 8601 UTC; the fraction is not shown",
+        "milliseconds and Z",
+        "\"seconds\" | \"milliseconds\" | \"microseconds\"",
+    ),
+    knob(
+        "subscriptions.upsert",
+        "200: subscription created or updated; when which is not shown",
+        "the same URL in the same workspace updates: id and created_at stay",
+        "\"url\" | \"never\"",
+    ),
+    knob(
+        "subscriptions.secret_field",
+        "a generated secret is returned once; the field's name is not shown",
+        "secret",
+        "a field name",
+    ),
     knob("subscriptions.echo_secret", "not shown", "a supplied secret is never sent back", "true | false"),
-    knob("events.extra", "values shown: workflow.completed, reference.matched; the full list is not shown", "those two", "a list of event types"),
-    map("events.data", "workflow.completed: workflow_id, status; reference.matched: payload not shown", "reference.matched carries reference_id and workflow_id", "event type = an object; strings may use {{ ulid() }}, {{ uuid() }}, {{ now }}"),
+    knob(
+        "events.extra",
+        "values shown: workflow.completed, reference.matched; the full list is not shown",
+        "those two",
+        "a list of event types",
+    ),
+    map(
+        "events.data",
+        "workflow.completed: workflow_id, status; reference.matched: payload not shown",
+        "reference.matched carries reference_id and workflow_id",
+        "event type = an object; strings may use {{ ulid() }}, {{ uuid() }}, {{ now }}",
+    ),
     knob("webhooks.allow_http", "the URL must be HTTPS", "http is a 422", "true | false"),
-    knob("webhooks.scheme", "the body is signed; header and algorithm are not shown", "Standard Webhooks v1: webhook-id, webhook-timestamp, webhook-signature", "a scheme or a list of: standard, svix, stripe, github, slack, shopify, custom"),
-    knob("webhooks.secret_key", "signed with the subscription secret; how its text becomes key bytes is not shown", "as the scheme's own libraries read it", "\"auto\" | \"base64\" | \"utf8\" | \"utf8_with_prefix\""),
-    knob("webhooks.timestamp", "not shown", "the emulator's clock while it is frozen, real time otherwise", "\"auto\" | \"real\" | \"clock\""),
+    knob(
+        "webhooks.scheme",
+        "the body is signed; header and algorithm are not shown",
+        "Standard Webhooks v1: webhook-id, webhook-timestamp, webhook-signature",
+        "a scheme or a list of: standard, svix, stripe, github, slack, shopify, custom",
+    ),
+    knob(
+        "webhooks.secret_key",
+        "signed with the subscription secret; how its text becomes key bytes is not shown",
+        "as the scheme's own libraries read it",
+        "\"auto\" | \"base64\" | \"utf8\" | \"utf8_with_prefix\"",
+    ),
+    knob(
+        "webhooks.timestamp",
+        "not shown",
+        "the emulator's clock while it is frozen, real time otherwise",
+        "\"auto\" | \"real\" | \"clock\"",
+    ),
     knob("webhooks.timeout", "delivery timeouts are not shown", "15 seconds for a whole attempt", "a duration"),
     knob("webhooks.connect_timeout", "delivery timeouts are not shown", "5 seconds", "a duration"),
-    knob("webhooks.order", "not shown", "first attempts in the order of events; retries hold nothing back", "\"first_attempts\" | \"strict\""),
+    knob(
+        "webhooks.order",
+        "not shown",
+        "first attempts in the order of events; retries hold nothing back",
+        "\"first_attempts\" | \"strict\"",
+    ),
     knob("webhooks.disable_on_gone", "not shown", "410 disables the subscription", "true | false"),
     knob("webhooks.honor_retry_after", "not shown", "honoured between one and two retry steps", "true | false"),
-    knob("webhooks.rotation_grace", "the operation for rotating a secret is not shown", "the old secret signs beside the new one for 24 hours", "a duration"),
-    knob("webhooks.retry.preset", "the retry policy is not shown", "attempts at 0, 1, 5 and 30 seconds", "none | ci | standard | svix | stripe_sandbox | shopify | slack | custom"),
-    knob("webhooks.retry.schedule", "the retry policy is not shown", "unused until the preset is custom", "a list of durations, each after the failed attempt before it"),
+    knob(
+        "webhooks.rotation_grace",
+        "the operation for rotating a secret is not shown",
+        "the old secret signs beside the new one for 24 hours",
+        "a duration",
+    ),
+    knob(
+        "webhooks.retry.preset",
+        "the retry policy is not shown",
+        "attempts at 0, 1, 5 and 30 seconds",
+        "none | ci | standard | svix | stripe_sandbox | shopify | slack | custom",
+    ),
+    knob(
+        "webhooks.retry.schedule",
+        "the retry policy is not shown",
+        "unused until the preset is custom",
+        "a list of durations, each after the failed attempt before it",
+    ),
     knob("webhooks.retry.jitter", "not shown", "none", "a fraction from 0 to 1"),
-    map("webhooks.custom", "not shown", "unused until the scheme is custom", "id_header, timestamp_header, signature_header, content, hash, encoding, prefix, key"),
+    map(
+        "webhooks.custom",
+        "not shown",
+        "unused until the scheme is custom",
+        "id_header, timestamp_header, signature_header, content, hash, encoding, prefix, key",
+    ),
     knob("hello.body", "label 1.3.2; the body is not shown", "a message and the version label", "any object"),
 ];
 
@@ -126,7 +256,8 @@ pub fn ledger_markdown() -> String {
          | knob | the contract says | assumed | default | may be set to |\n| --- | --- | --- | --- | --- |\n",
     );
     for row in ledger(&Layered::default()) {
-        let cells = [row.contract.to_owned(), row.assumed.to_owned(), format!("`{}`", row.default), row.values.to_owned()];
+        let cells =
+            [row.contract.to_owned(), row.assumed.to_owned(), format!("`{}`", row.default), row.values.to_owned()];
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         // Writing to a String cannot fail.
         let _ = writeln!(page, "| `{}` | {} |", row.knob, cells.join(" | "));
@@ -143,12 +274,17 @@ mod tests {
     fn the_table_and_the_profile_name_the_same_knobs() {
         let default = Layered::default();
         for knob in KNOBS {
-            assert!(!layers::json_at(default.table(), knob.path).is_null(), "`{}` is in the ledger but not in the profile", knob.path);
+            assert!(
+                !layers::json_at(default.table(), knob.path).is_null(),
+                "`{}` is in the ledger but not in the profile",
+                knob.path
+            );
         }
         let mut leaves = Vec::new();
         layers::leaf_paths(default.table(), "", &mut leaves);
         for leaf in leaves {
-            let owners = KNOBS.iter().filter(|knob| leaf == knob.path || leaf.starts_with(&format!("{}.", knob.path))).count();
+            let owners =
+                KNOBS.iter().filter(|knob| leaf == knob.path || leaf.starts_with(&format!("{}.", knob.path))).count();
             assert_eq!(owners, 1, "`{leaf}` belongs to {owners} rows of the ledger");
         }
     }

@@ -209,7 +209,11 @@ impl TryFrom<f64> for Fraction {
     type Error = String;
 
     fn try_from(value: f64) -> Result<Self, String> {
-        if (0.0..=1.0).contains(&value) { Ok(Self(value)) } else { Err(format!("expected a fraction from 0 to 1, found {value}")) }
+        if (0.0..=1.0).contains(&value) {
+            Ok(Self(value))
+        } else {
+            Err(format!("expected a fraction from 0 to 1, found {value}"))
+        }
     }
 }
 
@@ -269,7 +273,10 @@ impl SchemeNames {
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-#[serde(untagged, expecting = "expected a signature scheme or a list of them: standard, svix, stripe, github, slack, shopify, custom")]
+#[serde(
+    untagged,
+    expecting = "expected a signature scheme or a list of them: standard, svix, stripe, github, slack, shopify, custom"
+)]
 enum OneOrMany {
     One(SchemeName),
     Many(Vec<SchemeName>),

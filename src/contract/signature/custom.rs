@@ -67,9 +67,7 @@ pub enum SchemeProblem {
         name: String,
     },
     /// The delivery needs this header for itself.
-    #[error(
-        "`webhooks.custom.{knob}` cannot be `{name}`: every delivery sends that header already"
-    )]
+    #[error("`webhooks.custom.{knob}` cannot be `{name}`: every delivery sends that header already")]
     ReservedHeader {
         /// The knob's last part.
         knob: &'static str,
@@ -104,9 +102,7 @@ pub enum SchemeProblem {
         brace: String,
     },
     /// The body is not signed.
-    #[error(
-        "`webhooks.custom.content` leaves out `{{body}}`: anyone could change what is delivered"
-    )]
+    #[error("`webhooks.custom.content` leaves out `{{body}}`: anyone could change what is delivered")]
     NoBody,
     /// The content holds a value that the receiver is never sent.
     #[error(
@@ -173,22 +169,12 @@ impl CustomScheme {
             if !name.bytes().all(is_token_byte) {
                 return Err(SchemeProblem::BadHeaderName { knob, name });
             }
-            if RESERVED
-                .iter()
-                .any(|taken| name.eq_ignore_ascii_case(taken))
-            {
+            if RESERVED.iter().any(|taken| name.eq_ignore_ascii_case(taken)) {
                 return Err(SchemeProblem::ReservedHeader { knob, name });
             }
             let earlier = headers[..at].iter();
-            if let Some((first, _)) = earlier
-                .into_iter()
-                .find(|(_, other)| name.eq_ignore_ascii_case(other))
-            {
-                return Err(SchemeProblem::SameHeader {
-                    first,
-                    second: knob,
-                    name,
-                });
+            if let Some((first, _)) = earlier.into_iter().find(|(_, other)| name.eq_ignore_ascii_case(other)) {
+                return Err(SchemeProblem::SameHeader { first, second: knob, name });
             }
         }
         Ok(())
@@ -205,9 +191,7 @@ impl CustomScheme {
                     });
                 }
                 Piece::Stray(brace) => {
-                    return Err(SchemeProblem::StrayBrace {
-                        brace: (*brace).to_owned(),
-                    });
+                    return Err(SchemeProblem::StrayBrace { brace: (*brace).to_owned() });
                 }
                 Piece::Text(_) | Piece::Field(_) => {}
             }
@@ -215,15 +199,11 @@ impl CustomScheme {
         if !pieces.contains(&Piece::Field(Field::Body)) {
             return Err(SchemeProblem::NoBody);
         }
-        for (field, knob, header) in [
-            (Field::Id, "id_header", &self.id_header),
-            (Field::Timestamp, "timestamp_header", &self.timestamp_header),
-        ] {
+        for (field, knob, header) in
+            [(Field::Id, "id_header", &self.id_header), (Field::Timestamp, "timestamp_header", &self.timestamp_header)]
+        {
             if header.is_empty() && pieces.contains(&Piece::Field(field)) {
-                return Err(SchemeProblem::Unsent {
-                    placeholder: field.as_str(),
-                    knob,
-                });
+                return Err(SchemeProblem::Unsent { placeholder: field.as_str(), knob });
             }
         }
         Ok(())
@@ -270,10 +250,7 @@ mod tests {
         check(|scheme| scheme.id_header.clear(), Ok(()));
         check(|scheme| scheme.prefix.clear(), Ok(()));
         check(|scheme| scheme.prefix = "HMAC v=1 ".into(), Ok(()));
-        check(
-            |scheme| scheme.content = "{id}{{{url}}}{body}".into(),
-            Ok(()),
-        );
+        check(|scheme| scheme.content = "{id}{{{url}}}{body}".into(), Ok(()));
         check(
             |scheme| {
                 scheme.timestamp_header.clear();
@@ -299,10 +276,7 @@ mod tests {
     #[test]
     fn unusable_content_and_prefix() {
         check(|s| s.content.clear(), Err("leaves out `{body}`"));
-        check(
-            |s| s.content = "{{body}}".into(),
-            Err("leaves out `{body}`"),
-        );
+        check(|s| s.content = "{{body}}".into(), Err("leaves out `{body}`"));
         check(|s| s.content = "{Body}".into(), Err("mean `{body}`?"));
         check(|s| s.content = "{time}{body}".into(), Err("`{timestamp}`?"));
         check(|s| s.content = "{zzz}{body}".into(), Err("found `{zzz}`"));
@@ -318,8 +292,7 @@ mod tests {
 
     #[test]
     fn a_partial_table_keeps_the_defaults_and_unknown_knobs_are_refused() {
-        let scheme: CustomScheme =
-            toml::from_str("hash = \"sha512\"\nkey = \"utf8_with_prefix\"").unwrap();
+        let scheme: CustomScheme = toml::from_str("hash = \"sha512\"\nkey = \"utf8_with_prefix\"").unwrap();
         assert_eq!(scheme.hash, Hash::Sha512);
         assert_eq!(scheme.key, KeyReading::Utf8WithPrefix);
         assert_eq!(scheme.prefix, "sha256=");

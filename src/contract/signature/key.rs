@@ -17,9 +17,7 @@ use super::Scheme;
 pub(super) const PREFIX: &str = "whsec_";
 
 /// How the text of a secret becomes key bytes (`webhooks.secret_key`).
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyReading {
     /// As the scheme's own libraries do: base64 after `whsec_` for `standard` and `svix`, and for
@@ -51,9 +49,7 @@ impl KeyReading {
     /// `webhooks.secret_key`.
     pub(super) fn in_force(self, scheme: &Scheme) -> (Self, &'static str) {
         match scheme {
-            Scheme::Custom(custom) if custom.key != Self::Auto => {
-                (custom.key, "webhooks.custom.key")
-            }
+            Scheme::Custom(custom) if custom.key != Self::Auto => (custom.key, "webhooks.custom.key"),
             _ => (self, "webhooks.secret_key"),
         }
     }
@@ -96,15 +92,11 @@ impl SigningKey {
     /// Refuses a secret of no bytes, and bad base64 where base64 is asked for.
     pub fn read(secret: &str, scheme: &Scheme, reading: KeyReading) -> Result<Self, SecretProblem> {
         if secret.is_empty() {
-            return Err(SecretProblem::Empty {
-                found: "an empty text",
-            });
+            return Err(SecretProblem::Empty { found: "an empty text" });
         }
         let tail = secret.strip_prefix(PREFIX);
         if tail == Some("") {
-            return Err(SecretProblem::Empty {
-                found: "nothing after `whsec_`",
-            });
+            return Err(SecretProblem::Empty { found: "nothing after `whsec_`" });
         }
         let utf8 = |text: &str| Ok(text.as_bytes().to_vec());
         let bytes = match (reading.in_force(scheme).0, tail) {
@@ -120,9 +112,7 @@ impl SigningKey {
     /// A key of these very bytes; refuses none at all.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, SecretProblem> {
         if bytes.is_empty() {
-            return Err(SecretProblem::Empty {
-                found: "a key of no bytes",
-            });
+            return Err(SecretProblem::Empty { found: "a key of no bytes" });
         }
         Ok(Self { bytes })
     }
@@ -147,12 +137,8 @@ pub(super) const fn reads_base64(scheme: &Scheme) -> bool {
 fn decode(text: &str, after_prefix: bool) -> Result<Vec<u8>, SecretProblem> {
     STANDARD.decode(text).map_err(|error| {
         let found = match error {
-            DecodeError::InvalidByte(_, b'-' | b'_') => {
-                "`-` or `_`, which are of the URL-safe alphabet".to_owned()
-            }
-            DecodeError::InvalidByte(_, byte) if byte.is_ascii_whitespace() => {
-                "white space".to_owned()
-            }
+            DecodeError::InvalidByte(_, b'-' | b'_') => "`-` or `_`, which are of the URL-safe alphabet".to_owned(),
+            DecodeError::InvalidByte(_, byte) if byte.is_ascii_whitespace() => "white space".to_owned(),
             DecodeError::InvalidByte(at, _) => {
                 format!("something else at byte {} of it", at + 1)
             }
@@ -162,11 +148,7 @@ fn decode(text: &str, after_prefix: bool) -> Result<Vec<u8>, SecretProblem> {
                 "a last character that cannot end it, as if the text were cut".to_owned()
             }
         };
-        let part = if after_prefix {
-            "what follows `whsec_` in the secret"
-        } else {
-            "the secret"
-        };
+        let part = if after_prefix { "what follows `whsec_` in the secret" } else { "the secret" };
         SecretProblem::NotBase64 { part, found }
     })
 }
@@ -187,11 +169,7 @@ mod tests {
     fn readings() {
         use KeyReading::{Auto, Base64, Utf8, Utf8WithPrefix};
         let check = |secret: &str, scheme: SchemeName, reading, expected: &[u8]| {
-            assert_eq!(
-                read(secret, scheme, reading).as_deref(),
-                Ok(expected),
-                "{secret} {scheme} {reading}",
-            );
+            assert_eq!(read(secret, scheme, reading).as_deref(), Ok(expected), "{secret} {scheme} {reading}",);
         };
         for scheme in SchemeName::ALL {
             check("whsec_a2V5", scheme, Base64, b"key");
@@ -212,10 +190,7 @@ mod tests {
     #[test]
     fn a_custom_schemes_own_reading_wins_unless_it_is_auto() {
         let check = |own, reading, expected: &[u8]| {
-            let scheme = Scheme::Custom(Box::new(CustomScheme {
-                key: own,
-                ..CustomScheme::default()
-            }));
+            let scheme = Scheme::Custom(Box::new(CustomScheme { key: own, ..CustomScheme::default() }));
             let key = SigningKey::read("whsec_a2V5", &scheme, reading).unwrap();
             assert_eq!(key.as_bytes(), expected, "{own} {reading}");
         };
@@ -240,11 +215,7 @@ mod tests {
         check("whsec_a2V5!a2V5", KeyReading::Auto, "at byte 5");
         check("whsec_a2V5a2", KeyReading::Auto, "padding");
         check("whsec_a2V5a", KeyReading::Auto, "length");
-        check(
-            "whsec_a2V5a3==",
-            KeyReading::Auto,
-            "as if the text were cut",
-        );
+        check("whsec_a2V5a3==", KeyReading::Auto, "as if the text were cut");
         check("a2V5.", KeyReading::Base64, "expected the secret");
     }
 

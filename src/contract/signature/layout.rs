@@ -117,9 +117,7 @@ impl<'a> Layout<'a> {
                 content: &custom.content,
                 hash: custom.hash,
                 encoding: custom.encoding,
-                form: Form::One {
-                    prefix: &custom.prefix,
-                },
+                form: Form::One { prefix: &custom.prefix },
             },
         }
     }
@@ -136,9 +134,7 @@ impl<'a> Layout<'a> {
 
     /// One signature as it stands in the header: `v1,…`, `v1=…` or the prefix and the signature.
     pub(super) fn token(&self, key: &SigningKey, content: &[u8]) -> String {
-        let signature = self
-            .encoding
-            .encode(&self.hash.mac(key.as_bytes(), content));
+        let signature = self.encoding.encode(&self.hash.mac(key.as_bytes(), content));
         match self.form {
             Form::Tokens => format!("v1,{signature}"),
             Form::Parts => format!("v1={signature}"),

@@ -27,8 +27,7 @@ impl Hash {
         // One arm a hash: the three types share no object-safe trait.
         macro_rules! hmac {
             ($hash:ty) => {{
-                let mut mac = Hmac::<$hash>::new_from_slice(key)
-                    .expect("HMAC hashes or pads a key of any length");
+                let mut mac = Hmac::<$hash>::new_from_slice(key).expect("HMAC hashes or pads a key of any length");
                 mac.update(content);
                 mac.finalize().into_bytes().to_vec()
             }};
@@ -80,9 +79,7 @@ impl Encoding {
     /// signature, only a wrong one.
     pub(super) fn looks_like(self, text: &str, length: usize) -> bool {
         match self {
-            Self::Hex => {
-                text.len() == 2 * length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-            }
+            Self::Hex => text.len() == 2 * length && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
             Self::Base64 => {
                 text.len() == length.div_ceil(3) * 4
                     && text
@@ -107,10 +104,7 @@ mod tests {
             assert_eq!(Encoding::Hex.encode(&mac), expected, "{hash:?}");
         };
         check(Hash::Sha1, "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79");
-        check(
-            Hash::Sha256,
-            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
-        );
+        check(Hash::Sha256, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
         check(
             Hash::Sha512,
             "164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea250554\

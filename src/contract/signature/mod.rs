@@ -72,15 +72,8 @@ pub enum SchemeName {
 
 impl SchemeName {
     /// Every name, in the order they are documented.
-    pub const ALL: [Self; 7] = [
-        Self::Standard,
-        Self::Svix,
-        Self::Stripe,
-        Self::Github,
-        Self::Slack,
-        Self::Shopify,
-        Self::Custom,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Standard, Self::Svix, Self::Stripe, Self::Github, Self::Slack, Self::Shopify, Self::Custom];
 
     /// The name as the profile and the command line spell it.
     pub const fn as_str(self) -> &'static str {
@@ -160,10 +153,7 @@ mod tests {
     fn names_survive_the_way_to_a_scheme_and_back() {
         for name in SchemeName::ALL {
             assert_eq!(Scheme::new(name, &CustomScheme::default()).name(), name);
-            assert_eq!(
-                serde_json::to_value(name).unwrap(),
-                serde_json::Value::from(name.to_string()),
-            );
+            assert_eq!(serde_json::to_value(name).unwrap(), serde_json::Value::from(name.to_string()),);
         }
     }
 }

@@ -26,31 +26,20 @@ fn look_up(headers: &[(String, String)]) -> impl Fn(&str) -> Option<String> {
 fn standard_deliveries_satisfy_an_independent_library() {
     // The library reads the OS clock itself and lets nobody pass the time.
     #[allow(clippy::disallowed_methods)]
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let now = i64::try_from(now.as_secs()).unwrap();
     let webhook = standardwebhooks::Webhook::new(SECRET).unwrap();
     let newest = SigningKey::read(SECRET, &Scheme::Standard, KeyReading::Auto).unwrap();
 
     let check = |keys: &[SigningKey], timestamp, received: &str, accepted: bool| {
-        let message = Message {
-            id: "evt_01h",
-            timestamp,
-            url: "",
-            body: BODY.as_bytes(),
-        };
+        let message = Message { id: "evt_01h", timestamp, url: "", body: BODY.as_bytes() };
         let mut headers = hyper::HeaderMap::new();
         for (name, value) in sign(&Scheme::Standard, keys, &message).headers {
             let name = hyper::header::HeaderName::try_from(name).unwrap();
             headers.insert(name, value.parse().unwrap());
         }
         let verdict = webhook.verify(received.as_bytes(), &headers);
-        assert_eq!(
-            verdict.is_ok(),
-            accepted,
-            "{timestamp} {received}: {verdict:?}"
-        );
+        assert_eq!(verdict.is_ok(), accepted, "{timestamp} {received}: {verdict:?}");
     };
     let only = std::slice::from_ref(&newest);
     check(only, now, BODY, true);
@@ -68,12 +57,7 @@ fn rotation_is_followed_from_either_side() {
     let (old, new, other) = (key(b"old"), key(b"new"), key(b"other"));
     let check = |scheme: &Scheme, sender: &[&SigningKey], receiver: &[&SigningKey], accepted| {
         let owned = |keys: &[&SigningKey]| -> Vec<_> { keys.iter().copied().cloned().collect() };
-        let message = Message {
-            id: "evt_1",
-            timestamp: 5,
-            url: "u",
-            body: b"{}",
-        };
+        let message = Message { id: "evt_1", timestamp: 5, url: "u", body: b"{}" };
         let signed = sign(scheme, &owned(sender), &message);
         let header = look_up(&signed.headers);
         let verdict = verify(scheme, &owned(receiver), &header, "u", b"{}", 5, 300);
@@ -81,10 +65,7 @@ fn rotation_is_followed_from_either_side() {
     };
     for name in SchemeName::ALL {
         let scheme = Scheme::new(name, &CustomScheme::default());
-        let two_tokens = matches!(
-            name,
-            SchemeName::Standard | SchemeName::Svix | SchemeName::Stripe,
-        );
+        let two_tokens = matches!(name, SchemeName::Standard | SchemeName::Svix | SchemeName::Stripe,);
         check(&scheme, &[&new, &old], &[&new], true);
         check(&scheme, &[&new, &old], &[&old], two_tokens);
         check(&scheme, &[&new], &[&new, &old], true);
@@ -96,12 +77,7 @@ fn rotation_is_followed_from_either_side() {
 
 #[test]
 fn a_mismatch_shows_both_signatures() {
-    let message = Message {
-        id: "evt_1",
-        timestamp: 5,
-        url: "",
-        body: b"{}",
-    };
+    let message = Message { id: "evt_1", timestamp: 5, url: "", body: b"{}" };
     for name in SchemeName::ALL {
         let scheme = Scheme::new(name, &CustomScheme::default());
         let signed = sign(&scheme, &[key(b"one")], &message);
@@ -109,22 +85,14 @@ fn a_mismatch_shows_both_signatures() {
         let header = look_up(&signed.headers);
         assert_eq!(
             verify(&scheme, &[key(b"two")], &header, "", b"{}", 5, 300),
-            Err(Rejection::Mismatch {
-                expected: wanted.signatures[0].clone(),
-                got: signed.signatures,
-            }),
+            Err(Rejection::Mismatch { expected: wanted.signatures[0].clone(), got: signed.signatures }),
         );
     }
 }
 
 #[test]
 fn svix_takes_its_own_headers_before_the_unbranded_ones() {
-    let message = Message {
-        id: "evt_1",
-        timestamp: 5,
-        url: "",
-        body: b"{}",
-    };
+    let message = Message { id: "evt_1", timestamp: 5, url: "", body: b"{}" };
     let verdict = |branded: &SigningKey, unbranded: &SigningKey| {
         let mut headers = sign(&Scheme::Svix, std::slice::from_ref(branded), &message).headers;
         headers.extend(sign(&Scheme::Standard, std::slice::from_ref(unbranded), &message).headers);
@@ -137,12 +105,7 @@ fn svix_takes_its_own_headers_before_the_unbranded_ones() {
 
 #[test]
 fn a_tolerance_of_zero_lifts_stripes_time_check_and_no_others() {
-    let message = Message {
-        id: "evt_1",
-        timestamp: 5,
-        url: "",
-        body: b"{}",
-    };
+    let message = Message { id: "evt_1", timestamp: 5, url: "", body: b"{}" };
     let verdict = |scheme: &Scheme, now: i64| {
         let signed = sign(scheme, &[key(b"key")], &message);
         let header = look_up(&signed.headers);
@@ -154,13 +117,8 @@ fn a_tolerance_of_zero_lifts_stripes_time_check_and_no_others() {
 }
 
 fn any_custom() -> impl Strategy<Value = CustomScheme> {
-    let templates = [
-        "{body}",
-        "{timestamp}.{body}",
-        "{id}.{timestamp}.{url}.{body}",
-        "v0:{url}{{}}{body}{body}",
-        "é{id}{body}",
-    ];
+    let templates =
+        ["{body}", "{timestamp}.{body}", "{id}.{timestamp}.{url}.{body}", "v0:{url}{{}}{body}{body}", "é{id}{body}"];
     let hashes = [Hash::Sha1, Hash::Sha256, Hash::Sha512];
     let encodings = [Encoding::Hex, Encoding::Base64];
     let prefixes = ["", "sha256=", "HMAC ", "v1,"];
@@ -180,8 +138,7 @@ fn any_custom() -> impl Strategy<Value = CustomScheme> {
 }
 
 fn any_scheme() -> impl Strategy<Value = Scheme> {
-    (select(SchemeName::ALL.to_vec()), any_custom())
-        .prop_map(|(name, custom)| Scheme::new(name, &custom))
+    (select(SchemeName::ALL.to_vec()), any_custom()).prop_map(|(name, custom)| Scheme::new(name, &custom))
 }
 
 /// A header value that resembles a signature, a time, or nothing at all.

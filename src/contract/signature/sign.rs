@@ -27,23 +27,10 @@ pub fn sign(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>) -> Sign
     let timestamp = message.timestamp.to_string();
     let content = template::render(
         layout.content,
-        &Values {
-            id: message.id,
-            timestamp: &timestamp,
-            url: message.url,
-            body: message.body,
-        },
+        &Values { id: message.id, timestamp: &timestamp, url: message.url, body: message.body },
     );
-    let room = if layout.takes_several() {
-        keys.len()
-    } else {
-        1
-    };
-    let signatures: Vec<String> = keys
-        .iter()
-        .take(room)
-        .map(|key| layout.token(key, &content))
-        .collect();
+    let room = if layout.takes_several() { keys.len() } else { 1 };
+    let signatures: Vec<String> = keys.iter().take(room).map(|key| layout.token(key, &content)).collect();
 
     let mut headers = Vec::with_capacity(3);
     if let Some(name) = layout.id_header {
@@ -60,11 +47,7 @@ pub fn sign(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>) -> Sign
         };
         headers.push((layout.signature_header.into_owned(), value));
     }
-    Signed {
-        headers,
-        content,
-        signatures,
-    }
+    Signed { headers, content, signatures }
 }
 
 #[cfg(test)]
@@ -73,16 +56,10 @@ mod tests {
     use crate::contract::signature::{CustomScheme, Encoding, Hash, KeyReading};
 
     fn check(scheme: &Scheme, secrets: &[&str], message: &Message<'_>, expected: &[(&str, &str)]) {
-        let keys: Vec<_> = secrets
-            .iter()
-            .map(|secret| SigningKey::read(secret, scheme, KeyReading::Auto).unwrap())
-            .collect();
+        let keys: Vec<_> =
+            secrets.iter().map(|secret| SigningKey::read(secret, scheme, KeyReading::Auto).unwrap()).collect();
         let signed = sign(scheme, &keys, message);
-        let headers: Vec<_> = signed
-            .headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
+        let headers: Vec<_> = signed.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(headers, expected, "{scheme:?}");
     }
 
@@ -101,21 +78,13 @@ mod tests {
             &Scheme::Standard,
             &[secret],
             &message,
-            &[
-                ("webhook-id", message.id),
-                ("webhook-timestamp", "1614265330"),
-                ("webhook-signature", signature),
-            ],
+            &[("webhook-id", message.id), ("webhook-timestamp", "1614265330"), ("webhook-signature", signature)],
         );
         check(
             &Scheme::Svix,
             &[secret],
             &message,
-            &[
-                ("svix-id", message.id),
-                ("svix-timestamp", "1614265330"),
-                ("svix-signature", signature),
-            ],
+            &[("svix-id", message.id), ("svix-timestamp", "1614265330"), ("svix-signature", signature)],
         );
     }
 
@@ -125,18 +94,10 @@ mod tests {
         check(
             &Scheme::Github,
             &["It's a Secret to Everybody"],
-            &Message {
-                id: "72d3162e-cc78-11e3-81ab-4c9367dc0958",
-                timestamp: 0,
-                url: "",
-                body: b"Hello, World!",
-            },
+            &Message { id: "72d3162e-cc78-11e3-81ab-4c9367dc0958", timestamp: 0, url: "", body: b"Hello, World!" },
             &[
                 ("x-github-delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958"),
-                (
-                    "x-hub-signature-256",
-                    "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17",
-                ),
+                ("x-hub-signature-256", "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"),
             ],
         );
     }
@@ -160,10 +121,7 @@ mod tests {
             },
             &[
                 ("x-slack-request-timestamp", "1531420618"),
-                (
-                    "x-slack-signature",
-                    "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503",
-                ),
+                ("x-slack-signature", "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"),
             ],
         );
     }
@@ -174,12 +132,7 @@ mod tests {
         check(
             &Scheme::Stripe,
             &["whsec_test_secret"],
-            &Message {
-                id: "evt_1",
-                timestamp: 1_492_774_577,
-                url: "",
-                body: br#"{"id":"evt_1"}"#,
-            },
+            &Message { id: "evt_1", timestamp: 1_492_774_577, url: "", body: br#"{"id":"evt_1"}"# },
             &[(
                 "stripe-signature",
                 "t=1492774577,\
@@ -189,28 +142,16 @@ mod tests {
         check(
             &Scheme::Shopify,
             &["hush"],
-            &Message {
-                id: "b54557e4",
-                timestamp: 0,
-                url: "",
-                body: br#"{"id":1}"#,
-            },
+            &Message { id: "b54557e4", timestamp: 0, url: "", body: br#"{"id":1}"# },
             &[
                 ("x-shopify-webhook-id", "b54557e4"),
-                (
-                    "x-shopify-hmac-sha256",
-                    "VnKUjZsLuN5iZWjn5EntcBVCF9kMN43LglzCE1/GSeY=",
-                ),
+                ("x-shopify-hmac-sha256", "VnKUjZsLuN5iZWjn5EntcBVCF9kMN43LglzCE1/GSeY="),
             ],
         );
     }
 
-    const MESSAGE: Message<'static> = Message {
-        id: "evt_1",
-        timestamp: 9,
-        url: "https://receiver.example/hook?a=1",
-        body: b"{}",
-    };
+    const MESSAGE: Message<'static> =
+        Message { id: "evt_1", timestamp: 9, url: "https://receiver.example/hook?a=1", body: b"{}" };
 
     #[test]
     fn rotation_adds_a_signature_where_there_is_room() {
@@ -232,10 +173,8 @@ mod tests {
             let both = signature_header(&scheme, &[newest.clone(), older.clone()]);
             let first = signature_header(&scheme, std::slice::from_ref(&newest));
             let second = sign(&scheme, std::slice::from_ref(&older), &MESSAGE).signatures;
-            let expected = separator.map_or_else(
-                || first.clone(),
-                |separator| format!("{first}{separator}{}", second[0]),
-            );
+            let expected =
+                separator.map_or_else(|| first.clone(), |separator| format!("{first}{separator}{}", second[0]));
             assert_eq!(both, expected, "{scheme:?}");
         }
     }
@@ -269,10 +208,7 @@ mod tests {
             signed.headers,
             [
                 ("x-time".to_owned(), "9".to_owned()),
-                (
-                    "x-sig".to_owned(),
-                    "HMAC I6xkPzQfdiaq9SfTU4jxUWxg02A=".to_owned()
-                ),
+                ("x-sig".to_owned(), "HMAC I6xkPzQfdiaq9SfTU4jxUWxg02A=".to_owned()),
             ],
         );
     }

@@ -99,10 +99,7 @@ pub(super) fn render(template: &str, values: &Values<'_>) -> Vec<u8> {
 }
 
 fn placeholder(name: &str) -> Piece<'_> {
-    Field::ALL
-        .into_iter()
-        .find(|field| field.as_str() == name)
-        .map_or(Piece::Unknown(name), Piece::Field)
+    Field::ALL.into_iter().find(|field| field.as_str() == name).map_or(Piece::Unknown(name), Piece::Field)
 }
 
 #[cfg(test)]
@@ -116,10 +113,7 @@ mod tests {
             assert_eq!(pieces(template), expected, "{template:?}");
         };
         check("", &[]);
-        check(
-            "v0:{timestamp}:{body}",
-            &[Text("v0:"), F(Field::Timestamp), Text(":"), F(Field::Body)],
-        );
+        check("v0:{timestamp}:{body}", &[Text("v0:"), F(Field::Timestamp), Text(":"), F(Field::Body)]);
         check("{id}{url}", &[F(Field::Id), F(Field::Url)]);
         check("{Body}{}", &[Unknown("Body"), Unknown("")]);
         check("{{body}}", &[Text("{"), Text("body"), Text("}")]);
@@ -132,12 +126,7 @@ mod tests {
 
     #[test]
     fn fills_in_bytes_as_they_are() {
-        let values = Values {
-            id: "{body}",
-            timestamp: "7",
-            url: "u",
-            body: b"\xff{id}\r\n",
-        };
+        let values = Values { id: "{body}", timestamp: "7", url: "u", body: b"\xff{id}\r\n" };
         let check = |template: &str, expected: &[u8]| {
             assert_eq!(render(template, &values), expected, "{template:?}");
         };

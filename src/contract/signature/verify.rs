@@ -71,28 +71,18 @@ pub fn verify(
 /// The scheme's row, or the unbranded one where Svix's libraries fall back to it: all or nothing.
 fn choose_layout<'a>(scheme: &'a Scheme, header: &impl Fn(&str) -> Option<String>) -> Layout<'a> {
     let complete = |layout: &Layout<'_>| {
-        [
-            layout.id_header.as_deref(),
-            layout.timestamp_header.as_deref(),
-            Some(&*layout.signature_header),
-        ]
-        .into_iter()
-        .flatten()
-        .all(|name| header(name).is_some())
+        [layout.id_header.as_deref(), layout.timestamp_header.as_deref(), Some(&*layout.signature_header)]
+            .into_iter()
+            .flatten()
+            .all(|name| header(name).is_some())
     };
     let own = Layout::of(scheme);
     let fallback = Layout::svix_fallback();
-    if matches!(scheme, Scheme::Svix) && !complete(&own) && complete(&fallback) {
-        fallback
-    } else {
-        own
-    }
+    if matches!(scheme, Scheme::Svix) && !complete(&own) && complete(&fallback) { fallback } else { own }
 }
 
 fn require(header: &impl Fn(&str) -> Option<String>, name: &str) -> Result<String, Rejection> {
-    header(name).ok_or_else(|| Rejection::MissingHeader {
-        header: name.to_owned(),
-    })
+    header(name).ok_or_else(|| Rejection::MissingHeader { header: name.to_owned() })
 }
 
 /// Only the plain spelling is taken: libraries sign the text or the number they read from it, and
@@ -101,18 +91,13 @@ fn parse_timestamp(text: &str) -> Result<i64, Rejection> {
     text.parse::<i64>()
         .ok()
         .filter(|timestamp| timestamp.to_string() == text)
-        .ok_or_else(|| Rejection::BadTimestamp {
-            value: text.to_owned(),
-        })
+        .ok_or_else(|| Rejection::BadTimestamp { value: text.to_owned() })
 }
 
 fn check_not_stale(timestamp: i64, now: i64, tolerance: i64) -> Result<(), Rejection> {
     let seconds_old = now.saturating_sub(timestamp);
     if seconds_old > tolerance.max(0) {
-        return Err(Rejection::Stale {
-            seconds_old,
-            tolerance,
-        });
+        return Err(Rejection::Stale { seconds_old, tolerance });
     }
     Ok(())
 }
@@ -120,10 +105,7 @@ fn check_not_stale(timestamp: i64, now: i64, tolerance: i64) -> Result<(), Rejec
 fn check_not_ahead(timestamp: i64, now: i64, tolerance: i64) -> Result<(), Rejection> {
     let seconds_ahead = timestamp.saturating_sub(now);
     if seconds_ahead > tolerance.max(0) {
-        return Err(Rejection::Future {
-            seconds_ahead,
-            tolerance,
-        });
+        return Err(Rejection::Future { seconds_ahead, tolerance });
     }
     Ok(())
 }
@@ -170,11 +152,7 @@ fn signatures(layout: &Layout<'_>, value: &str) -> Result<Vec<String>, Rejection
             found.push(candidate.to_owned());
         }
     }
-    if well_formed {
-        Ok(found)
-    } else {
-        Err(malformed(layout, value))
-    }
+    if well_formed { Ok(found) } else { Err(malformed(layout, value)) }
 }
 
 /// The one `t=` part of Stripe's header; of two, some libraries take the first and some the last.
@@ -187,10 +165,7 @@ fn timestamp_part(layout: &Layout<'_>, value: &str) -> Result<String, Rejection>
 }
 
 fn malformed(layout: &Layout<'_>, value: &str) -> Rejection {
-    Rejection::MalformedSignature {
-        header: layout.signature_header.clone().into_owned(),
-        value: value.to_owned(),
-    }
+    Rejection::MalformedSignature { header: layout.signature_header.clone().into_owned(), value: value.to_owned() }
 }
 
 #[cfg(test)]
@@ -212,12 +187,7 @@ mod tests {
         let scheme = Scheme::new(name, &CustomScheme::default());
         let secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
         let key = SigningKey::read(secret, &scheme, KeyReading::Auto).unwrap();
-        let message = Message {
-            id: "evt_1",
-            timestamp: NOW,
-            url: URL,
-            body: BODY,
-        };
+        let message = Message { id: "evt_1", timestamp: NOW, url: URL, body: BODY };
         let mut headers = sign(&scheme, std::slice::from_ref(&key), &message).headers;
         let mut body = BODY.to_vec();
         tamper(&mut headers, &mut body);
@@ -260,11 +230,7 @@ mod tests {
                 // The digit before the padding, if any: still well-formed.
                 let value = last(headers);
                 let at = value.trim_end_matches('=').len() - 1;
-                let digit = if value[at..].starts_with('0') {
-                    "1"
-                } else {
-                    "0"
-                };
+                let digit = if value[at..].starts_with('0') { "1" } else { "0" };
                 value.replace_range(at..=at, digit);
             };
             check(name, change_signature, NOW, Err("found `"));
@@ -294,44 +260,17 @@ mod tests {
             // A replayed timestamp made fresh breaks the signature; before that, its age does.
             let at = usize::from(name != Slack);
             check(name, replace(at, "17", "18"), NOW, Err("s ahead"));
-            check(
-                name,
-                replace(at, "1700000000", "1700000001"),
-                NOW,
-                Err("raw bytes"),
-            );
-            check(
-                name,
-                replace(at, "1700000000", "1700000000000"),
-                NOW,
-                Err("milliseconds"),
-            );
-            for text in [
-                "soon",
-                "+1700000000",
-                "01700000000",
-                " 1700000000",
-                "1.7e9",
-                "9".repeat(30).as_str(),
-            ] {
-                check(
-                    name,
-                    replace(at, "1700000000", text),
-                    NOW,
-                    Err("whole Unix seconds"),
-                );
+            check(name, replace(at, "1700000000", "1700000001"), NOW, Err("raw bytes"));
+            check(name, replace(at, "1700000000", "1700000000000"), NOW, Err("milliseconds"));
+            for text in ["soon", "+1700000000", "01700000000", " 1700000000", "1.7e9", "9".repeat(30).as_str()] {
+                check(name, replace(at, "1700000000", text), NOW, Err("whole Unix seconds"));
             }
         }
         check(Stripe, |_, _| {}, NOW + 300, Ok(()));
         check(Stripe, |_, _| {}, NOW + 301, Err("301 s old and 300 s"));
         check(Stripe, |_, _| {}, NOW - 1_000_000, Ok(()));
         check(Stripe, replace(0, "t=17", "t=18"), NOW, Err("raw bytes"));
-        check(
-            Stripe,
-            replace(0, "t=17", "t=x"),
-            NOW,
-            Err("whole Unix seconds"),
-        );
+        check(Stripe, replace(0, "t=17", "t=x"), NOW, Err("whole Unix seconds"));
         for name in [Github, Shopify] {
             check(name, |_, _| {}, i64::MAX, Ok(()));
         }

@@ -42,12 +42,7 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
     warnings
 }
 
-fn length_warning(
-    length: usize,
-    scheme: &Scheme,
-    reading: KeyReading,
-    knob: &str,
-) -> Option<String> {
+fn length_warning(length: usize, scheme: &Scheme, reading: KeyReading, knob: &str) -> Option<String> {
     if length < SHORT {
         let bytes = if length == 1 { "byte" } else { "bytes" };
         Some(format!(
@@ -68,13 +63,7 @@ fn length_warning(
 }
 
 /// For schemes whose libraries decode every secret, with or without `whsec_`.
-fn base64_warning(
-    secret: &str,
-    key: &SigningKey,
-    scheme: &Scheme,
-    reading: KeyReading,
-    knob: &str,
-) -> Option<String> {
+fn base64_warning(secret: &str, key: &SigningKey, scheme: &Scheme, reading: KeyReading, knob: &str) -> Option<String> {
     let name = scheme.name();
     match STANDARD.decode(secret.strip_prefix(PREFIX).unwrap_or(secret)) {
         Ok(bytes) if bytes == key.as_bytes() => None,
@@ -117,12 +106,7 @@ fn whole_text_warning(
 }
 
 /// For schemes whose receivers are unknown: only texts that can be read in two ways are told.
-fn custom_warning(
-    secret: &str,
-    key: &SigningKey,
-    reading: KeyReading,
-    knob: &str,
-) -> Option<String> {
+fn custom_warning(secret: &str, key: &SigningKey, reading: KeyReading, knob: &str) -> Option<String> {
     let taken = if matches!(reading, KeyReading::Base64) {
         "decodes it"
     } else if key.as_bytes() == secret.as_bytes() {
@@ -138,9 +122,7 @@ fn custom_warning(
              `{knob} = \"{reading}\"` {taken}",
         ))
     } else if !hexadecimal && secret.len() >= SHORT && STANDARD.decode(secret).is_ok() {
-        Some(format!(
-            "the secret could be base64 or plain text; `{knob} = \"{reading}\"` {taken}",
-        ))
+        Some(format!("the secret could be base64 or plain text; `{knob} = \"{reading}\"` {taken}",))
     } else {
         None
     }
@@ -182,12 +164,7 @@ mod tests {
             check(PHRASE, scheme, Auto, &["which this secret is not"]);
             check(HEX, scheme, Auto, &["libraries decode this secret"]);
             check("whsec_a2V5", scheme, Auto, &["a key of 3 bytes"]);
-            check(
-                "whsec_AAECAwQFBgcICQoLDA0ODw==",
-                scheme,
-                Auto,
-                &["all but 24 to 64"],
-            );
+            check("whsec_AAECAwQFBgcICQoLDA0ODw==", scheme, Auto, &["all but 24 to 64"]);
         }
         check(marked, Stripe, Auto, &[]);
         for scheme in [Github, Slack, Shopify] {
@@ -214,10 +191,7 @@ mod tests {
 
     #[test]
     fn a_custom_schemes_own_knob_is_named() {
-        let scheme = Scheme::Custom(Box::new(CustomScheme {
-            key: KeyReading::Utf8,
-            ..CustomScheme::default()
-        }));
+        let scheme = Scheme::Custom(Box::new(CustomScheme { key: KeyReading::Utf8, ..CustomScheme::default() }));
         let warnings = secret_warnings("short", &scheme, KeyReading::Auto);
         assert_eq!(warnings.len(), 1);
         assert!(warnings[0].ends_with("`webhooks.custom.key = \"utf8\"`"));
