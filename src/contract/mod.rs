@@ -7,6 +7,7 @@
 pub mod error;
 pub mod ids;
 pub mod keys;
+pub mod openapi;
 pub mod profile;
 pub mod routes;
 pub mod rules;

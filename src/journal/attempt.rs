@@ -103,6 +103,8 @@ pub enum FailureReason {
     CertificateExpired,
     /// The peer does not speak TLS.
     NotTls,
+    /// The peer accepted the connection and said nothing in the TLS handshake.
+    TlsTimeout,
     /// The TLS handshake failed otherwise.
     TlsFailed,
     /// The attempt did not finish in time.
@@ -111,6 +113,8 @@ pub enum FailureReason {
     ConnectionReset,
     /// What came back is no HTTP answer.
     InvalidAnswer,
+    /// The subscription was deleted or disabled before the attempt.
+    SubscriptionGone,
     /// The secret cannot be read as key bytes under the profile in force.
     SecretUnreadable,
 }

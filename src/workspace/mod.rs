@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 pub use events::{EventRecord, FireProblem, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription};
-pub use registry::Registry;
-pub use subscriptions::{Secret, Subscribed, SubscriptionRecord, SubscriptionView};
+pub use registry::{MOST_WORKSPACES, Registry};
+pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, Subscribed, SubscriptionRecord, SubscriptionView};
 
 use crate::clock::{Clock, Moment, Now, Random, Seed};
 use crate::contract::ids::{IdKind, make_id};

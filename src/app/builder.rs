@@ -1,0 +1,117 @@
+//! Settings step by step, for embedding in a Rust test.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+
+use super::{ClockSetting, Emulator, Settings, StartError};
+use crate::http::limits::Limits;
+use crate::webhook::egress::Forward;
+
+/// Collects settings; what is wrong with them is told by [`Builder::start`].
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    settings: Settings,
+    problem: Option<String>,
+}
+
+impl Builder {
+    /// Serves on this address instead of a free loopback port.
+    #[must_use]
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.settings.listen = address;
+        self
+    }
+
+    /// Fixes every id, secret and dice roll.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = Some(seed);
+        self
+    }
+
+    /// Starts with a clock that stands at this time until it is advanced.
+    #[must_use]
+    pub fn frozen_at(mut self, at: Timestamp) -> Self {
+        self.settings.clock = ClockSetting::FrozenAt(at);
+        self
+    }
+
+    /// Sets one knob of the profile, as `--set path=value` does.
+    #[must_use]
+    pub fn set(mut self, assignment: &str) -> Self {
+        match self.settings.profile.with_assignment(assignment, "builder") {
+            Ok(profile) => self.settings.profile = profile,
+            Err(problem) => drop(self.problem.get_or_insert(format!("{}; {}", problem.message, problem.hint))),
+        }
+        self
+    }
+
+    /// Reads scenario files from this folder and watches it.
+    #[must_use]
+    pub fn scenario_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.settings.scenario_folders.push(folder.into());
+        self
+    }
+
+    /// Makes a scenario active from the start.
+    #[must_use]
+    pub fn scenario(mut self, name: impl Into<String>) -> Self {
+        self.settings.scenarios.push(name.into());
+        self
+    }
+
+    /// Makes a scenario given as TOML active from the start.
+    #[must_use]
+    pub fn scenario_text(mut self, text: impl Into<String>) -> Self {
+        self.settings.scenario_texts.push(text.into());
+        self
+    }
+
+    /// Delivers webhooks elsewhere: `https://app.example.com=http://localhost:3000`.
+    #[must_use]
+    pub fn forward(mut self, rule: &str) -> Self {
+        match Forward::parse(rule) {
+            Ok(forward) => self.settings.forwards.push(forward),
+            Err(problem) => drop(self.problem.get_or_insert(problem)),
+        }
+        self
+    }
+
+    /// Trusts the authorities in this PEM file when delivering webhooks.
+    #[must_use]
+    pub fn webhook_ca(mut self, file: impl Into<PathBuf>) -> Self {
+        self.settings.webhook_ca.push(file.into());
+        self
+    }
+
+    /// Lets webhooks go to this public host.
+    #[must_use]
+    pub fn allow_egress(mut self, host: impl Into<String>) -> Self {
+        self.settings.allow_egress.push(host.into());
+        self
+    }
+
+    /// Limits of the wire.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.settings.limits = limits;
+        self
+    }
+
+    /// Changes any other setting.
+    #[must_use]
+    pub fn configure(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    /// Starts the emulator.
+    pub async fn start(self) -> Result<Emulator, StartError> {
+        match self.problem {
+            Some(problem) => Err(StartError::Setting(problem)),
+            None => Emulator::start(self.settings).await,
+        }
+    }
+}

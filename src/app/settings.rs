@@ -1,0 +1,126 @@
+//! Every setting of an emulator, resolved: no option is left open where a default exists.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::clock::Now;
+use crate::contract::profile::Layered;
+use crate::http::limits::Limits;
+use crate::journal::{MOST_BYTES, MOST_ENTRIES};
+use crate::scenario::library::Library;
+use crate::webhook::egress::Forward;
+use crate::webhook::tls::TrustProblem;
+use crate::workspace::MOST_WORKSPACES;
+
+/// How the clock starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClockSetting {
+    /// It moves with the machine.
+    #[default]
+    Real,
+    /// It stands at the machine's present time.
+    FrozenNow,
+    /// It stands at this time.
+    FrozenAt(Timestamp),
+}
+
+/// What an emulator is started with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the emulated API is served; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Where the control API is served, if not beside the emulated one.
+    pub control_listen: Option<SocketAddr>,
+    /// The token that control calls need.
+    pub control_token: Option<String>,
+    /// No token even beyond loopback.
+    pub control_open: bool,
+    /// Host names that the control API answers to, beside local ones.
+    pub allow_hosts: Vec<String>,
+    /// The profile: defaults, file and assignments.
+    pub profile: Layered,
+    /// Folders of scenario files, watched while running.
+    pub scenario_folders: Vec<PathBuf>,
+    /// Scenarios active from the start, in order.
+    pub scenarios: Vec<String>,
+    /// Scenarios given as text; active from the start.
+    pub scenario_texts: Vec<String>,
+    /// Fixes every id, secret and dice roll; fresh entropy if absent.
+    pub seed: Option<u64>,
+    /// How the clock starts.
+    pub clock: ClockSetting,
+    /// Where webhooks go instead.
+    pub forwards: Vec<Forward>,
+    /// Files with authorities that receivers' certificates may be signed by.
+    pub webhook_ca: Vec<PathBuf>,
+    /// Take any certificate.
+    pub webhook_insecure: bool,
+    /// Public hosts that webhooks may go to, or `any`.
+    pub allow_egress: Vec<String>,
+    /// Limits of the wire.
+    pub limits: Limits,
+    /// Most entries in the journal.
+    pub most_journal_entries: usize,
+    /// Most bytes in the journal.
+    pub most_journal_bytes: usize,
+    /// Most workspaces.
+    pub most_workspaces: usize,
+    /// How long a stop may take.
+    pub grace: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            control_listen: None,
+            control_token: None,
+            control_open: false,
+            allow_hosts: Vec::new(),
+            profile: Layered::default(),
+            scenario_folders: Vec::new(),
+            scenarios: Vec::new(),
+            scenario_texts: Vec::new(),
+            seed: None,
+            clock: ClockSetting::Real,
+            forwards: Vec::new(),
+            webhook_ca: Vec::new(),
+            webhook_insecure: false,
+            allow_egress: Vec::new(),
+            limits: Limits::default(),
+            most_journal_entries: MOST_ENTRIES,
+            most_journal_bytes: MOST_BYTES,
+            most_workspaces: MOST_WORKSPACES,
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Settings {
+    /// Reads and activates the scenarios.
+    pub(super) fn library(&self, _now: Now) -> Result<Library, StartError> {
+        Ok(Library::new(self.profile.clone()))
+    }
+}
+
+/// Why an emulator could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address is taken, or not this machine's.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A certificate file cannot be used.
+    #[error(transparent)]
+    Trust(#[from] TrustProblem),
+    /// A setting is wrong.
+    #[error("{0}")]
+    Setting(String),
+}

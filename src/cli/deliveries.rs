@@ -1,0 +1,140 @@
+//! `deliveries list`, `deliveries show`, `deliveries redeliver`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+use serde_json::Value;
+
+use super::Target;
+use super::client::{SHORT, call, segment};
+use super::failure::Failure;
+use super::output::{cell, plain, print, print_json, print_table};
+use super::requests::{headers, text};
+
+/// `deliveries …`
+#[derive(Debug, Subcommand)]
+pub(super) enum DeliveriesCommand {
+    /// List deliveries, newest first.
+    List(ListArgs),
+    /// Show one delivery with each attempt: what was signed and sent, what came back.
+    Show(OneArgs),
+    /// Send the same event to the same subscription again, signed afresh.
+    Redeliver(OneArgs),
+}
+
+/// Arguments of `deliveries list`.
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Only deliveries of this key, or workspace `ws_…`; by default those of all keys.
+    #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
+    key: String,
+    /// Only these: pending, delivered, exhausted or cancelled.
+    #[arg(long)]
+    status: Option<String>,
+    /// Only deliveries of this event.
+    #[arg(long)]
+    event: Option<String>,
+    /// Only deliveries to this subscription.
+    #[arg(long)]
+    subscription: Option<String>,
+    /// At most this many.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+    /// Go on where another page ended: its `next_cursor`.
+    #[arg(long)]
+    cursor: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments that name one delivery.
+#[derive(Debug, Args)]
+pub(super) struct OneArgs {
+    /// The delivery's id, `dlv_…`.
+    id: String,
+    #[command(flatten)]
+    target: Target,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(command: DeliveriesCommand) -> Result<ExitCode, Failure> {
+    match command {
+        DeliveriesCommand::List(args) => list(&args),
+        DeliveriesCommand::Show(args) => {
+            let path = format!("deliveries/{}", segment(&args.id));
+            let body = call(&args.target, Method::GET, &path, &[], None, SHORT)?.success()?;
+            Ok(show(&body, args.json))
+        }
+        DeliveriesCommand::Redeliver(args) => {
+            let path = format!("deliveries/{}/redeliver", segment(&args.id));
+            let limit = Duration::from_secs(60);
+            let body = call(&args.target, Method::POST, &path, &[("wait", "30s")], None, limit)?.success()?;
+            Ok(show(&body["delivery"], args.json))
+        }
+    }
+}
+
+fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
+    let limit = args.limit.to_string();
+    let mut query = vec![("key", args.key.as_str()), ("limit", limit.as_str())];
+    let optional = [
+        ("status", &args.status),
+        ("event", &args.event),
+        ("subscription", &args.subscription),
+        ("cursor", &args.cursor),
+    ];
+    query.extend(optional.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))));
+    let body = call(&args.target, Method::GET, "deliveries", &query, None, SHORT)?.success()?;
+    if args.json {
+        print_json(&body);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = body["data"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|row| ["id", "event", "type", "status", "attempts", "url"].map(|field| cell(row, field)).to_vec());
+    print_table(&["ID", "EVENT", "TYPE", "STATUS", "ATTEMPTS", "URL"], &rows.collect::<Vec<_>>());
+    if let Some(cursor) = body["next_cursor"].as_str() {
+        print(&format!("… more: --cursor {cursor}\n"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(delivery: &Value, json: bool) -> ExitCode {
+    if json {
+        print_json(delivery);
+        return ExitCode::SUCCESS;
+    }
+    print(&format!(
+        "{} {} of {} to {}\n",
+        cell(delivery, "id"),
+        cell(delivery, "status"),
+        cell(delivery, "event"),
+        cell(delivery, "url")
+    ));
+    for attempt in delivery["attempts"].as_array().into_iter().flatten() {
+        print(&format!(
+            "\nattempt {} at {}, {} ms, to {}\n\n",
+            cell(attempt, "number"),
+            cell(attempt, "at"),
+            cell(attempt, "latency_ms"),
+            cell(attempt, "dialled")
+        ));
+        print(&format!("{}\n{}\n\n", headers(&attempt["request"]["headers"]), text(&attempt["request"]["body"])));
+        print(&format!("signed: {}\n", text(&attempt["signed_content"])));
+        let outcome = &attempt["outcome"];
+        match outcome["detail"].as_str() {
+            Some(detail) => print(&format!("failed: {} ({detail})\n", plain(&outcome["failure"]))),
+            None => print(&format!("answered: {} {}\n", plain(&outcome["status"]), text(&outcome["body"]))),
+        }
+    }
+    ExitCode::SUCCESS
+}

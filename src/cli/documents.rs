@@ -1,0 +1,70 @@
+//! `assumptions`, `openapi`: documents made from the profile, printed.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use super::failure::Failure;
+use super::output::{print, print_json};
+use super::serve::load_profile;
+use crate::contract::openapi::document;
+use crate::contract::profile::{ledger, ledger_markdown};
+
+/// The profile that a document is made for.
+#[derive(Debug, Args)]
+struct ProfileArgs {
+    /// A profile file (TOML).
+    #[arg(long, env = "WRS_EMULATOR_PROFILE", value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Set one knob: `path=value`. Repeatable.
+    #[arg(long, env = "WRS_EMULATOR_SET", value_name = "PATH=VALUE", value_delimiter = ';')]
+    set: Vec<String>,
+}
+
+/// Arguments of `assumptions`.
+#[derive(Debug, Args)]
+pub(super) struct AssumptionsArgs {
+    #[command(flatten)]
+    profile: ProfileArgs,
+    /// Print JSON.
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// Print the built-in ledger as a Markdown page.
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// Arguments of `openapi`.
+#[derive(Debug, Args)]
+pub(super) struct OpenapiArgs {
+    #[command(flatten)]
+    profile: ProfileArgs,
+}
+
+pub(super) fn assumptions(args: AssumptionsArgs) -> Result<ExitCode, Failure> {
+    if args.markdown {
+        print(&ledger_markdown());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = ledger(&load_profile(args.profile.profile.as_deref(), &args.profile.set)?);
+    if args.json {
+        print_json(&json!({ "data": rows }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for row in rows {
+        let from = if row.source == "default" { String::new() } else { format!("   (from {})", row.source) };
+        print(&format!(
+            "{} = {}{from}\n    contract: {}\n    assumed:  {}\n    may be:   {}\n",
+            row.knob, row.value, row.contract, row.assumed, row.values
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {
+    let profile = load_profile(args.profile.profile.as_deref(), &args.profile.set)?;
+    print_json(&document(profile.profile()));
+    Ok(ExitCode::SUCCESS)
+}

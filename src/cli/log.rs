@@ -1,0 +1,147 @@
+//! The log on stderr: one line a record, as text or JSON, read from the journal with a cursor of its own. A log that
+//! cannot keep up skips entries and says how many; it never holds a request back.
+
+use std::io::Write as _;
+use std::pin::pin;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::output::escape;
+use crate::contract::keys::mask;
+use crate::contract::profile::Precision;
+use crate::contract::timestamp::format_timestamp;
+use crate::journal::{AttemptOutcome, AttemptRecord, Entry, Journal, Reason, RequestRecord};
+use crate::workspace::EventRecord;
+
+/// How the log looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum LogFormat {
+    /// One line of text a record.
+    Text,
+    /// One JSON object a record.
+    Json,
+}
+
+/// Prints what is appended from now on, until the task is dropped.
+pub(super) async fn follow(journal: Arc<Journal>, format: LogFormat) {
+    let mut next = journal.next_number();
+    loop {
+        let mut appended = pin!(journal.appended());
+        appended.as_mut().enable();
+        let entries = journal.read(next, 256);
+        if entries.is_empty() {
+            appended.await;
+            continue;
+        }
+        let mut text = String::new();
+        for (number, entry) in entries {
+            if number > next {
+                push_line(&mut text, format, &skipped(number - next));
+            }
+            next = number + 1;
+            if let Some(record) = record(&entry) {
+                push_line(&mut text, format, &record);
+            }
+        }
+        // Nobody is left to read the log if stderr is gone; the emulator serves on.
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+fn skipped(count: u64) -> Value {
+    json!({ "event": "skipped", "message": format!("{count} records were skipped: the log could not keep up") })
+}
+
+fn push_line(text: &mut String, format: LogFormat, record: &Value) {
+    match format {
+        LogFormat::Json => text.push_str(&record.to_string()),
+        LogFormat::Text => {
+            let at = record["at"].as_str().and_then(|at| at.get(11..23)).unwrap_or("");
+            let message = record["message"].as_str().unwrap_or_default();
+            text.push_str(&format!("{at} {}", escape(message)));
+        }
+    }
+    text.push('\n');
+}
+
+/// An entry as a JSON object whose `message` is the line of text.
+fn record(entry: &Entry) -> Option<Value> {
+    match entry {
+        Entry::Request(request) => Some(request_record(request)),
+        Entry::Event(event) => Some(event_record(event)),
+        Entry::Attempt(attempt) => Some(attempt_record(attempt)),
+        Entry::Notice(notice) if notice.message.is_empty() => None,
+        Entry::Notice(notice) => {
+            let level = if notice.warning { "warning" } else { "info" };
+            Some(json!({ "at": stamp(notice.at), "event": "notice", "level": level, "message": notice.message }))
+        }
+    }
+}
+
+fn request_record(request: &RequestRecord) -> Value {
+    let (method, target) = request.head.request_line();
+    let why = match &request.reason {
+        Reason::Unauthorized(refusal) => format!(" - {refusal}"),
+        Reason::Invalid(problems) => {
+            let texts: Vec<String> =
+                problems.iter().map(|problem| format!("{}: {}", problem.field, problem.reason)).collect();
+            format!(" - {}", texts.join("; "))
+        }
+        Reason::RateLimited => " - the quota is used up".to_owned(),
+        Reason::Refused(_, text) => format!(" - {text}"),
+        Reason::Announced(_) => " - announced, not open yet".to_owned(),
+        Reason::Panicked(text) => format!(" - the emulator failed: {text}"),
+        Reason::Scripted => request
+            .scripted
+            .as_ref()
+            .map(|scripted| format!(" - scenario {}, {}", scripted.scenario, scripted.rule))
+            .unwrap_or_default(),
+        _ => String::new(),
+    };
+    let line = if method.is_empty() { "unreadable request".to_owned() } else { format!("{method} {target}") };
+    json!({
+        "at": stamp(request.at),
+        "event": "request",
+        "id": request.id,
+        "key": request.key.as_deref().map(mask),
+        "method": method,
+        "target": target,
+        "operation": request.operation.map(|operation| operation.name()),
+        "status": request.status,
+        "message": format!("{} {line} {}{why}", request.status, request.id),
+    })
+}
+
+fn event_record(event: &EventRecord) -> Value {
+    let count = event.deliveries.len();
+    json!({
+        "at": stamp(event.created_at),
+        "event": "event",
+        "id": event.id,
+        "type": event.event_type,
+        "deliveries": count,
+        "message": format!("event {} {} goes to {count} subscription{}", event.event_type, event.id, if count == 1 { "" } else { "s" }),
+    })
+}
+
+fn attempt_record(attempt: &AttemptRecord) -> Value {
+    let outcome = match &attempt.outcome {
+        AttemptOutcome::Answered { status, .. } => format!("answered {status}"),
+        AttemptOutcome::Failed { detail, .. } => detail.clone(),
+    };
+    json!({
+        "at": stamp(attempt.at),
+        "event": "attempt",
+        "id": attempt.delivery,
+        "number": attempt.number,
+        "url": attempt.url,
+        "accepted": attempt.outcome.is_success(),
+        "message": format!("delivery {} attempt {} to {}: {outcome}", attempt.delivery, attempt.number, attempt.url),
+    })
+}
+
+fn stamp(at: Timestamp) -> String {
+    format_timestamp(at, Precision::Milliseconds)
+}

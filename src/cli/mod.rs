@@ -1,0 +1,129 @@
+//! The command line: flags, environment, one file a subcommand, everything printed for people. Front page.
+//!
+//! Data goes to stdout, talk to stderr. Commands other than `serve` are clients of the control API.
+
+mod client;
+mod clock;
+mod deliveries;
+mod documents;
+mod explain;
+mod failure;
+mod health;
+mod log;
+mod output;
+mod requests;
+mod serve;
+mod trigger;
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use failure::report;
+
+const EXAMPLES: &str = "\
+Examples:
+  wrs-emulator                                          serve on http://127.0.0.1:9770
+  wrs-emulator serve --listen 127.0.0.1:0 --port-file url.txt
+  wrs-emulator serve --scenario rate-limit-burst --set rate_limit.window=10s
+  wrs-emulator trigger workflow.completed --wait        fire a webhook and see what the receiver said
+  wrs-emulator explain req_01k...                       why this answer
+
+Exit status: 0 done, 1 the thing checked falls short, 2 wrong usage or an invalid file, 3 the emulator cannot be reached.
+Every flag has an environment twin: --listen is WRS_EMULATOR_LISTEN.";
+
+/// Offline emulator of the Workflow Reference Service API (v1.0, sandbox beta).
+///
+/// Serves the whole v1 contract from memory, plays scenario files, keeps a quota per API key, and delivers signed
+/// webhooks. Without a command it serves.
+#[derive(Debug, Parser)]
+#[command(name = "wrs-emulator", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true, max_term_width = 110)]
+struct Cli {
+    #[command(flatten)]
+    serve: serve::ServeArgs,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the emulated API (what happens without a command).
+    Serve(Box<serve::ServeArgs>),
+    /// Fire an event at the matching subscriptions now.
+    Trigger(trigger::TriggerArgs),
+    /// List and show requests and their answers.
+    #[command(subcommand)]
+    Requests(requests::RequestsCommand),
+    /// List and show webhook deliveries, or deliver again.
+    #[command(subcommand)]
+    Deliveries(deliveries::DeliveriesCommand),
+    /// Say why a request was answered so, or where an event went.
+    Explain(explain::ExplainArgs),
+    /// Show, stop or move the emulator's clock.
+    #[command(subcommand)]
+    Clock(clock::ClockCommand),
+    /// List what the contract leaves open and what is assumed: every knob of the profile.
+    Assumptions(documents::AssumptionsArgs),
+    /// Print the OpenAPI 3.1 document of the emulated API.
+    Openapi(documents::OpenapiArgs),
+    /// Exit with 0 when the emulator is ready: a health check for images without a shell.
+    Health(health::HealthArgs),
+}
+
+/// How to reach a running emulator.
+#[derive(Clone, Debug, Args)]
+struct Target {
+    /// The emulator's address.
+    #[arg(long, env = "WRS_EMULATOR_URL", default_value = "http://127.0.0.1:9770", value_name = "URL")]
+    url: String,
+    /// The control API's token, where it wants one.
+    #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    control_token: Option<String>,
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        None => serve::run(cli.serve),
+        Some(Command::Serve(args)) => serve::run(*args),
+        Some(Command::Trigger(args)) => trigger::run(args),
+        Some(Command::Requests(command)) => requests::run(command),
+        Some(Command::Deliveries(command)) => deliveries::run(command),
+        Some(Command::Explain(args)) => explain::run(args),
+        Some(Command::Clock(command)) => clock::run(command),
+        Some(Command::Assumptions(args)) => documents::assumptions(args),
+        Some(Command::Openapi(args)) => documents::openapi(&args),
+        Some(Command::Health(args)) => health::run(&args),
+    };
+    match result {
+        Ok(code) => code,
+        Err(failure) => report(&failure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    /// Every flag with a value or a switch, other than clap's own, can be set by the environment.
+    #[test]
+    fn every_flag_of_serve_has_an_environment_twin() {
+        let command = Cli::command();
+        let serve = command.find_subcommand("serve").expect("the command is there");
+        for argument in
+            serve.get_arguments().filter(|argument| !matches!(argument.get_id().as_str(), "help" | "version"))
+        {
+            let flag = argument.get_long().expect("every argument of serve is a flag");
+            let twin = format!("WRS_EMULATOR_{}", flag.to_ascii_uppercase().replace('-', "_"));
+            assert_eq!(argument.get_env().and_then(|name| name.to_str()), Some(twin.as_str()), "--{flag}");
+        }
+    }
+}

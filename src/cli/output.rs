@@ -1,0 +1,58 @@
+//! Printing data: text or JSON on stdout, quietly ending where the reader has gone.
+
+use std::io::Write as _;
+
+use serde_json::Value;
+
+/// Prints a text; a reader that closed the pipe, as `head` does, is no error.
+pub(super) fn print(text: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// Prints a JSON value, indented.
+pub(super) fn print_json(value: &Value) {
+    let text = serde_json::to_string_pretty(value).expect("JSON values always serialise");
+    print(&format!("{text}\n"));
+}
+
+/// Prints rows in columns as wide as their widest cell; the last column is not padded.
+pub(super) fn print_table(header: &[&str], rows: &[Vec<String>]) {
+    let mut widths: Vec<usize> = header.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: Vec<&str>| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    let mut text = line(header.to_vec());
+    for row in rows {
+        text.push_str(&line(row.iter().map(String::as_str).collect()));
+    }
+    print(&text);
+}
+
+/// A field of a JSON object as a cell: strings plain, absent ones as `-`, control bytes escaped.
+pub(super) fn cell(value: &Value, field: &str) -> String {
+    plain(&value[field])
+}
+
+/// A JSON value as plain text.
+pub(super) fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => escape(text),
+        other => other.to_string(),
+    }
+}
+
+/// Text on one line: control bytes escaped, so that a record stays a line and a terminal is not driven by data.
+pub(super) fn escape(text: &str) -> String {
+    if !text.chars().any(char::is_control) {
+        return text.to_owned();
+    }
+    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
+}

@@ -1,0 +1,142 @@
+//! `requests list`, `requests show`: what came and what was answered.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+use serde_json::Value;
+
+use super::Target;
+use super::client::{SHORT, call, segment};
+use super::failure::Failure;
+use super::output::{cell, plain, print, print_json, print_table};
+
+/// `requests …`
+#[derive(Debug, Subcommand)]
+pub(super) enum RequestsCommand {
+    /// List requests, newest first.
+    List(ListArgs),
+    /// Show one request and its answer whole.
+    Show(ShowArgs),
+}
+
+/// Arguments of `requests list`.
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Only requests of this key, or workspace `ws_…`; by default those of all keys and of none.
+    #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
+    key: String,
+    /// Only this operation, such as system.status.
+    #[arg(long)]
+    operation: Option<String>,
+    /// Only answers with this status.
+    #[arg(long)]
+    status: Option<u16>,
+    /// Only this method.
+    #[arg(long)]
+    method: Option<String>,
+    /// Only this path.
+    #[arg(long)]
+    path: Option<String>,
+    /// At most this many.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+    /// Go on where another page ended: its `next_cursor`.
+    #[arg(long)]
+    cursor: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `requests show`.
+#[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    /// The request's id: the `X-Emulator-Request-Id` of its answer.
+    id: String,
+    #[command(flatten)]
+    target: Target,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(command: RequestsCommand) -> Result<ExitCode, Failure> {
+    match command {
+        RequestsCommand::List(args) => list(&args),
+        RequestsCommand::Show(args) => show(&args),
+    }
+}
+
+fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
+    let (limit, status) = (args.limit.to_string(), args.status.map(|status| status.to_string()));
+    let mut query = vec![("key", args.key.as_str()), ("limit", limit.as_str())];
+    let optional = [
+        ("operation", &args.operation),
+        ("status", &status),
+        ("method", &args.method),
+        ("path", &args.path),
+        ("cursor", &args.cursor),
+    ];
+    query.extend(optional.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))));
+    let body = call(&args.target, Method::GET, "requests", &query, None, SHORT)?.success()?;
+    if args.json {
+        print_json(&body);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows =
+        body["data"].as_array().into_iter().flatten().map(|row| {
+            ["id", "at", "key", "status", "method", "path", "reason"].map(|field| cell(row, field)).to_vec()
+        });
+    print_table(&["ID", "AT", "KEY", "STATUS", "METHOD", "PATH", "REASON"], &rows.collect::<Vec<_>>());
+    if let Some(cursor) = body["next_cursor"].as_str() {
+        print(&format!("… more: --cursor {cursor}\n"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
+    let body =
+        call(&args.target, Method::GET, &format!("requests/{}", segment(&args.id)), &[], None, SHORT)?.success()?;
+    if args.json {
+        print_json(&body);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let target = match body["query"].as_str() {
+        Some(query) => format!("{}?{query}", cell(&body, "path")),
+        None => cell(&body, "path"),
+    };
+    print(&format!("{} {target}\n{}\n{}\n\n", cell(&body, "method"), headers(&body["headers"]), text(&body["body"])));
+    print(&format!(
+        "{}\n{}\n{}\n\n",
+        plain(&body["answer"]["status"]),
+        headers(&body["answer"]["headers"]),
+        text(&body["answer"]["body"])
+    ));
+    print(&format!(
+        "at {}, {} ms, key {}, reason {}\n",
+        cell(&body, "at"),
+        cell(&body, "latency_ms"),
+        cell(&body, "key"),
+        cell(&body, "reason")
+    ));
+    print(&format!("wrs-emulator explain {} says why\n", cell(&body, "id")));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Headers as on the wire, one a line.
+pub(super) fn headers(headers: &Value) -> String {
+    let lines =
+        headers.as_array().into_iter().flatten().map(|header| format!("{}: {}", plain(&header[0]), plain(&header[1])));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// A body: text as it is but for control bytes other than line ends, anything else as JSON.
+pub(super) fn text(body: &Value) -> String {
+    match body.as_str() {
+        Some(text) => text.split('\n').map(super::output::escape).collect::<Vec<_>>().join("\n"),
+        None => body.to_string(),
+    }
+}

@@ -1,0 +1,328 @@
+//! `serve`: flags to settings, then the emulator until it is told to stop.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::failure::Failure;
+use super::log::{LogFormat, follow};
+use super::output::print;
+use crate::app::{ClockSetting, Emulator, Settings, StartError};
+use crate::contract::keys::SAMPLE_KEY;
+use crate::contract::profile::{Layered, parse_duration};
+use crate::http::limits::Limits;
+use crate::webhook::egress::Forward;
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    /// Where to serve; port 0 takes a free one.
+    #[arg(long, env = "WRS_EMULATOR_LISTEN", default_value = "127.0.0.1:9770", value_name = "ADDRESS")]
+    listen: String,
+    /// Write the base URL to this file once ready.
+    #[arg(long, env = "WRS_EMULATOR_PORT_FILE", value_name = "FILE")]
+    port_file: Option<PathBuf>,
+    /// A folder of scenario files, watched while running. Repeatable; ./scenarios if there.
+    #[arg(long, env = "WRS_EMULATOR_SCENARIOS", value_name = "DIR", value_delimiter = ';')]
+    scenarios: Vec<PathBuf>,
+    /// Make this scenario active from the start. Repeatable; the first rule that applies decides.
+    #[arg(long, env = "WRS_EMULATOR_SCENARIO", value_name = "NAME", value_delimiter = ',')]
+    scenario: Vec<String>,
+    /// A scenario as text, active from the start: for containers.
+    #[arg(long, env = "WRS_EMULATOR_SCENARIO_TEXT", value_name = "TOML")]
+    scenario_text: Option<String>,
+    /// A profile file (TOML): what is assumed where the contract is silent.
+    #[arg(long, env = "WRS_EMULATOR_PROFILE", value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Set one knob of the profile: `path=value`. Repeatable; joined by `;` in the environment.
+    #[arg(long, env = "WRS_EMULATOR_SET", value_name = "PATH=VALUE", value_delimiter = ';')]
+    set: Vec<String>,
+    /// Fix every id, secret, jitter and dice roll.
+    #[arg(long, env = "WRS_EMULATOR_SEED", value_name = "N")]
+    seed: Option<u64>,
+    /// `real`, `frozen` (at the present time) or a timestamp to stand at.
+    #[arg(long, env = "WRS_EMULATOR_CLOCK", default_value = "real", value_name = "CLOCK")]
+    clock: String,
+    /// Deliver webhooks elsewhere: https://app.example.com=http://localhost:3000. Repeatable.
+    #[arg(long, env = "WRS_EMULATOR_FORWARD", value_name = "FROM=TO", value_delimiter = ';')]
+    forward: Vec<String>,
+    /// Trust the authorities in this PEM file when delivering webhooks. Repeatable.
+    #[arg(long, env = "WRS_EMULATOR_WEBHOOK_CA", value_name = "FILE", value_delimiter = ';')]
+    webhook_ca: Vec<PathBuf>,
+    /// Deliver webhooks to receivers with any certificate.
+    #[arg(long, env = "WRS_EMULATOR_WEBHOOK_INSECURE")]
+    webhook_insecure: bool,
+    /// Let webhooks go to this public host, or to `any`. Repeatable.
+    #[arg(long, env = "WRS_EMULATOR_ALLOW_EGRESS", value_name = "HOST", value_delimiter = ',')]
+    allow_egress: Vec<String>,
+    /// The token that control calls need. Beyond loopback one is made and printed if none is given.
+    #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    control_token: Option<String>,
+    /// No control token even beyond loopback: for closed networks.
+    #[arg(long, env = "WRS_EMULATOR_CONTROL_OPEN")]
+    control_open: bool,
+    /// Serve the control API here instead of beside the emulated one.
+    #[arg(long, env = "WRS_EMULATOR_CONTROL_LISTEN", value_name = "ADDRESS")]
+    control_listen: Option<String>,
+    /// A host name that the control API answers to, beside local ones. Repeatable.
+    #[arg(long, env = "WRS_EMULATOR_ALLOW_HOST", value_name = "HOST", value_delimiter = ',')]
+    allow_host: Vec<String>,
+    /// How the log on stderr looks.
+    #[arg(long, env = "WRS_EMULATOR_LOG", value_enum, default_value = "text")]
+    log: LogFormat,
+    /// No banner and no log.
+    #[arg(long, env = "WRS_EMULATOR_QUIET")]
+    quiet: bool,
+    /// How long a stop may take.
+    #[arg(long, env = "WRS_EMULATOR_GRACE", default_value = "5s", value_name = "DURATION", value_parser = parse_duration)]
+    grace: Duration,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+/// Limits of the wire and of memory.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitArgs {
+    /// Bytes of a header block (at least 8192).
+    #[arg(long, env = "WRS_EMULATOR_MAX_HEADER_BYTES", default_value_t = Limits::default().header_bytes, value_name = "N")]
+    max_header_bytes: usize,
+    /// Fields of a header block.
+    #[arg(long, env = "WRS_EMULATOR_MAX_HEADER_FIELDS", default_value_t = Limits::default().header_fields, value_name = "N")]
+    max_header_fields: usize,
+    /// Bytes of a request target.
+    #[arg(long, env = "WRS_EMULATOR_MAX_URI_BYTES", default_value_t = Limits::default().uri_bytes, value_name = "N")]
+    max_uri_bytes: usize,
+    /// Bytes of a request body, on every route.
+    #[arg(long, env = "WRS_EMULATOR_MAX_BODY_BYTES", default_value_t = Limits::default().body_bytes, value_name = "N")]
+    max_body_bytes: usize,
+    /// Connections at a time; further ones wait.
+    #[arg(long, env = "WRS_EMULATOR_MAX_CONNECTIONS", default_value_t = Limits::default().connections, value_name = "N")]
+    max_connections: usize,
+    /// For a header block.
+    #[arg(long, env = "WRS_EMULATOR_HEADER_TIMEOUT", default_value = "10s", value_name = "DURATION", value_parser = parse_duration)]
+    header_timeout: Duration,
+    /// For a request body.
+    #[arg(long, env = "WRS_EMULATOR_BODY_TIMEOUT", default_value = "10s", value_name = "DURATION", value_parser = parse_duration)]
+    body_timeout: Duration,
+    /// Between two requests of a connection.
+    #[arg(long, env = "WRS_EMULATOR_IDLE_TIMEOUT", default_value = "60s", value_name = "DURATION", value_parser = parse_duration)]
+    idle_timeout: Duration,
+    /// For a client that does not take bytes.
+    #[arg(long, env = "WRS_EMULATOR_WRITE_TIMEOUT", default_value = "30s", value_name = "DURATION", value_parser = parse_duration)]
+    write_timeout: Duration,
+    /// Entries in the journal; the oldest leave first.
+    #[arg(long, env = "WRS_EMULATOR_MAX_JOURNAL_ENTRIES", default_value_t = crate::journal::MOST_ENTRIES, value_name = "N")]
+    max_journal_entries: usize,
+    /// Bytes in the journal.
+    #[arg(long, env = "WRS_EMULATOR_MAX_JOURNAL_BYTES", default_value_t = crate::journal::MOST_BYTES, value_name = "N")]
+    max_journal_bytes: usize,
+    /// Workspaces; the longest unused leave first.
+    #[arg(long, env = "WRS_EMULATOR_MAX_WORKSPACES", default_value_t = crate::workspace::MOST_WORKSPACES, value_name = "N")]
+    max_workspaces: usize,
+}
+
+pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
+    let settings = settings(&args)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::usage(format!("cannot start: {error}")))?;
+    let code = runtime.block_on(serve(&args, settings));
+    // What is left is on its way to nowhere.
+    runtime.shutdown_background();
+    code
+}
+
+async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure> {
+    // Installed before the ready line: whoever reads it may send a signal at once.
+    let mut signals =
+        Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
+    let emulator = Emulator::start(settings).await.map_err(start_failure)?;
+    if !args.quiet {
+        tokio::spawn(follow(emulator.control().journal().clone(), args.log));
+    }
+    if let Some(file) = &args.port_file {
+        let written = std::fs::write(file, format!("{}\n", emulator.base_url()));
+        written.map_err(|error| Failure::usage(format!("--port-file: cannot write `{}`: {error}", file.display())))?;
+    }
+    announce(args, &emulator);
+    signals.wait().await;
+    tokio::select! {
+        () = emulator.stop() => Ok(ExitCode::SUCCESS),
+        number = signals.wait() => Ok(ExitCode::from(128u8.saturating_add(number))),
+    }
+}
+
+fn announce(args: &ServeArgs, emulator: &Emulator) {
+    let url = emulator.base_url();
+    match args.log {
+        LogFormat::Text => print(&format!("wrs-emulator ready on {url}\n")),
+        LogFormat::Json => print(&format!("{}\n", json!({ "event": "ready", "url": url }))),
+    }
+    let mut stderr = std::io::stderr().lock();
+    if let Some(token) = emulator.control_token().filter(|_| args.control_token.is_none()) {
+        // Made at start: without this line nobody could use it.
+        let _ = writeln!(stderr, "control token: {token} (set your own with --control-token)");
+    }
+    if !args.quiet && args.log == LogFormat::Text && stderr.is_terminal() {
+        let _ = writeln!(
+            stderr,
+            "\n  any key that begins with sk_test_ works; try:\n\n    curl -H 'Authorization: Bearer {SAMPLE_KEY}' {url}/v1/system/status\n\n  what happens is shown here; control API at {}/_emulator/health; stop with Ctrl-C\n",
+            emulator.control_url()
+        );
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn install() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for a signal to stop; gives its number.
+    async fn wait(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.terminate.recv() => 15,
+            _ = self.interrupt.recv() => 2,
+        }
+    }
+}
+
+fn start_failure(error: StartError) -> Failure {
+    match &error {
+        StartError::Bind { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => Failure::usage(
+            error.to_string(),
+        )
+        .with_hint("another program listens there; choose another with --listen 127.0.0.1:0 (a free port) or stop it"),
+        StartError::Trust(_) => Failure::usage(format!("--webhook-ca: {error}")),
+        _ => Failure::usage(error.to_string()),
+    }
+}
+
+/// Resolves the arguments; every default is filled in.
+fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
+    let limits = &args.limits;
+    if limits.max_header_bytes < 8192 {
+        return Err(Failure::usage(format!(
+            "--max-header-bytes: expected at least 8192, found {}",
+            limits.max_header_bytes
+        )));
+    }
+    let forwards = args.forward.iter().map(|rule| Forward::parse(rule)).collect::<Result<_, _>>();
+    let default_folder = Path::new("scenarios");
+    let scenario_folders = match args.scenarios.as_slice() {
+        [] if default_folder.is_dir() => vec![default_folder.to_owned()],
+        folders => folders.to_vec(),
+    };
+    Ok(Settings {
+        listen: address("--listen", &args.listen)?,
+        control_listen: args.control_listen.as_deref().map(|text| address("--control-listen", text)).transpose()?,
+        control_token: args.control_token.clone(),
+        control_open: args.control_open,
+        allow_hosts: args.allow_host.clone(),
+        profile: load_profile(args.profile.as_deref(), &args.set)?,
+        scenario_folders,
+        scenarios: args.scenario.clone(),
+        scenario_texts: args.scenario_text.iter().cloned().collect(),
+        seed: args.seed,
+        clock: clock(&args.clock)?,
+        forwards: forwards.map_err(|problem| Failure::usage(format!("--forward: {problem}")))?,
+        webhook_ca: args.webhook_ca.clone(),
+        webhook_insecure: args.webhook_insecure,
+        allow_egress: args.allow_egress.clone(),
+        limits: Limits {
+            header_bytes: limits.max_header_bytes,
+            header_fields: limits.max_header_fields,
+            uri_bytes: limits.max_uri_bytes,
+            body_bytes: limits.max_body_bytes,
+            connections: limits.max_connections.max(1),
+            header_timeout: limits.header_timeout,
+            body_timeout: limits.body_timeout,
+            idle_timeout: limits.idle_timeout,
+            write_timeout: limits.write_timeout,
+            ..Limits::default()
+        },
+        most_journal_entries: limits.max_journal_entries,
+        most_journal_bytes: limits.max_journal_bytes,
+        most_workspaces: limits.max_workspaces,
+        grace: args.grace,
+    })
+}
+
+fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
+    // `:0` and `localhost:9770` are what people type.
+    let spelled = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None if text.starts_with(':') => format!("127.0.0.1{text}"),
+        None => text.to_owned(),
+    };
+    spelled.parse().map_err(|_| {
+        Failure::usage(format!("{flag}: expected an IP address and a port, found `{text}`"))
+            .with_hint(format!("for example {flag} 127.0.0.1:9770, or 0.0.0.0:9770 for every interface"))
+    })
+}
+
+fn clock(text: &str) -> Result<ClockSetting, Failure> {
+    match text {
+        "real" => Ok(ClockSetting::Real),
+        "frozen" => Ok(ClockSetting::FrozenNow),
+        other => other.parse::<Timestamp>().map(ClockSetting::FrozenAt).map_err(|_| {
+            Failure::usage(format!(
+                "--clock: expected `real`, `frozen` or a timestamp such as 2026-01-31T09:30:00Z, found `{other}`"
+            ))
+        }),
+    }
+}
+
+/// The profile: built-in defaults, then a file, then single assignments.
+pub(super) fn load_profile(file: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
+    let mut layered = Layered::default();
+    if let Some(path) = file {
+        let text = read_profile(path)?;
+        let shown = path.display().to_string();
+        layered = layered.with_text(&text, &shown).map_err(|problems| {
+            let lines: Vec<String> = problems
+                .iter()
+                .map(|problem| {
+                    let before = &text[..problem.span.start.min(text.len())];
+                    let line = before.matches('\n').count() + 1;
+                    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+                    format!("{shown}:{line}:{column}: {} [{}]\n  hint: {}", problem.message, problem.code, problem.hint)
+                })
+                .collect();
+            Failure::usage(format!("the profile is not valid\n{}", lines.join("\n")))
+        })?;
+    }
+    for assignment in assignments {
+        layered = layered.with_assignment(assignment, "--set").map_err(|problem| {
+            Failure::usage(format!("--set {assignment}: {}", problem.message)).with_hint(problem.hint)
+        })?;
+    }
+    Ok(layered)
+}
+
+fn read_profile(path: &Path) -> Result<String, Failure> {
+    const LARGEST: u64 = 1024 * 1024;
+    let unreadable = |cause: String| Failure::usage(format!("--profile: cannot read `{}`: {cause}", path.display()));
+    let metadata = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
+    if !metadata.is_file() {
+        return Err(unreadable("it is not a regular file".to_owned()));
+    }
+    if metadata.len() > LARGEST {
+        return Err(unreadable("it is larger than 1 MiB".to_owned()));
+    }
+    let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+    String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))
+}

@@ -1,0 +1,117 @@
+//! `trigger`: fires an event and says what each endpoint answered.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use hyper::Method;
+use serde_json::{Map, Value, json};
+
+use super::Target;
+use super::client::call;
+use super::failure::Failure;
+use super::output::{cell, plain, print, print_json};
+
+/// Arguments of `trigger`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  wrs-emulator trigger workflow.completed --wait\n  wrs-emulator trigger workflow.completed --data workflow_id=wf_42 --count 3\n  wrs-emulator trigger reference.matched --data-json '{\"reference_id\":\"ref_1\"}' --key sk_test_other"
+)]
+pub(super) struct TriggerArgs {
+    /// The event type, such as workflow.completed.
+    event: String,
+    #[command(flatten)]
+    target: Target,
+    /// Whose subscriptions: a key, or a workspace `ws_…`.
+    #[arg(long, env = "WRS_API_KEY", default_value = "sk_test_local", hide_env_values = true)]
+    key: String,
+    /// Change one field of the event's data: `path=value`; the value is JSON, or else text. Repeatable.
+    #[arg(long, value_name = "PATH=VALUE")]
+    data: Vec<String>,
+    /// The whole data, as a JSON object.
+    #[arg(long, value_name = "JSON")]
+    data_json: Option<String>,
+    /// Only this subscription.
+    #[arg(long, value_name = "SUB_ID")]
+    subscription: Option<String>,
+    /// Fire this many events.
+    #[arg(long, default_value_t = 1)]
+    count: u32,
+    /// Let the first attempts wait this long, by the emulator's clock.
+    #[arg(long, value_name = "DURATION")]
+    delay: Option<String>,
+    /// Wait until each endpoint has been tried; exit 1 if one did not accept.
+    #[arg(long)]
+    wait: bool,
+    /// How long --wait waits.
+    #[arg(long, default_value = "30s", value_name = "DURATION")]
+    timeout: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
+    let mut wish = json!({ "type": args.event, "key": args.key, "count": args.count });
+    let mut set = Map::new();
+    for assignment in &args.data {
+        let (path, value) = assignment
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("--data: expected path=value, found `{assignment}`")))?;
+        set.insert(path.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned())));
+    }
+    wish["set"] = Value::Object(set);
+    if let Some(text) = &args.data_json {
+        let data: Value =
+            serde_json::from_str(text).map_err(|error| Failure::usage(format!("--data-json: {error}")))?;
+        wish["data"] = data;
+    }
+    if let Some(id) = &args.subscription {
+        wish["subscription"] = id.as_str().into();
+    }
+    if let Some(delay) = &args.delay {
+        wish["delay"] = delay.as_str().into();
+    }
+    let limit = crate::contract::profile::parse_duration(&args.timeout)
+        .map_err(|problem| Failure::usage(format!("--timeout: {problem}")))?;
+    let query: Vec<(&str, &str)> = if args.wait { vec![("wait", &args.timeout)] } else { Vec::new() };
+    let answer = call(&args.target, Method::POST, "events", &query, Some(&wish), limit + Duration::from_secs(30))?;
+    if args.json && (answer.status < 300 || answer.status == 404) {
+        print_json(&answer.body);
+    }
+    let body = answer.success()?;
+    let deliveries = body["deliveries"].as_array().cloned().unwrap_or_default();
+    if !args.json {
+        print_fired(&body);
+        deliveries.iter().for_each(print_delivery);
+    }
+    let accepted = |delivery: &Value| delivery["status"] == "delivered";
+    let missed = deliveries.iter().filter(|delivery| !accepted(delivery)).count();
+    if args.wait && missed > 0 {
+        let message = format!("{missed} of {} deliveries were not accepted", deliveries.len());
+        return Err(Failure::short(message).with_hint("`wrs-emulator deliveries show ID` shows each attempt"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_fired(body: &Value) {
+    for event in body["events"].as_array().into_iter().flatten() {
+        let count = event["deliveries"].as_array().map_or(0, Vec::len);
+        print(&format!(
+            "{} {} fired at {count} subscription{}\n",
+            cell(event, "id"),
+            cell(event, "type"),
+            if count == 1 { "" } else { "s" }
+        ));
+    }
+}
+
+fn print_delivery(delivery: &Value) {
+    let last = &delivery["last"];
+    let said = match (last["status"].as_u64(), last["detail"].as_str()) {
+        (Some(status), _) => format!("answered {status}"),
+        (None, Some(detail)) => detail.to_owned(),
+        (None, None) => "not tried yet".to_owned(),
+    };
+    print(&format!("  {} {} {}: {said}\n", cell(delivery, "id"), cell(delivery, "status"), plain(&delivery["url"])));
+}

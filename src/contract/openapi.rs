@@ -1,0 +1,301 @@
+//! The OpenAPI 3.1 document of the emulated API, made from the route table, the wire types and the profile in force.
+//!
+//! Everything that the published contract does not state is marked: `x-assumed` names the knob of the profile behind it.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use crate::contract::VERSION;
+use crate::contract::profile::{IdStyle, Profile, ResetForm, RetryAfterForm, Unknown};
+use crate::contract::routes::{Credential, Operation, ROUTES, Route};
+use crate::contract::types::{EventEnvelope, SubscribeRequest, Subscription, SystemStatus};
+use crate::contract::webhook_url::LONGEST_URL;
+
+/// The document, for one profile.
+pub fn document(profile: &Profile) -> Value {
+    let mut paths = Map::new();
+    for route in ROUTES {
+        let entry = paths.entry(route.path).or_insert_with(|| json!({}));
+        entry[route.method.as_str().to_ascii_lowercase()] = operation(route, profile);
+        if route.method == hyper::Method::GET {
+            entry["head"] = head_of(route, profile);
+        }
+    }
+    json!({
+        "openapi": "3.1.0",
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "info": {
+            "title": "Workflow Reference Service API",
+            "version": VERSION,
+            "summary": "The sandbox beta as wrs-emulator serves it",
+            "description": "Parts that the published contract does not state carry `x-assumed`, which names the knob of the emulator's profile behind them.",
+        },
+        "servers": [{ "url": "/" }],
+        "paths": paths,
+        "webhooks": { "event": webhook(profile) },
+        "components": {
+            "securitySchemes": { "api_key": { "type": "http", "scheme": "bearer", "description": "An API key of the environment." } },
+            "schemas": schemas(profile),
+            "headers": headers(profile),
+        },
+    })
+}
+
+fn operation(route: &Route, profile: &Profile) -> Value {
+    let mut operation = json!({
+        "operationId": route.operation.name(),
+        "summary": route.summary,
+        "responses": responses(route, profile),
+    });
+    match route.credential {
+        Credential::Bearer => operation["security"] = json!([{ "api_key": [] }]),
+        Credential::None => operation["security"] = json!([]),
+    }
+    match route.operation {
+        Operation::SystemStatus => operation["parameters"] = json!([include_checks(profile)]),
+        Operation::EventsSubscribe => {
+            operation["requestBody"] = json!({
+                "required": true,
+                "content": { "application/json": { "schema": { "$ref": "#/components/schemas/SubscribeRequest" } } },
+            });
+        }
+        Operation::Hello => {}
+    }
+    operation
+}
+
+/// HEAD is answered wherever GET is, without a body.
+fn head_of(route: &Route, profile: &Profile) -> Value {
+    let mut head = operation(route, profile);
+    head["operationId"] = format!("{}.head", route.operation.name()).into();
+    head["x-assumed"] = "http".into();
+    if let Some(responses) = head["responses"].as_object_mut() {
+        for response in responses.values_mut().filter_map(Value::as_object_mut) {
+            response.remove("content");
+        }
+    }
+    head
+}
+
+fn include_checks(profile: &Profile) -> Value {
+    let schema = if profile.validation.lenient_booleans {
+        json!({ "type": ["boolean", "string"], "default": false })
+    } else {
+        json!({ "type": "boolean", "default": false })
+    };
+    json!({
+        "name": "include_checks",
+        "in": "query",
+        "required": false,
+        "description": "When true, the response includes dependency health details.",
+        "schema": schema,
+    })
+}
+
+fn responses(route: &Route, profile: &Profile) -> Value {
+    let body = match route.operation {
+        Operation::SystemStatus => "SystemStatus",
+        Operation::EventsSubscribe => "Subscription",
+        Operation::Hello => "Hello",
+    };
+    let counted = route.credential == Credential::Bearer;
+    let mut responses = Map::new();
+    let mut push = |status: u16, description: &str, schema: &str, counted: bool, assumed: Option<&str>| {
+        let mut response = json!({
+            "description": description,
+            "headers": response_headers(status, counted, profile),
+            "content": { "application/json": { "schema": { "$ref": format!("#/components/schemas/{schema}") } } },
+        });
+        if let Some(knob) = assumed {
+            response["x-assumed"] = knob.into();
+        }
+        responses.insert(status.to_string(), response);
+    };
+    push(200, "Success.", body, counted, (route.operation == Operation::Hello).then_some("hello.body"));
+    push(400, "No proper HTTP request.", "Error", false, Some("http"));
+    if counted {
+        push(401, "Bearer token missing or invalid.", "Error", false, None);
+        push(422, "The request failed validation.", "Error", true, None);
+        push(429, "The key's quota is used up; back off before retrying.", "Error", true, None);
+    }
+    if route.method == hyper::Method::POST {
+        push(408, "The body did not arrive in time.", "Error", counted, Some("http"));
+        push(413, "The body is too large.", "Error", counted, Some("http"));
+        push(415, "A transfer coding other than chunked.", "Error", counted, Some("http"));
+    }
+    push(414, "The request target is too long.", "Error", false, Some("http"));
+    push(431, "The header block is too large.", "Error", false, Some("http"));
+    Value::Object(responses)
+}
+
+fn response_headers(status: u16, counted: bool, profile: &Profile) -> Value {
+    let mut headers = Map::new();
+    let mut add = |name: &str, component: &str| {
+        headers.insert(name.to_owned(), json!({ "$ref": format!("#/components/headers/{component}") }));
+    };
+    add("X-Emulator-Request-Id", "RequestId");
+    if counted {
+        add(profile.rate_limit.header_names.limit.as_str(), "Limit");
+        add(profile.rate_limit.header_names.remaining.as_str(), "Remaining");
+        if profile.rate_limit.reset != ResetForm::Off {
+            add("X-RateLimit-Reset", "Reset");
+        }
+        if profile.rate_limit.ietf {
+            add("RateLimit", "Ietf");
+            add("RateLimit-Policy", "Ietf");
+        }
+    }
+    if status == 401 {
+        add("WWW-Authenticate", "Challenge");
+    }
+    if status == 429 && profile.rate_limit.retry_after != RetryAfterForm::Off {
+        add("Retry-After", "RetryAfter");
+    }
+    Value::Object(headers)
+}
+
+fn headers(profile: &Profile) -> Value {
+    let retry_after = match profile.rate_limit.retry_after {
+        RetryAfterForm::Date => json!({ "type": "string" }),
+        _ => json!({ "type": "integer", "minimum": 0 }),
+    };
+    json!({
+        "RequestId": { "description": "Names the request in the emulator's journal.", "required": true, "schema": { "type": "string", "pattern": "^req_" }, "x-assumed": "emulator" },
+        "Limit": { "description": "Requests per window.", "required": true, "schema": { "type": "integer", "minimum": 0 }, "x-assumed": "rate_limit.requests" },
+        "Remaining": { "description": "Requests left after this one.", "required": true, "schema": { "type": "integer", "minimum": 0 }, "x-assumed": "rate_limit.requests" },
+        "Reset": { "description": "When the quota is whole again.", "required": true, "schema": { "type": "integer" }, "x-assumed": "rate_limit.reset" },
+        "Ietf": { "description": "The quota in the form of the IETF draft.", "required": true, "schema": { "type": "string" }, "x-assumed": "rate_limit.ietf" },
+        "RetryAfter": { "description": "How long to back off.", "required": true, "schema": retry_after, "x-assumed": "rate_limit.retry_after" },
+        "Challenge": { "description": "RFC 9110 wants it on 401.", "required": true, "schema": { "type": "string", "pattern": "^Bearer" }, "x-assumed": "http" },
+    })
+}
+
+fn schemas(profile: &Profile) -> Value {
+    let mut status = schema_of::<SystemStatus>();
+    status["properties"]["version"]["const"] = VERSION.into();
+    status["properties"]["checks"] = json!({
+        "description": "Dependency health, only with include_checks=true.",
+        "type": "object",
+        "additionalProperties": { "type": "object" },
+        "x-assumed": "status.checks",
+    });
+    let mut subscription = schema_of::<Subscription>();
+    subscription["properties"]["id"]["pattern"] = id_pattern("sub_", profile).into();
+    subscription["properties"][&profile.subscriptions.secret_field] = json!({
+        "description": "The signing secret, once, when the service generated it.",
+        "type": "string",
+        "x-assumed": "subscriptions.secret_field",
+    });
+    let mut request = schema_of::<SubscribeRequest>();
+    let types: Vec<&str> = profile.event_types().collect();
+    request["properties"]["url"] = url_schema(profile);
+    request["properties"]["events"] = json!({
+        "description": "Event types to subscribe to.",
+        "type": "array",
+        "minItems": 1,
+        "items": { "type": "string", "enum": types },
+    });
+    request["properties"]["secret"] = json!({
+        "description": "Signing secret; when omitted the service generates one and returns it once. After `whsec_` stands base64.",
+        "type": ["string", "null"],
+        "pattern": "^(?!whsec_)[\\s\\S]+$",
+        "x-assumed": "webhooks.secret_key",
+    });
+    request["properties"]["description"] = json!({ "description": "Short label.", "type": ["string", "null"] });
+    if profile.validation.unknown == Unknown::Reject {
+        request["additionalProperties"] = false.into();
+    }
+    let mut envelope = schema_of::<EventEnvelope>();
+    envelope["properties"]["id"]["pattern"] = id_pattern("evt_", profile).into();
+    json!({
+        "SystemStatus": status,
+        "SubscribeRequest": request,
+        "Subscription": subscription,
+        "Hello": { "type": "object", "const": profile.hello.body, "x-assumed": "hello.body" },
+        "Error": error_schema(profile),
+        "Event": envelope,
+    })
+}
+
+fn error_schema(profile: &Profile) -> Value {
+    let codes: Vec<&String> = profile.errors.codes.values().collect();
+    let extra =
+        !profile.errors.extra.is_empty() || profile.errors.details != crate::contract::profile::ErrorDetails::Off;
+    json!({
+        "type": "object",
+        "required": ["error"],
+        "additionalProperties": false,
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["code", "message", "request_id"],
+                "additionalProperties": extra,
+                "properties": {
+                    "code": { "description": "Machine-readable; clients branch on this.", "type": "string", "enum": codes, "x-assumed": "errors.codes" },
+                    "message": { "description": "For people.", "type": "string" },
+                    "request_id": { "description": "Form req_<id>.", "type": "string", "pattern": id_pattern("req_", profile) },
+                },
+            },
+        },
+    })
+}
+
+/// What a subscription's URL must look like, as far as a pattern can say it: an https URL without user information,
+/// fragment, spaces or port 0, whose host is a plain name. Other valid URLs (IP literals, internationalised names) are
+/// taken as well; a pattern that covered them would be unreadable.
+fn url_schema(profile: &Profile) -> Value {
+    let scheme = if profile.webhooks.allow_http { "https?" } else { "https" };
+    let label = "[a-z]([a-z0-9]{0,20})";
+    json!({
+        "description": "HTTPS endpoint that receives signed webhook POSTs.",
+        "type": "string",
+        "maxLength": LONGEST_URL,
+        "pattern": format!("^{scheme}://{label}(\\.{label}){{1,3}}(:[1-9][0-9]{{0,3}})?(/[A-Za-z0-9._~-]{{0,20}}){{0,5}}(\\?[A-Za-z0-9=&]{{0,40}})?$"),
+    })
+}
+
+fn id_pattern(prefix: &str, profile: &Profile) -> String {
+    match profile.ids.style {
+        IdStyle::Ulid => format!("^{prefix}[0-7][0-9a-hjkmnp-tv-z]{{25}}$"),
+        IdStyle::Uuid => format!("^{prefix}[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$"),
+        IdStyle::Counter => format!("^{prefix}[0-9]{{8,}}$"),
+    }
+}
+
+fn webhook(profile: &Profile) -> Value {
+    let types: Vec<&str> = profile.event_types().collect();
+    json!({
+        "post": {
+            "operationId": "event",
+            "summary": "What a subscribed endpoint receives",
+            "description": format!("Event types: {}. Signed; the scheme is assumed.", types.join(", ")),
+            "x-assumed": "webhooks.scheme",
+            "requestBody": { "required": true, "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Event" } } } },
+            "responses": { "2XX": { "description": "The event was taken." } },
+        },
+    })
+}
+
+fn schema_of<T: JsonSchema>() -> Value {
+    let generator = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    generator.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_stands_in_the_document() {
+        let document = document(&Profile::default());
+        for route in ROUTES {
+            let operation = &document["paths"][route.path][route.method.as_str().to_ascii_lowercase()];
+            assert_eq!(operation["operationId"], route.operation.name());
+        }
+        assert_eq!(document["paths"].as_object().map(Map::len), Some(ROUTES.len()));
+    }
+}

@@ -1,0 +1,247 @@
+//! `GET explain/{id}`: why a request was answered so, where an event went and where not, how a delivery came about.
+//!
+//! An explanation is a list of checks in the order in which they were made; one of them decided.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::requests;
+use super::view::{delivery_whole, event, millis, request_whole};
+use super::{Call, Control, ControlError, Reply, ok};
+use crate::contract::keys::mask;
+use crate::journal::{AttemptOutcome, Entry, Reason, RequestRecord};
+use crate::rate_limit::Verdict;
+use crate::webhook::book::{DeliveryRecord, DeliveryStatus};
+use crate::workspace::{EventRecord, SkipReason};
+
+/// One check on the way to an answer.
+#[derive(Debug, Serialize)]
+struct Step {
+    /// What was looked at.
+    check: &'static str,
+    /// How it went.
+    verdict: StepVerdict,
+    /// What was found, in words.
+    detail: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum StepVerdict {
+    /// The check let the request through.
+    Passed,
+    /// The check made the answer.
+    Decided,
+    /// An earlier check had decided.
+    NotReached,
+}
+
+pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let id = call.segment.as_str();
+    let registry = &control.registry;
+    match id.split_once('_').map(|(prefix, _)| prefix) {
+        Some("req") => {
+            let request = requests::find(control, id)?;
+            let steps = request_steps(&request);
+            let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
+            let summary = format!(
+                "{} because {}",
+                status_text(request.status),
+                decided.map_or("all checks passed", |step| &step.detail)
+            );
+            Ok(ok(
+                &json!({ "id": id, "kind": "request", "summary": summary, "steps": steps, "request": request_whole(&request, registry) }),
+            ))
+        }
+        Some("evt") => {
+            let found = control.journal.search(None, 1, |_, entry| match entry {
+                Entry::Event(event) if event.id == id => Some(std::sync::Arc::clone(event)),
+                _ => None,
+            });
+            let Some(record) = found.into_iter().next() else { return Err(unknown(id)) };
+            Ok(ok(
+                &json!({ "id": id, "kind": "event", "summary": event_summary(&record), "steps": event_steps(&record), "event": event(&record, registry) }),
+            ))
+        }
+        Some("dlv") => {
+            let delivery = super::deliveries::find(control, id)?;
+            Ok(ok(&json!({
+                "id": id,
+                "kind": "delivery",
+                "summary": delivery_summary(&delivery),
+                "steps": delivery_steps(&delivery),
+                "delivery": delivery_whole(&delivery, registry),
+            })))
+        }
+        _ => Err(unknown(id)),
+    }
+}
+
+fn unknown(id: &str) -> ControlError {
+    let message = format!(
+        "nothing is known of `{}`; expected the id of a request (req_…), an event (evt_…) or a delivery (dlv_…)",
+        id.escape_debug()
+    );
+    ControlError::not_found(message)
+}
+
+fn status_text(status: u16) -> String {
+    match hyper::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()) {
+        Some(words) => format!("{status} {words}"),
+        None => "a broken connection".to_owned(),
+    }
+}
+
+/// The checks in the order of the contract's implementation: route, authentication, quota, content, scenario, operation.
+fn request_steps(request: &RequestRecord) -> Vec<Step> {
+    let (method, target) = request.head.request_line();
+    let path = target.split('?').next().unwrap_or_default();
+    let needs_key = request.operation.is_some_and(|operation| operation.name() != "hello");
+    let mut steps = Vec::new();
+    let mut decided = false;
+    let mut push = |check: &'static str, decides: Option<String>, passed: String| {
+        let (verdict, detail) = match decides {
+            _ if decided => (StepVerdict::NotReached, "an earlier check had decided".to_owned()),
+            Some(detail) => (StepVerdict::Decided, detail),
+            None => (StepVerdict::Passed, passed),
+        };
+        decided |= verdict == StepVerdict::Decided;
+        steps.push(Step { check, verdict, detail });
+    };
+    let before_route = match &request.reason {
+        Reason::Refused(_, text) if request.operation.is_none() => Some(text.clone()),
+        _ => None,
+    };
+    push("http", before_route, "a proper HTTP/1.1 request".to_owned());
+    let no_route = match &request.reason {
+        Reason::NotFound => Some(format!("no endpoint has the path `{path}`")),
+        Reason::Announced(entry) => {
+            Some(format!("`{entry}` is announced by the contract as upcoming and not open yet"))
+        }
+        Reason::MethodNotAllowed(allow) => Some(format!("`{path}` takes {allow}, not {method}")),
+        _ => None,
+    };
+    push(
+        "route",
+        no_route,
+        format!("{method} {path} is the operation {}", request.operation.map_or("-", |operation| operation.name())),
+    );
+    let no_key = match &request.reason {
+        Reason::Unauthorized(refusal) => Some(refusal.to_string()),
+        _ => None,
+    };
+    let key = match &request.key {
+        Some(key) => format!("the key {} is valid", mask(key)),
+        None if needs_key => "no key was looked at".to_owned(),
+        None => "the operation needs no key".to_owned(),
+    };
+    push("authentication", no_key, key);
+    let no_quota = match (&request.reason, &request.quota) {
+        (Reason::RateLimited, Some(quota)) => Some(format!("the quota is used up: {}", quota_text(quota))),
+        _ => None,
+    };
+    push(
+        "quota",
+        no_quota,
+        request.quota.as_ref().map_or_else(|| "the operation is not counted".to_owned(), quota_text),
+    );
+    let no_content = match &request.reason {
+        Reason::Refused(_, text) => Some(text.clone()),
+        _ => None,
+    };
+    push("content", no_content, "the content could be read".to_owned());
+    let scripted = request.scripted.as_ref().map(|scripted| {
+        format!("scenario `{}`, {}, turn {}: {}", scripted.scenario, scripted.rule, scripted.turn, scripted.action)
+    });
+    let by_rule = matches!(request.reason, Reason::Scripted);
+    let (decides, passed) = if by_rule { (scripted.clone(), None) } else { (None, scripted) };
+    push("scenario", decides, passed.unwrap_or_else(|| "no scenario rule applied".to_owned()));
+    let by_operation = match &request.reason {
+        Reason::Invalid(problems) => {
+            let texts: Vec<String> =
+                problems.iter().map(|problem| format!("`{}` {}", problem.field, problem.reason)).collect();
+            Some(texts.join("; "))
+        }
+        Reason::Answered => Some("every check passed".to_owned()),
+        Reason::Subscribed { id, created: true } => Some(format!("every check passed and {id} was created")),
+        Reason::Subscribed { id, created: false } => {
+            Some(format!("every check passed and {id} had the same URL, so it was updated"))
+        }
+        Reason::Panicked(text) => Some(format!("the emulator failed: {text}")),
+        _ => None,
+    };
+    push("operation", by_operation, String::new());
+    steps
+}
+
+fn quota_text(quota: &Verdict) -> String {
+    let used = quota.limit - quota.remaining.min(quota.limit);
+    let mut text = format!("{used} of {} requests used in a window of {} s", quota.limit, quota.window.as_secs_f64());
+    if !quota.allowed {
+        text.push_str(&format!("; the next is allowed in {} ms", millis(quota.wait)));
+    }
+    text
+}
+
+fn event_summary(event: &EventRecord) -> String {
+    match (event.deliveries.len(), event.skipped.len()) {
+        (0, 0) => "nobody got it: there was no subscription".to_owned(),
+        (0, skipped) => format!("nobody got it: {skipped} subscriptions did not match"),
+        (deliveries, skipped) => format!("it went to {deliveries} of {} subscriptions", deliveries + skipped),
+    }
+}
+
+fn event_steps(event: &EventRecord) -> Vec<Value> {
+    let went = event.deliveries.iter().map(|delivery| json!({ "check": delivery.subscription, "verdict": "passed", "detail": format!("delivery {} to {}", delivery.id, delivery.url) }));
+    let skipped = event.skipped.iter().map(|skipped| {
+        let detail = match skipped.reason {
+            SkipReason::TypeNotSubscribed => format!("{} is not subscribed to {}", skipped.url, event.event_type),
+            SkipReason::Disabled => {
+                format!("{} is disabled, as its receiver answered 410; subscribe again to make it active", skipped.url)
+            }
+            SkipReason::NotNamed => "another subscription was named".to_owned(),
+        };
+        json!({ "check": skipped.subscription, "verdict": "not_reached", "detail": detail })
+    });
+    went.chain(skipped).collect()
+}
+
+fn delivery_summary(delivery: &DeliveryRecord) -> String {
+    let attempts = delivery.attempts.len();
+    match delivery.status {
+        DeliveryStatus::Delivered => format!("delivered at attempt {attempts}"),
+        DeliveryStatus::Exhausted => format!("given up after {attempts} attempts: {}", last_outcome(delivery)),
+        DeliveryStatus::Cancelled => {
+            format!("cancelled: {}", delivery.note.clone().unwrap_or_else(|| last_outcome(delivery)))
+        }
+        DeliveryStatus::Pending if attempts == 0 => "the first attempt has not ended yet".to_owned(),
+        DeliveryStatus::Pending => format!("attempt {attempts} failed and another is due: {}", last_outcome(delivery)),
+    }
+}
+
+fn last_outcome(delivery: &DeliveryRecord) -> String {
+    delivery.attempts.last().map_or_else(|| "no attempt was made".to_owned(), |attempt| outcome_text(&attempt.outcome))
+}
+
+fn outcome_text(outcome: &AttemptOutcome) -> String {
+    match outcome {
+        AttemptOutcome::Answered { status, .. } if outcome.is_success() => format!("the receiver answered {status}"),
+        AttemptOutcome::Answered { status: status @ 300..=399, .. } => {
+            format!("the receiver answered {status}; redirects are failures and not followed")
+        }
+        AttemptOutcome::Answered { status, .. } => format!("the receiver answered {status}; only 2xx accepts an event"),
+        AttemptOutcome::Failed { detail, .. } => detail.clone(),
+    }
+}
+
+fn delivery_steps(delivery: &DeliveryRecord) -> Vec<Value> {
+    delivery
+        .attempts
+        .iter()
+        .map(|attempt| {
+            let verdict = if attempt.outcome.is_success() { "decided" } else { "passed" };
+            json!({ "check": format!("attempt {}", attempt.number), "verdict": verdict, "detail": outcome_text(&attempt.outcome) })
+        })
+        .collect()
+}

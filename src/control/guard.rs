@@ -1,0 +1,169 @@
+//! Who may call the control API. Loopback is no wall: a page in a browser reaches it by DNS rebinding or a cross-site
+//! POST, so the host, the origin and the content type are checked, and beyond loopback a token is wanted.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use hyper::Method;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, ORIGIN};
+use hyper::http::request::Parts;
+use subtle::ConstantTimeEq as _;
+
+use super::ControlError;
+use crate::contract::error::ErrorKind;
+use crate::http::host::host_name;
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Who may call.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    token: Option<Token>,
+    hosts: BTreeSet<String>,
+}
+
+#[derive(Clone)]
+struct Token(String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Access {
+    /// Calls need this token if one is given; `hosts` are names taken beside the local ones.
+    pub fn new(token: Option<String>, hosts: &[String]) -> Self {
+        Self { token: token.map(Token), hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect() }
+    }
+
+    /// Refuses calls that a page of another site could make a browser send.
+    pub(super) fn check_origin(&self, parts: &Parts, host: &str, write: bool) -> Result<(), ControlError> {
+        let name = host_name(host).unwrap_or_default();
+        if !self.is_known_host(name) {
+            let message = format!(
+                "the control API does not answer to the host `{}`; start with --allow-host {0} if it is yours",
+                name.escape_debug()
+            );
+            return Err(ControlError::new(ErrorKind::MisdirectedRequest, message));
+        }
+        let headers = &parts.headers;
+        let foreign = headers.get_all(ORIGIN).iter().any(|origin| !is_own_origin(origin.as_bytes(), host));
+        let cross_site = headers.get_all(FETCH_SITE).iter().any(|site| site.as_bytes() == b"cross-site");
+        if foreign || cross_site {
+            return Err(ControlError::new(ErrorKind::BadRequest, "calls from pages of other sites are refused")
+                .coded("cross_origin"));
+        }
+        if write && parts.method != Method::GET && parts.method != Method::HEAD && !is_json(headers) {
+            return Err(ControlError::new(ErrorKind::UnsupportedMediaType, "send Content-Type: application/json"));
+        }
+        Ok(())
+    }
+
+    /// Wants the token, if there is one; compared in constant time.
+    pub(super) fn check_token(&self, parts: &Parts) -> Result<(), ControlError> {
+        let Some(Token(token)) = &self.token else { return Ok(()) };
+        let sent = parts.headers.get(AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
+        let sent = match sent.split_at_checked(7) {
+            Some((scheme, sent)) if scheme.eq_ignore_ascii_case(b"bearer ") => sent.trim_ascii(),
+            _ => &[],
+        };
+        if bool::from(sent.ct_eq(token.as_bytes())) {
+            return Ok(());
+        }
+        let message = "the control API wants its token: `Authorization: Bearer <token>`, given by --control-token or printed at start";
+        Err(ControlError::new(ErrorKind::Unauthorized, message))
+    }
+
+    /// Local names only: with any other, a page whose name was rebound to this address could read the answers.
+    fn is_known_host(&self, name: &str) -> bool {
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        let literal = name.trim_start_matches('[').trim_end_matches(']');
+        literal.parse::<IpAddr>().is_ok()
+            || !name.contains('.')
+            || name.ends_with(".localhost")
+            || name == "host.docker.internal"
+            || self.hosts.contains(&name)
+    }
+}
+
+fn is_own_origin(origin: &[u8], host: &str) -> bool {
+    let Ok(origin) = std::str::from_utf8(origin) else { return false };
+    let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host))
+}
+
+/// `application/json` cannot be sent across origins without a preflight, which is never granted.
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(CONTENT_TYPE).iter();
+    let json = values.next().is_some_and(|value| {
+        let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+        essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
+    });
+    json && values.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Request;
+
+    use super::*;
+
+    fn verdict(access: &Access, method: &str, host: &str, headers: &[(&str, &str)]) -> bool {
+        let mut request = Request::builder().method(method).uri("/_emulator/x");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()) = request.body(()).expect("a request").into_parts();
+        access.check_origin(&parts, host, method != "GET").and_then(|()| access.check_token(&parts)).is_ok()
+    }
+
+    #[test]
+    fn local_hosts_and_own_origins_pass() {
+        let access = Access::new(None, &["Mocks.example.com".to_owned()]);
+        for host in [
+            "localhost:9770",
+            "127.0.0.1",
+            "[::1]:9770",
+            "app.localhost",
+            "emulator",
+            "host.docker.internal:80",
+            "mocks.EXAMPLE.com",
+            "10.0.0.7:1",
+        ] {
+            assert!(verdict(&access, "GET", host, &[]), "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "evil.example."] {
+            assert!(!verdict(&access, "GET", host, &[]), "{host}");
+        }
+        let json = ("content-type", "application/json; charset=utf-8");
+        for (method, headers, passes) in [
+            ("POST", &[json][..], true),
+            ("POST", &[json, ("origin", "http://localhost:9770")], true),
+            ("POST", &[json, ("origin", "http://evil.example")], false),
+            ("POST", &[json, ("origin", "null")], false),
+            ("POST", &[json, ("sec-fetch-site", "cross-site")], false),
+            ("POST", &[json, ("sec-fetch-site", "same-origin")], true),
+            ("POST", &[], false),
+            ("POST", &[("content-type", "text/plain")], false),
+            ("GET", &[("origin", "http://evil.example")], false),
+        ] {
+            assert_eq!(verdict(&access, method, "localhost:9770", headers), passes, "{method} {headers:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_wanted_where_there_is_one() {
+        let access = Access::new(Some("secret".to_owned()), &[]);
+        assert!(verdict(&access, "GET", "localhost", &[("authorization", "bearer secret")]));
+        for headers in [
+            &[][..],
+            &[("authorization", "Bearer secre")],
+            &[("authorization", "Basic secret")],
+            &[("authorization", "secret")],
+        ] {
+            assert!(!verdict(&access, "GET", "localhost", headers), "{headers:?}");
+        }
+        assert!(!format!("{access:?}").contains("secret"));
+    }
+}

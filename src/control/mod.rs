@@ -1,0 +1,179 @@
+//! Layer 5, the control API under `/_emulator/`: everything that the command line and the dashboard can do. Front page.
+//!
+//! One file a resource; `guard` says who may call, `route` which call is meant, `view` how things are shown. Knows the
+//! emulated API's parts, none of its handlers.
+
+mod clock;
+mod deliveries;
+mod events;
+mod explain;
+mod guard;
+mod health;
+mod paging;
+mod profile;
+mod reply;
+mod requests;
+mod route;
+mod scenarios;
+mod scope;
+mod sinks;
+mod subscriptions;
+mod view;
+
+use std::sync::Arc;
+
+use hyper::body::{Bytes, Incoming};
+use hyper::http::request::Parts;
+use hyper::{Request, Response, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use url::form_urlencoded;
+
+pub use guard::Access;
+pub use reply::{ControlError, Reply};
+
+use crate::contract::error::ErrorKind;
+use crate::http::answer::{AnswerBody, JSON, answer};
+use crate::http::body::{BodyProblem, BodyReader};
+use crate::journal::Journal;
+use crate::scenario::library::Library;
+use crate::webhook::book::Book;
+use crate::webhook::sink::Sinks;
+use crate::workspace::Registry;
+use route::{Action, Match};
+
+/// Every control path begins so.
+pub const PREFIX: &str = "/_emulator/";
+
+/// The control API over the emulator's parts.
+#[derive(Debug)]
+pub struct Control {
+    /// Scenarios and profile.
+    pub library: Arc<Library>,
+    /// Workspaces.
+    pub registry: Arc<Registry>,
+    /// What happened.
+    pub journal: Arc<Journal>,
+    /// Deliveries.
+    pub book: Arc<Book>,
+    /// The built-in receivers.
+    pub sinks: Arc<Sinks>,
+    /// Reads bodies within the limits.
+    pub bodies: Arc<BodyReader>,
+    /// Who may call.
+    pub access: Access,
+}
+
+/// One call, read.
+pub(crate) struct Call {
+    parts: Parts,
+    body: Bytes,
+    /// The variable segment of the path, percent-decoded.
+    segment: String,
+}
+
+impl Call {
+    /// The last value of a query parameter.
+    fn query(&self, name: &str) -> Option<String> {
+        let pairs = form_urlencoded::parse(self.parts.uri.query().unwrap_or_default().as_bytes());
+        pairs.filter(|(key, _)| key == name).last().map(|(_, value)| value.into_owned())
+    }
+
+    /// Refuses query parameters that the call does not have.
+    fn allow_queries(&self, known: &[&str]) -> Result<(), ControlError> {
+        for (name, _) in form_urlencoded::parse(self.parts.uri.query().unwrap_or_default().as_bytes()) {
+            if !known.contains(&name.as_ref()) {
+                let names =
+                    if known.is_empty() { "it has none".to_owned() } else { format!("known: {}", known.join(", ")) };
+                return Err(ControlError::invalid(format!(
+                    "unknown query parameter `{}`; {names}",
+                    name.escape_debug()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The body as a typed value; an empty body counts as `{}`.
+    fn json<T: DeserializeOwned>(&self) -> Result<T, ControlError> {
+        let bytes: &[u8] = if self.body.trim_ascii().is_empty() { b"{}" } else { &self.body };
+        serde_json::from_slice(bytes).map_err(|error| ControlError::invalid(format!("body: {error}")))
+    }
+}
+
+impl Control {
+    /// Answers one call; `host` is what the request names, already well-formed.
+    pub async fn handle(&self, request: Request<Incoming>, host: &str) -> Response<AnswerBody> {
+        let (parts, body) = request.into_parts();
+        match self.dispatch(parts, body, host).await {
+            Ok(reply) => reply.into_response(),
+            Err(error) => error.into_response(),
+        }
+    }
+
+    async fn dispatch(&self, parts: Parts, body: Incoming, host: &str) -> Result<Reply, ControlError> {
+        let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default().to_owned();
+        let (action, segment) = match route::find(&parts.method, &path) {
+            Match::Found(action, segment) => (action, segment),
+            // Even what is not there is told only to those who may ask.
+            other => {
+                self.access.check_origin(&parts, host, true)?;
+                self.access.check_token(&parts)?;
+                return Err(match other {
+                    Match::OtherMethods(allow) => ControlError::method(allow),
+                    _ => ControlError::unknown_path(&path),
+                });
+            }
+        };
+        self.access.check_origin(&parts, host, action.is_write())?;
+        if !action.is_open() {
+            self.access.check_token(&parts)?;
+        }
+        let body = self.bodies.read(&parts.headers, body).await.map_err(|problem| {
+            let kind = match problem {
+                BodyProblem::TooLarge(_) => ErrorKind::PayloadTooLarge,
+                BodyProblem::TooSlow(_) => ErrorKind::RequestTimeout,
+                BodyProblem::Malformed => ErrorKind::BadRequest,
+                BodyProblem::TransferCoding => ErrorKind::UnsupportedMediaType,
+            };
+            ControlError::new(kind, problem.to_string())
+        })?;
+        let call = Call { parts, body, segment };
+        match action {
+            Action::Health => Ok(health::health(self)),
+            Action::Assumptions => profile::assumptions(self, &call),
+            Action::Profile => profile::profile(self, &call),
+            Action::OpenApi => profile::openapi(self, &call),
+            Action::ListRequests => requests::list(self, &call),
+            Action::ShowRequest => requests::show(self, &call),
+            Action::ClearRequests => requests::clear(self, &call),
+            Action::Explain => explain::explain(self, &call),
+            Action::ListSubscriptions => subscriptions::list(self, &call),
+            Action::DeleteSubscription => subscriptions::delete(self, &call),
+            Action::RotateSecret => subscriptions::rotate(self, &call),
+            Action::FireEvents => events::fire(self, &call).await,
+            Action::ListDeliveries => deliveries::list(self, &call),
+            Action::ShowDelivery => deliveries::show(self, &call),
+            Action::Redeliver => deliveries::redeliver(self, &call).await,
+            Action::ListScenarios => scenarios::list(self, &call),
+            Action::ReloadScenarios => scenarios::reload(self, &call),
+            Action::ActivateScenarios => scenarios::activate(self, &call),
+            Action::ShowClock => clock::show(self, &call),
+            Action::MoveClock => clock::change(self, &call),
+            Action::ShowSink => sinks::show(self, &call),
+            Action::ScriptSink => sinks::script(self, &call),
+        }
+    }
+}
+
+/// A JSON answer with status 200.
+pub(crate) fn ok(body: &Value) -> Reply {
+    Reply::new(StatusCode::OK, body)
+}
+
+/// Puts a value on the wire.
+fn response(status: StatusCode, body: &Value) -> Response<AnswerBody> {
+    let mut bytes = serde_json::to_vec(body).expect("JSON values always serialise");
+    bytes.push(b'\n');
+    answer(status, JSON, bytes)
+}

@@ -1,0 +1,99 @@
+//! Answers of the control API: JSON, and errors in the same envelope as the emulated API, without a request id.
+
+use hyper::header::{ALLOW, CACHE_CONTROL, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::response;
+use crate::contract::error::ErrorKind;
+use crate::http::answer::{AnswerBody, header_value};
+
+/// A successful answer.
+#[derive(Debug)]
+pub struct Reply {
+    status: StatusCode,
+    body: Value,
+}
+
+impl Reply {
+    pub(super) fn new(status: StatusCode, body: &Value) -> Self {
+        Self { status, body: body.clone() }
+    }
+
+    /// The answer as it goes on the wire.
+    pub fn into_response(self) -> Response<AnswerBody> {
+        let mut response = response(self.status, &self.body);
+        // Everything here changes from one moment to the next, and may be secret.
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+/// A refused call: `{"error": {"code", "message"}}`, with what else helps beside it.
+#[derive(Debug)]
+pub struct ControlError {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    beside: Option<(&'static str, Value)>,
+    allow: Option<String>,
+}
+
+impl ControlError {
+    /// An error with the status and code of `kind`.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let status = StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self { status, code: kind.name(), message: message.into(), beside: None, allow: None }
+    }
+
+    /// 422: the call says something that cannot be.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::ValidationError, message)
+    }
+
+    /// 404: the thing named is not there.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+
+    pub(super) fn unknown_path(path: &str) -> Self {
+        let message = format!(
+            "there is no /_emulator/{}; /_emulator/health answers whether the emulator is ready",
+            path.escape_debug()
+        );
+        Self::not_found(message)
+    }
+
+    pub(super) fn method(allow: String) -> Self {
+        let error = Self::new(ErrorKind::MethodNotAllowed, format!("this path takes {allow}"));
+        Self { allow: Some(allow), ..error }
+    }
+
+    /// Puts a value beside `error`.
+    #[must_use]
+    pub(super) fn beside(self, name: &'static str, value: Value) -> Self {
+        Self { beside: Some((name, value)), ..self }
+    }
+
+    /// Changes the code to one of the control API's own.
+    #[must_use]
+    pub(super) fn coded(self, code: &'static str) -> Self {
+        Self { code, ..self }
+    }
+
+    /// The answer as it goes on the wire.
+    pub fn into_response(self) -> Response<AnswerBody> {
+        let mut body = json!({ "error": { "code": self.code, "message": self.message } });
+        if let Some((name, value)) = self.beside {
+            body[name] = value;
+        }
+        let mut answer = response(self.status, &body);
+        if let Some(allow) = self.allow {
+            answer.headers_mut().insert(ALLOW, header_value(&allow));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            answer.headers_mut().insert(hyper::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        answer
+    }
+}

@@ -1,0 +1,141 @@
+//! Which call a method and path mean: the control API's route table.
+
+use hyper::Method;
+use percent_encoding::percent_decode_str;
+
+/// One call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Health,
+    Assumptions,
+    Profile,
+    OpenApi,
+    ListRequests,
+    ShowRequest,
+    ClearRequests,
+    Explain,
+    ListSubscriptions,
+    DeleteSubscription,
+    RotateSecret,
+    FireEvents,
+    ListDeliveries,
+    ShowDelivery,
+    Redeliver,
+    ListScenarios,
+    ReloadScenarios,
+    ActivateScenarios,
+    ShowClock,
+    MoveClock,
+    ShowSink,
+    ScriptSink,
+}
+
+impl Action {
+    /// Whether anybody may call it without a token: what a container's health check uses.
+    pub(super) fn is_open(self) -> bool {
+        self == Self::Health
+    }
+
+    /// Whether it changes anything.
+    pub(super) fn is_write(self) -> bool {
+        ROUTES.iter().any(|(method, _, action)| *action == self && *method != Method::GET)
+    }
+}
+
+/// Method, path below `/_emulator/` with `{}` for its one variable segment, call.
+const ROUTES: &[(Method, &str, Action)] = &[
+    (Method::GET, "health", Action::Health),
+    (Method::GET, "assumptions", Action::Assumptions),
+    (Method::GET, "profile", Action::Profile),
+    (Method::GET, "openapi.json", Action::OpenApi),
+    (Method::GET, "requests", Action::ListRequests),
+    (Method::DELETE, "requests", Action::ClearRequests),
+    (Method::GET, "requests/{}", Action::ShowRequest),
+    (Method::GET, "explain/{}", Action::Explain),
+    (Method::GET, "subscriptions", Action::ListSubscriptions),
+    (Method::DELETE, "subscriptions/{}", Action::DeleteSubscription),
+    (Method::POST, "subscriptions/{}/rotate", Action::RotateSecret),
+    (Method::POST, "events", Action::FireEvents),
+    (Method::GET, "deliveries", Action::ListDeliveries),
+    (Method::GET, "deliveries/{}", Action::ShowDelivery),
+    (Method::POST, "deliveries/{}/redeliver", Action::Redeliver),
+    (Method::GET, "scenarios", Action::ListScenarios),
+    (Method::POST, "scenarios/reload", Action::ReloadScenarios),
+    (Method::POST, "scenarios/active", Action::ActivateScenarios),
+    (Method::GET, "clock", Action::ShowClock),
+    (Method::POST, "clock", Action::MoveClock),
+    (Method::GET, "sink/{}", Action::ShowSink),
+    (Method::POST, "sink/{}", Action::ScriptSink),
+];
+
+/// What a method and path mean.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Match {
+    /// A call, with the variable segment decoded.
+    Found(Action, String),
+    /// The path takes these methods instead.
+    OtherMethods(String),
+    /// Nothing.
+    Nothing,
+}
+
+/// Looks a call up. Literal segments win over the variable one; HEAD is taken for GET.
+pub(super) fn find(method: &Method, path: &str) -> Match {
+    let method = if *method == Method::HEAD { &Method::GET } else { method };
+    let mut allowed: Vec<&str> = Vec::new();
+    let mut variable = None;
+    for (known, pattern, action) in ROUTES {
+        let Some(segment) = fits(pattern, path) else { continue };
+        if known != method {
+            allowed.push(known.as_str());
+        } else if segment.is_empty() {
+            return Match::Found(*action, String::new());
+        } else {
+            variable = Some((*action, segment));
+        }
+    }
+    match variable {
+        Some((action, segment)) => Match::Found(action, segment),
+        None if allowed.is_empty() => Match::Nothing,
+        None => {
+            if allowed.contains(&"GET") {
+                allowed.push("HEAD");
+            }
+            Match::OtherMethods(allowed.join(", "))
+        }
+    }
+}
+
+/// The variable segment if the path fits the pattern; empty if the pattern has none.
+fn fits(pattern: &str, path: &str) -> Option<String> {
+    let Some((before, after)) = pattern.split_once("{}") else {
+        return (pattern == path).then(String::new);
+    };
+    let segment = path.strip_prefix(before)?.strip_suffix(after)?;
+    let decoded = percent_decode_str(segment).decode_utf8().ok()?;
+    (!segment.is_empty() && !segment.contains('/')).then(|| decoded.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_found_by_method_and_path() {
+        for (method, path, expected) in [
+            (Method::GET, "health", Match::Found(Action::Health, String::new())),
+            (Method::HEAD, "health", Match::Found(Action::Health, String::new())),
+            (Method::POST, "health", Match::OtherMethods("GET, HEAD".to_owned())),
+            (Method::GET, "requests/req_1", Match::Found(Action::ShowRequest, "req_1".to_owned())),
+            (Method::GET, "requests/a%20b", Match::Found(Action::ShowRequest, "a b".to_owned())),
+            (Method::POST, "deliveries/dlv_1/redeliver", Match::Found(Action::Redeliver, "dlv_1".to_owned())),
+            (Method::POST, "scenarios/reload", Match::Found(Action::ReloadScenarios, String::new())),
+            (Method::GET, "requests/", Match::Nothing),
+            (Method::GET, "requests/a/b", Match::Nothing),
+            (Method::GET, "requests/%ff", Match::Nothing),
+            (Method::GET, "", Match::Nothing),
+        ] {
+            assert_eq!(find(&method, path), expected, "{method} {path}");
+        }
+    }
+}

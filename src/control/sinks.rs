@@ -1,0 +1,48 @@
+//! `GET sink/{name}`, `POST sink/{name}`: what a built-in receiver got, and what it answers next.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::view::{bytes, timestamp};
+use super::{Call, Control, ControlError, Reply, ok};
+
+pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let received: Vec<Value> = control
+        .sinks
+        .received(&call.segment)
+        .iter()
+        .map(|receipt| {
+            json!({
+                "at": timestamp(receipt.at),
+                "target": receipt.target,
+                "headers": receipt.headers,
+                "body": bytes(&receipt.body),
+                "verified": receipt.verified.is_ok(),
+                "problem": receipt.verified.as_ref().err(),
+                "status": receipt.status,
+            })
+        })
+        .collect();
+    Ok(ok(&json!({ "data": received })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Script {
+    /// Statuses of the next answers.
+    respond: Vec<u16>,
+}
+
+pub(super) fn script(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let script: Script = call.json()?;
+    if let Some(status) = script.respond.iter().find(|status| !(200..=599).contains(*status)) {
+        return Err(ControlError::invalid(format!("respond: expected statuses from 200 to 599, found {status}")));
+    }
+    if script.respond.len() > 1000 {
+        return Err(ControlError::invalid("respond: at most 1000 statuses"));
+    }
+    control.sinks.script(&call.segment, script.respond);
+    Ok(ok(&json!({ "scripted": true })))
+}

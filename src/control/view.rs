@@ -1,0 +1,180 @@
+//! How requests, events and attempts are shown: JSON for the control API, keys masked, bodies as text or base64.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::contract::keys::mask;
+use crate::contract::profile::Precision;
+use crate::contract::timestamp::format_timestamp;
+use crate::journal::{AttemptOutcome, AttemptRecord, Reason, RequestRecord};
+use crate::webhook::book::DeliveryRecord;
+use crate::workspace::{EventRecord, Registry};
+
+/// A timestamp; listings always show milliseconds, whatever the profile says of the emulated API.
+pub(super) fn timestamp(at: Timestamp) -> String {
+    format_timestamp(at, Precision::Milliseconds)
+}
+
+/// Bytes as text where they are UTF-8, else as `{"base64": …}`.
+pub(super) fn bytes(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Value::String(text.to_owned()),
+        Err(_) => json!({ "base64": STANDARD.encode(bytes) }),
+    }
+}
+
+fn workspace_id(registry: &Registry, name: Option<&std::sync::Arc<str>>) -> Option<String> {
+    name.and_then(|name| registry.find(name)).map(|workspace| workspace.id().to_owned())
+}
+
+/// A request as a row of the listing.
+pub(super) fn request_row(request: &RequestRecord, registry: &Registry) -> Value {
+    let (method, target) = request.head.request_line();
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    json!({
+        "id": request.id,
+        "at": timestamp(request.at),
+        "workspace": workspace_id(registry, request.workspace.as_ref()),
+        "key": request.key.as_deref().map(mask),
+        "method": method,
+        "path": path,
+        "query": query,
+        "operation": request.operation.map(|operation| operation.name()),
+        "status": request.status,
+        "reason": reason_name(&request.reason),
+        "latency_ms": millis(request.latency),
+        "generation": request.generation,
+        "scenario": request.scripted.as_ref().map(|scripted| scripted.scenario.to_string()),
+    })
+}
+
+/// A request whole.
+pub(super) fn request_whole(request: &RequestRecord, registry: &Registry) -> Value {
+    let mut view = request_row(request, registry);
+    let quota = request.quota.map(|quota| {
+        json!({
+            "limit": quota.limit,
+            "remaining": quota.remaining,
+            "window_ms": millis(quota.window),
+            "opens_in_ms": millis(quota.wait),
+            "resets_in_ms": millis(quota.reset),
+        })
+    });
+    view["headers"] = headers(request.head.headers());
+    view["body"] = bytes(&request.body);
+    view["answer"] = json!({ "status": request.status, "headers": headers(request.answer_head.headers()), "body": answer_body(request) });
+    view["quota"] = json!(quota);
+    view
+}
+
+/// The answer's body; a secret that it carried was shown once, to the client, and is not shown again.
+fn answer_body(request: &RequestRecord) -> Value {
+    let hides = matches!(request.reason, Reason::Subscribed { .. });
+    match serde_json::from_slice::<Map<String, Value>>(&request.answer_body) {
+        Ok(mut fields) if hides => {
+            const PUBLISHED: [&str; 5] = ["id", "url", "events", "status", "created_at"];
+            for (name, value) in &mut fields {
+                if !PUBLISHED.contains(&name.as_str()) {
+                    *value = Value::String("…".to_owned());
+                }
+            }
+            Value::String(Value::Object(fields).to_string())
+        }
+        _ => bytes(&request.answer_body),
+    }
+}
+
+fn headers<'h>(headers: impl Iterator<Item = (&'h str, &'h str)>) -> Value {
+    Value::Array(headers.map(|(name, value)| json!([name, value])).collect())
+}
+
+/// A stable word for why a request was answered so.
+pub(super) fn reason_name(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::Answered => "answered",
+        Reason::Subscribed { created: true, .. } => "subscription_created",
+        Reason::Subscribed { created: false, .. } => "subscription_updated",
+        Reason::Unauthorized(_) => "unauthorized",
+        Reason::RateLimited => "rate_limited",
+        Reason::Invalid(_) => "invalid",
+        Reason::NotFound => "not_found",
+        Reason::Announced(_) => "announced",
+        Reason::MethodNotAllowed(_) => "method_not_allowed",
+        Reason::Refused(kind, _) => kind.name(),
+        Reason::Scripted => "scripted",
+        Reason::Panicked(_) => "panicked",
+    }
+}
+
+/// An event with where it goes and where it does not.
+pub(super) fn event(event: &EventRecord, registry: &Registry) -> Value {
+    json!({
+        "id": event.id,
+        "type": event.event_type,
+        "created_at": timestamp(event.created_at),
+        "workspace": workspace_id(registry, Some(&event.workspace)),
+        "body": bytes(&event.body),
+        "deliveries": event.deliveries,
+        "skipped": event.skipped,
+    })
+}
+
+/// A delivery as a row of the listing.
+pub(super) fn delivery_row(delivery: &DeliveryRecord, registry: &Registry) -> Value {
+    let last = delivery.attempts.last();
+    json!({
+        "id": delivery.planned.id,
+        "event": delivery.event.id,
+        "type": delivery.event.event_type,
+        "subscription": delivery.planned.subscription,
+        "url": delivery.planned.url,
+        "workspace": workspace_id(registry, Some(&delivery.event.workspace)),
+        "status": delivery.status,
+        "attempts": delivery.attempts.len(),
+        "last": last.map(|attempt| outcome(&attempt.outcome)),
+        "next_attempt_in_ms": delivery.next.map(|due| millis(due.since(registry.clock().now().moment))),
+        "note": delivery.note,
+    })
+}
+
+/// A delivery with each attempt.
+pub(super) fn delivery_whole(delivery: &DeliveryRecord, registry: &Registry) -> Value {
+    let mut view = delivery_row(delivery, registry);
+    view["attempts"] = delivery.attempts.iter().map(|record| attempt(record)).collect();
+    view
+}
+
+/// One attempt: what was signed and sent, what came back.
+pub(super) fn attempt(attempt: &AttemptRecord) -> Value {
+    json!({
+        "number": attempt.number,
+        "at": timestamp(attempt.at),
+        "url": attempt.url,
+        "dialled": attempt.dialled,
+        "request": {
+            "headers": headers(attempt.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))),
+            "body": bytes(&attempt.body),
+        },
+        "signed_content": bytes(&attempt.signed_content),
+        "outcome": outcome(&attempt.outcome),
+        "latency_ms": millis(attempt.latency),
+    })
+}
+
+/// How an attempt ended.
+pub(super) fn outcome(outcome: &AttemptOutcome) -> Value {
+    match outcome {
+        AttemptOutcome::Answered { status, body, .. } => {
+            json!({ "accepted": outcome.is_success(), "status": status, "body": bytes(body) })
+        }
+        AttemptOutcome::Failed { reason, detail } => json!({ "accepted": false, "failure": reason, "detail": detail }),
+    }
+}
+
+/// Milliseconds with their fraction.
+pub(super) fn millis(duration: std::time::Duration) -> f64 {
+    // Microseconds are as fine as anyone reads.
+    (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
+}

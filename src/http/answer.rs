@@ -1,0 +1,34 @@
+//! Answers: the body type and how JSON answers are put together.
+
+use std::convert::Infallible;
+
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{Either, Full};
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+
+/// The body of every answer: bytes that are at hand, or a stream (server-sent events).
+pub type AnswerBody = Either<Full<Bytes>, UnsyncBoxBody<Bytes, Infallible>>;
+
+/// The header that names the request in the journal; the same id as `request_id` in an error body.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-emulator-request-id");
+/// The header that names the generation of scenarios and profile that answered.
+pub const GENERATION: HeaderName = HeaderName::from_static("x-emulator-generation");
+/// JSON, as every body of the contract is.
+pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// An answer whose body is at hand.
+pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<AnswerBody> {
+    let mut response = Response::new(Either::Left(Full::new(body.into())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}
+
+/// A text that goes into a header: what cannot stand there is escaped.
+pub fn header_value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or_else(|_| {
+        HeaderValue::from_str(&text.escape_default().to_string()).expect("escaped text is printable ASCII")
+    })
+}

@@ -1,0 +1,74 @@
+//! One short function per operation: check, apply, answer. Scenarios have their say before the operation itself.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::header::HeaderName;
+
+use crate::contract::VERSION;
+use crate::contract::error::Error;
+use crate::contract::routes::Operation;
+use crate::contract::rules::{check_content_type, parse_status_query, parse_subscribe};
+use crate::contract::timestamp::format_timestamp;
+use crate::contract::types::SystemStatus;
+use crate::http::service::{Exchange, Outcome, content_types};
+use crate::journal::Reason;
+
+/// Chooses scenarios for one request: names joined by commas.
+pub const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
+
+/// Answers by the scenario rule that decides, or by the operation itself.
+pub async fn scripted_or(exchange: &mut Exchange, operation: Operation) -> Outcome {
+    perform(exchange, operation)
+}
+
+/// The operation itself.
+fn perform(exchange: &Exchange, operation: Operation) -> Outcome {
+    match operation {
+        Operation::SystemStatus => system_status(exchange),
+        Operation::EventsSubscribe => events_subscribe(exchange),
+        Operation::Hello => hello(exchange),
+    }
+}
+
+fn system_status(exchange: &Exchange) -> Outcome {
+    let profile = &exchange.setup.profile;
+    let query = match parse_status_query(exchange.parts.uri.query(), profile) {
+        Ok(query) => query,
+        Err(error) => return invalid(exchange, error),
+    };
+    let status = SystemStatus {
+        ok: true,
+        environment: profile.environment.into(),
+        version: VERSION,
+        checked_at: format_timestamp(exchange.now.wall, profile.time.precision),
+        checks: query.include_checks.then(|| profile.status.checks.clone()),
+    };
+    let body = serde_json::to_vec(&status).expect("strings and JSON values always serialise");
+    Outcome::json(StatusCode::OK, body, Reason::Answered)
+}
+
+fn events_subscribe(exchange: &Exchange) -> Outcome {
+    let profile = Arc::clone(&exchange.setup.profile);
+    let checked = check_content_type(&content_types(&exchange.parts), &profile)
+        .and_then(|()| parse_subscribe(&exchange.body, &profile));
+    let subscribed = checked.and_then(|checked| exchange.workspace.lock().subscribe(checked, &profile, exchange.now));
+    match subscribed {
+        Ok(subscribed) => {
+            let body = serde_json::to_vec(&subscribed.body).expect("JSON values always serialise");
+            let reason = Reason::Subscribed { id: subscribed.id, created: subscribed.created };
+            Outcome::json(StatusCode::OK, body, reason)
+        }
+        Err(error) => invalid(exchange, error),
+    }
+}
+
+fn hello(exchange: &Exchange) -> Outcome {
+    let body = serde_json::to_vec(&exchange.setup.profile.hello.body).expect("JSON values always serialise");
+    Outcome::json(StatusCode::OK, body, Reason::Answered)
+}
+
+fn invalid(exchange: &Exchange, error: Error) -> Outcome {
+    let outcome = exchange.error(&error, Reason::Invalid(Vec::new()));
+    Outcome { reason: Reason::Invalid(error.problems), ..outcome }
+}

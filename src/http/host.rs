@@ -1,0 +1,111 @@
+//! What a proper request target and `Host` are: hyper looks at neither (RFC 9112 §3.2).
+
+use hyper::header::{HOST, HeaderMap};
+use hyper::{Method, Uri, Version};
+
+/// Why a request is no proper one for this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostProblem {
+    /// HTTP/1.1 without `Host`.
+    #[error("the Host header is missing")]
+    Missing,
+    /// More than one.
+    #[error("there is more than one Host header")]
+    Doubled,
+    /// Not a host with an optional port.
+    #[error("the Host header is malformed")]
+    Malformed,
+    /// The target names one host, the header another.
+    #[error("the request target is for another host than the Host header")]
+    OtherHost,
+    /// `CONNECT`, `*`, or a target without a path.
+    #[error("the request target must be a path")]
+    NoPath,
+}
+
+/// Checks the target and `Host` of a request; gives the host with its port as written, empty where HTTP/1.0 sent none.
+pub fn check_host<'h>(
+    method: &Method,
+    uri: &Uri,
+    version: Version,
+    headers: &'h HeaderMap,
+) -> Result<&'h str, HostProblem> {
+    if *method == Method::CONNECT || !uri.path().starts_with('/') {
+        return Err(HostProblem::NoPath);
+    }
+    let mut values = headers.get_all(HOST).iter();
+    let host = match (values.next(), values.next()) {
+        (Some(_), Some(_)) => return Err(HostProblem::Doubled),
+        (Some(value), None) => value.to_str().map_err(|_| HostProblem::Malformed)?,
+        (None, _) if version < Version::HTTP_11 => "",
+        (None, _) => return Err(HostProblem::Missing),
+    };
+    if version >= Version::HTTP_11 && host_name(host).is_none() {
+        return Err(HostProblem::Malformed);
+    }
+    match uri.authority() {
+        Some(authority) if !authority.as_str().eq_ignore_ascii_case(host) => Err(HostProblem::OtherHost),
+        _ => Ok(host),
+    }
+}
+
+/// The host without its port; `None` if the text is no host. IPv6 literals keep their brackets.
+pub fn host_name(host: &str) -> Option<&str> {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => {
+            let end = rest.find(']')? + 2;
+            let literal = &host[1..end - 1];
+            literal.parse::<std::net::Ipv6Addr>().ok()?;
+            (&host[..end], &host[end..])
+        }
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let is_name = name.starts_with('[')
+        || (!name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte)));
+    let is_port = port.is_empty()
+        || port
+            .strip_prefix(':')
+            .is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.len() <= 5);
+    (is_name && is_port).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    fn check(method: &str, target: &str, hosts: &[&str], expected: Result<&str, HostProblem>) {
+        let mut headers = HeaderMap::new();
+        for host in hosts {
+            headers.append(HOST, HeaderValue::from_bytes(host.as_bytes()).expect("a header value"));
+        }
+        let found = check_host(
+            &method.parse().expect("a method"),
+            &target.parse().expect("a target"),
+            Version::HTTP_11,
+            &headers,
+        );
+        assert_eq!(found, expected, "{method} {target} {hosts:?}");
+    }
+
+    #[test]
+    fn one_well_formed_host_is_wanted() {
+        check("GET", "/v1/hello", &["localhost:9770"], Ok("localhost:9770"));
+        check("GET", "/v1/hello", &["api.example.com"], Ok("api.example.com"));
+        check("GET", "/v1/hello", &["[::1]:9770"], Ok("[::1]:9770"));
+        check("GET", "/v1/hello", &[], Err(HostProblem::Missing));
+        check("GET", "/v1/hello", &["a", "a"], Err(HostProblem::Doubled));
+        check("GET", "/v1/hello", &[""], Err(HostProblem::Malformed));
+        check("GET", "/v1/hello", &["a b"], Err(HostProblem::Malformed));
+        check("GET", "/v1/hello", &["user@a"], Err(HostProblem::Malformed));
+        check("GET", "/v1/hello", &["a:port"], Err(HostProblem::Malformed));
+        check("GET", "/v1/hello", &["[::1"], Err(HostProblem::Malformed));
+        check("GET", "/v1/hello", &["ä"], Err(HostProblem::Malformed));
+        check("GET", "http://a.example/v1/hello", &["A.example"], Ok("A.example"));
+        check("GET", "http://b.example/v1/hello", &["a.example"], Err(HostProblem::OtherHost));
+        check("OPTIONS", "*", &["a"], Err(HostProblem::NoPath));
+        check("CONNECT", "a.example:443", &["a.example:443"], Err(HostProblem::NoPath));
+    }
+}

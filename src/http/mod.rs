@@ -1,0 +1,146 @@
+//! Layer 3, HTTP: the accept loop, connection settings and the graceful drain. Front page of the layer.
+//!
+//! Any [`Handler`] can be served; which API that is, is none of this file's business. Reading order: `limits`,
+//! `connection` (deadlines on the wire), `host` and `body` (what a proper request is), `answer`, `service` (one request
+//! of the emulated API end to end), `handlers` (one function per operation).
+
+pub mod answer;
+pub mod body;
+pub mod connection;
+pub mod handlers;
+pub mod host;
+pub mod limits;
+pub mod quota;
+pub mod service;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use crate::http::answer::AnswerBody;
+use crate::http::connection::{Progress, Refusals, TimedStream};
+use crate::http::limits::Limits;
+
+/// What answers requests.
+pub trait Handler: Refusals {
+    /// Answers one request; never fails and never panics.
+    fn handle(&self, request: Request<Incoming>, peer: SocketAddr)
+    -> impl Future<Output = Response<AnswerBody>> + Send;
+}
+
+/// Binds a listener. The port is known before anything runs.
+pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}
+
+/// Serves until `stop` becomes true, then finishes requests under way, at most for `grace`.
+pub async fn serve<H: Handler>(
+    listener: TcpListener,
+    handler: Arc<H>,
+    limits: Limits,
+    mut stop: watch::Receiver<bool>,
+    grace: Duration,
+) {
+    let slots = Arc::new(Semaphore::new(limits.connections));
+    // Each connection holds a sender; the drain is over when the last one is gone.
+    let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stopped(&mut stop) => break,
+            accepted = accept(&listener, &slots) => accepted,
+        };
+        let Some((stream, peer, slot)) = accepted else { continue };
+        let connection = Connection { handler: Arc::clone(&handler), limits, stop: stop.clone(), grace };
+        let alive = alive.clone();
+        tokio::spawn(async move {
+            connection.run(stream, peer).await;
+            drop((slot, alive));
+        });
+    }
+    drop((listener, alive));
+    // Connections end by themselves within the grace period; this is the belt to those braces.
+    let _ = tokio::time::timeout(grace + Duration::from_millis(500), all_gone.recv()).await;
+}
+
+/// Takes the next connection once there is room for it. `None` after an error, with a pause where trying again at once
+/// would only spin, as at the limit of file descriptors.
+async fn accept(
+    listener: &TcpListener,
+    slots: &Arc<Semaphore>,
+) -> Option<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
+    let slot = Arc::clone(slots).acquire_owned().await.expect("the semaphore is never closed");
+    match listener.accept().await {
+        Ok((stream, peer)) => {
+            // Answers are written whole; waiting for more bytes would only delay them.
+            let _ = stream.set_nodelay(true);
+            Some((stream, peer, slot))
+        }
+        Err(error) => {
+            let of_one_peer = matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
+            );
+            if !of_one_peer {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            None
+        }
+    }
+}
+
+/// Returns once `stop` is true, or when nobody is left who could say so.
+pub async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+struct Connection<H> {
+    handler: Arc<H>,
+    limits: Limits,
+    stop: watch::Receiver<bool>,
+    grace: Duration,
+}
+
+impl<H: Handler> Connection<H> {
+    async fn run(mut self, stream: TcpStream, peer: SocketAddr) {
+        let progress = Arc::new(Progress::default());
+        let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), &self.limits);
+        let service = service_fn(|request| {
+            progress.begin();
+            async {
+                let answer = self.handler.handle(request, peer).await;
+                progress.answer();
+                Ok::<_, Infallible>(answer)
+            }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.idle_timeout)
+            .max_buf_size(self.limits.header_bytes)
+            .max_headers(self.limits.header_fields)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = pin!(connection);
+        // Errors of one connection are the peer's affair: a reset, a deadline, bytes that are no HTTP.
+        tokio::select! {
+            _ = connection.as_mut() => {}
+            () = stopped(&mut self.stop) => {
+                // hyper would wait for a first request on a fresh connection.
+                if progress.begun() > 0 {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = tokio::time::timeout(self.grace, connection).await;
+                }
+            }
+        }
+    }
+}

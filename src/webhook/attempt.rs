@@ -1,0 +1,75 @@
+//! What one attempt sends: the event's bytes as they are, signed afresh with the secrets and the time of this attempt.
+
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use jiff::Timestamp;
+
+use crate::clock::{Clock, ClockMode, Now, machine_wall_time};
+use crate::contract::profile::{Profile, SignatureTime};
+use crate::contract::signature::{Message, SigningKey, sign, verify};
+use crate::webhook::queue::Job;
+use crate::workspace::Secret;
+
+/// Names the delivery to whoever looks at the receiver's side.
+const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
+
+/// The signed request of one attempt.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Headers in sending order, without `host` and `content-length`.
+    pub headers: HeaderMap,
+    /// The exact bytes that the first scheme signed.
+    pub signed_content: Bytes,
+}
+
+/// Signs an attempt with every scheme of the profile. The error names the secret's fault.
+pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) -> Result<Prepared, String> {
+    let message =
+        Message { id: &job.event.id, timestamp: at.as_second(), url: &job.delivery.url, body: &job.event.body };
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(DELIVERY, HeaderValue::from_str(&job.delivery.id).map_err(|error| error.to_string())?);
+    let mut signed_content = None;
+    for scheme in profile.schemes() {
+        let keys = secrets.iter().map(|secret| SigningKey::read(secret.reveal(), &scheme, profile.webhooks.secret_key));
+        let keys: Vec<SigningKey> =
+            keys.collect::<Result<_, _>>().map_err(|problem| format!("the secret {problem}"))?;
+        let signed = sign(&scheme, &keys, &message);
+        for (name, value) in &signed.headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string())?;
+            headers.insert(name, HeaderValue::from_str(value).map_err(|error| error.to_string())?);
+        }
+        signed_content.get_or_insert(signed.content);
+    }
+    Ok(Prepared { headers, signed_content: signed_content.unwrap_or_default().into() })
+}
+
+/// The time that a signature carries, by the knob `webhooks.timestamp`: receivers compare it with their own clock.
+pub fn signature_time(clock: &Clock, now: Now, profile: &Profile) -> Timestamp {
+    match profile.webhooks.timestamp {
+        SignatureTime::Real => machine_wall_time(),
+        SignatureTime::Clock => now.wall,
+        SignatureTime::Auto if clock.mode() == ClockMode::Frozen => now.wall,
+        SignatureTime::Auto => machine_wall_time(),
+    }
+}
+
+/// Verifies a delivery as a receiver would, with every scheme of the profile: what the built-in sink does.
+pub fn verify_delivery(
+    headers: &HeaderMap,
+    url: &str,
+    body: &[u8],
+    secrets: &[Secret],
+    profile: &Profile,
+    now: Timestamp,
+) -> Result<(), String> {
+    const TOLERANCE_SECONDS: i64 = 300;
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    for scheme in profile.schemes() {
+        let keys = secrets.iter().map(|secret| SigningKey::read(secret.reveal(), &scheme, profile.webhooks.secret_key));
+        let keys: Vec<SigningKey> = keys.collect::<Result<_, _>>().map_err(|problem| problem.to_string())?;
+        verify(&scheme, &keys, &header, url, body, now.as_second(), TOLERANCE_SECONDS)
+            .map_err(|rejection| rejection.to_string())?;
+    }
+    Ok(())
+}

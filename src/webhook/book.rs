@@ -1,0 +1,197 @@
+//! What became of each delivery: its attempts, its state, the next attempt. Bounded; finished deliveries leave first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::sync::Notify;
+
+use crate::clock::Moment;
+use crate::journal::AttemptRecord;
+use crate::workspace::{EventRecord, PlannedDelivery};
+
+/// Most finished deliveries kept.
+const MOST_FINISHED: usize = 10_000;
+/// Most deliveries pending at a time.
+pub const MOST_PENDING: usize = 100_000;
+
+/// Where a delivery stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryStatus {
+    /// An attempt is under way or due.
+    Pending,
+    /// The receiver took the event.
+    Delivered,
+    /// The last attempt failed.
+    Exhausted,
+    /// Given up: the subscription was disabled or deleted, or the emulator stopped.
+    Cancelled,
+}
+
+/// One event on its way to one subscription.
+#[derive(Clone, Debug)]
+pub struct DeliveryRecord {
+    /// The delivery, its subscription and URL.
+    pub planned: PlannedDelivery,
+    /// The event.
+    pub event: Arc<EventRecord>,
+    /// Where it stands.
+    pub status: DeliveryStatus,
+    /// Attempts made, oldest first.
+    pub attempts: Vec<Arc<AttemptRecord>>,
+    /// When the next attempt is due.
+    pub next: Option<Moment>,
+    /// Why it was given up, if it was.
+    pub note: Option<String>,
+}
+
+/// Every delivery of one emulator.
+#[derive(Debug, Default)]
+pub struct Book {
+    pages: Mutex<Pages>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    by_serial: BTreeMap<u64, DeliveryRecord>,
+    serial_by_id: HashMap<String, u64>,
+    made: u64,
+    pending: usize,
+}
+
+impl Book {
+    /// Enters the deliveries of an event that is being handed over.
+    pub fn enter(&self, event: &Arc<EventRecord>) {
+        let mut pages = self.pages.lock();
+        for planned in &event.deliveries {
+            pages.made += 1;
+            pages.pending += 1;
+            let serial = pages.made;
+            pages.serial_by_id.insert(planned.id.clone(), serial);
+            let record = DeliveryRecord {
+                planned: planned.clone(),
+                event: Arc::clone(event),
+                status: DeliveryStatus::Pending,
+                attempts: Vec::new(),
+                next: Some(event.due),
+                note: None,
+            };
+            pages.by_serial.insert(serial, record);
+        }
+        pages.trim();
+    }
+
+    /// Notes an attempt and where the delivery stands after it.
+    pub fn note_attempt(&self, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
+        self.change(&attempt.delivery.clone(), |record| {
+            record.next = attempt.next;
+            record.attempts.push(attempt);
+            record.status = status;
+        });
+    }
+
+    /// Notes that a delivery is given up.
+    pub fn note_cancelled(&self, id: &str, note: &str) {
+        self.change(id, |record| {
+            record.status = DeliveryStatus::Cancelled;
+            record.next = None;
+            record.note = Some(note.to_owned());
+        });
+    }
+
+    fn change(&self, id: &str, change: impl FnOnce(&mut DeliveryRecord)) {
+        let mut pages = self.pages.lock();
+        let Some(serial) = pages.serial_by_id.get(id).copied() else { return };
+        let Some(record) = pages.by_serial.get_mut(&serial) else { return };
+        let was_pending = record.status == DeliveryStatus::Pending;
+        change(record);
+        let is_pending = record.status == DeliveryStatus::Pending;
+        if was_pending && !is_pending {
+            pages.pending -= 1;
+        }
+        drop(pages);
+        self.changed.notify_waiters();
+    }
+
+    /// One delivery.
+    pub fn get(&self, id: &str) -> Option<DeliveryRecord> {
+        let pages = self.pages.lock();
+        pages.by_serial.get(pages.serial_by_id.get(id)?).cloned()
+    }
+
+    /// Deliveries that `pick` wants, newest first, with their serial numbers; only those below `before`.
+    pub fn list(
+        &self,
+        before: Option<u64>,
+        most: usize,
+        pick: impl Fn(&DeliveryRecord) -> bool,
+    ) -> Vec<(u64, DeliveryRecord)> {
+        let pages = self.pages.lock();
+        let below = pages.by_serial.range(..before.unwrap_or(u64::MAX)).rev();
+        below.filter(|(_, record)| pick(record)).take(most).map(|(serial, record)| (*serial, record.clone())).collect()
+    }
+
+    /// Deliveries pending.
+    pub fn pending(&self) -> usize {
+        self.pages.lock().pending
+    }
+
+    /// Waits until none of these deliveries is pending, at most for `limit`, and gives them as they then stand.
+    pub async fn wait_settled(&self, ids: &[String], limit: Duration) -> Vec<DeliveryRecord> {
+        let settled = async {
+            loop {
+                let mut changed = std::pin::pin!(self.changed.notified());
+                changed.as_mut().enable();
+                let pending =
+                    ids.iter().filter_map(|id| self.get(id)).any(|record| record.status == DeliveryStatus::Pending);
+                if !pending {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let _ = tokio::time::timeout(limit, settled).await;
+        ids.iter().filter_map(|id| self.get(id)).collect()
+    }
+
+    /// Waits until each of these deliveries has had an attempt or is settled, at most for `limit`.
+    pub async fn wait_attempted(&self, ids: &[String], limit: Duration) -> Vec<DeliveryRecord> {
+        let attempted = async {
+            loop {
+                let mut changed = std::pin::pin!(self.changed.notified());
+                changed.as_mut().enable();
+                let untried =
+                    |record: DeliveryRecord| record.status == DeliveryStatus::Pending && record.attempts.is_empty();
+                if !ids.iter().filter_map(|id| self.get(id)).any(untried) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let _ = tokio::time::timeout(limit, attempted).await;
+        ids.iter().filter_map(|id| self.get(id)).collect()
+    }
+}
+
+impl Pages {
+    /// Lets the oldest finished deliveries go when there are too many.
+    fn trim(&mut self) {
+        let mut over = self.by_serial.len().saturating_sub(self.pending).saturating_sub(MOST_FINISHED);
+        if over == 0 {
+            return;
+        }
+        let ids = &mut self.serial_by_id;
+        self.by_serial.retain(|_, record| {
+            let leaves = over > 0 && record.status != DeliveryStatus::Pending;
+            if leaves {
+                over -= 1;
+                ids.remove(&record.planned.id);
+            }
+            !leaves
+        });
+    }
+}

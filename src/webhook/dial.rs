@@ -1,0 +1,195 @@
+//! Connecting to a receiver: resolve once, ask the egress guard, dial what it chose, and speak TLS if the URL says so.
+//! Each way to fail has its own reason and names the flag that mends it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use rustls::{CertificateError, Error as TlsError};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use url::{Host, Url};
+
+use crate::journal::FailureReason;
+use crate::webhook::egress::Egress;
+use crate::webhook::tls::Trust;
+
+/// Why a receiver could not be reached.
+#[derive(Clone, Debug)]
+pub struct DialProblem {
+    /// A stable word.
+    pub reason: FailureReason,
+    /// The cause in the user's terms, with the flag that helps.
+    pub detail: String,
+}
+
+impl DialProblem {
+    pub(super) fn new(reason: FailureReason, detail: impl Into<String>) -> Self {
+        Self { reason, detail: detail.into() }
+    }
+}
+
+/// A connection on which requests can be sent.
+pub type Sender = SendRequest<Full<Bytes>>;
+
+/// Opens a connection to the origin of `url`.
+pub async fn dial(url: &Url, egress: &Egress, trust: &Trust, connect_timeout: Duration) -> Result<Sender, DialProblem> {
+    let host = url.host_str().unwrap_or_default();
+    let addresses = resolve(url, host).await?;
+    let addresses =
+        egress.choose(host, &addresses).map_err(|detail| DialProblem::new(FailureReason::EgressRefused, detail))?;
+    let stream = connect(host, &addresses, connect_timeout).await?;
+    if url.scheme() == "https" {
+        let stream = handshake(url, stream, trust, connect_timeout).await?;
+        open(stream).await
+    } else {
+        open(stream).await
+    }
+}
+
+async fn resolve(url: &Url, host: &str) -> Result<Vec<SocketAddr>, DialProblem> {
+    let port = url.port_or_known_default().unwrap_or(443);
+    match url.host() {
+        Some(Host::Ipv4(address)) => return Ok(vec![SocketAddr::from((address, port))]),
+        Some(Host::Ipv6(address)) => return Ok(vec![SocketAddr::from((address, port))]),
+        _ => {}
+    }
+    // RFC 6761: localhost and everything below it is this machine, whatever a resolver says.
+    if host == "localhost" || host.ends_with(".localhost") {
+        return Ok(vec![
+            SocketAddr::from(([127, 0, 0, 1], port)),
+            SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, port)),
+        ]);
+    }
+    let unknown = |cause: String| {
+        let detail = format!(
+            "the name `{host}` has no address ({cause}); to deliver to your own machine: --forward https://{host}=http://localhost:PORT"
+        );
+        DialProblem::new(FailureReason::NameNotFound, detail)
+    };
+    let found = tokio::net::lookup_host((host, port)).await.map_err(|error| unknown(error.to_string()))?;
+    let found: Vec<SocketAddr> = found.collect();
+    if found.is_empty() { Err(unknown("the resolver gave none".to_owned())) } else { Ok(found) }
+}
+
+async fn connect(host: &str, addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, DialProblem> {
+    let mut last = DialProblem::new(FailureReason::NameNotFound, format!("`{host}` has no address"));
+    for address in addresses {
+        last = match timeout(limit, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                let detail = format!(
+                    "nothing listens on {address}; start your receiver there, or --forward the URL to where it listens"
+                );
+                DialProblem::new(FailureReason::ConnectionRefused, detail)
+            }
+            Ok(Err(error)) => {
+                DialProblem::new(FailureReason::ConnectionRefused, format!("cannot connect to {address}: {error}"))
+            }
+            Err(_) => {
+                let detail = format!(
+                    "{address} did not accept a connection within {} s (webhooks.connect_timeout)",
+                    limit.as_secs_f64()
+                );
+                DialProblem::new(FailureReason::ConnectTimeout, detail)
+            }
+        };
+    }
+    Err(last)
+}
+
+async fn handshake(
+    url: &Url,
+    stream: TcpStream,
+    trust: &Trust,
+    limit: Duration,
+) -> Result<tokio_rustls::client::TlsStream<TcpStream>, DialProblem> {
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| DialProblem::new(FailureReason::TlsFailed, format!("`{host}` cannot be a certificate's name")))?;
+    let connector = TlsConnector::from(trust.config());
+    match timeout(limit, connector.connect(name, stream)).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => Err(tls_problem(host, &error)),
+        Err(_) => {
+            let detail = format!(
+                "`{host}` accepted the connection but said nothing in the TLS handshake for {} s (webhooks.connect_timeout); is it a TLS server?",
+                limit.as_secs_f64()
+            );
+            Err(DialProblem::new(FailureReason::TlsTimeout, detail))
+        }
+    }
+}
+
+/// Tells the ways apart in which a handshake fails.
+fn tls_problem(host: &str, error: &io::Error) -> DialProblem {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
+    let (reason, detail) = match tls {
+        Some(TlsError::InvalidCertificate(problem)) => match problem {
+            CertificateError::UnknownIssuer => (
+                FailureReason::UnknownCertificateAuthority,
+                format!(
+                    "the certificate of `{host}` is not signed by an authority known here; pass its CA with --webhook-ca FILE, or --webhook-insecure to skip the check"
+                ),
+            ),
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => (
+                FailureReason::CertificateNameMismatch,
+                format!(
+                    "the certificate is not for `{host}`: {problem}; subscribe with a name that the certificate holds, or --forward to it, or --webhook-insecure to skip the check"
+                ),
+            ),
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. } => (
+                FailureReason::CertificateExpired,
+                format!(
+                    "the certificate of `{host}` is not valid at present: {problem}; renew it, or --webhook-insecure to skip the check"
+                ),
+            ),
+            other => (
+                FailureReason::TlsFailed,
+                format!("the certificate of `{host}` is not acceptable: {other}; --webhook-insecure skips the check"),
+            ),
+        },
+        Some(TlsError::InvalidMessage(_)) => (
+            FailureReason::NotTls,
+            format!(
+                "`{host}` does not speak TLS there; deliver over plain http with --forward https://{host}=http://localhost:PORT"
+            ),
+        ),
+        Some(other) => (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` failed: {other}")),
+        None => (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` was broken off: {error}")),
+    };
+    DialProblem::new(reason, detail)
+}
+
+async fn open<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S) -> Result<Sender, DialProblem> {
+    let (sender, connection) =
+        http1::Builder::new().max_buf_size(64 * 1024).max_headers(128).handshake(TokioIo::new(stream)).await.map_err(
+            |error| DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}")),
+        )?;
+    // Ends when the sender is dropped or the peer closes.
+    tokio::spawn(async move { drop(connection.await) });
+    Ok(sender)
+}
+
+/// Everything an attempt needs to reach receivers.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    /// The egress rules.
+    pub egress: Arc<Egress>,
+    /// The trusted authorities.
+    pub trust: Arc<Trust>,
+}

@@ -1,0 +1,174 @@
+//! Where an attempt really goes: the forward map, the built-in sink's names, and what may be dialled.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use url::Url;
+
+use crate::webhook::guard::{Reach, judge};
+
+/// Names that end so belong to the built-in receiver.
+const SINK_SUFFIX: &str = ".sink.localhost";
+
+/// One `--forward FROM=TO`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forward {
+    from: Url,
+    to: Url,
+}
+
+impl Forward {
+    /// Reads `FROM=TO`; both are absolute http or https URLs without query and fragment.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        // `=` may stand in a path; the target starts with a scheme, so the last `=http` divides.
+        let at = text.rfind("=http").ok_or_else(|| format!("expected FROM=TO with two URLs, found `{text}`"))?;
+        let url = |text: &str| -> Result<Url, String> {
+            let url = Url::parse(text).map_err(|error| format!("`{text}` is not a URL: {error}"))?;
+            let plain = matches!(url.scheme(), "http" | "https")
+                && url.host().is_some()
+                && url.query().is_none()
+                && url.fragment().is_none();
+            plain
+                .then_some(url)
+                .ok_or_else(|| format!("`{text}` must be an http or https URL without query and fragment"))
+        };
+        Ok(Self { from: url(&text[..at])?, to: url(&text[at + 1..])? })
+    }
+
+    /// The target for `url` if this rule covers it: the origin is equal and the path is a prefix by whole segments.
+    fn apply(&self, url: &Url) -> Option<Url> {
+        if self.from.origin() != url.origin() {
+            return None;
+        }
+        let prefix = self.from.path().trim_end_matches('/');
+        let rest = url.path().strip_prefix(prefix)?;
+        if !(rest.is_empty() || rest.starts_with('/')) {
+            return None;
+        }
+        let mut target = self.to.clone();
+        let joined = format!("{}{rest}", self.to.path().trim_end_matches('/'));
+        target.set_path(&joined);
+        target.set_query(url.query());
+        Some(target)
+    }
+}
+
+/// Where one attempt goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// The built-in receiver of this name.
+    Sink(String),
+    /// A server.
+    Dial(Url),
+}
+
+/// The egress rules of one emulator.
+#[derive(Clone, Debug, Default)]
+pub struct Egress {
+    forwards: Vec<Forward>,
+    allowed: BTreeSet<String>,
+    allow_any: bool,
+}
+
+impl Egress {
+    /// Rules from `--forward` and `--allow-egress` (host names, or `any`).
+    pub fn new(forwards: Vec<Forward>, allowed: &[String]) -> Self {
+        let allow_any = allowed.iter().any(|host| host == "any");
+        Self { forwards, allowed: allowed.iter().map(|host| host.to_ascii_lowercase()).collect(), allow_any }
+    }
+
+    /// Where an attempt at `url` goes: the longest forward that covers it decides.
+    pub fn destination(&self, url: &Url) -> Destination {
+        let covering =
+            self.forwards.iter().filter_map(|forward| Some((forward.from.path().len(), forward.apply(url)?)));
+        let url = covering.max_by_key(|(length, _)| *length).map_or_else(|| url.clone(), |(_, target)| target);
+        let sink = url.host_str().and_then(|host| host.strip_suffix(SINK_SUFFIX)).filter(|name| !name.is_empty());
+        match sink {
+            Some(name) => Destination::Sink(name.to_owned()),
+            None => Destination::Dial(url),
+        }
+    }
+
+    /// The first of the resolved addresses that may be dialled, or why none may.
+    pub fn choose(&self, host: &str, addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>, String> {
+        let mut refusal = None;
+        let mut chosen = Vec::new();
+        for address in addresses {
+            match judge(address.ip()) {
+                Reach::Local => chosen.push(*address),
+                Reach::Public if self.allow_any || self.allowed.contains(&host.to_ascii_lowercase()) => {
+                    chosen.push(*address)
+                }
+                Reach::Public => {
+                    let text = format!(
+                        "{} is on the internet; webhooks stay local unless you pass --allow-egress {host}, or --forward it to your machine",
+                        address.ip()
+                    );
+                    refusal.get_or_insert(text);
+                }
+                Reach::Never(what) => {
+                    refusal.get_or_insert_with(|| format!("{} is {what}; it is never dialled", address.ip()));
+                }
+            }
+        }
+        match refusal {
+            Some(refusal) if chosen.is_empty() => Err(refusal),
+            _ => Ok(chosen),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn destination(forwards: &[&str], url: &str) -> String {
+        let forwards = forwards.iter().map(|text| Forward::parse(text).expect("the rule is valid")).collect();
+        match Egress::new(forwards, &[]).destination(&Url::parse(url).expect("a URL")) {
+            Destination::Sink(name) => format!("sink {name}"),
+            Destination::Dial(url) => url.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_longest_forward_wins_and_paths_are_joined() {
+        let forwards = [
+            "https://app.example.com=http://localhost:3000",
+            "https://app.example.com/hooks=http://localhost:4000/in/",
+        ];
+        for (url, target) in [
+            ("https://app.example.com/x?a=1", "http://localhost:3000/x?a=1"),
+            ("https://app.example.com/hooks", "http://localhost:4000/in"),
+            ("https://app.example.com/hooks/a", "http://localhost:4000/in/a"),
+            ("https://app.example.com/hooksx", "http://localhost:3000/hooksx"),
+            ("https://app.example.com:8443/x", "https://app.example.com:8443/x"),
+            ("http://app.example.com/x", "http://app.example.com/x"),
+            ("https://orders.sink.localhost/x", "sink orders"),
+            ("https://sink.localhost/x", "https://sink.localhost/x"),
+        ] {
+            assert_eq!(destination(&forwards, url), target, "{url}");
+        }
+        assert_eq!(destination(&["https://a.example=https://b.sink.localhost"], "https://a.example/x"), "sink b");
+    }
+
+    #[test]
+    fn malformed_forwards_are_refused() {
+        for text in ["", "https://a", "a=b", "https://a=ftp://b", "https://a?x=http://b", "=http://b"] {
+            assert!(Forward::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_allowed_addresses_are_dialled() {
+        let addresses =
+            |texts: &[&str]| texts.iter().map(|text| text.parse().expect("an address")).collect::<Vec<SocketAddr>>();
+        let local = Egress::default();
+        assert_eq!(local.choose("a", &addresses(&["8.8.8.8:443", "127.0.0.1:443"])), Ok(addresses(&["127.0.0.1:443"])));
+        assert!(local.choose("a", &addresses(&["8.8.8.8:443"])).expect_err("public").contains("--allow-egress a"));
+        let named = Egress::new(Vec::new(), &["A.example".to_owned()]);
+        assert!(named.choose("a.EXAMPLE", &addresses(&["8.8.8.8:443"])).is_ok());
+        assert!(named.choose("b.example", &addresses(&["8.8.8.8:443"])).is_err());
+        let any = Egress::new(Vec::new(), &["any".to_owned()]);
+        assert!(any.choose("b.example", &addresses(&["169.254.169.254:80"])).expect_err("never").contains("never"));
+    }
+}

@@ -1,0 +1,119 @@
+//! The egress guard: which addresses a made-up event may be posted to. Judges the address that is dialled, however it was
+//! spelled: names are resolved first, and addresses that wrap an IPv4 address are judged by it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What the guard thinks of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Loopback, private or shared: always allowed.
+    Local,
+    /// On the internet: allowed only by `--allow-egress`.
+    Public,
+    /// Never allowed, with the reason.
+    Never(&'static str),
+}
+
+/// Judges an address.
+pub fn judge(address: IpAddr) -> Reach {
+    match address {
+        IpAddr::V4(address) => judge_v4(address),
+        IpAddr::V6(address) => judge_v6(address),
+    }
+}
+
+fn judge_v4(address: Ipv4Addr) -> Reach {
+    let [a, b, ..] = address.octets();
+    // Alibaba's metadata service lives in the shared address space.
+    const METADATA: [Ipv4Addr; 2] = [Ipv4Addr::new(169, 254, 169, 254), Ipv4Addr::new(100, 100, 100, 200)];
+    if METADATA.contains(&address) {
+        return Reach::Never("a cloud metadata address");
+    }
+    match (a, b) {
+        (0, _) => Reach::Never("an address of \"this network\""),
+        (169, 254) => Reach::Never("a link-local address"),
+        (224..=239, _) => Reach::Never("a multicast address"),
+        (240..=255, _) => Reach::Never("a reserved or broadcast address"),
+        (10, _) | (127, _) | (172, 16..=31) | (192, 168) | (100, 64..=127) => Reach::Local,
+        _ => Reach::Public,
+    }
+}
+
+fn judge_v6(address: Ipv6Addr) -> Reach {
+    let words = address.segments();
+    let embedded = |high: u16, low: u16| {
+        let [a, b] = high.to_be_bytes();
+        let [c, d] = low.to_be_bytes();
+        judge_v4(Ipv4Addr::new(a, b, c, d))
+    };
+    match words {
+        [0, 0, 0, 0, 0, 0, 0, 1] => Reach::Local,
+        [0, 0, 0, 0, 0, 0, 0, 0] => Reach::Never("the unspecified address"),
+        // IPv4-mapped, IPv4-translated, IPv4-compatible, NAT64 and 6to4 all lead to an IPv4 address.
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0, 0, 0, 0, 0, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low),
+        [0x2002, high, low, ..] => embedded(high, low),
+        [0x64, 0xff9b, 1, ..] => Reach::Never("a local NAT64 address"),
+        [0x2001, 0, ..] => Reach::Never("a Teredo address"),
+        [0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x254] => Reach::Never("a cloud metadata address"),
+        [first, ..] if first & 0xffc0 == 0xfe80 => Reach::Never("a link-local address"),
+        [first, ..] if first & 0xff00 == 0xff00 => Reach::Never("a multicast address"),
+        [first, ..] if first & 0xfe00 == 0xfc00 => Reach::Local,
+        _ => Reach::Public,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_judged_by_where_they_lead() {
+        for (address, expected) in [
+            ("127.0.0.1", "local"),
+            ("127.255.255.255", "local"),
+            ("10.1.2.3", "local"),
+            ("172.16.0.1", "local"),
+            ("172.31.255.255", "local"),
+            ("172.32.0.1", "public"),
+            ("192.168.1.1", "local"),
+            ("100.64.0.1", "local"),
+            ("100.128.0.1", "public"),
+            ("100.100.100.200", "never"),
+            ("0.0.0.0", "never"),
+            ("0.1.2.3", "never"),
+            ("169.254.1.1", "never"),
+            ("169.254.169.254", "never"),
+            ("224.0.0.1", "never"),
+            ("255.255.255.255", "never"),
+            ("8.8.8.8", "public"),
+            ("::1", "local"),
+            ("::", "never"),
+            ("fd12::1", "local"),
+            ("fd00:ec2::254", "never"),
+            ("fe80::1", "never"),
+            ("febf::1", "never"),
+            ("ff02::1", "never"),
+            ("2606:4700::1111", "public"),
+            ("::ffff:127.0.0.1", "local"),
+            ("::ffff:169.254.169.254", "never"),
+            ("::ffff:8.8.8.8", "public"),
+            ("::169.254.169.254", "never"),
+            ("64:ff9b::169.254.169.254", "never"),
+            ("64:ff9b::8.8.8.8", "public"),
+            ("64:ff9b:1::1", "never"),
+            ("2002:a9fe:a9fe::1", "never"),
+            ("2002:7f00:1::1", "local"),
+            ("2001::1", "never"),
+        ] {
+            let found = match judge(address.parse().expect("an address")) {
+                Reach::Local => "local",
+                Reach::Public => "public",
+                Reach::Never(_) => "never",
+            };
+            assert_eq!(found, expected, "{address}");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Layer 4, webhooks: events become signed POSTs to registered HTTPS URLs. Front page of the layer.
+//!
+//! Reading order: `queue` (what is due, what follows an outcome) and `schedule` (when to retry), both pure; `attempt`
+//! (what is signed and sent); `egress` and `guard` (where it may go); `dial`, `tls` and `client` (getting there); `sink`
+//! (the built-in receiver); `book` (what became of each delivery); `deliver` (the driver that ties them together).
+
+pub mod attempt;
+pub mod book;
+pub mod client;
+pub mod deliver;
+pub mod dial;
+pub mod egress;
+pub mod guard;
+pub mod queue;
+pub mod schedule;
+pub mod sink;
+pub mod tls;

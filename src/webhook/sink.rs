@@ -1,0 +1,73 @@
+//! The built-in receiver, `https://NAME.sink.localhost/…`: verifies what it gets, keeps it, and answers as it is told.
+//! It needs no other program, no certificate and no port.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+/// Most deliveries kept for one name.
+const KEPT: usize = 1000;
+/// Most names.
+const MOST_NAMES: usize = 1000;
+
+/// One delivery as the sink got it.
+#[derive(Clone, Debug)]
+pub struct Receipt {
+    /// When.
+    pub at: Timestamp,
+    /// The path and query.
+    pub target: String,
+    /// Headers in sending order.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Bytes,
+    /// `Ok`, or why the signature does not hold.
+    pub verified: Result<(), String>,
+    /// The status it answered with.
+    pub status: u16,
+}
+
+/// All sinks of one emulator, by name.
+#[derive(Debug, Default)]
+pub struct Sinks {
+    by_name: Mutex<BTreeMap<String, Sink>>,
+}
+
+#[derive(Debug, Default)]
+struct Sink {
+    received: VecDeque<Receipt>,
+    script: VecDeque<u16>,
+}
+
+impl Sinks {
+    /// Takes a delivery and gives the status of the answer: the next of the script, or 200.
+    pub fn receive(&self, name: &str, receipt: Receipt) -> u16 {
+        let mut sinks = self.by_name.lock();
+        if sinks.len() >= MOST_NAMES && !sinks.contains_key(name) {
+            sinks.pop_first();
+        }
+        let sink = sinks.entry(name.to_owned()).or_default();
+        let status = sink.script.pop_front().unwrap_or(200);
+        if sink.received.len() >= KEPT {
+            sink.received.pop_front();
+        }
+        sink.received.push_back(Receipt { status, ..receipt });
+        status
+    }
+
+    /// What a sink has got, oldest first.
+    pub fn received(&self, name: &str) -> Vec<Receipt> {
+        self.by_name.lock().get(name).map(|sink| sink.received.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Sets the statuses of the next answers; after them comes 200 again.
+    pub fn script(&self, name: &str, statuses: Vec<u16>) {
+        let mut sinks = self.by_name.lock();
+        if sinks.len() >= MOST_NAMES && !sinks.contains_key(name) {
+            sinks.pop_first();
+        }
+        sinks.entry(name.to_owned()).or_default().script = statuses.into();
+    }
+}

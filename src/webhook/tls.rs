@@ -1,0 +1,130 @@
+//! TLS towards receivers: which certificates are trusted. Built on first use, as reading the system's roots takes longer
+//! than everything else at start.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+/// Which receivers' certificates are trusted.
+#[derive(Debug, Default)]
+pub struct Trust {
+    extra: Vec<CertificateDer<'static>>,
+    insecure: bool,
+    config: OnceLock<Arc<ClientConfig>>,
+}
+
+/// A `--webhook-ca` file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustProblem {
+    /// The file cannot be read or holds broken PEM.
+    #[error("cannot read the certificates in `{}`: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// The file holds no certificate.
+    #[error("there is no certificate in `{}`; expected PEM with `-----BEGIN CERTIFICATE-----`", .0.display())]
+    Empty(PathBuf),
+    /// A certificate cannot serve as an authority.
+    #[error("a certificate in `{}` cannot be used as an authority: {source}", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: rustls::Error,
+    },
+}
+
+impl Trust {
+    /// The system's roots, the authorities in `files`, or anything at all if `insecure`.
+    pub fn new(files: &[PathBuf], insecure: bool) -> Result<Self, TrustProblem> {
+        let mut extra = Vec::new();
+        for path in files {
+            extra.extend(read_authorities(path)?);
+        }
+        Ok(Self { extra, insecure, config: OnceLock::new() })
+    }
+
+    /// The client's settings, made on first use.
+    pub fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(self.config.get_or_init(|| Arc::new(self.build())))
+    }
+
+    fn build(&self) -> ClientConfig {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .expect("ring supports the default protocol versions");
+        if self.insecure {
+            return builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(TrustAnything(provider)))
+                .with_no_client_auth();
+        }
+        let mut roots = RootCertStore::empty();
+        // A machine without system roots still reaches receivers whose authority is given.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots.add_parsable_certificates(self.extra.iter().cloned());
+        builder.with_root_certificates(roots).with_no_client_auth()
+    }
+}
+
+fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustProblem> {
+    let unreadable = |source| TrustProblem::Unreadable { path: path.to_owned(), source };
+    let certificates: Vec<_> =
+        CertificateDer::pem_file_iter(path).map_err(unreadable)?.collect::<Result<_, _>>().map_err(unreadable)?;
+    if certificates.is_empty() {
+        return Err(TrustProblem::Empty(path.to_owned()));
+    }
+    let mut roots = RootCertStore::empty();
+    for certificate in &certificates {
+        roots.add(certificate.clone()).map_err(|source| TrustProblem::Unusable { path: path.to_owned(), source })?;
+    }
+    Ok(certificates)
+}
+
+/// `--webhook-insecure`: every certificate passes; signatures of the handshake are still checked.
+#[derive(Debug)]
+struct TrustAnything(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for TrustAnything {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
