@@ -4,8 +4,10 @@
 
 pub mod clock;
 pub mod contract;
+pub mod diagnostic;
 pub mod journal;
 pub mod rate_limit;
+pub mod scenario;
 pub mod template;
 pub mod turns;
 pub mod workspace;
