@@ -7,6 +7,7 @@ pub mod cli;
 pub mod clock;
 pub mod contract;
 pub mod control;
+pub mod diagnostic;
 pub mod http;
 pub mod journal;
 pub mod rate_limit;

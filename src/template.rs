@@ -47,8 +47,15 @@ pub fn render_map(
     values.iter().map(|(key, value)| Ok((key.clone(), render(&environment, value, &context)?))).collect()
 }
 
+/// Whether a template can be read at all; what it does when it is rendered is another matter.
+pub fn check_template(text: &str) -> Result<(), TemplateProblem> {
+    let environment = Environment::new();
+    let checked = environment.template_from_str(text).map(drop);
+    checked.map_err(|error| TemplateProblem { message: format!("{error:#}") })
+}
+
 /// Whether a value holds a string with a template in it.
-fn has_template(value: &Value) -> bool {
+pub fn has_template(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains("{{") || text.contains("{%"),
         Value::Array(values) => values.iter().any(has_template),

@@ -1,6 +1,5 @@
 //! One listener's front door: control calls to the control API, everything else to the emulated API.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
@@ -10,7 +9,7 @@ use crate::contract::error::ErrorKind;
 use crate::control::{Control, ControlError, PREFIX};
 use crate::http::Handler;
 use crate::http::answer::AnswerBody;
-use crate::http::connection::Refusals;
+use crate::http::connection::{Progress, Refusals};
 use crate::http::host::check_host;
 use crate::http::service::Api;
 
@@ -31,7 +30,7 @@ impl Refusals for Front {
 }
 
 impl Handler for Front {
-    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<AnswerBody> {
+    async fn handle(&self, request: Request<Incoming>, progress: &Progress) -> Response<AnswerBody> {
         let for_control = request.uri().path().starts_with(PREFIX);
         match (&self.control, &self.api) {
             (Some(control), _) if for_control => {
@@ -41,7 +40,7 @@ impl Handler for Front {
                     Err(problem) => ControlError::new(ErrorKind::BadRequest, problem.to_string()).into_response(),
                 }
             }
-            (_, Some(api)) => api.handle(request).await,
+            (_, Some(api)) => api.handle(request, progress).await,
             _ => ControlError::new(ErrorKind::NotFound, "this port serves the control API only").into_response(),
         }
     }

@@ -15,6 +15,7 @@
 
 mod builder;
 mod front;
+mod reload;
 mod settings;
 
 use std::net::SocketAddr;
@@ -33,7 +34,7 @@ use crate::http::body::BodyReader;
 use crate::http::service::Api;
 use crate::http::{bind, serve};
 use crate::journal::{Entry, Journal, Notice};
-use crate::scenario::library::Library;
+use crate::scenario::{Library, Watcher};
 use crate::webhook::book::Book;
 use crate::webhook::client::Client;
 use crate::webhook::deliver::{Deliverer, hand_over};
@@ -53,6 +54,7 @@ pub struct Emulator {
     handle: ControlHandle,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
+    _watcher: Option<Watcher>,
 }
 
 /// What a test may do to a running emulator without going over a socket.
@@ -120,6 +122,7 @@ impl Emulator {
             book: Arc::clone(&book),
             sinks: Arc::clone(&sinks),
             bodies,
+            scenario_folders: settings.scenario_folders.clone(),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
         });
         let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client, seed);
@@ -135,7 +138,8 @@ impl Emulator {
             tasks.push(tokio::spawn(serve(listener, front, limits, stopping.clone(), grace)));
         }
         tasks.push(tokio::spawn(deliverer.run(stopping)));
-        Ok(Self { address, control_address, control_token, handle, stop, tasks })
+        let watcher = reload::watch(&settings.scenario_folders, &handle)?;
+        Ok(Self { address, control_address, control_token, handle, stop, tasks, _watcher: watcher })
     }
 
     /// Where the emulated API is served, such as `http://127.0.0.1:9770`.

@@ -8,9 +8,10 @@ use jiff::Timestamp;
 
 use crate::clock::Now;
 use crate::contract::profile::Layered;
+use crate::diagnostic::{Diagnostic, render_all};
 use crate::http::limits::Limits;
 use crate::journal::{MOST_BYTES, MOST_ENTRIES};
-use crate::scenario::library::Library;
+use crate::scenario::{Library, read_directories};
 use crate::webhook::egress::Forward;
 use crate::webhook::tls::TrustProblem;
 use crate::workspace::MOST_WORKSPACES;
@@ -101,8 +102,30 @@ impl Default for Settings {
 
 impl Settings {
     /// Reads and activates the scenarios.
-    pub(super) fn library(&self, _now: Now) -> Result<Library, StartError> {
-        Ok(Library::new(self.profile.clone()))
+    pub(super) fn library(&self, now: Now) -> Result<Library, StartError> {
+        let library = Library::new(self.profile.clone());
+        for folder in &self.scenario_folders {
+            if !folder.is_dir() {
+                let message = format!("--scenarios: `{}` is not a folder that can be read", folder.display());
+                return Err(StartError::Setting(message));
+            }
+        }
+        if !self.scenario_folders.is_empty() {
+            library
+                .replace_files(read_directories(&self.scenario_folders), now.moment)
+                .map_err(StartError::Scenarios)?;
+        }
+        let mut active: Vec<String> = self.scenarios.clone();
+        for (text, number) in self.scenario_texts.iter().zip(1..) {
+            let name = format!("inline-{number}");
+            library.put_inline(&name, text, now.moment).map_err(StartError::Scenarios)?;
+            active.push(name);
+        }
+        if !active.is_empty() {
+            let names: Vec<&str> = active.iter().map(String::as_str).collect();
+            library.activate(None, &names, now.moment).map_err(StartError::Scenarios)?;
+        }
+        Ok(library)
     }
 }
 
@@ -120,6 +143,9 @@ pub enum StartError {
     /// A certificate file cannot be used.
     #[error(transparent)]
     Trust(#[from] TrustProblem),
+    /// A scenario is broken or not there.
+    #[error("the scenarios cannot be used\n{}", render_all(.0, false))]
+    Scenarios(Vec<Diagnostic>),
     /// A setting is wrong.
     #[error("{0}")]
     Setting(String),

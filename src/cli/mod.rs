@@ -12,6 +12,7 @@ mod health;
 mod log;
 mod output;
 mod requests;
+mod scenarios;
 mod serve;
 mod trigger;
 
@@ -59,6 +60,11 @@ enum Command {
     Deliveries(deliveries::DeliveriesCommand),
     /// Say why a request was answered so, or where an event went.
     Explain(explain::ExplainArgs),
+    /// List, show, choose, reload and write scenarios.
+    #[command(subcommand)]
+    Scenarios(scenarios::ScenariosCommand),
+    /// Check scenario files, and profiles with --profile.
+    Check(scenarios::CheckArgs),
     /// Show, stop or move the emulator's clock.
     #[command(subcommand)]
     Clock(clock::ClockCommand),
@@ -91,6 +97,8 @@ pub fn main() -> ExitCode {
         Some(Command::Requests(command)) => requests::run(command),
         Some(Command::Deliveries(command)) => deliveries::run(command),
         Some(Command::Explain(args)) => explain::run(args),
+        Some(Command::Scenarios(command)) => scenarios::run(command),
+        Some(Command::Check(args)) => scenarios::check(&args),
         Some(Command::Clock(command)) => clock::run(command),
         Some(Command::Assumptions(args)) => documents::assumptions(args),
         Some(Command::Openapi(args)) => documents::openapi(&args),

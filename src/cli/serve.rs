@@ -11,12 +11,13 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::failure::Failure;
+use super::failure::{Failure, colored};
 use super::log::{LogFormat, follow};
 use super::output::print;
 use crate::app::{ClockSetting, Emulator, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::profile::{Layered, parse_duration};
+use crate::diagnostic::render_all;
 use crate::http::limits::Limits;
 use crate::webhook::egress::Forward;
 
@@ -206,6 +207,10 @@ fn start_failure(error: StartError) -> Failure {
             error.to_string(),
         )
         .with_hint("another program listens there; choose another with --listen 127.0.0.1:0 (a free port) or stop it"),
+        StartError::Scenarios(found) => {
+            let rendered = render_all(found, colored());
+            Failure::usage(format!("the scenarios cannot be used\n\n{}", rendered.trim_end()))
+        }
         StartError::Trust(_) => Failure::usage(format!("--webhook-ca: {error}")),
         _ => Failure::usage(error.to_string()),
     }

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use hyper::Method;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, ORIGIN};
 use hyper::http::request::Parts;
 use subtle::ConstantTimeEq as _;
@@ -38,7 +37,7 @@ impl Access {
     }
 
     /// Refuses calls that a page of another site could make a browser send.
-    pub(super) fn check_origin(&self, parts: &Parts, host: &str, write: bool) -> Result<(), ControlError> {
+    pub(super) fn check_origin(&self, parts: &Parts, host: &str, content: Content) -> Result<(), ControlError> {
         let name = host_name(host).unwrap_or_default();
         if !self.is_known_host(name) {
             let message = format!(
@@ -54,10 +53,17 @@ impl Access {
             return Err(ControlError::new(ErrorKind::BadRequest, "calls from pages of other sites are refused")
                 .coded("cross_origin"));
         }
-        if write && parts.method != Method::GET && parts.method != Method::HEAD && !is_json(headers) {
-            return Err(ControlError::new(ErrorKind::UnsupportedMediaType, "send Content-Type: application/json"));
+        let wanted = match content {
+            Content::Any => return Ok(()),
+            Content::Json => "application/json",
+            Content::JsonOrToml => "application/json or application/toml",
+        };
+        if is_of_type(headers, "application/json")
+            || (content == Content::JsonOrToml && is_of_type(headers, "application/toml"))
+        {
+            return Ok(());
         }
-        Ok(())
+        Err(ControlError::new(ErrorKind::UnsupportedMediaType, format!("send Content-Type: {wanted}")))
     }
 
     /// Wants the token, if there is one; compared in constant time.
@@ -93,14 +99,25 @@ fn is_own_origin(origin: &[u8], host: &str) -> bool {
     rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host))
 }
 
-/// `application/json` cannot be sent across origins without a preflight, which is never granted.
-fn is_json(headers: &HeaderMap) -> bool {
+/// What a call's body must be declared as. Neither type can be sent across origins without a preflight, which is never
+/// granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// The body does not matter.
+    Any,
+    /// JSON.
+    Json,
+    /// JSON or TOML.
+    JsonOrToml,
+}
+
+fn is_of_type(headers: &HeaderMap, wanted: &str) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
-    let json = values.next().is_some_and(|value| {
+    let fits = values.next().is_some_and(|value| {
         let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
-        essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
+        essence.trim_ascii().eq_ignore_ascii_case(wanted.as_bytes())
     });
-    json && values.next().is_none()
+    fits && values.next().is_none()
 }
 
 #[cfg(test)]
@@ -115,7 +132,10 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (parts, ()) = request.body(()).expect("a request").into_parts();
-        access.check_origin(&parts, host, method != "GET").and_then(|()| access.check_token(&parts)).is_ok()
+        access
+            .check_origin(&parts, host, if method == "GET" { Content::Any } else { Content::Json })
+            .and_then(|()| access.check_token(&parts))
+            .is_ok()
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod sinks;
 mod subscriptions;
 mod view;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
@@ -30,13 +31,14 @@ use serde_json::Value;
 use url::form_urlencoded;
 
 pub use guard::Access;
+use guard::Content;
 pub use reply::{ControlError, Reply};
 
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{AnswerBody, JSON, answer};
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::journal::Journal;
-use crate::scenario::library::Library;
+use crate::scenario::Library;
 use crate::webhook::book::Book;
 use crate::webhook::sink::Sinks;
 use crate::workspace::Registry;
@@ -60,6 +62,8 @@ pub struct Control {
     pub sinks: Arc<Sinks>,
     /// Reads bodies within the limits.
     pub bodies: Arc<BodyReader>,
+    /// Folders of scenario files, for reloading.
+    pub scenario_folders: Vec<PathBuf>,
     /// Who may call.
     pub access: Access,
 }
@@ -117,7 +121,7 @@ impl Control {
             Match::Found(action, segment) => (action, segment),
             // Even what is not there is told only to those who may ask.
             other => {
-                self.access.check_origin(&parts, host, true)?;
+                self.access.check_origin(&parts, host, Content::Any)?;
                 self.access.check_token(&parts)?;
                 return Err(match other {
                     Match::OtherMethods(allow) => ControlError::method(allow),
@@ -125,7 +129,12 @@ impl Control {
                 });
             }
         };
-        self.access.check_origin(&parts, host, action.is_write())?;
+        let content = match (action.is_write(), action.takes_toml()) {
+            (false, _) => Content::Any,
+            (true, false) => Content::Json,
+            (true, true) => Content::JsonOrToml,
+        };
+        self.access.check_origin(&parts, host, content)?;
         if !action.is_open() {
             self.access.check_token(&parts)?;
         }
@@ -156,6 +165,9 @@ impl Control {
             Action::ShowDelivery => deliveries::show(self, &call),
             Action::Redeliver => deliveries::redeliver(self, &call).await,
             Action::ListScenarios => scenarios::list(self, &call),
+            Action::ShowScenario => scenarios::show(self, &call),
+            Action::PutScenario => scenarios::put(self, &call),
+            Action::RemoveScenario => scenarios::remove(self, &call),
             Action::ReloadScenarios => scenarios::reload(self, &call),
             Action::ActivateScenarios => scenarios::activate(self, &call),
             Action::ShowClock => clock::show(self, &call),

@@ -22,6 +22,9 @@ pub(super) enum Action {
     ShowDelivery,
     Redeliver,
     ListScenarios,
+    ShowScenario,
+    PutScenario,
+    RemoveScenario,
     ReloadScenarios,
     ActivateScenarios,
     ShowClock,
@@ -34,6 +37,11 @@ impl Action {
     /// Whether anybody may call it without a token: what a container's health check uses.
     pub(super) fn is_open(self) -> bool {
         self == Self::Health
+    }
+
+    /// Whether a TOML body is taken beside JSON.
+    pub(super) fn takes_toml(self) -> bool {
+        self == Self::PutScenario
     }
 
     /// Whether it changes anything.
@@ -60,6 +68,9 @@ const ROUTES: &[(Method, &str, Action)] = &[
     (Method::GET, "deliveries/{}", Action::ShowDelivery),
     (Method::POST, "deliveries/{}/redeliver", Action::Redeliver),
     (Method::GET, "scenarios", Action::ListScenarios),
+    (Method::GET, "scenarios/{}", Action::ShowScenario),
+    (Method::PUT, "scenarios/{}", Action::PutScenario),
+    (Method::DELETE, "scenarios/{}", Action::RemoveScenario),
     (Method::POST, "scenarios/reload", Action::ReloadScenarios),
     (Method::POST, "scenarios/active", Action::ActivateScenarios),
     (Method::GET, "clock", Action::ShowClock),
@@ -129,6 +140,9 @@ mod tests {
             (Method::GET, "requests/req_1", Match::Found(Action::ShowRequest, "req_1".to_owned())),
             (Method::GET, "requests/a%20b", Match::Found(Action::ShowRequest, "a b".to_owned())),
             (Method::POST, "deliveries/dlv_1/redeliver", Match::Found(Action::Redeliver, "dlv_1".to_owned())),
+            (Method::GET, "scenarios/{}", Action::ShowScenario),
+            (Method::PUT, "scenarios/{}", Action::PutScenario),
+            (Method::DELETE, "scenarios/{}", Action::RemoveScenario),
             (Method::POST, "scenarios/reload", Match::Found(Action::ReloadScenarios, String::new())),
             (Method::GET, "requests/", Match::Nothing),
             (Method::GET, "requests/a/b", Match::Nothing),

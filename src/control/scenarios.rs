@@ -1,12 +1,142 @@
-//! stub
+//! `GET scenarios`, `GET scenarios/{name}`, `PUT`/`DELETE scenarios/{name}`, `POST scenarios/active`, `POST scenarios/reload`.
+
+use hyper::header::CONTENT_TYPE;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
 use super::{Call, Control, ControlError, Reply, ok};
-use serde_json::json;
-pub(super) fn list(_control: &Control, _call: &Call) -> Result<Reply, ControlError> {
-    Ok(ok(&json!({})))
+use crate::contract::keys::mask;
+use crate::diagnostic::Diagnostic;
+use crate::scenario::{Generation, Origin, Scenario, json_to_toml, read_directories};
+
+pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let generation = control.library.load();
+    let rows: Vec<Value> =
+        generation.names().iter().filter_map(|name| Some(row(&generation, &*generation.find(name)?))).collect();
+    let by_key: Vec<Value> = generation
+        .active_by_key()
+        .iter()
+        .map(|(key, activation)| json!({ "key": mask(key), "active": names(&activation.names) }))
+        .collect();
+    Ok(ok(&json!({
+        "generation": generation.number,
+        "active": names(&generation.active().names),
+        "active_by_key": by_key,
+        "data": rows,
+        "diagnostics": *control.library.diagnostics(),
+    })))
 }
-pub(super) fn reload(_control: &Control, _call: &Call) -> Result<Reply, ControlError> {
-    Ok(ok(&json!({})))
+
+fn names(names: &[std::sync::Arc<str>]) -> Value {
+    names.iter().map(|name| Value::from(name.as_ref())).collect()
 }
-pub(super) fn activate(_control: &Control, _call: &Call) -> Result<Reply, ControlError> {
-    Ok(ok(&json!({})))
+
+fn row(generation: &Generation, scenario: &Scenario) -> Value {
+    let origin = match &scenario.origin {
+        Origin::BuiltIn => "built-in".to_owned(),
+        Origin::File(path) => path.display().to_string(),
+        Origin::Inline => "inline".to_owned(),
+    };
+    json!({
+        "name": scenario.name.as_ref(),
+        "title": scenario.title,
+        "origin": origin,
+        "active": generation.active().names.contains(&scenario.name),
+        "rules": scenario.rules.len(),
+        "emits": scenario.emits.len(),
+    })
+}
+
+pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let generation = control.library.load();
+    let scenario = generation.find(&call.segment).ok_or_else(|| unknown(&generation, &call.segment))?;
+    let mut view = row(&generation, &scenario);
+    view["description"] = json!(scenario.description);
+    view["text"] = json!(scenario.text.as_ref());
+    Ok(ok(&view))
+}
+
+/// Adds or replaces a scenario from TOML or JSON text.
+pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let text = std::str::from_utf8(&call.body).map_err(|_| ControlError::invalid("body: is not UTF-8"))?;
+    let content_type = call.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let text = if content_type.trim_ascii_start().to_ascii_lowercase().starts_with("application/toml") {
+        text.to_owned()
+    } else {
+        json_to_toml(text).map_err(|problem| ControlError::invalid(format!("body: {problem}")))?
+    };
+    let now = control.registry.clock().now().moment;
+    let (generation, warnings) =
+        control.library.put_inline(&call.segment, &text, now).map_err(|found| refused(&found))?;
+    Ok(ok(&json!({ "name": call.segment, "generation": generation, "diagnostics": warnings })))
+}
+
+pub(super) fn remove(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let now = control.registry.clock().now().moment;
+    let generation = control.library.remove_inline(&call.segment, now).map_err(|found| refused(&found))?;
+    Ok(ok(&json!({ "removed": call.segment, "generation": generation })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Activate {
+    /// Scenario names in order; an empty list turns scenarios off. Absent, with a key: the key follows the global list.
+    active: Option<Vec<String>>,
+    /// One key in place of all.
+    key: Option<String>,
+}
+
+pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let wish: Activate = call.json()?;
+    let now = control.registry.clock().now().moment;
+    let key = wish.key.or_else(|| call.query("key")).filter(|key| key != "*");
+    let key = match key {
+        None => None,
+        Some(key) => Some(super::scope::workspace(control, Some(&key))?.name().clone()),
+    };
+    let generation = match (&wish.active, &key) {
+        (None, Some(key)) => control.library.follow_global(key, now),
+        (None, None) => return Err(ControlError::invalid("expected `active`, a list of scenario names")),
+        (Some(names), key) => {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            control.library.activate(key.as_deref(), &names, now).map_err(|found| refused(&found))?
+        }
+    };
+    Ok(ok(&json!({ "generation": generation, "active": wish.active })))
+}
+
+/// Reads the folders again now, whether or not a change was seen.
+pub(super) fn reload(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let now = control.registry.clock().now().moment;
+    let files = read_directories(&control.scenario_folders);
+    let count = files.len();
+    let generation = control.library.replace_files(files, now).map_err(|found| refused(&found))?;
+    Ok(ok(&json!({ "generation": generation, "files": count, "diagnostics": *control.library.diagnostics() })))
+}
+
+fn unknown(generation: &Generation, name: &str) -> ControlError {
+    let names = generation.names();
+    let hint = match crate::contract::nearest(name, names.iter().map(AsRef::as_ref)) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => String::new(),
+    };
+    ControlError::not_found(format!("there is no scenario `{}`{hint}", name.escape_debug()))
+}
+
+/// A refused change: the first problem as the message, all beside it. A scenario that is not there is a 404.
+fn refused(found: &[Diagnostic]) -> ControlError {
+    let first = found.iter().find(|problem| problem.is_error()).or(found.first());
+    let message = first.map_or_else(String::new, |problem| match problem.hint.as_str() {
+        "" => problem.message.clone(),
+        hint => format!("{}; {hint}", problem.message),
+    });
+    let unknown = first.is_some_and(|problem| problem.code == "scenario/unknown-scenario");
+    let error = if unknown { ControlError::not_found(message) } else { ControlError::invalid(message) };
+    error.beside("diagnostics", json!(found))
 }

@@ -1,6 +1,6 @@
 //! Answers: the body type and how JSON answers are put together.
 
-use std::convert::Infallible;
+use std::io;
 
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{Either, Full};
@@ -8,8 +8,8 @@ use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
-/// The body of every answer: bytes that are at hand, or a stream (server-sent events).
-pub type AnswerBody = Either<Full<Bytes>, UnsyncBoxBody<Bytes, Infallible>>;
+/// The body of every answer: bytes that are at hand, or a stream that may be broken off.
+pub type AnswerBody = Either<Full<Bytes>, UnsyncBoxBody<Bytes, io::Error>>;
 
 /// The header that names the request in the journal; the same id as `request_id` in an error body.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-emulator-request-id");

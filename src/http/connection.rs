@@ -9,15 +9,18 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
+use crate::http::fault::Break;
 use crate::http::limits::Limits;
 
 /// What the connection and the service on it tell each other.
@@ -25,6 +28,8 @@ use crate::http::limits::Limits;
 pub struct Progress {
     begun: AtomicU64,
     answered: AtomicU64,
+    breaks: AtomicBool,
+    how: Mutex<Option<Break>>,
 }
 
 impl Progress {
@@ -36,6 +41,16 @@ impl Progress {
     /// Its answer was handed to hyper.
     pub fn answer(&self) {
         self.answered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The connection is to do something else in place of writing the answer.
+    pub fn break_off(&self, how: Break) {
+        *self.how.lock() = Some(how);
+        self.breaks.store(true, Ordering::Release);
+    }
+
+    fn is_broken(&self) -> bool {
+        self.breaks.load(Ordering::Acquire)
     }
 
     /// Requests begun so far.
@@ -54,6 +69,19 @@ pub trait Refusals: Send + Sync + 'static {
     fn refuse(&self, status: StatusCode) -> Bytes;
 }
 
+/// A stream whose connection can be reset on purpose.
+pub trait Resettable {
+    /// Lets the next close be a reset.
+    fn reset_on_close(&self);
+}
+
+impl Resettable for TcpStream {
+    fn reset_on_close(&self) {
+        // If it cannot be had, the peer sees an orderly close, which breaks the answer off as well.
+        let _ = self.set_zero_linger();
+    }
+}
+
 /// A stream with deadlines.
 pub struct TimedStream<S, R> {
     stream: S,
@@ -67,9 +95,11 @@ pub struct TimedStream<S, R> {
     write_deadline: Option<Pin<Box<Sleep>>>,
     /// What is left to write of an answer that replaces hyper's.
     replacement: Option<Bytes>,
+    /// Nothing more is written once the replacement is out.
+    ended: bool,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin, R: Refusals> TimedStream<S, R> {
+impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> TimedStream<S, R> {
     /// Wraps a fresh connection.
     pub fn new(stream: S, progress: Arc<Progress>, refusals: Arc<R>, limits: &Limits) -> Self {
         Self {
@@ -82,6 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, R: Refusals> TimedStream<S, R> {
             head_deadline: None,
             write_deadline: None,
             replacement: None,
+            ended: false,
         }
     }
 
@@ -109,6 +140,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin, R: Refusals> TimedStream<S, R> {
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer did not take bytes in time")))
     }
 
+    /// What becomes of a write when the connection is to break off: the bytes of the answer go nowhere.
+    fn divert(&mut self, size: usize) -> Option<Poll<io::Result<usize>>> {
+        let broken_off = || io::Error::new(io::ErrorKind::BrokenPipe, "a scenario ended this connection");
+        if self.ended {
+            return Some(Poll::Ready(Err(broken_off())));
+        }
+        if !self.progress.is_broken() {
+            return None;
+        }
+        match self.progress.how.lock().take() {
+            Some(Break::Garbage(bytes)) => {
+                self.replacement = Some(bytes);
+                Some(Poll::Ready(Ok(size)))
+            }
+            Some(Break::Reset) => {
+                self.stream.reset_on_close();
+                self.ended = true;
+                Some(Poll::Ready(Err(broken_off())))
+            }
+            Some(Break::Empty) => {
+                self.ended = true;
+                Some(Poll::Ready(Err(broken_off())))
+            }
+            // The garbage was taken over and is on its way; the rest of the answer follows it nowhere.
+            None => Some(Poll::Ready(Ok(size))),
+        }
+    }
+
     fn poll_replacement(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.replacement.as_mut().filter(|rest| !rest.is_empty()) {
             let written = Pin::new(&mut self.stream).poll_write(cx, rest);
@@ -117,6 +176,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin, R: Refusals> TimedStream<S, R> {
                 Ok(count) => drop(rest.split_to(count)),
                 Err(error) => return Poll::Ready(Err(error)),
             }
+        }
+        if self.replacement.take().is_some() && self.progress.is_broken() {
+            self.ended = true;
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, "a scenario ended this connection")));
         }
         Poll::Ready(Ok(()))
     }
@@ -131,7 +194,7 @@ fn status_of_refusal(bytes: &[u8]) -> Option<StatusCode> {
     empty.then_some(status)
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin, R: Refusals> AsyncRead for TimedStream<S, R> {
+impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncRead for TimedStream<S, R> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buf) {
@@ -149,8 +212,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin, R: Refusals> AsyncRead for TimedStream<S
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin, R: Refusals> AsyncWrite for TimedStream<S, R> {
+impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncWrite for TimedStream<S, R> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if let Some(result) = self.divert(bytes.len()) {
+            return result;
+        }
         if let Some(status) = status_of_refusal(bytes) {
             self.replacement = Some(self.refusals.refuse(status));
             return Poll::Ready(Ok(bytes.len()));
@@ -167,6 +233,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin, R: Refusals> AsyncWrite for TimedStream<
         // hyper's own answers are one slice; a served answer has its body beside its head.
         if let [only] = slices {
             return self.poll_write(cx, only);
+        }
+        if let Some(result) = self.divert(slices.iter().map(|slice| slice.len()).sum()) {
+            return result;
         }
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
         self.bound_write(cx, result)

@@ -1,4 +1,4 @@
-//! One short function per operation: check, apply, answer. Scenarios have their say before the operation itself.
+//! One short function per operation: check, apply, answer. Scenarios have had their say before (`scripted`).
 
 use std::sync::Arc;
 
@@ -17,13 +17,8 @@ use crate::journal::Reason;
 /// Chooses scenarios for one request: names joined by commas.
 pub const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
 
-/// Answers by the scenario rule that decides, or by the operation itself.
-pub async fn scripted_or(exchange: &mut Exchange, operation: Operation) -> Outcome {
-    perform(exchange, operation)
-}
-
-/// The operation itself.
-fn perform(exchange: &Exchange, operation: Operation) -> Outcome {
+/// Performs an operation.
+pub fn perform(exchange: &Exchange, operation: Operation) -> Outcome {
     match operation {
         Operation::SystemStatus => system_status(exchange),
         Operation::EventsSubscribe => events_subscribe(exchange),

@@ -7,10 +7,12 @@
 pub mod answer;
 pub mod body;
 pub mod connection;
+pub mod fault;
 pub mod handlers;
 pub mod host;
 pub mod limits;
 pub mod quota;
+pub mod scripted;
 pub mod service;
 
 use std::convert::Infallible;
@@ -26,7 +28,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::http::answer::AnswerBody;
 use crate::http::connection::{Progress, Refusals, TimedStream};
@@ -35,8 +37,11 @@ use crate::http::limits::Limits;
 /// What answers requests.
 pub trait Handler: Refusals {
     /// Answers one request; never fails and never panics.
-    fn handle(&self, request: Request<Incoming>, peer: SocketAddr)
-    -> impl Future<Output = Response<AnswerBody>> + Send;
+    fn handle(
+        &self,
+        request: Request<Incoming>,
+        progress: &Progress,
+    ) -> impl Future<Output = Response<AnswerBody>> + Send;
 }
 
 /// Binds a listener. The port is known before anything runs.
@@ -61,11 +66,11 @@ pub async fn serve<H: Handler>(
             () = stopped(&mut stop) => break,
             accepted = accept(&listener, &slots) => accepted,
         };
-        let Some((stream, peer, slot)) = accepted else { continue };
+        let Some((stream, slot)) = accepted else { continue };
         let connection = Connection { handler: Arc::clone(&handler), limits, stop: stop.clone(), grace };
         let alive = alive.clone();
         tokio::spawn(async move {
-            connection.run(stream, peer).await;
+            connection.run(stream).await;
             drop((slot, alive));
         });
     }
@@ -76,16 +81,13 @@ pub async fn serve<H: Handler>(
 
 /// Takes the next connection once there is room for it. `None` after an error, with a pause where trying again at once
 /// would only spin, as at the limit of file descriptors.
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> Option<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
+async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> Option<(TcpStream, OwnedSemaphorePermit)> {
     let slot = Arc::clone(slots).acquire_owned().await.expect("the semaphore is never closed");
     match listener.accept().await {
-        Ok((stream, peer)) => {
+        Ok((stream, _)) => {
             // Answers are written whole; waiting for more bytes would only delay them.
             let _ = stream.set_nodelay(true);
-            Some((stream, peer, slot))
+            Some((stream, slot))
         }
         Err(error) => {
             let of_one_peer = matches!(
@@ -113,13 +115,13 @@ struct Connection<H> {
 }
 
 impl<H: Handler> Connection<H> {
-    async fn run(mut self, stream: TcpStream, peer: SocketAddr) {
+    async fn run(mut self, stream: TcpStream) {
         let progress = Arc::new(Progress::default());
         let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), &self.limits);
         let service = service_fn(|request| {
             progress.begin();
             async {
-                let answer = self.handler.handle(request, peer).await;
+                let answer = self.handler.handle(request, &progress).await;
                 progress.answer();
                 Ok::<_, Infallible>(answer)
             }

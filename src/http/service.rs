@@ -19,13 +19,16 @@ use crate::contract::keys::{KeyRefusal, authenticate, bearer_token, workspace_of
 use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up};
 use crate::http::answer::{AnswerBody, GENERATION, JSON, REQUEST_ID, answer, header_value};
 use crate::http::body::{BodyProblem, BodyReader};
+use crate::http::connection::Progress;
+use crate::http::fault::Break;
 use crate::http::handlers;
 use crate::http::host::check_host;
 use crate::http::limits::Limits;
 use crate::http::quota::push_quota_headers;
+use crate::http::scripted::scripted_or_ordinary;
 use crate::journal::{Entry, Head, Journal, Notice, Reason, RequestRecord, Scripted, kept};
 use crate::rate_limit::Verdict;
-use crate::scenario::library::{Generation, Library, Setup};
+use crate::scenario::{Generation, Library, Setup};
 use crate::workspace::{Registry, Workspace};
 
 /// The emulated API.
@@ -56,6 +59,8 @@ pub struct Exchange {
     operation: Option<Operation>,
     quota: Option<Verdict>,
     scripted: Option<Scripted>,
+    broken: Option<Break>,
+    generation: u64,
 }
 
 /// An answer before ids and headers are added.
@@ -89,7 +94,7 @@ impl Api {
     }
 
     /// Answers one request.
-    pub async fn handle(&self, request: Request<Incoming>) -> Response<AnswerBody> {
+    pub async fn handle(&self, request: Request<Incoming>, progress: &Progress) -> Response<AnswerBody> {
         let (parts, body) = request.into_parts();
         let generation = self.library.load();
         let mut exchange = self.begin(parts, &generation);
@@ -102,7 +107,12 @@ impl Api {
                 Reason::Panicked(text),
             )
         });
-        self.finish(exchange, outcome)
+        let how = exchange.broken.take();
+        let broken = how.is_some();
+        if let Some(how) = how {
+            progress.break_off(how);
+        }
+        self.finish(exchange, outcome, broken)
     }
 
     /// The answer to bytes that hyper could not read as a request.
@@ -144,6 +154,8 @@ impl Api {
             operation: None,
             quota: None,
             scripted: None,
+            broken: None,
+            generation: generation.number,
         }
     }
 
@@ -155,7 +167,7 @@ impl Api {
         if let Err(outcome) = self.read_content(exchange, route, body).await {
             return outcome;
         }
-        handlers::scripted_or(exchange, route.operation).await
+        scripted_or_ordinary(exchange, route.operation).await
     }
 
     /// Everything before the content: a proper request, a route, a key, quota.
@@ -248,11 +260,11 @@ impl Api {
     }
 
     /// Adds what every answer has, and writes the journal entry.
-    fn finish(&self, mut exchange: Exchange, mut outcome: Outcome) -> Response<AnswerBody> {
+    fn finish(&self, mut exchange: Exchange, mut outcome: Outcome, broken: bool) -> Response<AnswerBody> {
         exchange.refund(&outcome);
         let headers = outcome.response.headers_mut();
         headers.insert(REQUEST_ID, header_value(&exchange.id));
-        headers.insert(GENERATION, HeaderValue::from(exchange.setup.generation));
+        headers.insert(GENERATION, HeaderValue::from(exchange.generation));
         if let Some(verdict) = &exchange.quota {
             push_quota_headers(headers, verdict, &exchange.setup.profile, exchange.now);
         }
@@ -262,7 +274,8 @@ impl Api {
         }
         let head = Head::of_request(&exchange.parts.method, &exchange.parts.uri, &exchange.parts.headers);
         let response = std::mem::replace(&mut outcome.response, answer(StatusCode::OK, JSON, Bytes::new()));
-        let (status, answer_head) = (response.status().as_u16(), Head::of_answer(response.headers()));
+        let answer_head = Head::of_answer(response.headers());
+        let status = if broken { 0 } else { response.status().as_u16() };
         let record =
             RequestRecord { status, answer_head, ..exchange.record(outcome, head, self.registry.clock().now()) };
         self.journal.append(Entry::Request(Arc::new(record)));
@@ -284,7 +297,11 @@ impl Exchange {
                 .to_str()
                 .map_err(|_| "X-Emulator-Scenario: expected scenario names, joined by commas".to_owned())?;
             let names: Vec<&str> = text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-            self.setup = generation.setup_named(&names).map_err(|problem| format!("X-Emulator-Scenario: {problem}"))?;
+            self.setup = generation.setup_named(&names).map_err(|problems| {
+                let texts: Vec<String> =
+                    problems.iter().map(|problem| format!("{}; {}", problem.message, problem.hint)).collect();
+                format!("X-Emulator-Scenario: {}", texts.join("; "))
+            })?;
         } else if let Ok(token) = bearer_token(headers) {
             self.setup = Arc::clone(generation.setup_for(Some(token)));
         }
@@ -351,6 +368,23 @@ impl Exchange {
         self.scripted = Some(scripted);
     }
 
+    /// Lets the connection do something else in place of writing the answer.
+    pub fn break_connection(&mut self, how: Break) {
+        self.broken = Some(how);
+    }
+
+    /// Leaves the quota headers out, as on any 401.
+    pub fn forget_quota(&mut self) {
+        self.quota = None;
+    }
+
+    /// Shows the quota as used up, as on any 429.
+    pub fn show_quota_used_up(&mut self) {
+        if let Some(verdict) = &mut self.quota {
+            *verdict = Verdict { allowed: false, remaining: 0, wait: verdict.reset, ..*verdict };
+        }
+    }
+
     /// The key, if a valid one came.
     pub fn key(&self) -> Option<&Arc<str>> {
         self.key.as_ref()
@@ -359,11 +393,6 @@ impl Exchange {
     /// The operation that the route led to.
     pub fn operation(&self) -> Option<Operation> {
         self.operation
-    }
-
-    /// The quota verdict, if the request was counted.
-    pub fn quota(&self) -> Option<&Verdict> {
-        self.quota.as_ref()
     }
 
     fn refund(&mut self, outcome: &Outcome) {
@@ -392,7 +421,7 @@ impl Exchange {
             reason: outcome.reason,
             quota: self.quota,
             scripted: self.scripted,
-            generation: self.setup.generation,
+            generation: self.generation,
         }
     }
 }

@@ -1,37 +1,427 @@
-//! stub
-#![allow(missing_docs)]
-use crate::contract::profile::{Layered, Profile};
-use arc_swap::ArcSwap;
+//! The scenarios there are and which are active, as one generation that is swapped whole.
+//!
+//! Readers take the present generation without a lock. Every change parses and builds everything first and swaps once; if
+//! anything is wrong, nothing changes. What a rule means is none of its business.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
-#[derive(Debug)]
-pub struct Setup {
-    pub layered: Layered,
-    pub profile: Arc<Profile>,
-    pub generation: u64,
+
+use arc_swap::{ArcSwap, Guard};
+use parking_lot::Mutex;
+
+use super::setup::Setup;
+use super::{Origin, Scenario, built_in, built_in_names, parse};
+use crate::clock::Moment;
+use crate::contract::nearest;
+use crate::contract::profile::Layered;
+use crate::diagnostic::Diagnostic;
+
+/// Setups kept for combinations of scenarios that requests name; past this, all are forgotten and made again as needed.
+const MOST_NAMED: usize = 64;
+/// Most scenarios that may be active at a time.
+const MOST_ACTIVE: usize = 32;
+/// Most keys with a list of their own.
+const MOST_KEYS: usize = 10_000;
+
+/// A file that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadProblem {
+    /// Stable code: `file/unreadable`, `file/not-regular`, `file/too-large` or `file/not-utf8`.
+    pub code: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub hint: String,
 }
+
+/// Which scenarios are active, for all keys or for one.
+#[derive(Clone, Debug, Default)]
+pub struct Activation {
+    /// Names, in order.
+    pub names: Vec<Arc<str>>,
+    /// When they were activated.
+    pub at: Moment,
+    /// Which activation this is; 0 before the first.
+    pub serial: u64,
+}
+
+type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
+
+/// One consistent state of scenarios, activations and profile.
 #[derive(Debug)]
 pub struct Generation {
+    /// Counts the swaps, from 1.
     pub number: u64,
+    /// The profile without any scenario.
+    pub base: Layered,
+    made_at: Moment,
+    content: Content,
     setup: Arc<Setup>,
+    key_setups: HashMap<Arc<str>, Arc<Setup>>,
+    named: Mutex<HashMap<String, Arc<Setup>>>,
 }
+
+#[derive(Clone, Debug, Default)]
+struct Content {
+    files: ByName,
+    inline: ByName,
+    global: Activation,
+    keys: BTreeMap<Arc<str>, Activation>,
+    activations: u64,
+}
+
 impl Generation {
-    pub fn setup_for(&self, _key: Option<&str>) -> &Arc<Setup> {
-        &self.setup
+    /// What is in force for a key: its own list of scenarios if it has one, else the global one. Cheap: it takes no lock
+    /// and copies nothing.
+    pub fn setup_for(&self, key: Option<&str>) -> &Arc<Setup> {
+        match key {
+            Some(key) if !self.key_setups.is_empty() => self.key_setups.get(key).unwrap_or(&self.setup),
+            _ => &self.setup,
+        }
     }
-    pub fn setup_named(&self, _names: &[&str]) -> Result<Arc<Setup>, String> {
-        Ok(self.setup.clone())
+
+    /// What is in force for a request that names its scenarios. Times count from this generation's beginning.
+    pub fn setup_named(&self, names: &[&str]) -> Result<Arc<Setup>, Vec<Diagnostic>> {
+        let joined = names.join(",");
+        if let Some(setup) = self.named.lock().get(&joined) {
+            return Ok(Arc::clone(setup));
+        }
+        let active = self.content.resolve(names.iter().copied())?;
+        let setup = Arc::new(Setup::build(&self.base, active, self.number, self.made_at, 0)?);
+        let mut named = self.named.lock();
+        if named.len() >= MOST_NAMED {
+            named.clear();
+        }
+        named.insert(joined, Arc::clone(&setup));
+        Ok(setup)
+    }
+
+    /// The scenario of this name: inline text before files before the shipped ones.
+    pub fn find(&self, name: &str) -> Option<Arc<Scenario>> {
+        self.content.find(name)
+    }
+
+    /// The names of all scenarios, sorted.
+    pub fn names(&self) -> Vec<Arc<str>> {
+        self.content.names()
+    }
+
+    /// The list that is active for every key without one of its own.
+    pub fn active(&self) -> &Activation {
+        &self.content.global
+    }
+
+    /// The keys that have a list of their own.
+    pub fn active_by_key(&self) -> &BTreeMap<Arc<str>, Activation> {
+        &self.content.keys
+    }
+
+    /// The fingerprints of all rules, stories and emissions that are active anywhere: the counters worth keeping.
+    pub fn fingerprints(&self) -> std::collections::HashSet<u64> {
+        let setups = self.key_setups.values().chain([&self.setup]);
+        let active = setups.flat_map(|setup| setup.active.iter());
+        active
+            .flat_map(|scenario| {
+                let rules = scenario.rules.iter().flat_map(|rule| [rule.fingerprint, rule.story]);
+                rules.chain(scenario.emits.iter().map(|emit| emit.fingerprint))
+            })
+            .collect()
     }
 }
+
+impl Content {
+    fn find(&self, name: &str) -> Option<Arc<Scenario>> {
+        self.inline.get(name).or_else(|| self.files.get(name)).cloned().or_else(|| built_in(name))
+    }
+
+    fn names(&self) -> Vec<Arc<str>> {
+        let mut names: Vec<Arc<str>> =
+            self.inline.keys().chain(self.files.keys()).cloned().chain(built_in_names().map(Arc::from)).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn resolve<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
+        let mut active: Vec<Arc<Scenario>> = Vec::new();
+        let mut problems = Vec::new();
+        for name in names {
+            match self.find(name) {
+                // A scenario named twice is active once.
+                Some(scenario) if active.iter().any(|known| known.name == scenario.name) => {}
+                Some(_) if active.len() == MOST_ACTIVE => {
+                    let message = format!("at most {MOST_ACTIVE} scenarios can be active at a time");
+                    return Err(vec![Diagnostic::of_file("scenario/too-many", message, "")]);
+                }
+                Some(scenario) => active.push(scenario),
+                None => problems.push(self.unknown(name)),
+            }
+        }
+        if problems.is_empty() { Ok(active) } else { Err(problems) }
+    }
+
+    fn unknown(&self, name: &str) -> Diagnostic {
+        let names = self.names();
+        let hint = match nearest(name, names.iter().map(AsRef::as_ref)) {
+            Some(near) => format!("did you mean `{near}`? `wrs-emulator scenarios list` shows all"),
+            None => "`wrs-emulator scenarios list` shows all".to_owned(),
+        };
+        let name: String = name.chars().take(80).collect();
+        Diagnostic::of_file("scenario/unknown-scenario", format!("there is no scenario `{name}`"), hint)
+    }
+}
+
+/// All scenarios of one emulator.
 #[derive(Debug)]
 pub struct Library {
     current: ArcSwap<Generation>,
+    /// Held while a change is worked out, so that none is lost.
+    changing: Mutex<()>,
+    /// What was found in the files at the last reading, whether or not they were taken.
+    diagnostics: ArcSwap<Vec<Diagnostic>>,
 }
+
 impl Library {
-    pub fn new(layered: Layered) -> Self {
-        let setup = Arc::new(Setup { profile: layered.profile().clone(), layered, generation: 1 });
-        Self { current: ArcSwap::from_pointee(Generation { number: 1, setup }) }
+    /// A library with the shipped scenarios, none active.
+    pub fn new(base: Layered) -> Self {
+        let setup = Setup {
+            profile: Arc::clone(base.profile()),
+            layered: base.clone(),
+            rules: Arc::default(),
+            emits: Arc::default(),
+            active: Arc::default(),
+            generation: 1,
+            activated_at: Moment::default(),
+            activation: 0,
+        };
+        let first = Generation {
+            number: 1,
+            base,
+            made_at: Moment::default(),
+            content: Content::default(),
+            setup: Arc::new(setup),
+            key_setups: HashMap::new(),
+            named: Mutex::default(),
+        };
+        Self { current: ArcSwap::from_pointee(first), changing: Mutex::default(), diagnostics: ArcSwap::default() }
     }
-    pub fn load(&self) -> arc_swap::Guard<Arc<Generation>> {
+
+    /// The present generation. Take it once for a request, so that one request sees one state.
+    pub fn load(&self) -> Guard<Arc<Generation>> {
         self.current.load()
     }
+
+    /// What was found in the files at the last reading: errors if they were not taken, else warnings.
+    pub fn diagnostics(&self) -> Arc<Vec<Diagnostic>> {
+        self.diagnostics.load_full()
+    }
+
+    /// Takes the contents of all scenario files in place of those before. With any error nothing changes, and
+    /// [`Self::diagnostics`] says why. Files that did not change keep everything, and if none did there is no new generation.
+    pub fn replace_files(
+        &self,
+        files: Vec<(PathBuf, Result<String, ReadProblem>)>,
+        now: Moment,
+    ) -> Result<u64, Vec<Diagnostic>> {
+        let changing = self.changing.lock();
+        let (read, mut found) = self.read_files(files);
+        let failed = found.iter().any(Diagnostic::is_error);
+        let swapped = if failed {
+            Err(Vec::new())
+        } else {
+            self.change(&changing, now, |content, _| {
+                content.files = read;
+                Ok(())
+            })
+        };
+        let outcome = match swapped {
+            Ok(number) => Ok(number),
+            Err(problems) => {
+                found.extend(problems);
+                Err(found.clone())
+            }
+        };
+        self.diagnostics.store(Arc::new(found));
+        outcome
+    }
+
+    fn read_files(&self, files: Vec<(PathBuf, Result<String, ReadProblem>)>) -> (ByName, Vec<Diagnostic>) {
+        let current = self.load();
+        let mut read = ByName::new();
+        let mut found = Vec::new();
+        for (path, text) in files {
+            let shown = path.display().to_string();
+            let text = match text {
+                Ok(text) => text,
+                Err(problem) => {
+                    found.push(Diagnostic::of_file(problem.code, problem.message, problem.hint).in_file(shown));
+                    continue;
+                }
+            };
+            let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            if let Some(other) = read.get(name.as_str()).map(|other: &Arc<Scenario>| other.file_name()) {
+                let message = format!("two files are named `{name}`; the other is {other}");
+                let hint = "rename one: a scenario is named by its file";
+                found.push(Diagnostic::of_file("scenario/duplicate-name", message, hint).in_file(shown));
+                continue;
+            }
+            let known = current.content.files.get(name.as_str()).filter(|known| {
+                // Warnings must be told again, so only a file without any is taken over unread.
+                *known.text == *text && known.origin == Origin::File(path.clone()) && self.diagnostics.load().is_empty()
+            });
+            if let Some(known) = known {
+                read.insert(Arc::clone(&known.name), Arc::clone(known));
+                continue;
+            }
+            let (scenario, problems) = parse::parse_scenario(&name, &text, Origin::File(path), &current.base);
+            found.extend(problems.into_iter().map(|problem| problem.in_file(shown.clone())));
+            if let Some(scenario) = scenario {
+                let known = current
+                    .content
+                    .files
+                    .get(&scenario.name)
+                    .filter(|known| known.text == scenario.text && known.origin == scenario.origin);
+                let scenario = known.cloned().unwrap_or_else(|| Arc::new(scenario));
+                read.insert(Arc::clone(&scenario.name), scenario);
+            }
+        }
+        (read, found)
+    }
+
+    /// Adds a scenario from a text, or replaces it. The warnings come with the number of the new generation.
+    pub fn put_inline(&self, name: &str, text: &str, now: Moment) -> Result<(u64, Vec<Diagnostic>), Vec<Diagnostic>> {
+        let changing = self.changing.lock();
+        let (scenario, found) = parse::parse_scenario(name, text, Origin::Inline, &self.load().base);
+        let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(name)).collect();
+        let Some(scenario) = scenario else { return Err(found) };
+        let number = self.change(&changing, now, |content, _| {
+            content.inline.insert(Arc::clone(&scenario.name), Arc::new(scenario));
+            Ok(())
+        })?;
+        Ok((number, found))
+    }
+
+    /// Removes a scenario that was added as text. One that is active must be deactivated first, unless a file or a shipped
+    /// scenario of the same name takes its place.
+    pub fn remove_inline(&self, name: &str, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+        self.change(&self.changing.lock(), now, |content, _| match content.inline.remove(name) {
+            Some(_) => Ok(()),
+            None => Err(vec![content.unknown(name)]),
+        })
+    }
+
+    /// Makes these scenarios, in order, the active ones: for one key, or for every key without a list of its own. Their
+    /// rules and stories start afresh. An empty list for a key shuts the global one out; see [`Self::follow_global`].
+    pub fn activate(&self, key: Option<&str>, names: &[&str], now: Moment) -> Result<u64, Vec<Diagnostic>> {
+        self.change(&self.changing.lock(), now, |content, now| {
+            let active = content.resolve(names.iter().copied())?;
+            if key.is_some_and(|key| content.keys.len() >= MOST_KEYS && !content.keys.contains_key(key)) {
+                let message = format!("at most {MOST_KEYS} keys can have scenarios of their own");
+                let hint = "let keys follow the global list again";
+                return Err(vec![Diagnostic::of_file("scenario/too-many", message, hint)]);
+            }
+            content.activations += 1;
+            let names = active.iter().map(|scenario| Arc::clone(&scenario.name)).collect();
+            let activation = Activation { names, at: now, serial: content.activations };
+            match key {
+                Some(key) => drop(content.keys.insert(Arc::from(key), activation)),
+                None => content.global = activation,
+            }
+            Ok(())
+        })
+    }
+
+    /// Lets a key follow the global list again.
+    pub fn follow_global(&self, key: &str, now: Moment) -> u64 {
+        let changed = self.change(&self.changing.lock(), now, |content, _| {
+            content.keys.remove(key);
+            Ok(())
+        });
+        changed.unwrap_or_else(|_| self.load().number)
+    }
+
+    /// Replaces the profile below the scenarios.
+    pub fn set_base(&self, base: Layered, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+        let _changing = self.changing.lock();
+        let current = self.current.load_full();
+        self.swap(&current, current.content.clone(), base, now)
+    }
+
+    fn change(
+        &self,
+        _changing: &parking_lot::MutexGuard<'_, ()>,
+        now: Moment,
+        edit: impl FnOnce(&mut Content, Moment) -> Result<(), Vec<Diagnostic>>,
+    ) -> Result<u64, Vec<Diagnostic>> {
+        let current = self.current.load_full();
+        let mut content = current.content.clone();
+        edit(&mut content, now)?;
+        if content.same_as(&current.content) {
+            return Ok(current.number);
+        }
+        self.swap(&current, content, current.base.clone(), now)
+    }
+
+    fn swap(&self, current: &Generation, content: Content, base: Layered, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+        let number = current.number + 1;
+        let same_base = Arc::ptr_eq(current.base.profile(), base.profile());
+        // Keys with the same list share what is built for it.
+        let mut built: HashMap<Vec<Arc<str>>, Setup> = HashMap::new();
+        let mut setup = |old: Option<&Arc<Setup>>, activation: &Activation| -> Result<Arc<Setup>, Vec<Diagnostic>> {
+            let active = content.resolve(activation.names.iter().map(AsRef::as_ref)).map_err(still_active)?;
+            let unchanged = |old: &&Arc<Setup>| {
+                same_base
+                    && old.activation == activation.serial
+                    && old.active.len() == active.len()
+                    && old.active.iter().zip(&active).all(|(old, new)| Arc::ptr_eq(old, new))
+            };
+            if let Some(old) = old.filter(unchanged) {
+                return Ok(Arc::clone(old));
+            }
+            let shared = match built.get(&activation.names) {
+                Some(shared) => shared.clone(),
+                None => {
+                    let fresh = Setup::build(&base, active, number, Moment::default(), 0)?;
+                    built.insert(activation.names.clone(), fresh.clone());
+                    fresh
+                }
+            };
+            Ok(Arc::new(Setup { activated_at: activation.at, activation: activation.serial, ..shared }))
+        };
+        let global = setup(Some(&current.setup), &content.global)?;
+        let mut key_setups = HashMap::with_capacity(content.keys.len());
+        for (key, activation) in &content.keys {
+            key_setups.insert(Arc::clone(key), setup(current.key_setups.get(key), activation)?);
+        }
+        let next =
+            Generation { number, base, made_at: now, content, setup: global, key_setups, named: Mutex::default() };
+        self.current.store(Arc::new(next));
+        Ok(number)
+    }
 }
+
+impl Content {
+    fn same_as(&self, other: &Self) -> bool {
+        let same = |left: &ByName, right: &ByName| {
+            left.len() == right.len() && left.values().zip(right.values()).all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        same(&self.files, &other.files)
+            && same(&self.inline, &other.inline)
+            && self.activations == other.activations
+            && self.keys.len() == other.keys.len()
+    }
+}
+
+/// Names that were known when they were activated and are not any more.
+fn still_active(problems: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let missing = |problem: Diagnostic| {
+        let message = format!("{}, and it is active", problem.message);
+        Diagnostic::of_file("scenario/active-missing", message, "bring it back, or choose other scenarios first")
+    };
+    problems.into_iter().map(missing).collect()
+}
+
+#[cfg(test)]
+#[path = "library_tests.rs"]
+mod tests;

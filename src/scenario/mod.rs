@@ -1,2 +1,170 @@
-//! stub
-pub mod library;
+//! Scenarios: a story in a file, checked, and what it makes of each request. Front page of layer 2.
+//!
+//! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
+//! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `decide` (which rule applies),
+//! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active), `watch` (files on disk).
+
+mod action;
+mod built_in;
+mod decide;
+mod emit;
+mod library;
+mod matcher;
+mod parse;
+mod render;
+mod rule;
+mod schema;
+mod setup;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hyper::Method;
+use hyper::header::HeaderMap;
+use serde_json::{Map, Value};
+
+pub use action::{Action, Delay, Fault, Patch, Reply, ReplyBody};
+pub use built_in::{built_in, built_in_names};
+pub use decide::{RuleSet, RuleTrace};
+pub use emit::{Delivery, DueEmits, Emit, Tamper, Trigger, after_answer, due_emits, emit_named};
+pub use library::{Activation, Generation, Library, ReadProblem};
+pub use matcher::{Condition, Literal, Subject, Test, When};
+pub use parse::{check_text, json_to_toml};
+pub use render::{render_patch, render_reply, request_facts};
+pub use rule::{Decision, FIRST_STEP, Rule, Sequence, Step, Then};
+pub use schema::schema;
+pub use setup::Setup;
+pub use watch::{LARGEST_FILE, Watcher, read_directories, read_file};
+
+use crate::contract::profile::{Layered, ProfileProblem};
+use crate::contract::routes::Operation;
+use crate::diagnostic::{Diagnostic, Severity};
+
+/// A checked scenario.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The name: the file's name without `.toml`.
+    pub name: Arc<str>,
+    /// One line; the name if the file has none.
+    pub title: String,
+    /// What the story shows.
+    pub description: Option<String>,
+    /// The text it was read from.
+    pub text: Arc<str>,
+    /// Where the text comes from.
+    pub origin: Origin,
+    /// Knobs in force while it is active.
+    pub overlay: Option<Overlay>,
+    /// State put in place at activation.
+    pub given: Given,
+    /// The rules in the order of the file.
+    pub rules: Vec<Arc<Rule>>,
+    /// The events it fires.
+    pub emits: Vec<Arc<Emit>>,
+}
+
+/// Where a scenario comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Shipped with the binary.
+    BuiltIn,
+    /// A file.
+    File(PathBuf),
+    /// The command line, the environment or the control API.
+    Inline,
+}
+
+/// The `[profile]` of a scenario: kept as text, and laid over whatever profile is in force when the scenario is activated.
+#[derive(Clone, Debug)]
+pub struct Overlay {
+    text: Arc<str>,
+    source: String,
+}
+
+impl Overlay {
+    /// The profile with the scenario's knobs on top.
+    pub fn over(&self, base: &Layered) -> Result<Layered, Vec<ProfileProblem>> {
+        parse::with_overlay(&self.text, base, &self.source)
+    }
+}
+
+/// State put in place when a scenario is activated.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Given {
+    /// Subscriptions, as a client would make them.
+    pub subscriptions: Vec<GivenSubscription>,
+    /// Workflows, for the preview.
+    pub workflows: Vec<GivenWorkflow>,
+    /// Users, for the preview: any fields, `id` among them if it was given.
+    pub users: Vec<Map<String, Value>>,
+}
+
+impl Given {
+    /// Whether nothing is put in place.
+    pub fn is_empty(&self) -> bool {
+        self.subscriptions.is_empty() && self.workflows.is_empty() && self.users.is_empty()
+    }
+}
+
+/// A subscription that is there from the start. The URL and events were checked as for a client's request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenSubscription {
+    /// Where events go.
+    pub url: String,
+    /// Event types.
+    pub events: Vec<String>,
+    /// The signing secret; generated when absent.
+    pub secret: Option<String>,
+    /// Short label.
+    pub description: Option<String>,
+}
+
+/// A workflow that is there from the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenWorkflow {
+    /// Form `wf_<id>`; generated when absent.
+    pub id: Option<String>,
+    /// A label.
+    pub name: Option<String>,
+    /// The reference it is about.
+    pub reference: Option<String>,
+    /// `running`, `completed` or `cancelled`.
+    pub status: String,
+}
+
+/// What a scenario sees of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestView<'a> {
+    /// The operation that the route led to.
+    pub operation: Option<Operation>,
+    /// The method.
+    pub method: &'a Method,
+    /// The path as it was sent.
+    pub path: &'a str,
+    /// The query without its question mark.
+    pub query: Option<&'a str>,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// The body.
+    pub body: &'a [u8],
+    /// The API key, if it is valid.
+    pub key: Option<&'a str>,
+}
+
+impl Scenario {
+    /// The scenario as diagnostics name it: the file's path, or the name.
+    pub fn file_name(&self) -> String {
+        match &self.origin {
+            Origin::File(path) => path.display().to_string(),
+            Origin::BuiltIn | Origin::Inline => self.name.to_string(),
+        }
+    }
+}
+
+impl ProfileProblem {
+    /// The problem as a diagnostic of the text that it was found in.
+    pub fn in_text(self, text: &str) -> Diagnostic {
+        Diagnostic::at(Severity::Error, self.code, text, self.span, self.message, self.hint)
+    }
+}

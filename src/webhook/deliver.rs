@@ -15,7 +15,7 @@ use crate::clock::{Moment, Now, Seed};
 use crate::contract::profile::Profile;
 use crate::http::stopped;
 use crate::journal::{AttemptOutcome, AttemptRecord, Entry, FailureReason, Journal, Notice};
-use crate::scenario::library::Library;
+use crate::scenario::Library;
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
 use crate::webhook::book::{Book, DeliveryStatus};
 use crate::webhook::client::{Client, Post};

@@ -41,8 +41,7 @@ pub struct State {
     serial: u64,
     quotas: BTreeMap<Arc<str>, Quota>,
     pub(crate) subscriptions: Subscriptions,
-    /// How often each scenario rule has matched and applied.
-    pub turns: Turns,
+    turns: Turns,
 }
 
 impl Workspace {
@@ -101,6 +100,11 @@ impl State {
     /// The workspace's random source.
     pub fn random(&mut self) -> &mut Random {
         &mut self.random
+    }
+
+    /// The rule counters and the random source, which scenarios use together.
+    pub fn turns_and_random(&mut self) -> (&mut Turns, &mut Random) {
+        (&mut self.turns, &mut self.random)
     }
 
     /// Counts a request against the quota of `key`.

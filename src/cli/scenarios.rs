@@ -1,0 +1,251 @@
+//! `scenarios list|show|use|off|new|reload|schema` and `check`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+use serde_json::{Value, json};
+
+use super::Target;
+use super::client::{SHORT, call, segment};
+use super::failure::{Failure, colored};
+use super::output::{cell, print, print_json, print_table};
+use super::serve::load_profile;
+use crate::diagnostic::{Diagnostic, render_all};
+use crate::scenario::{check_text, read_directories, read_file, schema};
+
+/// `scenarios …`
+#[derive(Debug, Subcommand)]
+pub(super) enum ScenariosCommand {
+    /// List the scenarios there are and which are active.
+    List(CommonArgs),
+    /// Show one scenario's text.
+    Show(ShowArgs),
+    /// Make these scenarios the active ones, in order.
+    Use(UseArgs),
+    /// Turn scenarios off.
+    Off(OffArgs),
+    /// Write a new scenario file to start from.
+    New(NewArgs),
+    /// Read the scenario folders again now.
+    Reload(CommonArgs),
+    /// Print the JSON Schema of scenario files, for editors.
+    Schema,
+}
+
+/// Arguments of every call.
+#[derive(Debug, Args)]
+pub(super) struct CommonArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `scenarios show`.
+#[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    /// The scenario's name.
+    name: String,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// Arguments of `scenarios use`.
+#[derive(Debug, Args)]
+pub(super) struct UseArgs {
+    /// Names, in order; the first rule that applies decides.
+    #[arg(required = true)]
+    names: Vec<String>,
+    /// Only for this key, or workspace `ws_…`.
+    #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
+    key: Option<String>,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// Arguments of `scenarios off`.
+#[derive(Debug, Args)]
+pub(super) struct OffArgs {
+    /// Only for this key, or workspace `ws_…`.
+    #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
+    key: Option<String>,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// Arguments of `scenarios new`.
+#[derive(Debug, Args)]
+pub(super) struct NewArgs {
+    /// The scenario's name: the file will be NAME.toml.
+    name: String,
+    /// The folder to write it to.
+    #[arg(long, default_value = "scenarios", value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status: 0 no errors, 1 a file is broken, 2 a path cannot be read.")]
+pub(super) struct CheckArgs {
+    /// Scenario files, or folders of them.
+    #[arg(required_unless_present = "profile")]
+    paths: Vec<PathBuf>,
+    /// A profile file to check.
+    #[arg(long, value_name = "FILE")]
+    profile: Vec<PathBuf>,
+    /// Let warnings count as errors.
+    #[arg(long, value_name = "WHAT", value_parser = ["warnings"])]
+    deny: Option<String>,
+    /// Print the diagnostics as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
+    match command {
+        ScenariosCommand::List(args) => list(&args),
+        ScenariosCommand::Show(args) => show(&args),
+        ScenariosCommand::Use(args) => {
+            let wish = json!({ "active": args.names, "key": args.key });
+            let body =
+                call(&args.common.target, Method::POST, "scenarios/active", &[], Some(&wish), SHORT)?.success()?;
+            let text = format!("active: {} (generation {})\n", args.names.join(", "), cell(&body, "generation"));
+            Ok(told(&body, &args.common, &text))
+        }
+        ScenariosCommand::Off(args) => {
+            let wish = json!({ "active": [], "key": args.key });
+            let body =
+                call(&args.common.target, Method::POST, "scenarios/active", &[], Some(&wish), SHORT)?.success()?;
+            let text = format!("no scenario is active (generation {})\n", cell(&body, "generation"));
+            Ok(told(&body, &args.common, &text))
+        }
+        ScenariosCommand::New(args) => new(&args),
+        ScenariosCommand::Reload(args) => {
+            let body = call(&args.target, Method::POST, "scenarios/reload", &[], Some(&json!({})), SHORT)?.success()?;
+            let text = format!("{} files read, generation {}\n", cell(&body, "files"), cell(&body, "generation"));
+            Ok(told(&body, &args, &text))
+        }
+        ScenariosCommand::Schema => {
+            print_json(&schema());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn told(body: &Value, args: &CommonArgs, text: &str) -> ExitCode {
+    if args.json {
+        print_json(body);
+    } else {
+        print(text);
+    }
+    ExitCode::SUCCESS
+}
+
+fn list(args: &CommonArgs) -> Result<ExitCode, Failure> {
+    let body = call(&args.target, Method::GET, "scenarios", &[], None, SHORT)?.success()?;
+    if args.json {
+        print_json(&body);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = body["data"].as_array().into_iter().flatten().map(|row| {
+        let active = if row["active"] == true { "*" } else { "" };
+        vec![active.to_owned(), cell(row, "name"), cell(row, "title"), cell(row, "origin")]
+    });
+    print_table(&["", "NAME", "TITLE", "ORIGIN"], &rows.collect::<Vec<_>>());
+    for problem in body["diagnostics"].as_array().into_iter().flatten() {
+        print(&format!(
+            "\n{}: {}:{}: {}\n",
+            cell(problem, "severity"),
+            cell(problem, "file"),
+            cell(problem, "line"),
+            cell(problem, "message")
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
+    let path = format!("scenarios/{}", segment(&args.name));
+    let body = call(&args.common.target, Method::GET, &path, &[], None, SHORT)?.success()?;
+    let text = body["text"].as_str().unwrap_or_default().to_owned();
+    Ok(told(&body, &args.common, &text))
+}
+
+const TEMPLATE: &str = r#"# A story in a file. Check it with `wrs-emulator check FILE`; it is read again each time it is saved.
+
+title = "The status check is refused twice, then works"
+
+[[rule]]
+name = "refused twice"
+when = { operation = "system.status" }
+times = 2
+reply = { error = "rate_limit_exceeded" }
+"#;
+
+fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
+    let (_, found) = check_text(&args.name, TEMPLATE);
+    if let Some(problem) = found.iter().find(|problem| problem.is_error()) {
+        return Err(Failure::usage(problem.message.clone()).with_hint(problem.hint.clone()));
+    }
+    let path = args.folder.join(format!("{}.toml", args.name));
+    let cannot = |error: std::io::Error| Failure::usage(format!("cannot write `{}`: {error}", path.display()));
+    std::fs::create_dir_all(&args.folder).map_err(cannot)?;
+    // Never writes over a file that is there.
+    let mut file = std::fs::File::create_new(&path).map_err(cannot)?;
+    file.write_all(TEMPLATE.as_bytes()).map_err(cannot)?;
+    print(&format!("{}\n", path.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let mut found: Vec<Diagnostic> = Vec::new();
+    let mut files = 0;
+    for path in &args.paths {
+        for (file, text) in texts(path)? {
+            files += 1;
+            let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let shown = file.display().to_string();
+            found.extend(check_text(&name, &text).1.into_iter().map(|problem| problem.in_file(shown.clone())));
+        }
+    }
+    for path in &args.profile {
+        files += 1;
+        load_profile(Some(path), &[]).map_err(|failure| match failure {
+            Failure::Usage { message, hint } if message.starts_with("the profile is not valid") => {
+                Failure::Short { message, hint }
+            }
+            other => other,
+        })?;
+    }
+    let errors = found.iter().filter(|problem| problem.is_error()).count();
+    let warnings = found.len() - errors;
+    if args.json {
+        print_json(&json!({ "files": files, "errors": errors, "warnings": warnings, "diagnostics": found }));
+    } else {
+        if !found.is_empty() {
+            let mut stderr = std::io::stderr().lock();
+            let _ = writeln!(stderr, "{}", render_all(&found, colored()).trim_end());
+        }
+        print(&format!("{files} files, {errors} errors, {warnings} warnings\n"));
+    }
+    let short = errors > 0 || (args.deny.is_some() && warnings > 0);
+    Ok(if short { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn texts(path: &Path) -> Result<Vec<(PathBuf, String)>, Failure> {
+    let read =
+        if path.is_dir() { read_directories(&[path.to_owned()]) } else { vec![(path.to_owned(), read_file(path))] };
+    read.into_iter()
+        .map(|(file, text)| {
+            let text = text.map_err(|problem| {
+                Failure::usage(format!("{}: {} [{}]", file.display(), problem.message, problem.code))
+                    .with_hint(problem.hint)
+            })?;
+            Ok((file, text))
+        })
+        .collect()
+}

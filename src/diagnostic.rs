@@ -1,0 +1,270 @@
+//! Diagnostics: what is wrong with a user's file, where, and what to do. Rendered as text or JSON.
+//!
+//! Knows nothing of what is being checked. [`CODES`] lists every code; codes are stable, as people search for them.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use serde::Serialize;
+
+/// Longest part of a source line kept, in characters: a file may hold everything on one line.
+const LONGEST_LINE: usize = 160;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The file works, but most likely not as meant.
+    Warning,
+    /// The file is not taken.
+    Error,
+}
+
+/// One thing wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Stable code, one of [`CODES`].
+    pub code: &'static str,
+    /// What is wrong: lower case, no final period, expected before found.
+    pub message: String,
+    /// The file as the user named it; `None` for text that came without one.
+    pub file: Option<String>,
+    /// Byte range in the text.
+    pub span: Range<usize>,
+    /// Line of the span's start, from 1; 0 if the problem is the file as a whole.
+    pub line: usize,
+    /// Column of the span's start in characters, from 1; 0 if the problem is the file as a whole.
+    pub column: usize,
+    /// That line, shortened around the span if it is very long.
+    pub source_line: String,
+    /// What to do; may be empty.
+    pub hint: String,
+    /// Where the span lies in `source_line`, in characters.
+    #[serde(skip)]
+    underline: Range<usize>,
+}
+
+impl Diagnostic {
+    /// A problem at `span` of `text`. A span outside the text is drawn in to its end.
+    pub fn at(
+        severity: Severity,
+        code: &'static str,
+        text: &str,
+        span: Range<usize>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        let start = floor_boundary(text, span.start);
+        let end = floor_boundary(text, span.end.max(start));
+        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = text[start..].find(['\n', '\r']).map_or(text.len(), |at| start + at);
+        let before = text[line_start..start].chars().count();
+        let marked = text[start..end.min(line_end).max(start)].chars().count();
+        // A window of the line in which the span's start is always visible.
+        let from = before.saturating_sub(LONGEST_LINE / 2);
+        let source_line: String = text[line_start..line_end].chars().skip(from).take(LONGEST_LINE).collect();
+        let underline = before - from..(before - from + marked).min(LONGEST_LINE);
+        Self {
+            severity,
+            code,
+            message: message.into(),
+            file: None,
+            span: start..end,
+            line: text[..start].bytes().filter(|byte| *byte == b'\n').count() + 1,
+            column: before + 1,
+            source_line,
+            hint: hint.into(),
+            underline,
+        }
+    }
+
+    /// A problem with a file as a whole.
+    pub fn of_file(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            code,
+            message: message.into(),
+            file: None,
+            span: 0..0,
+            line: 0,
+            column: 0,
+            source_line: String::new(),
+            hint: hint.into(),
+            underline: 0..0,
+        }
+    }
+
+    /// The same problem with the name of its file.
+    #[must_use]
+    pub fn in_file(mut self, file: impl Into<String>) -> Self {
+        self.file = Some(file.into());
+        self
+    }
+
+    /// Whether the file is not taken because of this.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+
+    /// The text for a terminal or log: severity and code, `path:line:column`, the line, a caret, the hint. Control
+    /// characters of the file are shown escaped. Ends with a line break.
+    pub fn render(&self, color: bool) -> String {
+        let paint = |code: &'static str| if color { code } else { "" };
+        let (strong, off) = (paint("\x1b[1m"), paint("\x1b[0m"));
+        let (word, tint) = match self.severity {
+            Severity::Error => ("error", paint("\x1b[1;31m")),
+            Severity::Warning => ("warning", paint("\x1b[1;33m")),
+        };
+        let mut text = format!("{tint}{word}[{}]{off}: {strong}{}{off}\n", self.code, visible(&self.message));
+        let file = visible(self.file.as_deref().unwrap_or("<text>"));
+        // Writing to a String cannot fail.
+        if self.line == 0 {
+            let _ = writeln!(text, "  --> {file}");
+        } else {
+            let number = self.line.to_string();
+            let margin = " ".repeat(number.len());
+            let part = |range: Range<usize>| {
+                visible(&self.source_line.chars().skip(range.start).take(range.len()).collect::<String>())
+            };
+            let indent = " ".repeat(part(0..self.underline.start).chars().count());
+            let carets = "^".repeat(part(self.underline.clone()).chars().count().max(1));
+            let _ = writeln!(text, "{margin}--> {file}:{}:{}", self.line, self.column);
+            let _ = writeln!(text, "{margin} |\n{number} | {}", visible(&self.source_line).trim_end());
+            let _ = writeln!(text, "{margin} | {indent}{tint}{carets}{off}");
+        }
+        if !self.hint.is_empty() {
+            let _ = writeln!(text, "  {strong}hint:{off} {}", visible(&self.hint));
+        }
+        text
+    }
+}
+
+/// Several diagnostics as one text, blank lines between, ended by a line that counts them; empty for none.
+pub fn render_all(diagnostics: &[Diagnostic], color: bool) -> String {
+    if diagnostics.is_empty() {
+        return String::new();
+    }
+    let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
+    let counted = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let mut text: String = diagnostics.iter().map(|diagnostic| diagnostic.render(color) + "\n").collect();
+    let _ = writeln!(text, "{}, {}", counted(errors, "error"), counted(diagnostics.len() - errors, "warning"));
+    text
+}
+
+/// Text with control characters and direction marks escaped; a tab becomes a space, so that carets stay in line.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\t' => shown.push(' '),
+            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {
+                shown.extend(character.escape_unicode());
+            }
+            _ if character.is_control() => shown.extend(character.escape_default()),
+            _ => shown.push(character),
+        }
+    }
+    shown
+}
+
+/// The last character boundary at or before `at`.
+fn floor_boundary(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// Every code with what it means, in one line each.
+pub const CODES: &[(&str, &str)] = &[
+    ("file/not-regular", "a scenario file is a pipe, socket, device or folder"),
+    ("file/not-utf8", "a file is not UTF-8 text"),
+    ("file/too-large", "a file is larger than 1 MiB"),
+    ("file/unreadable", "a file or folder cannot be read"),
+    ("profile/bad-value", "a knob is given a value that it does not take"),
+    ("profile/syntax", "a profile is not TOML"),
+    ("profile/unknown-knob", "a name in a profile is no knob"),
+    ("scenario/active-missing", "a scenario that is active is no longer there"),
+    ("scenario/bad-duration", "a text is no duration such as \"250ms\", \"30s\" or \"1m30s\""),
+    ("scenario/bad-name", "a scenario's name has other characters than A-Z a-z 0-9 - _ and dots"),
+    ("scenario/bad-pattern", "a regular expression is wrong or too large"),
+    ("scenario/bad-pointer", "a JSON pointer does not begin with a slash"),
+    ("scenario/bad-template", "a template in double braces cannot be read, or stands where none is rendered"),
+    ("scenario/bad-value", "a value is of the right type and still not one that is taken"),
+    ("scenario/clash", "two keys that exclude each other stand side by side"),
+    ("scenario/clashing-times", "the counts of a rule contradict each other, so that part of it is never played"),
+    ("scenario/duplicate-name", "two files, or two rules or emissions of one file, have the same name"),
+    ("scenario/missing-key", "a key that must be there is not"),
+    ("scenario/never-matches", "a condition can never hold"),
+    ("scenario/no-effect", "a rule, sequence step or file does nothing"),
+    ("scenario/syntax", "the file is not TOML"),
+    ("scenario/too-many", "a limit on the number of things in one file is passed"),
+    ("scenario/unknown-error", "the name of an error is none of the contract's"),
+    ("scenario/unknown-event", "an event type is none of the profile's"),
+    ("scenario/unknown-key", "a key is not known where it stands"),
+    ("scenario/unknown-operation", "the name of an operation is none of the contract's"),
+    ("scenario/unknown-scenario", "there is no scenario of this name"),
+    ("scenario/unreachable-rule", "an earlier rule decides every request that this rule matches"),
+    ("scenario/unreachable-step", "no rule leads to this step of the story"),
+    ("scenario/wrong-type", "a value is of another type than the key takes"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str, span: Range<usize>) -> Diagnostic {
+        Diagnostic::at(Severity::Error, "scenario/unknown-key", text, span, "unknown key", "did you mean `times`?")
+            .in_file("a.toml")
+    }
+
+    #[test]
+    fn codes_are_unique_sorted_and_explained() {
+        for pair in CODES.windows(2) {
+            assert!(pair[0].0 < pair[1].0, "{} stands before {}", pair[0].0, pair[1].0);
+        }
+        for (code, meaning) in CODES {
+            assert!(!meaning.is_empty() && !meaning.ends_with('.') && code.contains('/'), "{code}");
+        }
+    }
+
+    #[test]
+    fn the_line_is_shown_with_a_caret_and_a_hint() {
+        let text = "[[rule]]\nä = 1\ttmes = 2\n";
+        let start = text.find("tmes").expect("the key is there");
+        assert_eq!(
+            at(text, start..start + 4).render(false),
+            "error[scenario/unknown-key]: unknown key\n --> a.toml:2:7\n  |\n2 | ä = 1 tmes = 2\n  |       ^^^^\n  hint: did you mean `times`?\n"
+        );
+    }
+
+    #[test]
+    fn control_bytes_are_escaped_and_spans_never_split_characters() {
+        let shown = at("a\u{1b}[31m\u{202e} = 1\n", 0..2).render(false);
+        assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown}");
+        assert!(shown.contains("^^^^^^^") && !shown.contains("^^^^^^^^"), "{shown}");
+        let odd = at("ä", 1..99);
+        assert_eq!((odd.span, odd.column), (0..2, 1));
+        assert_eq!(at("", 5..9).line, 1);
+    }
+
+    #[test]
+    fn a_very_long_line_is_cut_around_the_span() {
+        let text = format!("{}HERE{}", "x".repeat(5_000), "y".repeat(5_000));
+        let diagnostic = at(&text, 5_000..5_004);
+        assert!(diagnostic.source_line.len() <= LONGEST_LINE);
+        assert_eq!(diagnostic.column, 5_001);
+        let shown = diagnostic.render(false);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines[3].find("HERE"), lines[4].find('^').map(|at| at + 3), "{shown}");
+    }
+
+    #[test]
+    fn json_has_the_stable_fields() {
+        let json = serde_json::to_value(at("x = 1\n", 0..1)).expect("it serialises");
+        assert_eq!(json["severity"], "error");
+        assert_eq!(json["span"], serde_json::json!({"start": 0, "end": 1}));
+        assert_eq!((json["line"].as_u64(), json["column"].as_u64()), (Some(1), Some(1)));
+        assert!(json.get("underline").is_none());
+    }
+}

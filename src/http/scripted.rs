@@ -1,0 +1,181 @@
+//! Carries out what a scenario rule decided: a delay, a scripted answer, a patch of the ordinary one, or a fault.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use rand::Rng as _;
+use serde_json::Value;
+
+use crate::contract::error::{Error, ErrorKind, envelope};
+use crate::contract::routes::Operation;
+use crate::http::answer::{JSON, answer};
+use crate::http::fault::{Break, Pace, paced};
+use crate::http::handlers::perform;
+use crate::http::service::{Exchange, Outcome};
+use crate::journal::{Reason, Scripted};
+use crate::scenario::{Action, Decision, Fault, Patch, Reply, ReplyBody, RequestView, render_patch, render_reply};
+
+/// Answers by the scenario rule that decides, or by the operation itself.
+pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation) -> Outcome {
+    // Without rules nothing of this costs anything.
+    if exchange.setup.rules.rules().is_empty() {
+        return perform(exchange, operation);
+    }
+    let Some(decision) = decide(exchange) else { return perform(exchange, operation) };
+    exchange.note_scripted(Scripted {
+        scenario: Arc::clone(&decision.scenario),
+        rule: Arc::clone(&decision.rule),
+        turn: decision.turn,
+        action: describe(&decision),
+    });
+    if let Some(delay) = decision.delay {
+        let due = exchange.now.moment.plus(delay);
+        exchange.workspace.clock().clone().sleep_until(due).await;
+    }
+    match decision.action {
+        Action::Pass => perform(exchange, operation),
+        Action::Reply(reply) => scripted(exchange, &reply),
+        Action::Patch(patch) => patched(exchange, operation, &patch),
+        Action::Fault(fault) => faulty(exchange, operation, fault),
+    }
+}
+
+fn describe(decision: &Decision) -> String {
+    match decision.delay {
+        Some(delay) => format!("after {} ms: {}", delay.as_millis(), decision.action),
+        None => decision.action.to_string(),
+    }
+}
+
+fn decide(exchange: &Exchange) -> Option<Decision> {
+    let view = view(exchange);
+    let mut state = exchange.workspace.lock();
+    let (turns, random) = state.turns_and_random();
+    exchange.setup.decide(&view, turns, exchange.now.moment, random)
+}
+
+fn view(exchange: &Exchange) -> RequestView<'_> {
+    RequestView {
+        operation: exchange.operation(),
+        method: &exchange.parts.method,
+        path: exchange.parts.uri.path(),
+        query: exchange.parts.uri.query(),
+        headers: &exchange.parts.headers,
+        body: &exchange.body,
+        key: exchange.key().map(AsRef::as_ref),
+    }
+}
+
+fn scripted(exchange: &mut Exchange, reply: &Reply) -> Outcome {
+    let rendered = {
+        let mut state = exchange.workspace.lock();
+        render_reply(reply, &view(exchange), exchange.now.wall, state.random())
+    };
+    let reply = match rendered {
+        Ok(reply) => reply,
+        Err(problem) => return broken(exchange, &problem.to_string()),
+    };
+    match reply.error {
+        Some(ErrorKind::Unauthorized) => exchange.forget_quota(),
+        Some(ErrorKind::RateLimitExceeded) => exchange.show_quota_used_up(),
+        _ => {}
+    }
+    let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut outcome = match (&reply.body, reply.error) {
+        (Some(ReplyBody::Json(body)), _) => Outcome::json(status, body.to_string().into_bytes(), Reason::Scripted),
+        (Some(ReplyBody::Text(text)), _) => {
+            let body = Bytes::from(text.clone());
+            let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+            Outcome { response: answer(status, plain, body.clone()), body, reason: Reason::Scripted }
+        }
+        (None, _) if reply.has_envelope() => enveloped(exchange, &reply, status),
+        (None, _) => Outcome::json(status, Vec::new(), Reason::Scripted),
+    };
+    for (name, value) in &reply.headers {
+        outcome.response.headers_mut().insert(name.clone(), value.clone());
+    }
+    outcome
+}
+
+fn enveloped(exchange: &Exchange, reply: &Reply, status: StatusCode) -> Outcome {
+    let kind = reply.error.unwrap_or(ErrorKind::InternalError);
+    let message = reply.message.as_deref().unwrap_or_else(|| kind.message());
+    let error = Error { status: status.as_u16(), ..Error::new(kind, message) };
+    let outcome = exchange.error(&error, Reason::Scripted);
+    match (&reply.code, reply.error) {
+        (None, Some(_)) => outcome,
+        // A code of the scenario's own, or a message alone: the headers of an error kind do not belong to it.
+        (code, _) => {
+            let profile = &exchange.setup.profile;
+            let code = code.as_deref().unwrap_or_else(|| profile.error_code(kind_of(status)));
+            Outcome::json(status, envelope(profile, code, message, &[], &exchange.id), Reason::Scripted)
+        }
+    }
+}
+
+/// The kind whose code goes with a status, for a reply that gives a message but no code.
+fn kind_of(status: StatusCode) -> ErrorKind {
+    ErrorKind::ALL.into_iter().find(|kind| kind.status() == status.as_u16()).unwrap_or(ErrorKind::InternalError)
+}
+
+fn patched(exchange: &Exchange, operation: Operation, patch: &Patch) -> Outcome {
+    let outcome = perform(exchange, operation);
+    let Ok(mut body) = serde_json::from_slice::<Value>(&outcome.body) else { return outcome };
+    let rendered = {
+        let mut state = exchange.workspace.lock();
+        render_patch(patch, &view(exchange), exchange.now.wall, state.random())
+    };
+    match rendered {
+        Ok(patch) => {
+            patch.apply(&mut body);
+            let status = outcome.response.status();
+            let mut changed = Outcome::json(status, body.to_string().into_bytes(), outcome.reason);
+            let mut headers = outcome.response.headers().clone();
+            headers.remove(CONTENT_LENGTH);
+            headers.insert(CONTENT_TYPE, JSON);
+            *changed.response.headers_mut() = headers;
+            changed
+        }
+        Err(problem) => broken(exchange, &problem.to_string()),
+    }
+}
+
+fn faulty(exchange: &mut Exchange, operation: Operation, fault: Fault) -> Outcome {
+    let ordinary = perform(exchange, operation);
+    let clock = exchange.workspace.clock().clone();
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let paced = |outcome: Outcome, pace| Outcome {
+        response: paced(outcome.response, outcome.body.clone(), pace, &clock),
+        reason: Reason::Scripted,
+        ..outcome
+    };
+    match fault {
+        Fault::Truncate { bytes } => {
+            let most = bytes.map_or(ordinary.body.len() / 2, size);
+            paced(ordinary, Pace::Truncate(most))
+        }
+        Fault::Stall { bytes, duration } => paced(ordinary, Pace::Stall(size(bytes), duration)),
+        Fault::Drip { bytes, interval } => paced(ordinary, Pace::Drip(size(bytes), interval)),
+        Fault::Reset => broken_off(exchange, Break::Reset),
+        Fault::Empty => broken_off(exchange, Break::Empty),
+        Fault::Garbage { bytes } => {
+            let mut garbage = vec![0; size(bytes)];
+            exchange.workspace.lock().random().fill_bytes(&mut garbage);
+            broken_off(exchange, Break::Garbage(garbage.into()))
+        }
+    }
+}
+
+/// Nothing of HTTP goes out: the connection does something else in its place.
+fn broken_off(exchange: &mut Exchange, how: Break) -> Outcome {
+    exchange.break_connection(how);
+    Outcome::json(StatusCode::OK, Vec::new(), Reason::Scripted)
+}
+
+/// A template of the scenario failed while rendering, which no check can foresee.
+fn broken(exchange: &Exchange, problem: &str) -> Outcome {
+    let error = Error::new(ErrorKind::InternalError, format!("a scenario's {problem}"));
+    exchange.error(&error, Reason::Scripted)
+}

@@ -1,0 +1,280 @@
+//! What a rule does to an answer: replies, patches, delays and faults as checked values, and the draw of a delay.
+//!
+//! Knows nothing of sockets: a fault is a description that the service carries out.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::header::{HeaderName, HeaderValue};
+use rand::{Rng, RngExt};
+use serde_json::{Map, Value};
+
+use crate::contract::error::ErrorKind;
+
+/// What a rule does with a request.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// The ordinary answer.
+    Pass,
+    /// A scripted answer in place of the ordinary one; the request changes nothing.
+    Reply(Arc<Reply>),
+    /// The ordinary answer, its JSON body changed.
+    Patch(Arc<Patch>),
+    /// Something goes wrong on the connection.
+    Fault(Fault),
+}
+
+/// A scripted answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// A contract error, with the headers that belong to it.
+    pub error: Option<ErrorKind>,
+    /// The status, 200 to 599; the error's own unless said otherwise.
+    pub status: u16,
+    /// `error.code`; the profile's for the error when absent.
+    pub code: Option<String>,
+    /// `error.message`; the error's own when absent. May hold templates.
+    pub message: Option<String>,
+    /// Headers beside the ordinary ones.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// A body in place of the error envelope. May hold templates.
+    pub body: Option<ReplyBody>,
+}
+
+impl Reply {
+    /// Whether the answer carries the error envelope: an error, code or message was given, and no body.
+    pub fn has_envelope(&self) -> bool {
+        self.body.is_none() && (self.error.is_some() || self.code.is_some() || self.message.is_some())
+    }
+}
+
+/// The body of a scripted answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReplyBody {
+    /// Sent as JSON.
+    Json(Value),
+    /// Sent as it is, `text/plain` unless a header says otherwise.
+    Text(String),
+}
+
+/// A change of the ordinary answer's JSON body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Patch {
+    /// A merge patch (RFC 7396), without the nulls that TOML cannot write. May hold templates.
+    pub merge: Map<String, Value>,
+    /// JSON pointers (RFC 6901) of what is deleted, after the merge.
+    pub remove: Vec<String>,
+}
+
+impl Patch {
+    /// Changes a body.
+    pub fn apply(&self, body: &mut Value) {
+        merge(body, &self.merge);
+        for pointer in &self.remove {
+            remove(body, pointer);
+        }
+    }
+}
+
+fn merge(target: &mut Value, patch: &Map<String, Value>) {
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(fields) = target else { return };
+    for (key, value) in patch {
+        match value {
+            Value::Null => drop(fields.shift_remove(key)),
+            Value::Object(inner) => merge(fields.entry(key.clone()).or_insert(Value::Null), inner),
+            other => drop(fields.insert(key.clone(), other.clone())),
+        }
+    }
+}
+
+fn remove(body: &mut Value, pointer: &str) {
+    let Some((parent, last)) = pointer.rsplit_once('/') else { return };
+    let last = last.replace("~1", "/").replace("~0", "~");
+    match body.pointer_mut(parent) {
+        Some(Value::Object(fields)) => drop(fields.shift_remove(&last)),
+        Some(Value::Array(values)) => {
+            if let Some(at) = last.parse().ok().filter(|at: &usize| *at < values.len()) {
+                values.remove(at);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Something that goes wrong on the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The connection is reset before any answer.
+    Reset,
+    /// The connection is closed in order, without a byte.
+    Empty,
+    /// The answer's head and the first bytes of its body, then the end.
+    Truncate {
+        /// Body bytes sent; half of the body when absent.
+        bytes: Option<u64>,
+    },
+    /// Random bytes in place of an answer.
+    Garbage {
+        /// How many.
+        bytes: u64,
+    },
+    /// The answer's head and the first bytes of its body, then silence, then the end.
+    Stall {
+        /// Body bytes sent; 0 sends the head only.
+        bytes: u64,
+        /// How long the silence lasts; until the client leaves when absent.
+        duration: Option<Duration>,
+    },
+    /// The whole answer, its body a few bytes at a time.
+    Drip {
+        /// Bytes at a time.
+        bytes: u64,
+        /// Time between them.
+        interval: Duration,
+    },
+}
+
+impl Fault {
+    /// The names as scenarios write them.
+    pub const NAMES: [&'static str; 6] = ["reset", "empty", "truncate", "garbage", "stall", "drip"];
+
+    /// The name as scenarios write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reset => "reset",
+            Self::Empty => "empty",
+            Self::Truncate { .. } => "truncate",
+            Self::Garbage { .. } => "garbage",
+            Self::Stall { .. } => "stall",
+            Self::Drip { .. } => "drip",
+        }
+    }
+}
+
+/// How long an answer, or an event, is held back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Delay {
+    /// Always the same.
+    Fixed(Duration),
+    /// Evenly spread.
+    Range {
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+    },
+    /// Log-normal, as response times are: half below the median, one in a hundred above `p99`.
+    LogNormal {
+        /// Half of the draws are below.
+        median: Duration,
+        /// 99 in 100 of the draws are below.
+        p99: Duration,
+    },
+}
+
+impl Delay {
+    /// Draws one delay, in whole milliseconds unless it is fixed. A log-normal draw is at most ten times its `p99`.
+    pub fn draw(&self, random: &mut impl Rng) -> Duration {
+        match *self {
+            Self::Fixed(delay) => delay,
+            Self::Range { min, max } => {
+                let (low, high) = (millis(min), millis(max).max(millis(min)));
+                Duration::from_millis(random.random_range(low..=high))
+            }
+            Self::LogNormal { median, p99 } => {
+                // The 99th percentile of the standard normal distribution.
+                const Z99: f64 = 2.326_347_874;
+                let (middle, high) = (median.as_secs_f64().max(1e-9), p99.max(median).as_secs_f64().max(1e-9));
+                let sigma = (high / middle).ln() / Z99;
+                // Box and Muller: two even draws make one normal draw. The first is kept off zero for the logarithm.
+                let (first, second): (f64, f64) = (1.0 - random.random::<f64>(), random.random());
+                let normal = (-2.0 * first.ln()).sqrt() * (std::f64::consts::TAU * second).cos();
+                let seconds = (middle * (sigma * normal).exp()).clamp(0.0, high * 10.0);
+                Duration::from_millis(millis(Duration::try_from_secs_f64(seconds).unwrap_or(p99)))
+            }
+        }
+    }
+
+    /// The longest delay that can be drawn.
+    pub fn longest(&self) -> Duration {
+        match *self {
+            Self::Fixed(delay) => delay,
+            Self::Range { max, .. } => max,
+            Self::LogNormal { p99, .. } => p99.saturating_mul(10),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pass => f.write_str("the ordinary answer"),
+            Self::Reply(reply) => match (&reply.code, reply.error) {
+                (Some(code), _) => write!(f, "reply {} {}", reply.status, code.escape_debug()),
+                (None, Some(kind)) => write!(f, "reply {} {}", reply.status, kind.name()),
+                (None, None) => write!(f, "reply {}", reply.status),
+            },
+            Self::Patch(_) => f.write_str("the ordinary answer, patched"),
+            Self::Fault(fault) => write!(f, "fault {}", fault.name()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::Seed;
+
+    #[test]
+    fn patches_merge_and_remove() {
+        let fields = |value: Value| value.as_object().cloned().expect("an object");
+        for (patch, remove, expected) in [
+            (
+                json!({"ok": false}),
+                vec![],
+                json!({"ok": false, "checks": {"database": {"status": "ok"}}, "list": [1, 2]}),
+            ),
+            (
+                json!({"checks": {"database": {"status": "fail"}}}),
+                vec!["/ok", "/list/0"],
+                json!({"checks": {"database": {"status": "fail"}}, "list": [2]}),
+            ),
+            (
+                json!({"list": {"a": 1}}),
+                vec!["/checks/database", "/nowhere/x", "/list/9", "x"],
+                json!({"ok": true, "checks": {}, "list": {"a": 1}}),
+            ),
+        ] {
+            let mut body = json!({"ok": true, "checks": {"database": {"status": "ok"}}, "list": [1, 2]});
+            let patch = Patch { merge: fields(patch), remove: remove.into_iter().map(str::to_owned).collect() };
+            patch.apply(&mut body);
+            assert_eq!(body, expected);
+        }
+    }
+
+    #[test]
+    fn delays_keep_to_their_shape() {
+        let mut random = Seed::from_number(7).source("delays");
+        let ms = Duration::from_millis;
+        let range = Delay::Range { min: ms(10), max: ms(20) };
+        assert!((0..1_000).all(|_| (ms(10)..=ms(20)).contains(&range.draw(&mut random))));
+        let shape = Delay::LogNormal { median: ms(100), p99: ms(1_000) };
+        let mut draws: Vec<_> = (0..10_000).map(|_| shape.draw(&mut random)).collect();
+        draws.sort();
+        assert!((ms(93)..ms(107)).contains(&draws[5_000]), "{:?}", draws[5_000]);
+        assert!((ms(800)..ms(1_200)).contains(&draws[9_900]), "{:?}", draws[9_900]);
+        assert!(draws[9_999] <= shape.longest());
+        let zero = Delay::LogNormal { median: Duration::ZERO, p99: Duration::ZERO };
+        assert_eq!(zero.draw(&mut random), Duration::ZERO);
+    }
+}

@@ -1,0 +1,177 @@
+//! Which rule decides: the rules of all active scenarios in order, found through an index, and a trace for explanations.
+//!
+//! The index only leaves out rules that cannot match, so it never changes a decision: a property test compares it with a
+//! walk over all rules.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::SeedableRng;
+use serde::Serialize;
+
+use super::matcher::{Found, Reading, Subject};
+use super::rule::{Decision, Rule};
+use super::{RequestView, Scenario};
+use crate::clock::Random;
+use crate::contract::routes::{Operation, ROUTES};
+use crate::turns::Turns;
+
+/// Rules with one exact condition on the same subject are looked up instead of tried, from this many on.
+const WORTH_LOOKING_UP: usize = 8;
+
+/// What one rule made of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RuleTrace {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The rule's name, or its position.
+    pub rule: String,
+    /// Whether it decided the request.
+    pub applied: bool,
+    /// What it did, or the first condition that failed, in words.
+    pub outcome: String,
+}
+
+/// The rules of the active scenarios, in order.
+#[derive(Clone, Debug, Default)]
+pub struct RuleSet {
+    rules: Vec<Arc<Rule>>,
+    buckets: Vec<(Option<Operation>, Bucket)>,
+}
+
+/// The rules that a request of one operation may match, by position.
+#[derive(Clone, Debug, Default)]
+struct Bucket {
+    /// Tried one after the other.
+    plain: Vec<u32>,
+    /// Looked up by the text at a subject.
+    exact: Vec<(Subject, HashMap<Box<str>, Vec<u32>>)>,
+}
+
+impl RuleSet {
+    /// The rules of scenarios, in the order given.
+    pub fn new(scenarios: &[Arc<Scenario>]) -> Self {
+        Self::of_rules(scenarios.iter().flat_map(|scenario| scenario.rules.iter().cloned()).collect())
+    }
+
+    fn of_rules(rules: Vec<Arc<Rule>>) -> Self {
+        if rules.is_empty() {
+            return Self::default();
+        }
+        let operations = ROUTES.iter().map(|route| Some(route.operation)).chain([None]);
+        let buckets = operations.map(|operation| (operation, Bucket::new(&rules, operation))).collect();
+        Self { rules, buckets }
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &[Arc<Rule>] {
+        &self.rules
+    }
+
+    /// The first rule that applies decides; `None` leaves the request to the ordinary answer. Counts in `turns`, and draws
+    /// from `random` only for rules with a chance or a spread delay.
+    pub fn decide(
+        &self,
+        view: &RequestView<'_>,
+        turns: &mut Turns,
+        since_activation: Duration,
+        random: &mut Random,
+    ) -> Option<Decision> {
+        let (_, bucket) = self.buckets.iter().find(|(operation, _)| *operation == view.operation)?;
+        let reading = Reading::new(view);
+        let mut play = |at: u32| self.rules[at as usize].play(&reading, turns, since_activation, random).ok();
+        if bucket.exact.is_empty() {
+            return bucket.plain.iter().find_map(|at| play(*at));
+        }
+        let mut lists: Vec<&[u32]> = vec![&bucket.plain];
+        for (subject, rules) in &bucket.exact {
+            let found = match reading.find(subject) {
+                Found::Text(text) => rules.get(&*text),
+                Found::Json(value) => value.as_str().and_then(|text| rules.get(text)),
+                Found::Absent => None,
+            };
+            lists.extend(found.map(Vec::as_slice));
+        }
+        // Each list is in order and no rule is in two, so the smallest head is always the next rule in order.
+        loop {
+            let next = lists.iter_mut().filter(|list| !list.is_empty()).min_by_key(|list| list[0])?;
+            let at = next[0];
+            *next = &next[1..];
+            if let Some(decision) = play(at) {
+                return Some(decision);
+            }
+        }
+    }
+
+    /// Like [`Self::decide`], and says of each rule up to the deciding one what it made of the request.
+    pub fn decide_traced(
+        &self,
+        view: &RequestView<'_>,
+        turns: &mut Turns,
+        since_activation: Duration,
+        random: &mut Random,
+    ) -> (Option<Decision>, Vec<RuleTrace>) {
+        let reading = Reading::new(view);
+        let mut traces = Vec::new();
+        for rule in &self.rules {
+            let played = rule.play(&reading, turns, since_activation, random);
+            let outcome = match &played {
+                Ok(decision) => decision.action.to_string(),
+                Err(refusal) => rule.explain(refusal, &reading, turns, since_activation),
+            };
+            let (scenario, label) = (rule.scenario.to_string(), rule.label.to_string());
+            traces.push(RuleTrace { scenario, rule: label, applied: played.is_ok(), outcome });
+            if let Ok(decision) = played {
+                return (Some(decision), traces);
+            }
+        }
+        (None, traces)
+    }
+
+    /// What each rule would make of a request, with the counters as they stand; nothing is counted. Chances are rolled with
+    /// dice of their own.
+    pub fn trace(&self, view: &RequestView<'_>, turns: &Turns, since_activation: Duration) -> Vec<RuleTrace> {
+        self.decide_traced(view, &mut turns.clone(), since_activation, &mut Random::seed_from_u64(0)).1
+    }
+}
+
+impl Bucket {
+    fn new(rules: &[Arc<Rule>], operation: Option<Operation>) -> Self {
+        let mut shared: HashMap<&Subject, usize> = HashMap::new();
+        let mut members = Vec::new();
+        for (at, rule) in (0_u32..).zip(rules) {
+            let wanted = &rule.when.operations;
+            if wanted.is_empty() || operation.is_some_and(|operation| wanted.contains(&operation)) {
+                members.push((at, rule));
+                for condition in rule.when.conditions.iter().filter(|condition| condition.exact().is_some()) {
+                    *shared.entry(&condition.subject).or_default() += 1;
+                }
+            }
+        }
+        let mut bucket = Self::default();
+        for (at, rule) in members {
+            let exact = rule
+                .when
+                .conditions
+                .iter()
+                .filter_map(|condition| Some((&condition.subject, condition.exact()?)))
+                .filter(|(subject, _)| shared[subject] >= WORTH_LOOKING_UP)
+                .max_by_key(|(subject, _)| shared[subject]);
+            let Some((subject, text)) = exact else {
+                bucket.plain.push(at);
+                continue;
+            };
+            let place = bucket.exact.iter().position(|(known, _)| known == subject).unwrap_or_else(|| {
+                bucket.exact.push((subject.clone(), HashMap::new()));
+                bucket.exact.len() - 1
+            });
+            bucket.exact[place].1.entry(text.into()).or_default().push(at);
+        }
+        bucket
+    }
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

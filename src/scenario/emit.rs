@@ -1,0 +1,198 @@
+//! What a scenario fires, and when: checked emissions and the pure question of what is due.
+//!
+//! Knows nothing of HTTP, deliveries or files: the driver fires what is due and keeps the counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::RequestView;
+use super::action::Delay;
+use super::matcher::{Reading, When};
+
+/// Most emissions named due at a time, so that a large step of the clock is worked off in pieces.
+const MOST_AT_A_TIME: usize = 1_000;
+
+/// A checked `[[emit]]`.
+#[derive(Clone, Debug)]
+pub struct Emit {
+    /// The scenario's name.
+    pub scenario: Arc<str>,
+    /// The emission's name, or its position as `emit 2`.
+    pub label: Arc<str>,
+    /// The name, if it has one: what `trigger --emit NAME` means.
+    pub name: Option<Arc<str>>,
+    /// Names its counter, as for a rule.
+    pub fingerprint: u64,
+    /// The event type.
+    pub event: String,
+    /// What sets it off.
+    pub trigger: Trigger,
+    /// The event's `data`, with templates; the profile's for the type when absent.
+    pub data: Option<Map<String, Value>>,
+    /// From the trigger to the first event.
+    pub delay: Option<Delay>,
+    /// Events for each trigger; for [`Trigger::Every`], events in all, and without end when absent.
+    pub times: Option<u64>,
+    /// From one event to the next, for one trigger.
+    pub interval: Duration,
+    /// What happens to the deliveries.
+    pub delivery: Delivery,
+}
+
+/// What sets an emission off.
+#[derive(Clone, Debug)]
+pub enum Trigger {
+    /// The scenario's activation.
+    Activation,
+    /// Only a command.
+    Command,
+    /// An answer to a request that looks like this, with this status if one is given.
+    Answer {
+        /// What the request must look like.
+        when: When,
+        /// The answer's status.
+        status: Option<u16>,
+    },
+    /// Again and again after activation.
+    Every(Duration),
+    /// Once, so long after activation.
+    After(Duration),
+}
+
+/// What happens to the deliveries of an emission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// What is falsified.
+    pub tamper: Option<Tamper>,
+    /// Copies of each delivery in all, 1 to 100.
+    pub duplicate: u32,
+    /// Whether the events of one trigger go out in another order.
+    pub shuffle: bool,
+    /// Whether nothing is delivered at all, as if it were lost on the way.
+    pub drop: bool,
+}
+
+impl Default for Delivery {
+    fn default() -> Self {
+        Self { tamper: None, duplicate: 1, shuffle: false, drop: false }
+    }
+}
+
+/// What is falsified in a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tamper {
+    /// The body is changed after it was signed.
+    Body,
+    /// The signature is changed.
+    Signature,
+    /// Another secret signs.
+    Secret,
+    /// The timestamp is stale.
+    Timestamp,
+    /// The signature headers are missing.
+    Headers,
+}
+
+impl Tamper {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [Self::Body, Self::Signature, Self::Secret, Self::Timestamp, Self::Headers];
+
+    /// The name as scenarios write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Body => "body",
+            Self::Signature => "signature",
+            Self::Secret => "secret",
+            Self::Timestamp => "timestamp",
+            Self::Headers => "headers",
+        }
+    }
+
+    /// The kind with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tamper| tamper.name() == name)
+    }
+}
+
+impl Emit {
+    /// When the event of this number (from 0) is due: the time after activation for a timed trigger, after the answer or
+    /// command for the others. `None` past the last one. The `delay` comes on top.
+    pub fn offset(&self, number: u64) -> Option<Duration> {
+        let factor = u32::try_from(number).unwrap_or(u32::MAX);
+        match self.trigger {
+            Trigger::Every(period) => {
+                (self.times.is_none_or(|times| number < times)).then(|| period.saturating_mul(factor.saturating_add(1)))
+            }
+            _ if number >= self.times.unwrap_or(1) => None,
+            Trigger::After(wait) => Some(wait.saturating_add(self.interval.saturating_mul(factor))),
+            _ => Some(self.interval.saturating_mul(factor)),
+        }
+    }
+
+    /// Whether the passing of time alone sets it off.
+    pub fn is_timed(&self) -> bool {
+        matches!(self.trigger, Trigger::Activation | Trigger::Every(_) | Trigger::After(_))
+    }
+}
+
+/// What is due, and when to ask again.
+#[derive(Clone, Debug, Default)]
+pub struct DueEmits {
+    /// Each emission with the number of its event, from 0, in the order of time and then of the files. The driver raises
+    /// its count by one for each.
+    pub due: Vec<(Arc<Emit>, u64)>,
+    /// The time after activation at which the next event is due; `None` if there is none.
+    pub next: Option<Duration>,
+}
+
+/// The timed events that are due so long after activation, given how many of each emission were fired already. At most a
+/// thousand at a time: if there are more, `next` is not later than now.
+pub fn due_emits<'e>(
+    emits: impl IntoIterator<Item = &'e Arc<Emit>>,
+    since_activation: Duration,
+    fired: impl Fn(u64) -> u64,
+) -> DueEmits {
+    let mut due = Vec::new();
+    let mut next: Option<Duration> = None;
+    let sooner = |next: Option<Duration>, at: Duration| Some(next.map_or(at, |next| next.min(at)));
+    for (position, emit) in emits.into_iter().filter(|emit| emit.is_timed()).enumerate() {
+        let mut number = fired(emit.fingerprint);
+        let mut found = 0;
+        while let Some(at) = emit.offset(number) {
+            if at > since_activation || found == MOST_AT_A_TIME {
+                next = sooner(next, at);
+                break;
+            }
+            due.push((at, position, Arc::clone(emit), number));
+            number += 1;
+            found += 1;
+        }
+    }
+    due.sort_by_key(|(at, position, _, number)| (*at, *position, *number));
+    if let Some((at, ..)) = due.get(MOST_AT_A_TIME) {
+        next = sooner(next, *at);
+        due.truncate(MOST_AT_A_TIME);
+    }
+    DueEmits { due: due.into_iter().map(|(_, _, emit, number)| (emit, number)).collect(), next }
+}
+
+/// The emissions that an answer of this status to this request sets off.
+pub fn after_answer<'e>(
+    emits: impl IntoIterator<Item = &'e Arc<Emit>>,
+    view: &RequestView<'_>,
+    answered: u16,
+) -> Vec<Arc<Emit>> {
+    let reading = Reading::new(view);
+    let fires = |emit: &&Arc<Emit>| match &emit.trigger {
+        Trigger::Answer { when, status } => status.is_none_or(|status| status == answered) && when.holds(&reading),
+        _ => false,
+    };
+    emits.into_iter().filter(fires).cloned().collect()
+}
+
+/// The emission of this name, whatever its trigger.
+pub fn emit_named<'e>(emits: impl IntoIterator<Item = &'e Arc<Emit>>, name: &str) -> Option<Arc<Emit>> {
+    emits.into_iter().find(|emit| emit.name.as_deref() == Some(name)).cloned()
+}

@@ -1,0 +1,159 @@
+//! Tests of the library: what a swap changes, and what a broken one does not.
+
+use std::time::Duration;
+
+use hyper::Method;
+use hyper::header::HeaderMap;
+
+use super::*;
+use crate::clock::{Random, Seed};
+use crate::contract::routes::Operation;
+use crate::scenario::RequestView;
+use crate::turns::Turns;
+
+const NOW: Moment = Moment::after_start(Duration::from_secs(1));
+const LATER: Moment = Moment::after_start(Duration::from_secs(9));
+
+fn reply(status: u16) -> String {
+    format!("[[rule]]\nwhen = {{ operation = \"system.status\" }}\nreply = {{ status = {status} }}\n")
+}
+
+fn file(name: &str, text: &str) -> (PathBuf, Result<String, ReadProblem>) {
+    (PathBuf::from(format!("dir/{name}.toml")), Ok(text.to_owned()))
+}
+
+fn random() -> Random {
+    Seed::from_number(1).source("test")
+}
+
+fn status(setup: &Setup, turns: &mut Turns) -> Option<(u16, u64)> {
+    let headers = HeaderMap::new();
+    let view = RequestView {
+        operation: Some(Operation::SystemStatus),
+        method: &Method::GET,
+        path: "/v1/system/status",
+        query: None,
+        headers: &headers,
+        body: b"",
+        key: Some("sk_test_a"),
+    };
+    setup.decide(&view, turns, LATER, &mut random()).map(|decision| match decision.action {
+        crate::scenario::Action::Reply(reply) => (reply.status, decision.turn),
+        other => panic!("{other}"),
+    })
+}
+
+#[test]
+fn a_broken_edit_changes_nothing() {
+    let library = Library::new(Layered::default());
+    let turns = &mut Turns::default();
+    assert_eq!(library.replace_files(vec![file("a", &reply(201)), file("b", &reply(202))], NOW), Ok(2));
+    assert_eq!(library.activate(None, &["a"], NOW), Ok(3));
+    assert_eq!(status(library.load().setup_for(None), turns), Some((201, 1)));
+
+    let problems = library
+        .replace_files(vec![file("a", &reply(301)), file("b", "[[rule]]\ntmes = 1\n")], NOW)
+        .expect_err("b is broken");
+    assert_eq!(problems[0].file.as_deref(), Some("dir/b.toml"));
+    assert_eq!(*library.diagnostics(), problems);
+    assert_eq!(status(library.load().setup_for(None), turns), Some((201, 2)));
+    assert_eq!(library.load().number, 3);
+
+    let missing = library.replace_files(vec![file("b", &reply(202))], NOW).expect_err("a is active");
+    assert_eq!(missing[0].code, "scenario/active-missing");
+    let twice = library.replace_files(vec![file("a", &reply(1 + 200)), file("a", &reply(202))], NOW);
+    assert_eq!(twice.expect_err("a is there twice")[0].code, "scenario/duplicate-name");
+    let unread = (
+        PathBuf::from("dir/c.toml"),
+        Err(ReadProblem { code: "file/not-utf8", message: String::new(), hint: String::new() }),
+    );
+    assert_eq!(library.replace_files(vec![unread], NOW).expect_err("c is unread")[0].code, "file/not-utf8");
+    assert_eq!(library.load().number, 3);
+
+    assert_eq!(library.replace_files(vec![file("a", &reply(203))], LATER), Ok(4));
+    assert!(library.diagnostics().is_empty());
+    let generation = library.load();
+    assert_eq!(status(generation.setup_for(None), turns), Some((203, 1)), "the rule's text changed");
+    assert_eq!(generation.setup_for(None).activated_at, NOW, "a reload is no activation");
+}
+
+#[test]
+fn unchanged_files_make_no_generation_and_unchanged_rules_keep_counters() {
+    let library = Library::new(Layered::default());
+    let turns = &mut Turns::default();
+    let two = format!("{}{}", reply(201).replace("reply", "times = 1\nreply"), reply(202));
+    library.replace_files(vec![file("a", &two)], NOW).expect("valid");
+    library.activate(None, &["a"], NOW).expect("known");
+    assert_eq!(status(library.load().setup_for(None), turns), Some((201, 1)));
+    assert_eq!(library.replace_files(vec![file("a", &two)], LATER), Ok(3));
+    assert_eq!(library.replace_files(vec![file("a", &two.replace("202", "203"))], LATER), Ok(4));
+    assert_eq!(status(library.load().setup_for(None), turns), Some((203, 1)));
+    assert_eq!(library.activate(None, &["a"], LATER), Ok(5));
+    assert_eq!(status(library.load().setup_for(None), turns), Some((201, 1)), "activating starts the story afresh");
+}
+
+#[test]
+fn a_key_may_have_its_own_list() {
+    let library = Library::new(Layered::default());
+    let turns = &mut Turns::default();
+    library.replace_files(vec![file("a", &reply(201)), file("b", &reply(202))], NOW).expect("valid");
+    library.activate(None, &["a"], NOW).expect("known");
+    library.activate(Some("k"), &["b", "a", "b"], NOW).expect("known");
+    library.activate(Some("off"), &[], NOW).expect("known");
+    let generation = library.load();
+    assert_eq!(status(generation.setup_for(Some("k")), turns), Some((202, 1)));
+    assert_eq!(generation.setup_for(Some("k")).active.len(), 2);
+    assert_eq!(status(generation.setup_for(Some("other")), turns).map(|found| found.0), Some(201));
+    assert_eq!(status(generation.setup_for(Some("off")), turns), None);
+    library.follow_global("k", NOW);
+    assert_eq!(library.load().setup_for(Some("k")).active.len(), 1);
+    let unknown = library.activate(None, &["rate-limit-brust"], NOW).expect_err("unknown");
+    assert!(unknown[0].hint.contains("rate-limit-burst"), "{unknown:?}");
+}
+
+#[test]
+fn requests_may_name_scenarios() {
+    let library = Library::new(Layered::default());
+    let generation = library.load();
+    let setup = generation.setup_named(&["rate-limit-burst"]).expect("it is shipped");
+    assert_eq!(setup.active[0].name.as_ref(), "rate-limit-burst");
+    let again = generation.setup_named(&["rate-limit-burst"]).expect("it is shipped");
+    assert!(Arc::ptr_eq(&setup, &again));
+    assert!(generation.setup_named(&["nope"]).is_err());
+}
+
+#[test]
+fn inline_comes_before_files_before_shipped() {
+    let library = Library::new(Layered::default());
+    let title = |library: &Library| library.load().find("rate-limit-burst").map(|found| found.title.clone());
+    let shipped = title(&library);
+    library
+        .replace_files(vec![file("rate-limit-burst", &format!("title = 'file'\n{}", reply(201)))], NOW)
+        .expect("valid");
+    assert_eq!(title(&library).as_deref(), Some("file"));
+    library.put_inline("rate-limit-burst", &format!("title = 'inline'\n{}", reply(201)), NOW).expect("valid");
+    assert_eq!(title(&library).as_deref(), Some("inline"));
+    library.remove_inline("rate-limit-burst", NOW).expect("it is there");
+    library.replace_files(Vec::new(), NOW).expect("no files are fine");
+    assert_eq!(title(&library), shipped);
+    library.put_inline("mine", &reply(201), NOW).expect("valid");
+    library.activate(None, &["mine"], NOW).expect("known");
+    assert!(library.remove_inline("mine", NOW).is_err(), "it is active");
+    assert!(library.put_inline("mine", "tmes = 1", NOW).is_err());
+    assert!(library.remove_inline("nope", NOW).is_err());
+}
+
+#[test]
+fn knobs_of_scenarios_lie_over_the_base() {
+    let library = Library::new(Layered::default());
+    library.put_inline("few", "[profile]\nrate_limit.requests = 3\n", NOW).expect("valid");
+    library.activate(Some("k"), &["few"], NOW).expect("known");
+    let base = Layered::default().with_assignment("rate_limit.window=5s", "--set").expect("valid");
+    library.set_base(base, NOW).expect("they fit");
+    let generation = library.load();
+    let limits = |key| {
+        let limit = &generation.setup_for(key).profile.rate_limit;
+        (limit.requests, limit.window.get().as_secs())
+    };
+    assert_eq!((limits(Some("k")), limits(None)), ((3, 5), (100, 5)));
+}

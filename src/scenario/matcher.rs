@@ -1,0 +1,423 @@
+//! Value matchers: what a request must look like for a rule to apply. Pure; all conditions must hold.
+//!
+//! A text (query, header, path, method, key) is compared as text; a place in the body as JSON. What is absent satisfies
+//! nothing but `present = false` and `not`. Knows nothing of TOML, files or counters.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::fmt;
+
+use hyper::header::HeaderName;
+use regex::Regex;
+use serde_json::Value;
+use url::form_urlencoded;
+
+use super::RequestView;
+use crate::contract::keys::mask;
+use crate::contract::routes::Operation;
+
+/// What a condition looks at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// The method, in capitals.
+    Method,
+    /// The path, without the query.
+    Path,
+    /// A query parameter, decoded; the last of several.
+    Query(Box<str>),
+    /// A header; several of one name are joined by `, `.
+    Header(HeaderName),
+    /// The place in a JSON body that a pointer (RFC 6901) names.
+    Body(Box<str>),
+    /// The API key.
+    Key,
+}
+
+/// One place of the request with everything that must hold there.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// What is looked at.
+    pub subject: Subject,
+    /// What must hold, all of it.
+    pub tests: Vec<Test>,
+}
+
+/// One test of a value.
+#[derive(Clone, Debug)]
+pub enum Test {
+    /// Is the value.
+    Equals(Literal),
+    /// Text: holds this part. A JSON list: has this entry. A JSON object: has this key.
+    Contains(Literal),
+    /// Begins with this text.
+    StartsWith(Box<str>),
+    /// Ends with this text.
+    EndsWith(Box<str>),
+    /// Matches the regular expression, anywhere in the text.
+    Matches(Regex),
+    /// Matches the glob: `*` is any text without a slash, `**` any text, `?` one character.
+    Glob(Box<str>, Regex),
+    /// Is one of the values.
+    OneOf(Vec<Literal>),
+    /// Is there, or is not.
+    Present(bool),
+    /// The tests do not all hold.
+    Not(Vec<Test>),
+    /// Is a number less than this one.
+    Lt(f64),
+    /// Is a number greater than this one.
+    Gt(f64),
+}
+
+/// A value given in a scenario, with its form as text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Literal {
+    json: Value,
+    text: Box<str>,
+}
+
+impl Literal {
+    /// A literal from its JSON value.
+    pub fn new(json: Value) -> Self {
+        let text = match &json {
+            Value::String(text) => text.as_str().into(),
+            other => other.to_string().into(),
+        };
+        Self { json, text }
+    }
+
+    /// The value as a text, as query parameters and headers carry it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The value as JSON.
+    pub fn json(&self) -> &Value {
+        &self.json
+    }
+}
+
+/// What stands at a subject.
+#[derive(Clone, Debug)]
+pub(crate) enum Found<'a> {
+    Absent,
+    Text(Cow<'a, str>),
+    Json(&'a Value),
+}
+
+/// A request as conditions read it: body and query are parsed once, and only if a condition looks at them.
+pub(crate) struct Reading<'a> {
+    pub(crate) view: &'a RequestView<'a>,
+    body: OnceCell<Option<Value>>,
+    query: OnceCell<Vec<(Cow<'a, str>, Cow<'a, str>)>>,
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(view: &'a RequestView<'a>) -> Self {
+        Self { view, body: OnceCell::new(), query: OnceCell::new() }
+    }
+
+    /// The body as JSON; `None` if it is none.
+    pub(crate) fn body(&self) -> Option<&Value> {
+        self.body.get_or_init(|| serde_json::from_slice(self.view.body).ok()).as_ref()
+    }
+
+    /// The query's parameters, decoded, in their order.
+    pub(crate) fn query(&self) -> &[(Cow<'a, str>, Cow<'a, str>)] {
+        let view = self.view;
+        self.query.get_or_init(|| form_urlencoded::parse(view.query.unwrap_or_default().as_bytes()).collect())
+    }
+
+    pub(crate) fn find(&self, subject: &Subject) -> Found<'_> {
+        let text = |text: Option<&'a str>| text.map_or(Found::Absent, |text| Found::Text(Cow::Borrowed(text)));
+        match subject {
+            Subject::Method => text(Some(self.view.method.as_str())),
+            Subject::Path => text(Some(self.view.path)),
+            Subject::Key => text(self.view.key),
+            Subject::Query(name) => {
+                let last = self.query().iter().rev().find(|(known, _)| *known == **name);
+                last.map_or(Found::Absent, |(_, value)| Found::Text(Cow::Borrowed(value)))
+            }
+            Subject::Header(name) => {
+                let mut values =
+                    self.view.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+                match (values.next(), values.next()) {
+                    (None, _) => Found::Absent,
+                    (Some(one), None) => Found::Text(one),
+                    (Some(first), Some(second)) => {
+                        let all: Vec<_> = [first, second].into_iter().chain(values).collect();
+                        Found::Text(Cow::Owned(all.join(", ")))
+                    }
+                }
+            }
+            Subject::Body(pointer) => {
+                self.body().and_then(|body| body.pointer(pointer)).map_or(Found::Absent, Found::Json)
+            }
+        }
+    }
+}
+
+impl Condition {
+    pub(crate) fn holds(&self, reading: &Reading<'_>) -> bool {
+        let found = reading.find(&self.subject);
+        self.tests.iter().all(|test| test.holds(&found))
+    }
+
+    /// Why the condition does not hold, in words; `None` if it does.
+    pub(crate) fn failure(&self, reading: &Reading<'_>) -> Option<String> {
+        let found = reading.find(&self.subject);
+        let failed = self.tests.iter().find(|test| !test.holds(&found))?;
+        let is = match (&self.subject, &found) {
+            (_, Found::Absent) => "is absent".to_owned(),
+            // A key is never shown whole.
+            (Subject::Key, Found::Text(text)) => format!("is {}", mask(text)),
+            (_, Found::Text(text)) => format!("is {}", shortened(&format!("\"{}\"", text.escape_debug()))),
+            (_, Found::Json(value)) => format!("is {}", shortened(&value.to_string())),
+        };
+        Some(match (&self.subject, failed) {
+            (Subject::Key, _) => format!("the key {is}; another was expected"),
+            _ => format!("{} {is}; expected {failed}", self.subject),
+        })
+    }
+
+    /// The text that the subject must equal, if the condition demands one: what an index may look up.
+    pub(crate) fn exact(&self) -> Option<&str> {
+        self.tests.iter().find_map(|test| match (test, &self.subject) {
+            // A number in a body equals another with the same value, so only texts are looked up there.
+            (Test::Equals(literal), Subject::Body(_)) => literal.json.as_str(),
+            (Test::Equals(literal), _) => Some(&*literal.text),
+            _ => None,
+        })
+    }
+}
+
+impl Test {
+    pub(crate) fn holds(&self, found: &Found<'_>) -> bool {
+        match (self, found) {
+            (Self::Present(wanted), found) => *wanted != matches!(found, Found::Absent),
+            (Self::Not(tests), found) => !tests.iter().all(|test| test.holds(found)),
+            (_, Found::Absent) => false,
+            (Self::Equals(literal), found) => literal.equals(found),
+            (Self::OneOf(literals), found) => literals.iter().any(|literal| literal.equals(found)),
+            (Self::Contains(literal), Found::Json(Value::Array(values))) => {
+                values.iter().any(|value| same(value, &literal.json))
+            }
+            (Self::Contains(literal), Found::Json(Value::Object(fields))) => fields.contains_key(&*literal.text),
+            (Self::Lt(bound), found) => found.number().is_some_and(|number| number < *bound),
+            (Self::Gt(bound), found) => found.number().is_some_and(|number| number > *bound),
+            (test, found) => found.text().is_some_and(|text| match test {
+                Self::Contains(literal) => text.contains(&*literal.text),
+                Self::StartsWith(start) => text.starts_with(&**start),
+                Self::EndsWith(end) => text.ends_with(&**end),
+                Self::Matches(pattern) | Self::Glob(_, pattern) => pattern.is_match(text),
+                _ => false,
+            }),
+        }
+    }
+}
+
+impl Literal {
+    fn equals(&self, found: &Found<'_>) -> bool {
+        match found {
+            Found::Absent => false,
+            Found::Text(text) => **text == *self.text,
+            Found::Json(value) => same(value, &self.json),
+        }
+    }
+}
+
+impl Found<'_> {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Json(Value::String(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn number(&self) -> Option<f64> {
+        match self {
+            Self::Json(Value::Number(number)) => number.as_f64(),
+            Self::Text(text) => text.trim().parse().ok(),
+            _ => None,
+        }
+    }
+}
+
+/// Equality in which `1` is `1.0`, deep down too: TOML and JSON writers differ there without meaning to.
+fn same(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(a), Value::Number(b)) => {
+            a == b || ((a.is_f64() || b.is_f64()) && a.as_f64().zip(b.as_f64()).is_some_and(|(a, b)| a.eq(&b)))
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
+        _ => left == right,
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Method => f.write_str("method"),
+            Self::Path => f.write_str("path"),
+            Self::Query(name) => write!(f, "query.{}", name.escape_debug()),
+            Self::Header(name) => write!(f, "header.{name}"),
+            Self::Body(pointer) => write!(f, "body.\"{}\"", pointer.escape_debug()),
+            Self::Key => f.write_str("key"),
+        }
+    }
+}
+
+impl fmt::Display for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shortened(&self.json.to_string()))
+    }
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Equals(literal) => write!(f, "{literal}"),
+            Self::Contains(literal) => write!(f, "something that contains {literal}"),
+            Self::StartsWith(text) => write!(f, "something that starts with \"{}\"", text.escape_debug()),
+            Self::EndsWith(text) => write!(f, "something that ends with \"{}\"", text.escape_debug()),
+            Self::Matches(pattern) => write!(f, "something that matches /{}/", pattern.as_str().escape_debug()),
+            Self::Glob(glob, _) => write!(f, "something like `{}`", glob.escape_debug()),
+            Self::OneOf(literals) => {
+                let shown: Vec<_> = literals.iter().take(5).map(ToString::to_string).collect();
+                write!(f, "one of {}{}", shown.join(", "), if literals.len() > 5 { ", …" } else { "" })
+            }
+            Self::Present(true) => f.write_str("anything"),
+            Self::Present(false) => f.write_str("nothing"),
+            Self::Not(tests) => {
+                let shown: Vec<_> = tests.iter().map(ToString::to_string).collect();
+                write!(f, "not {}", shown.join(" and "))
+            }
+            Self::Lt(bound) => write!(f, "a number less than {bound}"),
+            Self::Gt(bound) => write!(f, "a number greater than {bound}"),
+        }
+    }
+}
+
+/// Everything that a rule's `when`, or an emission's `on`, demands of a request.
+#[derive(Clone, Debug, Default)]
+pub struct When {
+    /// One of these operations; any request if empty.
+    pub operations: Vec<Operation>,
+    /// All of these.
+    pub conditions: Vec<Condition>,
+}
+
+impl When {
+    pub(crate) fn holds(&self, reading: &Reading<'_>) -> bool {
+        self.operation_holds(reading) && self.conditions.iter().all(|condition| condition.holds(reading))
+    }
+
+    /// The first condition that does not hold, in words; `None` if all do.
+    pub(crate) fn failure(&self, reading: &Reading<'_>) -> Option<String> {
+        if !self.operation_holds(reading) {
+            let wanted: Vec<_> = self.operations.iter().map(|operation| format!("`{}`", operation.name())).collect();
+            let is = reading.view.operation.map_or("none".to_owned(), |operation| format!("`{}`", operation.name()));
+            return Some(format!("operation is {is}; expected {}", wanted.join(" or ")));
+        }
+        self.conditions.iter().find_map(|condition| condition.failure(reading))
+    }
+
+    fn operation_holds(&self, reading: &Reading<'_>) -> bool {
+        self.operations.is_empty()
+            || reading.view.operation.is_some_and(|operation| self.operations.contains(&operation))
+    }
+}
+
+/// The regular expression that a glob means.
+pub(crate) fn glob_pattern(glob: &str) -> String {
+    let mut pattern = String::from("^");
+    let mut rest = glob;
+    while let Some(first) = rest.chars().next() {
+        let (piece, length) = match first {
+            '*' if rest.starts_with("**") => (".*".to_owned(), 2),
+            '*' => ("[^/]*".to_owned(), 1),
+            '?' => ("[^/]".to_owned(), 1),
+            other => (regex::escape(other.encode_utf8(&mut [0; 4])), other.len_utf8()),
+        };
+        pattern.push_str(&piece);
+        rest = &rest[length..];
+    }
+    pattern.push('$');
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn literal(json: Value) -> Literal {
+        Literal::new(json)
+    }
+
+    fn check(test: &Test, found: &Found<'_>, expected: bool) {
+        assert_eq!(test.holds(found), expected, "{test} on {found:?}");
+    }
+
+    #[test]
+    fn texts_and_json_are_compared_as_what_they_are() {
+        let text = |text: &'static str| Found::Text(Cow::Borrowed(text));
+        let (five, half, list) = (json!(5), json!(5.0), json!(["a", {"b": 1}]));
+        check(&Test::Equals(literal(json!(5))), &text("5"), true);
+        check(&Test::Equals(literal(json!("5"))), &Found::Json(&five), false);
+        check(&Test::Equals(literal(json!(5))), &Found::Json(&half), true);
+        check(&Test::Equals(literal(json!(["a", {"b": 1.0}]))), &Found::Json(&list), true);
+        check(&Test::Equals(literal(json!(true))), &text("true"), true);
+        check(&Test::Contains(literal(json!({"b": 1}))), &Found::Json(&list), true);
+        check(&Test::Contains(literal(json!("a"))), &Found::Json(&json!({"a": null})), true);
+        check(&Test::Contains(literal(json!("bc"))), &text("abcd"), true);
+        check(&Test::StartsWith("ab".into()), &Found::Json(&json!("abc")), true);
+        check(&Test::StartsWith("5".into()), &Found::Json(&five), false);
+        check(&Test::EndsWith("cd".into()), &text("abcd"), true);
+        check(&Test::Lt(6.0), &text(" 5 "), true);
+        check(&Test::Gt(5.0), &Found::Json(&five), false);
+        check(&Test::Gt(5.0), &text("NaN"), false);
+        check(&Test::OneOf(vec![literal(json!(1)), literal(json!("a"))]), &text("a"), true);
+    }
+
+    #[test]
+    fn absence_satisfies_only_present_false_and_not() {
+        for (test, expected) in [
+            (Test::Present(false), true),
+            (Test::Present(true), false),
+            (Test::Equals(literal(json!(null))), false),
+            (Test::Lt(1.0), false),
+            (Test::Not(vec![Test::Equals(literal(json!("a")))]), true),
+            (Test::Not(vec![Test::Present(false)]), false),
+        ] {
+            check(&test, &Found::Absent, expected);
+        }
+    }
+
+    #[test]
+    fn globs_keep_to_a_segment_unless_doubled() {
+        for (glob, path, expected) in [
+            ("/v1/*", "/v1/hello", true),
+            ("/v1/*", "/v1/system/status", false),
+            ("/v1/**", "/v1/system/status", true),
+            ("/v?/hello", "/v1/hello", true),
+            ("/v1/h.llo", "/v1/hello", false),
+            ("**", "", true),
+        ] {
+            let pattern = Regex::new(&glob_pattern(glob)).expect("globs become valid patterns");
+            assert_eq!(pattern.is_match(path), expected, "{glob} on {path}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! `when` and `on`: text to checked conditions, with a warning where one can never hold.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use hyper::header::HeaderName;
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::Parser;
+use super::reader::{Place, nearest_hint, shown};
+use super::words;
+use crate::contract::routes::{Operation, ROUTES};
+use crate::scenario::matcher::{Condition, Found, Literal, Subject, Test, When, glob_pattern};
+
+/// Largest compiled regular expression, and the size up to which one costs next to nothing.
+const LARGEST_PATTERN: usize = 1 << 20;
+const SMALL_PATTERN: usize = 64 * 1024;
+/// Most regular expressions in one file, and most that are larger than small: compiling them takes time and memory.
+const MOST_PATTERNS: usize = 1_000;
+const MOST_LARGE_PATTERNS: usize = 16;
+/// Deepest nesting of `not`.
+const DEEPEST_NOT: usize = 8;
+
+impl Parser<'_> {
+    /// Reads the conditions of a `when` or `on`, whose keys were checked already.
+    pub(super) fn conditions(&mut self, table: &DeTable<'_>) -> When {
+        let mut when = When { operations: self.operations(table), conditions: Vec::new() };
+        for (key, value) in table {
+            match key.get_ref().as_ref() {
+                "method" => self.condition(&mut when, Subject::Method, "method", value),
+                "path" => self.condition(&mut when, Subject::Path, "path", value),
+                "key" => self.condition(&mut when, Subject::Key, "key", value),
+                group @ ("query" | "header" | "body") => {
+                    let DeValue::Table(named) = value.get_ref() else {
+                        self.problems.wrong_type(group, "a table of names", value);
+                        continue;
+                    };
+                    for (name, value) in named {
+                        if let Some(subject) = self.subject(group, name) {
+                            self.condition(&mut when, subject, name.get_ref(), value);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.warn_of_foreign_route(&when, table);
+        when
+    }
+
+    /// The `step` of a `when`.
+    pub(super) fn step_name(&mut self, table: &DeTable<'_>, key: &str) -> Option<Arc<str>> {
+        self.problems.filled_text(table, key).map(Arc::from)
+    }
+
+    fn operations(&mut self, table: &DeTable<'_>) -> Vec<Operation> {
+        let Some(value) = table.get("operation") else { return Vec::new() };
+        let entries: Vec<Place<'_, '_>> = match value.get_ref() {
+            DeValue::Array(entries) if entries.is_empty() => {
+                self.problems.error("scenario/bad-value", value.span(), "`operation` must not be an empty list", "");
+                Vec::new()
+            }
+            DeValue::Array(entries) => entries.iter().collect(),
+            _ => vec![value],
+        };
+        let mut operations = Vec::new();
+        for entry in entries {
+            let Some(name) = entry.get_ref().as_str() else {
+                self.problems.wrong_type("operation", "a name, or a list of names", entry);
+                continue;
+            };
+            match Operation::from_name(name) {
+                Some(operation) if operations.contains(&operation) => {}
+                Some(operation) => operations.push(operation),
+                None => {
+                    let known: Vec<&str> = ROUTES.iter().map(|route| route.operation.name()).collect();
+                    let message = format!("unknown operation `{}`", shown(name));
+                    self.problems.error(
+                        "scenario/unknown-operation",
+                        entry.span(),
+                        message,
+                        nearest_hint(name, &known),
+                    );
+                }
+            }
+        }
+        operations
+    }
+
+    fn subject(&mut self, group: &str, name: &Spanned<Cow<'_, str>>) -> Option<Subject> {
+        let text = name.get_ref().as_ref();
+        match group {
+            "query" => Some(Subject::Query(text.into())),
+            "header" => {
+                let header = HeaderName::from_bytes(text.as_bytes()).ok();
+                if header.is_none() {
+                    let message = format!("`{}` is no header name", shown(text));
+                    self.problems.error("scenario/bad-value", name.span(), message, "for example `header.user-agent`");
+                }
+                header.map(Subject::Header)
+            }
+            _ if text.is_empty() || text.starts_with('/') => Some(Subject::Body(text.into())),
+            _ => {
+                let message = format!("expected a JSON pointer, found `{}`", shown(text));
+                let hint = format!("write body.\"/{}\": a pointer begins with a slash", shown(&text.replace('.', "/")));
+                self.problems.error("scenario/bad-pointer", name.span(), message, hint);
+                None
+            }
+        }
+    }
+
+    fn condition(&mut self, when: &mut When, subject: Subject, key: &str, value: Place<'_, '_>) {
+        let tests = match value.get_ref() {
+            DeValue::Table(table) => {
+                self.problems.check_keys(table, &words::MATCHER);
+                if table.is_empty() {
+                    let message = format!("the matcher for `{}` is empty", shown(key));
+                    let hint = "for example { present = true }";
+                    self.problems.error("scenario/missing-key", value.span(), message, hint);
+                }
+                self.tests(&subject, table, 0)
+            }
+            DeValue::String(text) if subject == Subject::Path && text.contains(['*', '?']) => {
+                let pattern = self.pattern(value, &glob_pattern(text));
+                pattern.map(|pattern| Test::Glob(text.as_ref().into(), pattern)).into_iter().collect()
+            }
+            _ => self.literal(&subject, value).map(Test::Equals).into_iter().collect(),
+        };
+        if !tests.is_empty() {
+            self.warn_of_contradiction(&subject, &tests, value);
+            when.conditions.push(Condition { subject, tests });
+        }
+    }
+
+    fn tests(&mut self, subject: &Subject, table: &DeTable<'_>, depth: usize) -> Vec<Test> {
+        let mut tests = Vec::new();
+        for (key, value) in table {
+            let text = |parser: &mut Self| parser.problems.text(table, key.get_ref()).map(Box::from);
+            let test = match key.get_ref().as_ref() {
+                "equals" => self.literal(subject, value).map(Test::Equals),
+                "contains" => self.literal(subject, value).map(Test::Contains),
+                "starts_with" => text(self).map(Test::StartsWith),
+                "ends_with" => text(self).map(Test::EndsWith),
+                "matches" => {
+                    let pattern = self.problems.text(table, "matches");
+                    pattern.and_then(|pattern| self.pattern(value, pattern)).map(Test::Matches)
+                }
+                "one_of" => self.one_of(subject, value),
+                "present" => self.problems.flag(table, "present").map(Test::Present),
+                "not" => self.negated(subject, value, depth),
+                "lt" => self.problems.float_of("lt", value).map(Test::Lt),
+                "gt" => self.problems.float_of("gt", value).map(Test::Gt),
+                _ => None,
+            };
+            tests.extend(test);
+        }
+        tests
+    }
+
+    fn one_of(&mut self, subject: &Subject, value: Place<'_, '_>) -> Option<Test> {
+        let DeValue::Array(values) = value.get_ref() else {
+            self.problems.wrong_type("one_of", "a list of values", value);
+            return None;
+        };
+        Some(Test::OneOf(values.iter().filter_map(|value| self.literal(subject, value)).collect()))
+    }
+
+    fn negated(&mut self, subject: &Subject, value: Place<'_, '_>, depth: usize) -> Option<Test> {
+        if depth >= DEEPEST_NOT {
+            let message = format!("`not` is nested more than {DEEPEST_NOT} deep");
+            self.problems.error("scenario/too-many", value.span(), message, "two of them cancel each other out");
+            return None;
+        }
+        let tests = match value.get_ref() {
+            DeValue::Table(table) => {
+                self.problems.check_keys(table, &words::MATCHER);
+                self.tests(subject, table, depth + 1)
+            }
+            // `not = "x"` reads as naturally as `not = { equals = "x" }`.
+            _ => self.literal(subject, value).map(Test::Equals).into_iter().collect(),
+        };
+        if tests.is_empty() {
+            let hint = "for example not = { starts_with = \"x\" }";
+            self.problems.error("scenario/missing-key", value.span(), "`not` has nothing to negate", hint);
+            return None;
+        }
+        Some(Test::Not(tests))
+    }
+
+    fn literal(&mut self, subject: &Subject, value: Place<'_, '_>) -> Option<Literal> {
+        if !matches!(subject, Subject::Body(_)) && matches!(value.get_ref(), DeValue::Array(_) | DeValue::Table(_)) {
+            self.problems.wrong_type(&subject.to_string(), "a text, a number, or true or false", value);
+            return None;
+        }
+        let json = self.problems.json(value)?;
+        Some(Literal::new(match (subject, json) {
+            (Subject::Method, Value::String(method)) => Value::String(method.to_ascii_uppercase()),
+            (_, json) => json,
+        }))
+    }
+
+    fn pattern(&mut self, value: Place<'_, '_>, pattern: &str) -> Option<regex::Regex> {
+        self.patterns += 1;
+        let too_many = |parser: &mut Self, what: &str| {
+            let hint = "use `starts_with`, `one_of` or a shorter expression where it will do";
+            parser.problems.error("scenario/too-many", value.span(), what, hint);
+            None
+        };
+        if self.patterns > MOST_PATTERNS {
+            return too_many(self, &format!("a file may hold at most {MOST_PATTERNS} regular expressions"));
+        }
+        let compile = |limit: usize| regex::RegexBuilder::new(pattern).size_limit(limit).build();
+        match compile(SMALL_PATTERN) {
+            Err(regex::Error::CompiledTooBig(_)) => {}
+            Ok(compiled) => return Some(compiled),
+            Err(error) => {
+                // The first line only: the rest draws the place, which the caret shows.
+                let reason = error.to_string();
+                let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+                let hint = "text with special characters can be matched as it is with `contains`";
+                let message = format!("the regular expression is wrong: {reason}");
+                self.problems.error("scenario/bad-pattern", value.span(), message, hint);
+                return None;
+            }
+        }
+        self.large_patterns += 1;
+        if self.large_patterns > MOST_LARGE_PATTERNS {
+            return too_many(self, &format!("a file may hold at most {MOST_LARGE_PATTERNS} large regular expressions"));
+        }
+        let compiled = compile(LARGEST_PATTERN).ok();
+        if compiled.is_none() {
+            let message = "the regular expression is too large when compiled";
+            self.problems.error("scenario/bad-pattern", value.span(), message, "use smaller repetition counts");
+        }
+        compiled
+    }
+
+    /// Conditions on one subject that no value can meet.
+    fn warn_of_contradiction(&mut self, subject: &Subject, tests: &[Test], value: Place<'_, '_>) {
+        let never = |parser: &mut Self, why: String, hint: &str| {
+            parser.problems.warning("scenario/never-matches", value.span(), format!("this never holds: {why}"), hint);
+        };
+        if let Some(Test::Equals(literal)) = tests.iter().find(|test| matches!(test, Test::Equals(_))) {
+            let found = match subject {
+                Subject::Body(_) => Found::Json(literal.json()),
+                _ => Found::Text(Cow::Borrowed(literal.text())),
+            };
+            if let Some(failed) = tests.iter().find(|test| !test.holds(&found)) {
+                never(self, format!("{literal} is not {failed}"), "drop one of the two");
+                return;
+            }
+        }
+        let absent = tests.iter().any(|test| matches!(test, Test::Present(false)));
+        if absent && tests.iter().any(|test| !test.holds(&Found::Absent)) {
+            never(self, "what is absent has no value".to_owned(), "drop `present = false`");
+        }
+        if tests.iter().any(|test| matches!(test, Test::OneOf(literals) if literals.is_empty())) {
+            never(self, "`one_of` lists nothing".to_owned(), "list at least one value");
+        }
+        let bound = |pick: fn(&Test) -> Option<f64>| tests.iter().find_map(pick);
+        let low = bound(|test| if let Test::Gt(bound) = test { Some(*bound) } else { None });
+        let high = bound(|test| if let Test::Lt(bound) = test { Some(*bound) } else { None });
+        if let (Some(low), Some(high)) = (low, high)
+            && low >= high
+        {
+            never(self, format!("no number is greater than {low} and less than {high}"), "swap `lt` and `gt`?");
+        }
+        let first = tests.iter().find_map(|test| match test {
+            Test::Equals(literal) => Some(literal.text()),
+            Test::StartsWith(start) => Some(start),
+            Test::Glob(glob, _) => Some(glob),
+            _ => None,
+        });
+        if *subject == Subject::Path && first.is_some_and(|first| !first.starts_with(['/', '*', '?']) && first != "") {
+            never(self, "every path begins with a slash".to_owned(), "write the path as in \"/v1/hello\"");
+        }
+    }
+
+    /// A method or path that none of the operations named has.
+    fn warn_of_foreign_route(&mut self, when: &When, table: &DeTable<'_>) {
+        for condition in &when.conditions {
+            let (key, fits): (_, fn(&Condition, &str, &str) -> bool) = match condition.subject {
+                Subject::Path => ("path", |condition, path, _| holds(condition, path)),
+                Subject::Method => ("method", |condition, _, method| {
+                    holds(condition, method) || (method == "GET" && holds(condition, "HEAD"))
+                }),
+                _ => continue,
+            };
+            let routes = || ROUTES.iter().filter(|route| when.operations.contains(&route.operation));
+            if routes().next().is_some() && !routes().any(|route| fits(condition, route.path, route.method.as_str())) {
+                let real: Vec<_> = routes().map(|route| format!("{} {}", route.method, route.path)).collect();
+                self.problems.warning(
+                    "scenario/never-matches",
+                    table.get(key).map_or(0..0, Spanned::span),
+                    format!("this never holds: the operation is {}", real.join(" or ")),
+                    format!("drop `{key}`: the operation says it already"),
+                );
+            }
+        }
+    }
+}
+
+fn holds(condition: &Condition, text: &str) -> bool {
+    let found = Found::Text(Cow::Borrowed(text));
+    condition.tests.iter().all(|test| test.holds(&found))
+}

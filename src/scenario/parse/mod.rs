@@ -1,0 +1,240 @@
+//! TOML text to a checked scenario: every problem of the text in one pass, each with its place, code and hint.
+//!
+//! Reads no files and no clock. Reading order: `words` (every key), `reader` (types and ranges), then one file for each part
+//! of the language.
+
+mod actions;
+mod conditions;
+mod emits;
+mod reader;
+mod rules;
+pub(crate) mod words;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Origin, Overlay, Scenario};
+use crate::contract::profile::{Layered, Profile, ProfileProblem};
+use crate::diagnostic::{Diagnostic, Severity};
+use reader::{Problems, shown};
+
+/// Most syntax errors told: after the first few the reader of TOML is guessing.
+const MOST_SYNTAX_ERRORS: usize = 10;
+/// Most entries of a `[profile]`, all levels together; there are far fewer knobs.
+const MOST_KNOBS: usize = 2_000;
+/// Longest name of a scenario.
+const LONGEST_NAME: usize = 100;
+
+/// Checks a text. The scenario is there if no problem is an error; warnings come either way.
+pub fn check_text(name: &str, text: &str) -> (Option<Scenario>, Vec<Diagnostic>) {
+    parse_scenario(name, text, Origin::Inline, &Layered::default())
+}
+
+/// Checks a text against the profile that will be below its `[profile]`.
+pub(super) fn parse_scenario(
+    name: &str,
+    text: &str,
+    origin: Origin,
+    base: &Layered,
+) -> (Option<Scenario>, Vec<Diagnostic>) {
+    if let Err(problem) = check_name(name) {
+        return (None, vec![problem]);
+    }
+    let (document, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        return (None, syntax_errors(text, &errors));
+    }
+    let mut parser =
+        Parser { problems: Problems::new(text), profile: Arc::clone(base.profile()), patterns: 0, large_patterns: 0 };
+    let scenario = parser.scenario(name, text, origin, base, document.get_ref());
+    let failed = parser.problems.has_errors();
+    (scenario.filter(|_| !failed), parser.problems.finish())
+}
+
+fn check_name(name: &str) -> Result<(), Diagnostic> {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(known) {
+        return Ok(());
+    }
+    let message = format!("`{}` cannot be the name of a scenario", shown(name));
+    let hint = "a name has 1 to 100 of the characters A-Z a-z 0-9 - _ and dots; it is the file's name without .toml";
+    Err(Diagnostic::of_file("scenario/bad-name", message, hint))
+}
+
+fn syntax_errors(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
+    let hint = "the file must be TOML: texts stand in quotes, lists in [ ], tables in { } or under [names]";
+    errors
+        .iter()
+        .take(MOST_SYNTAX_ERRORS)
+        .map(|error| {
+            let span = error.span().unwrap_or(0..0);
+            Diagnostic::at(Severity::Error, "scenario/syntax", text, span, error.message(), hint)
+        })
+        .collect()
+}
+
+/// The profile with the `[profile]` of a text on top.
+pub(super) fn with_overlay(text: &str, base: &Layered, source: &str) -> Result<Layered, Vec<ProfileProblem>> {
+    let (document, _) = DeTable::parse_recoverable(text);
+    match document.get_ref().get("profile").map(Spanned::get_ref) {
+        Some(DeValue::Table(table)) => base.with_table(table, source),
+        _ => Ok(base.clone()),
+    }
+}
+
+/// One text being checked.
+struct Parser<'t> {
+    problems: Problems<'t>,
+    /// The profile in force while the scenario is active: decides event types and what URLs are taken.
+    profile: Arc<Profile>,
+    patterns: usize,
+    large_patterns: usize,
+}
+
+impl Parser<'_> {
+    fn scenario(
+        &mut self,
+        name: &str,
+        text: &str,
+        origin: Origin,
+        base: &Layered,
+        file: &DeTable<'_>,
+    ) -> Option<Scenario> {
+        if file.is_empty() {
+            // An editor that empties a file before it writes is seen here; the empty state must not be served.
+            let hint = "`wrs-emulator scenarios new NAME` writes one to begin with";
+            self.problems.error("scenario/no-effect", 0..0, "the file is empty", hint);
+            return None;
+        }
+        self.problems.check_keys(file, &words::FILE);
+        let name: Arc<str> = Arc::from(name);
+        let title = self.problems.filled_text(file, "title").unwrap_or(&name).to_owned();
+        let description = self.problems.text(file, "description").map(|text| text.trim().to_owned());
+        let overlay = self.overlay(&name, text, base, file);
+        let given = self.given(file);
+        let rules = self.rules(file, &name);
+        let emits = self.emits(file, &name);
+        if ["profile", "given", "rule", "emit"].iter().all(|key| !file.contains_key(*key)) {
+            let message = "the scenario changes nothing";
+            let hint = "add a `[[rule]]`, an `[[emit]]`, a `[profile]` or a `[[given.subscription]]`";
+            self.problems.warning("scenario/no-effect", 0..0, message, hint);
+        }
+        Some(Scenario { name, title, description, text: Arc::from(text), origin, overlay, given, rules, emits })
+    }
+
+    fn overlay(&mut self, name: &str, text: &str, base: &Layered, file: &DeTable<'_>) -> Option<Overlay> {
+        let value = file.get("profile")?;
+        let DeValue::Table(table) = value.get_ref() else {
+            self.problems.wrong_type("profile", "a table of knobs", value);
+            return None;
+        };
+        if count(table) > MOST_KNOBS {
+            let message = format!("`[profile]` has more than {MOST_KNOBS} entries");
+            self.problems.error("scenario/too-many", value.span(), message, "set only the knobs that the story needs");
+            return None;
+        }
+        let source = format!("scenario {name}");
+        match base.with_table(table, &source) {
+            Ok(layered) => {
+                self.profile = Arc::clone(layered.profile());
+                Some(Overlay { text: Arc::from(text), source })
+            }
+            Err(problems) => {
+                for problem in problems {
+                    self.problems.error(problem.code, problem.span, problem.message, problem.hint);
+                }
+                None
+            }
+        }
+    }
+}
+
+/// Entries of a table and of the tables in it.
+fn count(table: &DeTable<'_>) -> usize {
+    let inner = table.values().filter_map(|value| value.get_ref().as_table());
+    table.len() + inner.map(count).sum::<usize>()
+}
+
+/// Fingerprints of the rules or emissions of one scenario: the same as long as name and content are the same, whatever
+/// stands around them. The second of two equal ones gets another.
+struct Prints {
+    prefix: Sha256,
+    seen: HashMap<[u8; 32], u64>,
+}
+
+impl Prints {
+    fn new(scenario: &str, what: &str) -> Self {
+        let mut prefix = Sha256::new();
+        for part in [what, scenario] {
+            prefix.update((part.len() as u64).to_be_bytes());
+            prefix.update(part.as_bytes());
+        }
+        Self { prefix, seen: HashMap::new() }
+    }
+
+    fn print(&mut self, table: &DeTable<'_>) -> u64 {
+        let mut hash = self.prefix.clone();
+        hash_table(&mut hash, table);
+        let content: [u8; 32] = hash.finalize().into();
+        let twins = self.seen.entry(content).or_default();
+        *twins += 1;
+        shortened(Sha256::new().chain_update(content).chain_update(twins.to_be_bytes()))
+    }
+
+    fn story(&self) -> u64 {
+        shortened(self.prefix.clone().chain_update(b"story"))
+    }
+}
+
+fn shortened(hash: Sha256) -> u64 {
+    let digest = hash.finalize();
+    digest.iter().take(8).fold(0, |print, byte| print << 8 | u64::from(*byte))
+}
+
+fn hash_table(hash: &mut Sha256, table: &DeTable<'_>) {
+    hash.update(b"{");
+    for (key, value) in table {
+        hash_text(hash, key.get_ref());
+        hash_value(hash, value.get_ref());
+    }
+    hash.update(b"}");
+}
+
+fn hash_value(hash: &mut Sha256, value: &DeValue<'_>) {
+    match value {
+        DeValue::String(text) => {
+            hash.update(b"s");
+            hash_text(hash, text);
+        }
+        DeValue::Table(table) => hash_table(hash, table),
+        DeValue::Array(values) => {
+            hash.update(b"[");
+            values.iter().for_each(|value| hash_value(hash, value.get_ref()));
+            hash.update(b"]");
+        }
+        DeValue::Integer(number) => hash_text(hash, &number.to_string()),
+        DeValue::Float(number) => hash_text(hash, number.as_str()),
+        DeValue::Boolean(flag) => hash.update([b'b', u8::from(*flag)]),
+        DeValue::Datetime(time) => hash_text(hash, &time.to_string()),
+    }
+}
+
+fn hash_text(hash: &mut Sha256, text: &str) {
+    hash.update((text.len() as u64).to_be_bytes());
+    hash.update(text.as_bytes());
+}
+
+/// A scenario given as JSON, as TOML text.
+pub fn json_to_toml(json: &str) -> Result<String, String> {
+    let value: toml::Table =
+        serde_json::from_str(json).map_err(|error| format!("the text is not JSON that TOML can hold: {error}"))?;
+    toml::to_string(&value).map_err(|error| format!("the JSON cannot be written as TOML: {error}"))
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

@@ -1,0 +1,278 @@
+//! Tests of the parser: what is read, and what each kind of mistake is called.
+
+use super::*;
+use crate::diagnostic::render_all;
+use crate::scenario::{Action, Delay, Fault, Tamper, Trigger};
+use std::time::Duration;
+
+fn valid(text: &str) -> Scenario {
+    let (scenario, problems) = check_text("test", text);
+    assert!(problems.is_empty(), "{text}\n{}", render_all(&problems, false));
+    scenario.expect("there is no problem")
+}
+
+/// Checks that exactly one problem is found, at this text.
+fn check(text: &str, code: &str, place: &str) {
+    let (scenario, problems) = check_text("test", text);
+    let found: Vec<_> = problems.iter().map(|problem| (problem.code, &text[problem.span.clone()])).collect();
+    assert_eq!(found, [(code, place)], "{text}\n{}", render_all(&problems, false));
+    assert_eq!(scenario.is_none(), problems[0].is_error());
+    assert!(crate::diagnostic::CODES.iter().any(|(known, _)| *known == code), "{code} is not listed");
+}
+
+const STATUS: &str = "when = { operation = \"system.status\" }\n";
+
+#[test]
+fn the_whole_language_is_read() {
+    let scenario = valid(
+        r#"
+        title = "Everything"
+        description = "All of it."
+        [profile]
+        rate_limit = { requests = 3, window = "30s" }
+        events.extra = ["reference.failed"]
+        [[given.subscription]]
+        url = "https://app.sink.localhost/hooks"
+        events = ["workflow.completed", "reference.failed"]
+        [[given.workflow]]
+        id = "wf_1"
+        status = "completed"
+        [[given.user]]
+        id = "user_1"
+        name = "Ada"
+        [[rule]]
+        name = "throttled"
+        when = { operation = "system.status" }
+        skip = 5
+        times = 10
+        reply = { error = "rate_limit_exceeded" }
+        [[rule]]
+        when = { operation = ["events.subscribe"], body."/url" = { contains = "internal" }, key = { not = "a" } }
+        reply = { status = 422, code = "validation_error", message = "url: host is not reachable" }
+        [[rule]]
+        when = { operation = "system.status", query.include_checks = "true" }
+        patch = { ok = false, checks = { database = { status = "fail" } } }
+        remove = ["/checks/queue"]
+        [[rule]]
+        when = { path = "/v1/**", method = "get", header.user-agent = { matches = "^curl/" } }
+        sequence = [{ error = "unauthorized", times = 2 }, { delay = "2s" }, { fault = "reset" }, { pass = true }]
+        then = "stay"
+        [[rule]]
+        when = { step = "start", query.x = { gt = 1, lt = 5.5 } }
+        every = 3
+        chance = 0.5
+        from = "1s"
+        to = "1m"
+        next = "later"
+        delay = { median = "100ms", p99 = "2s" }
+        fault = { kind = "stall", bytes = 10, duration = "3s" }
+        [[rule]]
+        when = { step = "later", body."/list" = ["a"], query.y = { one_of = ["1", 2], not = { ends_with = "3" } } }
+        reply = { status = 200, body = { at = "{{ now }}" }, headers = { Retry-After = "5" } }
+        [[emit]]
+        name = "forged"
+        event = "workflow.completed"
+        on = { operation = "events.subscribe", status = 200 }
+        data = { workflow_id = "wf_{{ ulid() }}", status = "completed" }
+        delay = "250ms"
+        times = 3
+        interval = "1s"
+        delivery = { tamper = "signature", duplicate = 2, shuffle = true }
+        [[emit]]
+        event = "reference.failed"
+        on = { every = "10s" }
+        "#,
+    );
+    assert_eq!((scenario.rules.len(), scenario.emits.len(), scenario.given.subscriptions.len()), (6, 2, 1));
+    let layered = scenario.overlay.as_ref().expect("there are knobs").over(&Layered::default()).expect("they fit");
+    assert_eq!((layered.profile().rate_limit.requests, layered.source("rate_limit.requests")), (3, "scenario test"));
+    assert!(matches!(scenario.rules[4].sequence.steps()[0].action, Action::Fault(Fault::Stall { bytes: 10, .. })));
+    assert!(matches!(scenario.rules[4].sequence.steps()[0].delay, Some(Delay::LogNormal { .. })));
+    assert_eq!(scenario.rules[1].label.as_ref(), "rule 2");
+    assert_eq!(scenario.emits[0].delivery.tamper, Some(Tamper::Signature));
+    assert!(matches!(scenario.emits[1].trigger, Trigger::Every(period) if period == Duration::from_secs(10)));
+}
+
+#[test]
+fn fingerprints_follow_the_content_of_each_rule() {
+    let rule = |times: u32| format!("[[rule]] # note\n{STATUS}times = {times}\npass = true\n");
+    let prints = |text: &str| {
+        let (scenario, _) = check_text("test", text);
+        scenario.expect("the text is valid").rules.iter().map(|rule| rule.fingerprint).collect::<Vec<_>>()
+    };
+    let before = prints(&format!("{}{}", rule(1), rule(2)));
+    let after = prints(&format!("title = 'x'\n{}\n\n{}", rule(3), rule(2).replace("# note", "")));
+    assert_ne!(before[0], after[0]);
+    assert_eq!(before[1], after[1]);
+    let twins = prints(&format!("{}{}", rule(1), rule(1)));
+    assert_eq!(twins[0], before[0]);
+    assert_ne!(twins[0], twins[1]);
+    let (other, _) = check_text("other", &rule(1));
+    assert_ne!(other.expect("the text is valid").rules[0].fingerprint, before[0]);
+}
+
+#[test]
+fn each_mistake_has_its_code_and_place() {
+    let rule = |lines: &str| format!("[[rule]]\n{lines}\n");
+    for (lines, code, place) in [
+        ("tmes = 3\npass = true", "scenario/unknown-key", "tmes"),
+        ("step = \"x\"\npass = true", "scenario/unknown-key", "step"),
+        ("when = { operation = \"system.statu\" }\npass = true", "scenario/unknown-operation", "\"system.statu\""),
+        ("when = { body.url = \"x\" }\npass = true", "scenario/bad-pointer", "url"),
+        ("when = { query = 1 }\npass = true", "scenario/wrong-type", "1"),
+        ("when = { query.x = [] }\npass = true", "scenario/wrong-type", "[]"),
+        ("when = { query.x = {} }\npass = true", "scenario/missing-key", "{}"),
+        ("when = { query.x = { matches = \"(\" } }\npass = true", "scenario/bad-pattern", "\"(\""),
+        (
+            "when = { query.x = { matches = \"(\\\\w{1000}){1000}\" } }\npass = true",
+            "scenario/bad-pattern",
+            "\"(\\\\w{1000}){1000}\"",
+        ),
+        (
+            "when = { query.x = { equals = \"a\", starts_with = \"b\" } }\npass = true",
+            "scenario/never-matches",
+            "{ equals = \"a\", starts_with = \"b\" }",
+        ),
+        ("when = { query.x = { lt = 1, gt = 2 } }\npass = true", "scenario/never-matches", "{ lt = 1, gt = 2 }"),
+        ("when = { query.x = { one_of = [] } }\npass = true", "scenario/never-matches", "{ one_of = [] }"),
+        (
+            "when = { query.x = { present = false, contains = \"a\" } }\npass = true",
+            "scenario/never-matches",
+            "{ present = false, contains = \"a\" }",
+        ),
+        ("when = { path = \"v1/hello\" }\npass = true", "scenario/never-matches", "\"v1/hello\""),
+        ("when = { operation = \"hello\", method = \"POST\" }\npass = true", "scenario/never-matches", "\"POST\""),
+        ("from = \"5s\"\nto = \"5s\"\npass = true", "scenario/never-matches", "\"5s\""),
+        ("when = { step = \"nowhere\" }\npass = true", "scenario/unreachable-step", "\"nowhere\""),
+        ("times = 0\npass = true", "scenario/bad-value", "0"),
+        ("times = -1\npass = true", "scenario/bad-value", "-1"),
+        ("times = \"3\"\npass = true", "scenario/wrong-type", "\"3\""),
+        ("chance = 1.5\npass = true", "scenario/bad-value", "1.5"),
+        ("delay = 5", "scenario/bad-duration", "5"),
+        ("delay = \"soon\"", "scenario/bad-duration", "\"soon\""),
+        ("delay = { min = \"1s\" }", "scenario/missing-key", "{ min = \"1s\" }"),
+        ("delay = { min = \"2s\", max = \"1s\" }", "scenario/bad-value", "{ min = \"2s\", max = \"1s\" }"),
+        ("fault = \"rest\"", "scenario/bad-value", "\"rest\""),
+        ("fault = { kind = \"reset\", bytes = 3 }", "scenario/clash", "bytes"),
+        ("pass = false", "scenario/bad-value", "false"),
+        ("reply = { error = \"rate_limited\" }", "scenario/unknown-error", "\"rate_limited\""),
+        ("reply = { status = 42 }", "scenario/bad-value", "42"),
+        ("reply = { code = \"x\" }", "scenario/missing-key", "{ code = \"x\" }"),
+        ("reply = { status = 200, body = \"{{ now\" }", "scenario/bad-template", "\"{{ now\""),
+        ("reply = { status = 200, headers = { \"a b\" = \"c\" } }", "scenario/bad-value", "\"a b\""),
+        ("reply = { status = 200, headers = { Content-Length = \"3\" } }", "scenario/bad-value", "Content-Length"),
+        ("reply = { status = 204, message = \"x\" }", "scenario/clash", "204"),
+        ("reply = { error = \"not_found\" }\nfault = \"reset\"", "scenario/clash", "fault"),
+        ("remove = [\"checks\"]", "scenario/bad-pointer", "\"checks\""),
+        ("patch = {}", "scenario/no-effect", "{}"),
+        ("then = \"stay\"\npass = true", "scenario/clash", "then"),
+        ("sequence = []", "scenario/missing-key", "[]"),
+        ("sequence = [{ times = 2 }]", "scenario/missing-key", "{ times = 2 }"),
+        ("sequence = [{ error = \"not_found\", fault = \"reset\" }]", "scenario/clash", "fault"),
+        ("sequence = [{ pass = true }]\ntimes = 3", "scenario/clashing-times", "3"),
+        ("sequence = [{ pass = true, times = 5 }]\nthen = \"stay\"\ntimes = 3", "scenario/clashing-times", "3"),
+    ] {
+        check(&rule(lines), code, place);
+    }
+    for (text, code, place) in [
+        ("", "scenario/no-effect", ""),
+        ("title = \"x\"", "scenario/no-effect", ""),
+        ("title = 3\n[profile]\n", "scenario/wrong-type", "3"),
+        ("titel = \"x\"\n[profile]\n", "scenario/unknown-key", "titel"),
+        ("[rule]\npass = true\n", "scenario/wrong-type", "[rule]"),
+        ("[profile]\nrate_limit.request = 5\n", "profile/unknown-knob", "request"),
+        ("[profile]\nrate_limit.requests = \"x\"\n", "profile/bad-value", "\"x\""),
+        ("[[emit]]\nevent = \"workflow.done\"\non = \"command\"\n", "scenario/unknown-event", "\"workflow.done\""),
+        ("[[emit]]\nevent = \"workflow.completed\"\non = \"start\"\n", "scenario/bad-value", "\"start\""),
+        ("[[emit]]\nevent = \"workflow.completed\"\non = { every = \"1ms\" }\n", "scenario/bad-value", "\"1ms\""),
+        ("[[emit]]\nevent = \"workflow.completed\"\non = {}\n", "scenario/missing-key", "{}"),
+        (
+            "[[emit]]\nevent = \"workflow.completed\"\non = { after = \"1s\", status = 200 }\n",
+            "scenario/clash",
+            "status",
+        ),
+        (
+            "[[emit]]\nevent = \"workflow.completed\"\non = \"command\"\ninterval = \"1s\"\n",
+            "scenario/no-effect",
+            "interval",
+        ),
+        (
+            "[[emit]]\nevent = \"workflow.completed\"\non = \"command\"\ndelivery = { tamper = \"sig\" }\n",
+            "scenario/bad-value",
+            "\"sig\"",
+        ),
+        (
+            "[[given.subscription]]\nurl = \"http://a\"\nevents = [\"workflow.completed\"]\n",
+            "scenario/bad-value",
+            "\"http://a\"",
+        ),
+        ("[[given.subscription]]\nurl = \"https://a\"\nevents = [\"x\"]\n", "scenario/unknown-event", "\"x\""),
+        (
+            "[[rule]]\nname = \"a\"\ntimes = 1\npass = true\n[[rule]]\nname = \"a\"\npass = true\n",
+            "scenario/duplicate-name",
+            "\"a\"",
+        ),
+        ("a = ", "scenario/syntax", ""),
+    ] {
+        check(text, code, place);
+    }
+}
+
+#[test]
+fn rules_behind_a_blanket_are_told() {
+    let unreachable = |text: &str| {
+        let (_, problems) = check_text("test", text);
+        assert!(problems.iter().all(|problem| problem.code == "scenario/unreachable-rule"), "{problems:?}");
+        problems.len()
+    };
+    let rule = |when: &str, rest: &str| format!("[[rule]]\nwhen = {{ {when} }}\npass = true\n{rest}\n");
+    let (all, status, query) = ("", "operation = \"system.status\"", "operation = \"system.status\", query.a = \"1\"");
+    for (first, rest, second, expected) in [
+        (all, "", status, 1),
+        (status, "", query, 1),
+        (query, "", query, 1),
+        (query, "", status, 0),
+        (status, "times = 3", query, 0),
+        (status, "skip = 1", query, 0),
+        (status, "chance = 0.5", query, 0),
+        (status, "to = \"1s\"", query, 0),
+        (status, "", "operation = [\"system.status\", \"hello\"]", 0),
+        (status, "", all, 0),
+        ("step = \"start\"", "", all, 0),
+        ("step = \"start\"", "", "step = \"start\", key = \"a\"", 1),
+        ("key = \"a\"", "", "key = \"b\"", 0),
+    ] {
+        assert_eq!(unreachable(&(rule(first, rest) + &rule(second, ""))), expected, "{first} {rest}, then {second}");
+    }
+}
+
+#[test]
+fn every_problem_of_a_file_is_told_in_one_pass() {
+    let text =
+        "titel = 1\n[profile]\nrate_limit.request = 1\n[[rule]]\ntmes = 1\nreply = { error = \"x\" }\n[[emit]]\n";
+    let (scenario, problems) = check_text("test", text);
+    assert!(scenario.is_none());
+    let lines: Vec<_> = problems.iter().map(|problem| problem.line).collect();
+    assert_eq!(lines, [1, 3, 5, 6, 7, 7]);
+    let many: String = (0..500).map(|at| format!("key{at} = 1\n")).collect();
+    let (_, problems) = check_text("test", &many);
+    assert_eq!(problems.len(), 100);
+    assert!(problems[99].hint.contains("401 further problems"), "{}", problems[99].hint);
+}
+
+#[test]
+fn names_are_restricted() {
+    for name in ["", "a,b", "a b", "ä", "a/b", &"x".repeat(101)] {
+        let (scenario, problems) = check_text(name, "[profile]\n");
+        assert!(scenario.is_none() && problems[0].code == "scenario/bad-name", "{name}");
+    }
+    assert!(check_text("Rate-limit_2.v1", "[profile]\n").0.is_some());
+}
+
+#[test]
+fn json_becomes_toml() {
+    let toml = json_to_toml(r#"{"title": "x", "rule": [{"when": {"operation": "hello"}, "pass": true}]}"#);
+    assert_eq!(valid(&toml.expect("it is TOML")).rules.len(), 1);
+    assert!(json_to_toml("[]").is_err());
+    assert!(json_to_toml("{\"a\": null}").is_err());
+}

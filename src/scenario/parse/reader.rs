@@ -1,0 +1,350 @@
+//! Reading typed values out of TOML with their places: every problem is noted and reading goes on.
+//!
+//! Knows no rule of the language beyond types and ranges.
+
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::words::{self, Words};
+use crate::contract::nearest;
+use crate::contract::profile::parse_duration;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::template::{check_template, has_template};
+
+/// Most problems told of one file; the rest would follow from the same slip.
+const MOST: usize = 100;
+
+/// What was found in one text so far.
+pub(super) struct Problems<'t> {
+    text: &'t str,
+    found: Vec<Diagnostic>,
+    untold: usize,
+}
+
+pub(super) type Place<'t, 'i> = &'t Spanned<DeValue<'i>>;
+
+impl<'t> Problems<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self { text, found: Vec::new(), untold: 0 }
+    }
+
+    pub(super) fn error(
+        &mut self,
+        code: &'static str,
+        span: Range<usize>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.note(Severity::Error, code, span, message.into(), hint.into());
+    }
+
+    pub(super) fn warning(
+        &mut self,
+        code: &'static str,
+        span: Range<usize>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.note(Severity::Warning, code, span, message.into(), hint.into());
+    }
+
+    fn note(&mut self, severity: Severity, code: &'static str, span: Range<usize>, message: String, hint: String) {
+        if self.is_full() {
+            // A warning must not push an error out: only whether there is an error decides whether the file is taken.
+            let first_warning = self.found.iter().rposition(|known| !known.is_error());
+            match first_warning.filter(|_| severity == Severity::Error) {
+                Some(at) => drop(self.found.remove(at)),
+                None => {
+                    self.untold += 1;
+                    return;
+                }
+            }
+            self.untold += 1;
+        }
+        self.found.push(Diagnostic::at(severity, code, self.text, span, message, hint));
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.found.len() >= MOST
+    }
+
+    pub(super) fn has_errors(&self) -> bool {
+        self.found.iter().any(Diagnostic::is_error)
+    }
+
+    /// Everything found, in the order of the text.
+    pub(super) fn finish(mut self) -> Vec<Diagnostic> {
+        self.found.sort_by_key(|problem| (problem.span.start, problem.span.end));
+        if let Some(last) = self.found.last_mut().filter(|_| self.untold > 0) {
+            let more = format!("{} further problems are not shown", self.untold);
+            last.hint = if last.hint.is_empty() { more } else { format!("{}; {more}", last.hint) };
+        }
+        self.found
+    }
+
+    pub(super) fn wrong_type(&mut self, key: &str, expected: &str, found: Place<'_, '_>) {
+        let kind = match found.get_ref() {
+            DeValue::String(_) => "a text",
+            DeValue::Integer(_) => "a whole number",
+            DeValue::Float(_) => "a number with a fraction",
+            DeValue::Boolean(_) => "true or false",
+            DeValue::Datetime(_) => "a date or time",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        self.error(
+            "scenario/wrong-type",
+            found.span(),
+            format!("expected {expected} for `{}`, found {kind}", shown(key)),
+            "",
+        );
+    }
+
+    /// Notes every key that does not belong into the table.
+    pub(super) fn check_keys(&mut self, table: &DeTable<'_>, words: &Words) {
+        for key in table.keys() {
+            let name = key.get_ref().as_ref();
+            if words.has(name) {
+                continue;
+            }
+            let hint = if self.is_full() { String::new() } else { hint_for_key(name, words) };
+            self.error(
+                "scenario/unknown-key",
+                key.span(),
+                format!("unknown key `{}` in {}", shown(name), words.place),
+                hint,
+            );
+        }
+    }
+
+    pub(super) fn table<'v, 'i>(&mut self, key: &str, value: Place<'v, 'i>, words: &Words) -> Option<&'v DeTable<'i>> {
+        let DeValue::Table(table) = value.get_ref() else {
+            self.wrong_type(key, "a table", value);
+            return None;
+        };
+        self.check_keys(table, words);
+        Some(table)
+    }
+
+    /// The tables of a list: `[[key]]`, or a list of inline tables.
+    pub(super) fn tables<'v, 'i>(
+        &mut self,
+        key: &str,
+        value: Place<'v, 'i>,
+        words: &Words,
+    ) -> Vec<(Range<usize>, &'v DeTable<'i>)> {
+        let DeValue::Array(entries) = value.get_ref() else {
+            let hint = format!("write `[[{key}]]` with double brackets: there may be several");
+            match value.get_ref() {
+                DeValue::Table(_) => self.error(
+                    "scenario/wrong-type",
+                    value.span(),
+                    format!("expected a list of tables for `{key}`, found one table"),
+                    hint,
+                ),
+                _ => self.wrong_type(key, "a list of tables", value),
+            }
+            return Vec::new();
+        };
+        entries.iter().filter_map(|entry| Some((entry.span(), self.table(key, entry, words)?))).collect()
+    }
+
+    pub(super) fn text<'v>(&mut self, table: &'v DeTable<'_>, key: &str) -> Option<&'v str> {
+        let value = table.get(key)?;
+        let text = value.get_ref().as_str();
+        if text.is_none() {
+            self.wrong_type(key, "a text", value);
+        }
+        text
+    }
+
+    /// A text that must not be empty.
+    pub(super) fn filled_text<'v>(&mut self, table: &'v DeTable<'_>, key: &str) -> Option<&'v str> {
+        let text = self.text(table, key)?;
+        if text.trim().is_empty() {
+            let span = table.get(key).map_or(0..0, Spanned::span);
+            self.error(
+                "scenario/bad-value",
+                span,
+                format!("`{key}` must not be empty"),
+                "leave it out, or give it a text",
+            );
+            return None;
+        }
+        Some(text)
+    }
+
+    pub(super) fn number(&mut self, table: &DeTable<'_>, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let value = table.get(key)?;
+        let DeValue::Integer(number) = value.get_ref() else {
+            self.wrong_type(key, "a whole number", value);
+            return None;
+        };
+        let read = i128::from_str_radix(number.as_str(), number.radix()).ok().and_then(|number| number.try_into().ok());
+        let read = read.filter(|number: &u64| range.contains(number));
+        if read.is_none() {
+            let message = match *range.end() {
+                u64::MAX => format!("`{key}` must be at least {}, found {number}", range.start()),
+                end => format!("`{key}` must be from {} to {end}, found {number}", range.start()),
+            };
+            self.error("scenario/bad-value", value.span(), message, "");
+        }
+        read
+    }
+
+    pub(super) fn flag(&mut self, table: &DeTable<'_>, key: &str) -> Option<bool> {
+        let value = table.get(key)?;
+        let flag = value.get_ref().as_bool();
+        if flag.is_none() {
+            self.wrong_type(key, "true or false", value);
+        }
+        flag
+    }
+
+    pub(super) fn duration(&mut self, table: &DeTable<'_>, key: &str) -> Option<Duration> {
+        self.duration_of(key, table.get(key)?)
+    }
+
+    pub(super) fn duration_of(&mut self, key: &str, value: Place<'_, '_>) -> Option<Duration> {
+        let (problem, hint) = match value.get_ref() {
+            DeValue::String(text) => match parse_duration(text) {
+                Ok(duration) => return Some(duration),
+                Err(problem) => (problem, "units are ms, s, m, h and d".to_owned()),
+            },
+            DeValue::Integer(number) => (
+                format!("expected a duration such as \"250ms\" or \"30s\" for `{key}`, found the bare number {number}"),
+                format!("say the unit: \"{number}s\" or \"{number}ms\""),
+            ),
+            _ => {
+                self.wrong_type(key, "a duration such as \"250ms\" or \"30s\"", value);
+                return None;
+            }
+        };
+        self.error("scenario/bad-duration", value.span(), problem, hint);
+        None
+    }
+
+    /// A finite number, with or without a fraction.
+    pub(super) fn float_of(&mut self, key: &str, value: Place<'_, '_>) -> Option<f64> {
+        let number = match value.get_ref() {
+            DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            _ => {
+                self.wrong_type(key, "a number", value);
+                return None;
+            }
+        };
+        let number = number.filter(|number| number.is_finite());
+        if number.is_none() {
+            self.error("scenario/bad-value", value.span(), format!("`{key}` must be a finite decimal number"), "");
+        }
+        number
+    }
+
+    /// Any value as JSON. Dates become texts; what JSON has no number for is a problem.
+    pub(super) fn json(&mut self, value: Place<'_, '_>) -> Option<Value> {
+        Some(match value.get_ref() {
+            DeValue::String(text) => Value::String(text.to_string()),
+            DeValue::Boolean(flag) => Value::Bool(*flag),
+            DeValue::Datetime(time) => Value::String(time.to_string()),
+            DeValue::Integer(number) => {
+                let Ok(number) = i64::from_str_radix(number.as_str(), number.radix()) else {
+                    let message = format!("the number {number} is too large");
+                    self.error("scenario/bad-value", value.span(), message, "write it as a text");
+                    return None;
+                };
+                number.into()
+            }
+            DeValue::Float(number) => {
+                let read = number.as_str().parse().ok().and_then(serde_json::Number::from_f64);
+                let Some(read) = read else {
+                    self.error("scenario/bad-value", value.span(), "JSON has no such number", "");
+                    return None;
+                };
+                Value::Number(read)
+            }
+            DeValue::Array(values) => {
+                let values: Vec<Option<Value>> = values.iter().map(|value| self.json(value)).collect();
+                Value::Array(values.into_iter().collect::<Option<_>>()?)
+            }
+            DeValue::Table(table) => Value::Object(self.json_map(table)?),
+        })
+    }
+
+    pub(super) fn json_map(&mut self, table: &DeTable<'_>) -> Option<Map<String, Value>> {
+        let fields: Vec<Option<(String, Value)>> =
+            table.iter().map(|(key, value)| Some((key.get_ref().to_string(), self.json(value)?))).collect();
+        fields.into_iter().collect()
+    }
+
+    /// Notes every text below `value` whose template cannot be read.
+    pub(super) fn check_templates(&mut self, value: Place<'_, '_>) {
+        match value.get_ref() {
+            DeValue::String(text) if has_template(&Value::String(text.to_string())) => {
+                if let Err(problem) = check_template(text) {
+                    let hint = "available: ulid(), uuid(), random_int(low, high), now, now_unix, request";
+                    self.error("scenario/bad-template", value.span(), problem.to_string(), hint);
+                }
+            }
+            DeValue::Array(values) => values.iter().for_each(|value| self.check_templates(value)),
+            DeValue::Table(table) => table.values().for_each(|value| self.check_templates(value)),
+            _ => {}
+        }
+    }
+
+    /// A text that must be one of a few.
+    pub(super) fn choice<'v>(&mut self, table: &'v DeTable<'_>, key: &str, choices: &[&str]) -> Option<&'v str> {
+        let text = self.text(table, key)?;
+        if choices.contains(&text) {
+            return Some(text);
+        }
+        let span = table.get(key).map_or(0..0, Spanned::span);
+        let message = format!("unknown value \"{}\" for `{key}`", shown(text));
+        self.error("scenario/bad-value", span, message, nearest_hint(text, choices));
+        None
+    }
+
+    /// Of keys that exclude each other, notes each but the first that is there; gives the first.
+    pub(super) fn only_one(&mut self, table: &DeTable<'_>, keys: &[&'static str], why: &str) -> Option<&'static str> {
+        let mut there = keys.iter().filter_map(|key| Some((*key, table.get_key_value(*key)?.0.span())));
+        let (first, _) = there.next()?;
+        for (other, span) in there {
+            self.error("scenario/clash", span, format!("`{other}` excludes `{first}`: {why}"), "keep one of the two");
+        }
+        Some(first)
+    }
+}
+
+/// "did you mean", or the whole list.
+pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
+    match nearest(typed, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            format!("known: {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+fn hint_for_key(name: &str, words: &Words) -> String {
+    let known: Vec<&str> = words.keys.iter().map(|key| key.name).collect();
+    if let Some(near) = nearest(name, known.iter().copied()) {
+        return format!("did you mean `{near}`?");
+    }
+    match words::ALL.iter().find(|other| other.has(name)) {
+        Some(other) => format!("`{name}` belongs in {}", other.place),
+        None => nearest_hint(name, &known),
+    }
+}
+
+/// A user's text as messages show it.
+pub(super) fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
+    if text.chars().nth(60).is_some() {
+        shown.push('…');
+    }
+    shown
+}

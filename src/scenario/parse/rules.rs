@@ -1,0 +1,185 @@
+//! `[[rule]]`: text to checked rules, and warnings about rules that can never apply.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::reader::shown;
+use super::words;
+use super::{Parser, Prints};
+use crate::contract::routes::Operation;
+use crate::scenario::rule::{FIRST_STEP, Rule, Sequence, Then};
+
+/// Rules with more conditions than this are compared by a few combinations of them only.
+const MOST_COMBINED: usize = 6;
+
+impl Parser<'_> {
+    /// The rules of a file.
+    pub(super) fn rules(&mut self, file: &DeTable<'_>, scenario: &Arc<str>) -> Vec<Arc<Rule>> {
+        let Some(value) = file.get("rule") else { return Vec::new() };
+        let tables = self.problems.tables("rule", value, &words::RULE);
+        let mut prints = Prints::new(scenario, "rule");
+        let mut rules = Vec::new();
+        for (at, (span, table)) in tables.iter().enumerate() {
+            if let Some(rule) = self.rule(table, span.clone(), at + 1, scenario, &mut prints) {
+                rules.push((span.clone(), *table, rule));
+            }
+        }
+        self.check_names("rule", tables.iter().map(|(_, table)| *table));
+        self.warn_of_unreachable_steps(&rules);
+        self.warn_of_unreachable_rules(&rules);
+        rules.into_iter().map(|(_, _, rule)| Arc::new(rule)).collect()
+    }
+
+    fn rule(
+        &mut self,
+        table: &DeTable<'_>,
+        span: Range<usize>,
+        position: usize,
+        scenario: &Arc<str>,
+        prints: &mut Prints,
+    ) -> Option<Rule> {
+        let name = self.problems.filled_text(table, "name");
+        let when = table.get("when").and_then(|when| self.problems.table("when", when, &words::WHEN));
+        let step = when.and_then(|when| self.step_name(when, "step"));
+        let when = when.map(|when| self.conditions(when)).unwrap_or_default();
+        let skip = self.problems.number(table, "skip", 0..=u64::MAX).unwrap_or(0);
+        let times = self.problems.number(table, "times", 1..=u64::MAX);
+        let every = self.problems.number(table, "every", 1..=u64::MAX).unwrap_or(1);
+        let chance = self.chance(table);
+        let (from, to) = (self.problems.duration(table, "from"), self.problems.duration(table, "to"));
+        if from.unwrap_or_default() >= to.unwrap_or(std::time::Duration::MAX) {
+            let span = table.get("to").map_or(0..0, Spanned::span);
+            let message = "this never holds: `to` is not later than `from`";
+            self.problems.warning("scenario/never-matches", span, message, "both count from activation");
+        }
+        let next = self.step_name(table, "next");
+        let sequence = self.rule_actions(table, span)?;
+        self.warn_of_clashing_times(table, times, &sequence);
+        Some(Rule {
+            scenario: Arc::clone(scenario),
+            label: name.map_or_else(|| format!("rule {position}").into(), Arc::from),
+            fingerprint: prints.print(table),
+            story: prints.story(),
+            when,
+            step,
+            from,
+            to,
+            skip,
+            times,
+            every,
+            chance,
+            next,
+            sequence,
+        })
+    }
+
+    fn chance(&mut self, table: &DeTable<'_>) -> Option<f64> {
+        let value = table.get("chance")?;
+        let chance = self.problems.float_of("chance", value)?;
+        if chance > 0.0 && chance <= 1.0 {
+            return Some(chance);
+        }
+        let message = format!("`chance` must be greater than 0 and at most 1, found {chance}");
+        self.problems.error("scenario/bad-value", value.span(), message, "0.25 is one request in four");
+        None
+    }
+
+    fn warn_of_clashing_times(&mut self, table: &DeTable<'_>, times: Option<u64>, sequence: &Sequence) {
+        let (Some(times), true, Some(value)) = (times, sequence.is_spelled_out(), table.get("times")) else { return };
+        let length = sequence.length();
+        if times < length {
+            let message = format!("the rule applies {times} times, but its sequence takes {length} requests");
+            let hint = "the later steps are never played; drop `times`, or shorten the sequence";
+            self.problems.warning("scenario/clashing-times", value.span(), message, hint);
+        } else if times > length && sequence.then() == Then::End {
+            let message = format!("the sequence ends after {length} requests, so the rule never applies {times} times");
+            let hint = "add then = \"stay\" or then = \"repeat\", or drop `times`";
+            self.problems.warning("scenario/clashing-times", value.span(), message, hint);
+        }
+    }
+
+    /// Names that stand twice: explanations could not tell the two apart.
+    pub(super) fn check_names<'t, 'i: 't>(&mut self, what: &str, tables: impl Iterator<Item = &'t DeTable<'i>>) {
+        let mut seen = HashSet::new();
+        for name in tables.filter_map(|table| table.get("name")) {
+            if let DeValue::String(text) = name.get_ref()
+                && !seen.insert(text.clone())
+            {
+                let message = format!("another {what} is named \"{}\" already", shown(text));
+                self.problems.error("scenario/duplicate-name", name.span(), message, "give each a name of its own");
+            }
+        }
+    }
+
+    fn warn_of_unreachable_steps(&mut self, rules: &[(Range<usize>, &DeTable<'_>, Rule)]) {
+        let mut reached: HashSet<&str> = rules.iter().filter_map(|(_, _, rule)| rule.next.as_deref()).collect();
+        reached.insert(FIRST_STEP);
+        for (_, table, rule) in rules {
+            let Some(step) = rule.step.as_deref().filter(|step| !reached.contains(step)) else { continue };
+            let span =
+                table.get("when").and_then(|when| when.get_ref().as_table()?.get("step")).map_or(0..0, Spanned::span);
+            let message = format!("no rule leads to the step \"{}\"", shown(step));
+            let hint = match crate::contract::nearest(step, reached.iter().copied()) {
+                Some(near) => format!("did you mean \"{}\"?", shown(near)),
+                None => format!("add next = \"{}\" to a rule; the story begins at \"{FIRST_STEP}\"", shown(step)),
+            };
+            self.problems.warning("scenario/unreachable-step", span, message, hint);
+        }
+    }
+
+    /// Rules behind one that decides everything they match. Blankets are found by their conditions as a set, so that ten
+    /// thousand rules take no longer than the reading itself.
+    fn warn_of_unreachable_rules(&mut self, rules: &[(Range<usize>, &DeTable<'_>, Rule)]) {
+        let mut blankets: HashMap<String, Vec<(&[Operation], &Rule)>> = HashMap::new();
+        for (span, _, rule) in rules {
+            let mut conditions: Vec<String> = rule.when.conditions.iter().map(|known| format!("{known:?}")).collect();
+            conditions.sort();
+            conditions.dedup();
+            let steps = [None, rule.step.as_deref()];
+            let keys = combinations(&conditions);
+            let covering = keys
+                .iter()
+                .flat_map(|key| steps.iter().map(move |step| blanket_key(*step, key)))
+                .filter_map(|key| blankets.get(&key))
+                .flatten()
+                .find(|(operations, _)| covers(operations, &rule.when.operations));
+            if let Some((_, earlier)) = covering {
+                let message =
+                    format!("this rule never applies: \"{}\" decides all that it matches", shown(&earlier.label));
+                let hint = "move it up, or give the earlier rule `times`";
+                self.problems.warning("scenario/unreachable-rule", span.clone(), message, hint);
+            } else if rule.is_blanket() {
+                let all: Vec<&str> = conditions.iter().map(String::as_str).collect();
+                let key = blanket_key(rule.step.as_deref(), &all);
+                blankets.entry(key).or_default().push((&rule.when.operations, rule));
+            }
+        }
+    }
+}
+
+/// The sets of conditions under which a blanket that covers a rule may stand.
+fn combinations(conditions: &[String]) -> Vec<Vec<&str>> {
+    if conditions.len() > MOST_COMBINED {
+        let singles = conditions.iter().map(|condition| vec![condition.as_str()]);
+        let all = conditions.iter().map(String::as_str).collect();
+        return singles.chain([Vec::new(), all]).collect();
+    }
+    (0..1_u32 << conditions.len())
+        .map(|mask| {
+            let chosen = conditions.iter().enumerate().filter(|(at, _)| mask & (1 << at) != 0);
+            chosen.map(|(_, condition)| condition.as_str()).collect()
+        })
+        .collect()
+}
+
+fn blanket_key(step: Option<&str>, conditions: &[&str]) -> String {
+    format!("{step:?} {conditions:?}")
+}
+
+fn covers(earlier: &[Operation], later: &[Operation]) -> bool {
+    earlier.is_empty() || (!later.is_empty() && later.iter().all(|operation| earlier.contains(operation)))
+}

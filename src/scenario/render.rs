@@ -1,0 +1,102 @@
+//! Templates in replies and patches: the request as facts, and the rendered forms.
+//!
+//! Time and chance are arguments; what a template may use and its bounds are `template`'s business.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::RequestView;
+use super::action::{Patch, Reply, ReplyBody};
+use super::matcher::Reading;
+use crate::clock::Random;
+use crate::contract::keys::mask;
+use crate::template::{TemplateProblem, render_map};
+
+/// Longest text body of a request that templates see, in bytes.
+const LONGEST_TEXT: usize = 16 * 1024;
+
+/// What templates know of a request, as `request`: `method`, `path`, `operation`, `query.NAME`, `headers.NAME` (lower
+/// case, `-` as `_` too), `body` (JSON, or text), `key` (masked).
+pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
+    let reading = Reading::new(view);
+    let query: Map<String, Value> =
+        reading.query().iter().map(|(name, value)| (name.to_string(), Value::from(value.as_ref()))).collect();
+    let mut headers = Map::new();
+    for (name, value) in view.headers {
+        // The key must not travel into an answer by way of a template.
+        if *name == hyper::header::AUTHORIZATION {
+            continue;
+        }
+        let value = Value::from(String::from_utf8_lossy(value.as_bytes()));
+        headers.insert(name.as_str().replace('-', "_"), value.clone());
+        headers.insert(name.as_str().to_owned(), value);
+    }
+    let body = reading
+        .body()
+        .cloned()
+        .unwrap_or_else(|| Value::from(String::from_utf8_lossy(&view.body[..view.body.len().min(LONGEST_TEXT)])));
+    let request = json!({
+        "method": view.method.as_str(),
+        "path": view.path,
+        "operation": view.operation.map(crate::contract::routes::Operation::name),
+        "query": query,
+        "headers": headers,
+        "body": body,
+        "key": view.key.map(mask),
+    });
+    Map::from_iter([("request".to_owned(), request)])
+}
+
+/// A reply with its message and body rendered.
+pub fn render_reply(
+    reply: &Reply,
+    view: &RequestView<'_>,
+    wall: Timestamp,
+    random: &mut Random,
+) -> Result<Reply, TemplateProblem> {
+    let mut values = Map::new();
+    if let Some(message) = &reply.message {
+        values.insert("message".to_owned(), message.clone().into());
+    }
+    if let Some(body) = &reply.body {
+        let value = match body {
+            ReplyBody::Json(value) => value.clone(),
+            ReplyBody::Text(text) => text.clone().into(),
+        };
+        values.insert("body".to_owned(), value);
+    }
+    if values.is_empty() {
+        return Ok(reply.clone());
+    }
+    let mut rendered = render_map(&values, &facts_if_needed(&values, view), wall, random)?;
+    let message = rendered.remove("message").and_then(|message| message.as_str().map(str::to_owned));
+    let body = match (&reply.body, rendered.remove("body")) {
+        (Some(ReplyBody::Text(_)), Some(Value::String(text))) => Some(ReplyBody::Text(text)),
+        (_, value) => value.map(ReplyBody::Json),
+    };
+    Ok(Reply { message, body, ..reply.clone() })
+}
+
+/// A patch with its values rendered.
+pub fn render_patch(
+    patch: &Patch,
+    view: &RequestView<'_>,
+    wall: Timestamp,
+    random: &mut Random,
+) -> Result<Patch, TemplateProblem> {
+    let merge = render_map(&patch.merge, &facts_if_needed(&patch.merge, view), wall, random)?;
+    Ok(Patch { merge, remove: patch.remove.clone() })
+}
+
+/// The facts, unless no value can use them: making them reads the whole request.
+fn facts_if_needed(values: &Map<String, Value>, view: &RequestView<'_>) -> Map<String, Value> {
+    fn mentions(value: &Value) -> bool {
+        match value {
+            Value::String(text) => text.contains("request"),
+            Value::Array(values) => values.iter().any(mentions),
+            Value::Object(values) => values.values().any(mentions),
+            _ => false,
+        }
+    }
+    if values.values().any(mentions) { request_facts(view) } else { Map::new() }
+}

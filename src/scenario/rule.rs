@@ -1,0 +1,298 @@
+//! One rule: when it matches, how often it applies, what it does. Counters are an argument; nothing is kept here.
+//!
+//! A rule counts the requests that reach it, that is, those that no earlier rule decided. Of those that match, it lets
+//! `skip` through, then applies to every `every`th, by `chance`, at most `times` times.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::RngExt;
+
+use super::action::{Action, Delay};
+use super::matcher::{Reading, When};
+use crate::clock::Random;
+use crate::turns::{Turn, Turns};
+
+/// The step at which every story begins.
+pub const FIRST_STEP: &str = "start";
+
+/// A checked rule.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// The scenario's name.
+    pub scenario: Arc<str>,
+    /// The rule's name, or its position as `rule 2`.
+    pub label: Arc<str>,
+    /// Names the rule's counters: the same as long as the scenario's name and the rule's content are the same.
+    pub fingerprint: u64,
+    /// Names the counter of the scenario's step.
+    pub story: u64,
+    /// What a request must look like.
+    pub when: When,
+    /// The step at which the story must be.
+    pub step: Option<Arc<str>>,
+    /// Applies from this time after activation on.
+    pub from: Option<Duration>,
+    /// Applies until this time after activation.
+    pub to: Option<Duration>,
+    /// Matching requests let through first.
+    pub skip: u64,
+    /// How often it applies; without end when absent.
+    pub times: Option<u64>,
+    /// Applies to each nth matching request after the skipped ones; 1 is each.
+    pub every: u64,
+    /// The probability with which it applies; always when absent.
+    pub chance: Option<f64>,
+    /// The step the story goes on to once the rule is used up: after `times`, after its sequence, or else at once.
+    pub next: Option<Arc<str>>,
+    /// What it does.
+    pub sequence: Sequence,
+}
+
+/// What a rule does, request after request. A plain rule is a sequence of one step that stays.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    steps: Vec<Step>,
+    then: Then,
+    spelled_out: bool,
+}
+
+/// One step of a sequence.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// How many requests have been decided when the step is over, counted from the sequence's start.
+    until: u64,
+    /// How long the answer is held back.
+    pub delay: Option<Delay>,
+    /// What happens.
+    pub action: Action,
+}
+
+/// What follows the last step of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// The rule no longer applies.
+    End,
+    /// The last step goes on.
+    Stay,
+    /// The sequence begins again.
+    Repeat,
+}
+
+impl Sequence {
+    /// One action for every request.
+    pub fn always(delay: Option<Delay>, action: Action) -> Self {
+        Self { steps: vec![Step { until: 1, delay, action }], then: Then::Stay, spelled_out: false }
+    }
+
+    /// Steps, each with the number of requests it lasts (at least one).
+    pub fn of(steps: Vec<(u64, Option<Delay>, Action)>, then: Then) -> Self {
+        let mut until = 0_u64;
+        let steps = steps.into_iter().map(|(times, delay, action)| {
+            until = until.saturating_add(times.max(1));
+            Step { until, delay, action }
+        });
+        Self { steps: steps.collect(), then, spelled_out: true }
+    }
+
+    /// The steps.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// What follows the last step.
+    pub fn then(&self) -> Then {
+        self.then
+    }
+
+    /// Requests that it takes to play every step once.
+    pub fn length(&self) -> u64 {
+        self.steps.last().map_or(0, |step| step.until)
+    }
+
+    /// Whether the rule was written with `sequence`.
+    pub fn is_spelled_out(&self) -> bool {
+        self.spelled_out
+    }
+
+    /// The step for a rule that has applied so often before; `None` at the end.
+    pub fn step(&self, applied: u64) -> Option<&Step> {
+        let length = self.length();
+        let at = match self.then {
+            _ if applied < length => applied,
+            Then::End => return None,
+            Then::Stay => length.checked_sub(1)?,
+            Then::Repeat => applied.checked_rem(length)?,
+        };
+        self.steps.get(self.steps.partition_point(|step| step.until <= at))
+    }
+}
+
+/// What a scenario makes of a request.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The scenario's name.
+    pub scenario: Arc<str>,
+    /// The rule's name, or its position as `rule 2`.
+    pub rule: Arc<str>,
+    /// How often the rule has applied, this time included.
+    pub turn: u64,
+    /// How long the answer is held back.
+    pub delay: Option<Duration>,
+    /// What happens.
+    pub action: Action,
+}
+
+/// Why a rule did not apply.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Refusal {
+    /// A condition on the request; the words are made on demand.
+    When,
+    Step,
+    TooEarly,
+    TooLate,
+    Skipped(u64),
+    UsedUp(u64),
+    NotNth(u64),
+    Chance(f64),
+    Ended,
+}
+
+impl Rule {
+    /// Plays the rule for one request: counts it, and says what happens or why nothing does.
+    pub(crate) fn play(
+        &self,
+        reading: &Reading<'_>,
+        turns: &mut Turns,
+        since_activation: Duration,
+        random: &mut Random,
+    ) -> Result<Decision, Refusal> {
+        if !self.when.holds(reading) {
+            return Err(Refusal::When);
+        }
+        if let Some(step) = &self.step
+            && **step != *turns.step(self.story).map_or(FIRST_STEP, |step| step)
+        {
+            return Err(Refusal::Step);
+        }
+        if self.from.is_some_and(|from| since_activation < from) {
+            return Err(Refusal::TooEarly);
+        }
+        if self.to.is_some_and(|to| since_activation >= to) {
+            return Err(Refusal::TooLate);
+        }
+        let turn = turns.of(self.fingerprint);
+        turn.matched = turn.matched.saturating_add(1);
+        let Turn { matched, applied } = *turn;
+        if matched <= self.skip {
+            return Err(Refusal::Skipped(matched));
+        }
+        if self.times.is_some_and(|times| applied >= times) {
+            return Err(Refusal::UsedUp(applied));
+        }
+        let Some(step) = self.sequence.step(applied) else { return Err(Refusal::Ended) };
+        let nth = (matched - self.skip) % self.every;
+        if nth != 0 {
+            return Err(Refusal::NotNth(nth));
+        }
+        if let Some(chance) = self.chance {
+            let roll: f64 = random.random();
+            if roll >= chance {
+                return Err(Refusal::Chance(roll));
+            }
+        }
+        turn.applied = applied.saturating_add(1);
+        let turn = turn.applied;
+        if let Some(next) = self.next.as_ref().filter(|_| self.is_used_up(turn)) {
+            turns.set_step(self.story, Arc::clone(next));
+        }
+        Ok(Decision {
+            scenario: Arc::clone(&self.scenario),
+            rule: Arc::clone(&self.label),
+            turn,
+            delay: step.delay.map(|delay| delay.draw(random)),
+            action: step.action.clone(),
+        })
+    }
+
+    /// Whether the story goes on after the rule has applied so often.
+    fn is_used_up(&self, applied: u64) -> bool {
+        match self.times {
+            Some(times) => applied >= times,
+            None if self.sequence.spelled_out => applied >= self.sequence.length(),
+            None => true,
+        }
+    }
+
+    /// Why the rule did not apply, in words.
+    pub(crate) fn explain(&self, refusal: &Refusal, reading: &Reading<'_>, turns: &Turns, since: Duration) -> String {
+        let requests = |count: u64| format!("{count} matching request{}", if count == 1 { "" } else { "s" });
+        match refusal {
+            Refusal::When => self.when.failure(reading).unwrap_or_else(|| "a condition does not hold".to_owned()),
+            Refusal::Step => format!(
+                "the story is at step \"{}\"; expected \"{}\"",
+                turns.step(self.story).map_or(FIRST_STEP, |step| step).escape_debug(),
+                self.step.as_deref().unwrap_or_default().escape_debug()
+            ),
+            Refusal::TooEarly => {
+                format!("applies from {:?} after activation on; it was {since:?}", self.from.unwrap_or_default())
+            }
+            Refusal::TooLate => {
+                format!("applies until {:?} after activation; it was {since:?}", self.to.unwrap_or_default())
+            }
+            Refusal::Skipped(matched) => {
+                format!("lets {} through first; this was number {matched}", requests(self.skip))
+            }
+            Refusal::UsedUp(applied) => format!("has applied to {}, as often as it may", requests(*applied)),
+            Refusal::NotNth(nth) => {
+                format!("applies to each {}th matching request; this was number {nth} of {}", self.every, self.every)
+            }
+            Refusal::Chance(roll) => {
+                format!("applies with a chance of {}; the roll was {roll:.3}", self.chance.unwrap_or(1.0))
+            }
+            Refusal::Ended => format!("its sequence is over after {}", requests(self.sequence.length())),
+        }
+    }
+
+    /// Whether the rule applies to every request that its `when` and `step` match, for good.
+    pub(crate) fn is_blanket(&self) -> bool {
+        self.from.is_none()
+            && self.to.is_none()
+            && self.skip == 0
+            && self.every == 1
+            && self.chance.is_none_or(|chance| chance >= 1.0)
+            && self.times.is_none()
+            && self.sequence.then != Then::End
+    }
+}
+
+impl fmt::Display for Then {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::End => "end",
+            Self::Stay => "stay",
+            Self::Repeat => "repeat",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences_stay_repeat_or_end() {
+        let steps = || vec![(2, None, Action::Pass), (1, Some(Delay::Fixed(Duration::from_secs(1))), Action::Pass)];
+        let delayed = |then: Then| {
+            let sequence = Sequence::of(steps(), then);
+            (0..7).map(|applied| sequence.step(applied).map(|step| step.delay.is_some())).collect::<Vec<_>>()
+        };
+        let (no, yes) = (Some(false), Some(true));
+        assert_eq!(delayed(Then::End), [no, no, yes, None, None, None, None]);
+        assert_eq!(delayed(Then::Stay), [no, no, yes, yes, yes, yes, yes]);
+        assert_eq!(delayed(Then::Repeat), [no, no, yes, no, no, yes, no]);
+        assert!(Sequence::of(Vec::new(), Then::Repeat).step(0).is_none());
+        assert!(Sequence::always(None, Action::Pass).step(u64::MAX).is_some());
+    }
+}

@@ -1,0 +1,98 @@
+//! What is in force for one key: the profile with every overlay, the rules of the active scenarios, indexed. Computed when
+//! scenarios or profile change, never for a request.
+
+use std::sync::Arc;
+
+use super::decide::{RuleSet, RuleTrace};
+use super::emit::{DueEmits, Emit, due_emits};
+use super::rule::Decision;
+use super::{RequestView, Scenario};
+use crate::clock::{Moment, Random};
+use crate::contract::profile::{Layered, Profile};
+use crate::diagnostic::Diagnostic;
+use crate::turns::Turns;
+
+/// Everything in force for one key, or for one request that names its scenarios.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The profile in its layers.
+    pub layered: Layered,
+    /// The profile, typed.
+    pub profile: Arc<Profile>,
+    /// The rules of the active scenarios, in order.
+    pub rules: Arc<RuleSet>,
+    /// The emissions of the active scenarios, in order.
+    pub emits: Arc<[Arc<Emit>]>,
+    /// The active scenarios, in order.
+    pub active: Arc<[Arc<Scenario>]>,
+    /// The generation in which this setup was made. A later generation that changes nothing for the key keeps it.
+    pub generation: u64,
+    /// When the scenarios were activated; a reload does not change it.
+    pub activated_at: Moment,
+    /// Which activation this is: counters start afresh with each, and `given` state is put in place once for each. Zero for
+    /// scenarios named by a request, which are never activated.
+    pub activation: u64,
+}
+
+impl Setup {
+    /// The setup of these scenarios over a profile. A knob that fits alone may clash with one of another scenario.
+    pub(crate) fn build(
+        base: &Layered,
+        active: Vec<Arc<Scenario>>,
+        generation: u64,
+        activated_at: Moment,
+        activation: u64,
+    ) -> Result<Self, Vec<Diagnostic>> {
+        let mut layered = base.clone();
+        for scenario in &active {
+            let Some(overlay) = &scenario.overlay else { continue };
+            layered = overlay.over(&layered).map_err(|problems| {
+                let file = scenario.file_name();
+                let problems = problems.into_iter().map(|problem| problem.in_text(&scenario.text).in_file(&file));
+                problems.collect::<Vec<_>>()
+            })?;
+        }
+        Ok(Self {
+            profile: Arc::clone(layered.profile()),
+            layered,
+            rules: Arc::new(RuleSet::new(&active)),
+            emits: active.iter().flat_map(|scenario| scenario.emits.iter().cloned()).collect(),
+            active: active.into(),
+            generation,
+            activated_at,
+            activation,
+        })
+    }
+
+    /// What the scenarios make of a request; `None` for the ordinary answer.
+    pub fn decide(
+        &self,
+        view: &RequestView<'_>,
+        turns: &mut Turns,
+        now: Moment,
+        random: &mut Random,
+    ) -> Option<Decision> {
+        if self.rules.rules().is_empty() {
+            return None;
+        }
+        turns.begin(self.activation);
+        self.rules.decide(view, turns, now.since(self.activated_at), random)
+    }
+
+    /// Like [`Self::decide`], and says of each rule up to the deciding one what it made of the request.
+    pub fn decide_traced(
+        &self,
+        view: &RequestView<'_>,
+        turns: &mut Turns,
+        now: Moment,
+        random: &mut Random,
+    ) -> (Option<Decision>, Vec<RuleTrace>) {
+        turns.begin(self.activation);
+        self.rules.decide_traced(view, turns, now.since(self.activated_at), random)
+    }
+
+    /// The timed events that are due, given how many of each emission (by fingerprint) were fired already.
+    pub fn due_emits(&self, now: Moment, fired: impl Fn(u64) -> u64) -> DueEmits {
+        due_emits(self.emits.iter(), now.since(self.activated_at), fired)
+    }
+}

@@ -1,0 +1,231 @@
+//! Watches scenario directories: tells when contents changed, however an editor or a container platform changed them.
+//!
+//! The directory is watched, not its files, as a watch on a file dies when an editor saves by renaming; contents are
+//! compared by hash and polled as well, for mounts where no event arrives. What a rule means is none of its business.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use sha2::{Digest, Sha256};
+
+use super::library::ReadProblem;
+
+/// Largest scenario file taken, in bytes.
+pub const LARGEST_FILE: u64 = 1024 * 1024;
+/// Most files read from one directory.
+const MOST_FILES: usize = 1_000;
+/// How often contents are compared without an event.
+const POLL: Duration = Duration::from_secs(1);
+/// Events within this time are one change, and contents must stay the same for as long before they are read.
+const SETTLE: Duration = Duration::from_millis(25);
+/// How often contents may still be changing before they are read all the same.
+const PATIENCE: usize = 20;
+
+/// Reads one file: regular, UTF-8, at most 1 MiB. Symbolic links are followed; pipes and devices are refused unopened.
+pub fn read_file(path: &Path) -> Result<String, ReadProblem> {
+    let unreadable = |error: &std::io::Error| ReadProblem {
+        code: "file/unreadable",
+        message: format!("the file cannot be read: {error}"),
+        hint: "check the path and its permissions".to_owned(),
+    };
+    let too_large = || ReadProblem {
+        code: "file/too-large",
+        message: "the file is larger than 1 MiB".to_owned(),
+        hint: "a scenario is one story; split it into several files".to_owned(),
+    };
+    let about = path.metadata().map_err(|error| unreadable(&error))?;
+    if !about.is_file() {
+        return Err(ReadProblem {
+            code: "file/not-regular",
+            message: "expected a regular file, found a pipe, socket, device or folder".to_owned(),
+            hint: "a scenario is read from a regular file or a link to one".to_owned(),
+        });
+    }
+    if about.len() > LARGEST_FILE {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| unreadable(&error))?;
+    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(too_large());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        ReadProblem {
+            code: "file/not-utf8",
+            message: format!("the file is not UTF-8 text; the first wrong byte is number {}", at + 1),
+            hint: "save it as UTF-8".to_owned(),
+        }
+    })
+}
+
+/// Reads every `*.toml` of the directories, not their sub-directories, in the order of names. Hidden files, as editors make
+/// them while saving, are passed over. A directory that cannot be read is one entry with its problem; a path that is a file
+/// is read as one.
+pub fn read_directories(directories: &[PathBuf]) -> Vec<(PathBuf, Result<String, ReadProblem>)> {
+    directories.iter().flat_map(|directory| read_directory(directory)).collect()
+}
+
+fn read_directory(directory: &Path) -> Vec<(PathBuf, Result<String, ReadProblem>)> {
+    if directory.is_file() {
+        return vec![(directory.to_owned(), read_file(directory))];
+    }
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) => {
+            let problem = ReadProblem {
+                code: "file/unreadable",
+                message: format!("the folder cannot be read: {error}"),
+                hint: "check the path and its permissions".to_owned(),
+            };
+            return vec![(directory.to_owned(), Err(problem))];
+        }
+    };
+    let mut paths: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| is_scenario(path)).collect();
+    paths.sort();
+    if paths.len() > MOST_FILES {
+        let problem = ReadProblem {
+            code: "file/unreadable",
+            message: format!("the folder holds {} scenario files; at most {MOST_FILES} are read", paths.len()),
+            hint: "split the folder".to_owned(),
+        };
+        return vec![(directory.to_owned(), Err(problem))];
+    }
+    paths
+        .into_iter()
+        .map(|path| {
+            let text = read_file(&path);
+            (path, text)
+        })
+        .collect()
+}
+
+fn is_scenario(path: &Path) -> bool {
+    let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    !hidden && path.extension().is_some_and(|extension| extension == "toml")
+}
+
+/// A hash over everything that [`read_directories`] would give.
+fn digest(directories: &[PathBuf]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for (path, text) in read_directories(directories) {
+        let content = text.unwrap_or_else(|problem| format!("{}\0{}", problem.code, problem.message));
+        for part in [path.as_os_str().as_encoded_bytes(), content.as_bytes()] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+    }
+    hash.finalize().into()
+}
+
+enum Message {
+    Changed,
+    Stop,
+}
+
+/// A thread that watches directories; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Watcher {
+    sender: Sender<Message>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    /// Calls `on_change` each time the contents of the directories have changed and settled. Contents as they are when this
+    /// is called count as known. Directories need not be there yet.
+    pub fn start(directories: Vec<PathBuf>, on_change: impl Fn() + Send + 'static) -> std::io::Result<Self> {
+        let (sender, messages) = channel();
+        let known = digest(&directories);
+        // Without events there is still the polling, so a platform that has none is no error.
+        let events = watch_events(sender.clone());
+        let thread = std::thread::Builder::new()
+            .name("scenario-watch".to_owned())
+            .spawn(move || run(&directories, known, events, &messages, &on_change))?;
+        Ok(Self { sender, thread: Some(thread) })
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        // If the thread is gone already there is nobody to stop.
+        let _ = self.sender.send(Message::Stop);
+        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch_events(sender: Sender<Message>) -> Option<RecommendedWatcher> {
+    notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        // Our own reading is an event as well; taking it for a change would never end.
+        let ours = event.is_ok_and(
+            |event| matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write)),
+        );
+        if !ours {
+            let _ = sender.send(Message::Changed);
+        }
+    })
+    .ok()
+}
+
+fn run(
+    directories: &[PathBuf],
+    mut known: [u8; 32],
+    mut events: Option<RecommendedWatcher>,
+    messages: &Receiver<Message>,
+    on_change: &impl Fn(),
+) {
+    loop {
+        if let Some(events) = &mut events {
+            // Again each time: a directory that was deleted and made anew has lost its watch.
+            for directory in directories {
+                let _ = events.watch(directory, RecursiveMode::NonRecursive);
+            }
+        }
+        match messages.recv_timeout(POLL) {
+            Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Message::Changed) => {
+                if stopped_while_waiting(messages) {
+                    return;
+                }
+            }
+        }
+        let mut found = digest(directories);
+        if found == known {
+            continue;
+        }
+        for _ in 0..PATIENCE {
+            if stopped_while_waiting(messages) {
+                return;
+            }
+            let again = digest(directories);
+            if again == found {
+                break;
+            }
+            found = again;
+        }
+        if found != known {
+            known = found;
+            on_change();
+        }
+    }
+}
+
+/// Waits until contents may have settled, and folds the events of that time into one.
+fn stopped_while_waiting(messages: &Receiver<Message>) -> bool {
+    std::thread::sleep(SETTLE);
+    messages.try_iter().any(|message| matches!(message, Message::Stop))
+}
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

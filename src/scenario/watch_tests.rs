@@ -1,0 +1,152 @@
+//! Tests of the watcher, over every way in which editors and platforms change files. Each waits for the event, not for a
+//! length of time; the bound only ends a test that would hang.
+
+use std::fs;
+use std::sync::mpsc;
+
+use super::*;
+
+const BOUND: Duration = Duration::from_secs(20);
+
+struct Scene {
+    directory: tempfile::TempDir,
+    changes: mpsc::Receiver<()>,
+    _watcher: Watcher,
+}
+
+impl Scene {
+    fn new(prepare: impl FnOnce(&Path), watched: impl FnOnce(&Path) -> PathBuf) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        prepare(directory.path());
+        let (sender, changes) = mpsc::channel();
+        let watcher = Watcher::start(vec![watched(directory.path())], move || {
+            // A test that is over has no receiver any more.
+            let _ = sender.send(());
+        })
+        .expect("a thread can be started");
+        Self { directory, changes, _watcher: watcher }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Waits until the watched text is this one and a change was told.
+    fn expect(&self, directory: &Path, expected: &[(&str, &str)]) {
+        loop {
+            self.changes.recv_timeout(BOUND).expect("the change is told");
+            let read = read_directories(&[directory.to_owned()]);
+            let found: Vec<_> = read
+                .iter()
+                .map(|(path, text)| {
+                    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                    (name, text.as_deref().unwrap_or_else(|problem| problem.code))
+                })
+                .collect();
+            if found == expected {
+                return;
+            }
+        }
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    fs::write(path, text).expect("the file can be written");
+}
+
+#[test]
+fn every_way_of_saving_is_seen() {
+    let scene = Scene::new(|directory| write(&directory.join("a.toml"), "one"), Path::to_owned);
+    let directory = scene.directory.path().to_owned();
+    write(&scene.path("a.toml"), "two");
+    scene.expect(&directory, &[("a.toml", "two")]);
+    write(&scene.path(".a.toml.swp"), "three");
+    fs::rename(scene.path(".a.toml.swp"), scene.path("a.toml")).expect("it can be renamed");
+    scene.expect(&directory, &[("a.toml", "three")]);
+    fs::remove_file(scene.path("a.toml")).expect("it can be removed");
+    scene.expect(&directory, &[]);
+    write(&scene.path("a.toml"), "four");
+    write(&scene.path("b.toml"), "five");
+    scene.expect(&directory, &[("a.toml", "four"), ("b.toml", "five")]);
+}
+
+#[test]
+fn a_directory_that_comes_later_or_again_is_seen() {
+    let scene = Scene::new(|_| {}, |directory| directory.join("later"));
+    let directory = scene.path("later");
+    fs::create_dir(&directory).expect("it can be made");
+    write(&directory.join("a.toml"), "one");
+    scene.expect(&directory, &[("a.toml", "one")]);
+    fs::remove_dir_all(&directory).expect("it can be removed");
+    scene.expect(&directory, &[("later", "file/unreadable")]);
+    fs::create_dir(&directory).expect("it can be made");
+    write(&directory.join("a.toml"), "two");
+    scene.expect(&directory, &[("a.toml", "two")]);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_and_config_map_swaps_are_followed() {
+    use std::os::unix::fs::symlink;
+    let scene = Scene::new(
+        |directory| {
+            for version in ["v1", "v2"] {
+                fs::create_dir_all(directory.join(version)).expect("it can be made");
+                write(&directory.join(version).join("a.toml"), version);
+            }
+            fs::create_dir(directory.join("mount")).expect("it can be made");
+            symlink("../v1", directory.join("mount/..data")).expect("it can be linked");
+            symlink("..data/a.toml", directory.join("mount/a.toml")).expect("it can be linked");
+        },
+        |directory| directory.join("mount"),
+    );
+    let directory = scene.path("mount");
+    symlink("../v2", scene.path("mount/..data_tmp")).expect("it can be linked");
+    fs::rename(scene.path("mount/..data_tmp"), scene.path("mount/..data")).expect("it can be renamed");
+    scene.expect(&directory, &[("a.toml", "v2")]);
+    write(&scene.path("v2/a.toml"), "v3");
+    scene.expect(&directory, &[("a.toml", "v3")]);
+}
+
+#[test]
+fn unfit_files_are_told_and_never_block() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| directory.path().join(name);
+    fs::write(path("bytes.toml"), b"title = \"\xff\"").expect("it can be written");
+    fs::create_dir(path("folder.toml")).expect("it can be made");
+    fs::File::create(path("huge.toml")).and_then(|file| file.set_len(LARGEST_FILE + 1)).expect("it can be written");
+    write(&path("notes.txt"), "");
+    write(&path(".hidden.toml"), "");
+    let mut expected =
+        vec![("bytes.toml", "file/not-utf8"), ("folder.toml", "file/not-regular"), ("huge.toml", "file/too-large")];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("nowhere", path("link.toml")).expect("it can be linked");
+        expected.push(("link.toml", "file/unreadable"));
+        let made = std::process::Command::new("mkfifo").arg(path("pipe.toml")).status();
+        if made.is_ok_and(|status| status.success()) {
+            expected.push(("pipe.toml", "file/not-regular"));
+        }
+    }
+    let read = read_directories(&[directory.path().to_owned()]);
+    let found: Vec<_> = read
+        .iter()
+        .map(|(path, text)| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            (name, text.as_ref().expect_err("it is unfit").code)
+        })
+        .collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_quiet_directory_stays_quiet_and_dropping_ends_the_thread() {
+    let scene = Scene::new(|directory| write(&directory.join("a.toml"), "one"), Path::to_owned);
+    // Reading and touching are events, and change nothing.
+    for _ in 0..5 {
+        assert!(read_file(&scene.path("a.toml")).is_ok());
+        write(&scene.path("a.toml"), "one");
+    }
+    drop(scene._watcher);
+    assert!(scene.changes.try_recv().is_err());
+}
