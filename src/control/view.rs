@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::contract::keys::mask;
 use crate::contract::profile::Precision;
+use crate::contract::routes::Operation;
 use crate::contract::timestamp::format_timestamp;
 use crate::journal::{AttemptOutcome, AttemptRecord, Reason, RequestRecord};
 use crate::webhook::book::DeliveryRecord;
@@ -63,10 +64,28 @@ pub(super) fn request_whole(request: &RequestRecord, registry: &Registry) -> Val
         })
     });
     view["headers"] = headers(request.head.headers());
-    view["body"] = bytes(&request.body);
+    view["body"] = request_body(request);
     view["answer"] = json!({ "status": request.status, "headers": headers(request.answer_head.headers()), "body": answer_body(request) });
     view["quota"] = json!(quota);
     view
+}
+
+/// The request's body; a signing secret in it is hidden. A body that cannot be read as JSON may hold one anywhere.
+fn request_body(request: &RequestRecord) -> Value {
+    if request.operation != Some(Operation::EventsSubscribe) {
+        return bytes(&request.body);
+    }
+    match serde_json::from_slice::<Map<String, Value>>(&request.body) {
+        Ok(fields) if fields.get("secret").is_none_or(Value::is_null) => bytes(&request.body),
+        Ok(mut fields) => {
+            fields.insert("secret".to_owned(), "…".into());
+            Value::String(Value::Object(fields).to_string())
+        }
+        Err(_) if request.body.windows(6).any(|window| window.eq_ignore_ascii_case(b"secret")) => {
+            Value::String("… (not shown: it is no JSON object and may hold a secret)".to_owned())
+        }
+        Err(_) => bytes(&request.body),
+    }
 }
 
 /// The answer's body; a secret that it carried was shown once, to the client, and is not shown again.

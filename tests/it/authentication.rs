@@ -1,0 +1,48 @@
+//! 401: which keys are valid, which reason is told, and what comes before and after the key.
+
+use crate::support::{get_as, send, start, start_with};
+
+#[tokio::test]
+async fn refused_keys_get_401_with_a_challenge_and_no_quota_headers() {
+    let emulator = start().await;
+    for (values, challenge, said) in [
+        (&[][..], "Bearer", "missing"),
+        (&["Basic c2s6"], "Bearer", "not Bearer"),
+        (&["Bearer"], "Bearer error=\"invalid_token\"", "empty"),
+        (&["Bearer sk_test_"], "Bearer error=\"invalid_token\"", "malformed"),
+        (&["Bearer sk_live_a"], "Bearer error=\"invalid_token\"", "live key"),
+        (&["Bearer other"], "Bearer error=\"invalid_token\"", "prefix"),
+        (&["Bearer sk_test_a", "Bearer sk_test_a"], "Bearer error=\"invalid_token\"", "more than one"),
+    ] {
+        let headers: Vec<(&str, &str)> = values.iter().map(|value| ("authorization", *value)).collect();
+        let answer = send(&emulator, "GET", "/v1/system/status", &headers, "").await;
+        assert_eq!((answer.status, answer.code().as_str()), (401, "unauthorized"), "{values:?}");
+        assert_eq!(answer.header("www-authenticate"), Some(challenge), "{values:?}");
+        assert!(answer.message().contains(said), "{values:?}: {}", answer.message());
+        assert_eq!(answer.header("x-ratelimit-limit"), None, "{values:?}");
+    }
+}
+
+#[tokio::test]
+async fn any_well_formed_test_key_is_valid_whatever_the_case_of_the_scheme() {
+    let emulator = start().await;
+    for value in ["Bearer sk_test_a", "bearer sk_test_A-Z_09", "BEARER   sk_test_x"] {
+        let answer = send(&emulator, "GET", "/v1/system/status", &[("authorization", value)], "").await;
+        assert_eq!(answer.status, 200, "{value}");
+    }
+}
+
+/// Route, then authentication, then quota, then content.
+#[tokio::test]
+async fn checks_come_in_the_documented_order() {
+    let emulator = start_with(&["rate_limit.requests=1"]).await;
+    let huge = vec![b'x'; 300 * 1024];
+    let json = ("content-type", "application/json");
+    let bearer = ("authorization", "Bearer sk_test_order");
+    assert_eq!(send(&emulator, "POST", "/nowhere", &[json], huge.clone()).await.status, 404);
+    assert_eq!(send(&emulator, "POST", "/v1/events/subscribe", &[json], huge.clone()).await.status, 401);
+    assert_eq!(send(&emulator, "POST", "/v1/events/subscribe", &[json, bearer], huge.clone()).await.status, 413);
+    assert_eq!(send(&emulator, "POST", "/v1/events/subscribe", &[json, bearer], huge).await.status, 429);
+    assert_eq!(get_as(&emulator, "sk_test_order2", "/v1/system/status?include_checks=1").await.status, 422);
+    assert_eq!(get_as(&emulator, "sk_test_order2", "/v1/system/status?include_checks=1").await.status, 429);
+}

@@ -1,0 +1,189 @@
+//! The contract row by row: status, hello, error envelope, routes, announced endpoints.
+
+use serde_json::json;
+
+use crate::support::{get, send, start, start_with};
+
+#[tokio::test]
+async fn status_has_exactly_the_published_fields() {
+    let emulator = start().await;
+    let answer = get(&emulator, "/v1/system/status").await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(
+        answer.json(),
+        json!({ "ok": true, "environment": "sandbox", "version": "v1.0", "checked_at": "2026-01-31T09:30:00.000Z" })
+    );
+}
+
+#[tokio::test]
+async fn include_checks_adds_dependency_details() {
+    let emulator = start().await;
+    let answer = get(&emulator, "/v1/system/status?include_checks=true").await;
+    assert_eq!(answer.json()["checks"]["database"]["status"], "ok");
+    let answer = get(&emulator, "/v1/system/status?include_checks=false").await;
+    assert_eq!(answer.json().get("checks"), None);
+    for query in [
+        "include_checks=yes",
+        "include_checks=",
+        "include_checks",
+        "include_checks=TRUE",
+        "include_checks=true&include_checks=1",
+    ] {
+        let answer = get(&emulator, &format!("/v1/system/status?{query}")).await;
+        assert_eq!((answer.status, answer.code().as_str()), (422, "validation_error"), "{query}");
+        assert!(answer.message().starts_with("include_checks: must be true or false"), "{query}");
+    }
+    let encoded = get(&emulator, "/v1/system/status?%69nclude_checks=%74rue&unknown=1").await;
+    assert!(encoded.json()["checks"].is_object());
+}
+
+#[tokio::test]
+async fn hello_needs_no_key_and_has_its_own_version() {
+    let emulator = start().await;
+    let answer = send(&emulator, "GET", "/v1/hello", &[], "").await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.json(), json!({ "message": "Hello, world!", "version": "1.3.2" }));
+    assert_eq!(answer.header("x-ratelimit-limit"), None);
+    let odd = send(&emulator, "GET", "/v1/hello", &[("authorization", "Basic x")], "").await;
+    assert_eq!(odd.status, 200);
+}
+
+#[tokio::test]
+async fn errors_have_exactly_three_fields_and_the_id_of_the_header() {
+    let emulator = start().await;
+    let answer = send(&emulator, "GET", "/v1/system/status", &[], "").await;
+    assert_eq!(answer.status, 401);
+    let body = answer.json();
+    assert_eq!(body.as_object().map(serde_json::Map::len), Some(1));
+    let error = body["error"].as_object().expect("an object");
+    assert_eq!(error.keys().collect::<Vec<_>>(), ["code", "message", "request_id"]);
+    assert_eq!(error["code"], "unauthorized");
+    assert_eq!(error["request_id"].as_str(), answer.header("x-emulator-request-id"));
+    assert!(error["request_id"].as_str().is_some_and(|id| id.starts_with("req_")));
+}
+
+#[tokio::test]
+async fn every_answer_carries_its_request_id_and_only_promised_headers() {
+    let emulator = start().await;
+    for (method, path) in [
+        ("GET", "/v1/hello"),
+        ("GET", "/v1/system/status"),
+        ("GET", "/nowhere"),
+        ("PUT", "/v1/hello"),
+        ("POST", "/v1/events/subscribe"),
+    ] {
+        let answer = send(&emulator, method, path, &[], "").await;
+        assert!(answer.header("x-emulator-request-id").is_some(), "{method} {path}");
+        for name in answer.headers.keys() {
+            let promised = [
+                "content-type",
+                "content-length",
+                "date",
+                "connection",
+                "www-authenticate",
+                "allow",
+                "x-ratelimit-limit",
+                "x-ratelimit-remaining",
+            ];
+            assert!(
+                promised.contains(&name.as_str()) || name.as_str().starts_with("x-emulator-"),
+                "{method} {path}: {name}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn unknown_paths_and_methods_are_told_in_the_envelope() {
+    let emulator = start().await;
+    for path in [
+        "/",
+        "/v1",
+        "/v1/",
+        "/v1/hello/",
+        "//v1/hello",
+        "/v1//hello",
+        "/v1/hello%00",
+        "/v1/%2e%2e/hello",
+        "/v1/system%2Fstatus",
+        "/V1/hello",
+        "/v2/hello",
+    ] {
+        let answer = send(&emulator, "GET", path, &[], "").await;
+        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
+    }
+    for (method, path, allow) in [
+        ("POST", "/v1/hello", "GET, HEAD"),
+        ("OPTIONS", "/v1/hello", "GET, HEAD"),
+        ("TRACE", "/v1/system/status", "GET, HEAD"),
+        ("BREW", "/v1/system/status", "GET, HEAD"),
+        ("GET", "/v1/events/subscribe", "POST"),
+        ("HEAD", "/v1/events/subscribe", "POST"),
+    ] {
+        let answer = send(&emulator, method, path, &[], "").await;
+        assert_eq!((answer.status, answer.header("allow")), (405, Some(allow)), "{method} {path}");
+        if method != "HEAD" {
+            assert_eq!(answer.code(), "method_not_allowed", "{method} {path}");
+        }
+        assert!(answer.headers.keys().all(|name| !name.as_str().starts_with("access-control")), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn announced_endpoints_say_what_they_are() {
+    let emulator = start().await;
+    for path in ["/v1/workflows", "/v1/workflows/wf_1", "/v1/users", "/v1/oauth/token"] {
+        let answer = get(&emulator, path).await;
+        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
+        assert!(answer.message().contains("announced"), "{path}: {}", answer.message());
+    }
+}
+
+#[tokio::test]
+async fn head_is_answered_as_get_without_a_body() {
+    let emulator = start().await;
+    let head = send(&emulator, "HEAD", "/v1/system/status", &[("authorization", "Bearer sk_test_local")], "").await;
+    let get = get(&emulator, "/v1/system/status").await;
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(head.header("content-length"), get.header("content-length"));
+}
+
+#[tokio::test]
+async fn the_same_seed_and_requests_make_the_same_answers() {
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let emulator = start().await;
+        let mut answers = Vec::new();
+        for path in ["/v1/system/status", "/v1/hello", "/nowhere", "/v1/system/status?include_checks=1"] {
+            let answer = get(&emulator, path).await;
+            answers.push((answer.status, answer.header("x-emulator-request-id").map(str::to_owned), answer.body));
+        }
+        answers.push((200, None, crate::support::subscribe_sink(&emulator, "a").await.to_string().into()));
+        runs.push(answers);
+    }
+    assert_eq!(runs[0], runs[1]);
+}
+
+#[tokio::test]
+async fn a_keys_ids_do_not_depend_on_what_others_do() {
+    let mut ids = Vec::new();
+    for noise in [0, 5] {
+        let emulator = start().await;
+        for _ in 0..noise {
+            send(&emulator, "GET", "/v1/system/status", &[], "").await;
+            crate::support::get_as(&emulator, "sk_test_other", "/v1/system/status").await;
+        }
+        let answer = get(&emulator, "/v1/system/status").await;
+        ids.push(answer.header("x-emulator-request-id").expect("an id").to_owned());
+    }
+    assert_eq!(ids[0], ids[1]);
+}
+
+#[tokio::test]
+async fn production_turns_the_keys_round() {
+    let emulator = start_with(&["environment=production"]).await;
+    assert_eq!(get(&emulator, "/v1/system/status").await.status, 401);
+    let answer = crate::support::get_as(&emulator, "sk_live_a", "/v1/system/status").await;
+    assert_eq!(answer.json()["environment"], "production");
+}

@@ -1,0 +1,18 @@
+//! Everything over a socket, in one binary: one module per group of behaviour, `support` for what they share.
+#![allow(missing_docs, reason = "tests say what they show in their names")]
+
+mod authentication;
+mod command_line;
+mod contract;
+mod control;
+mod documents;
+mod explain;
+mod knobs;
+mod layers;
+mod openapi;
+mod quota;
+mod scenarios;
+mod subscribe;
+mod support;
+mod webhooks;
+mod wire;

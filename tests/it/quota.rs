@@ -1,0 +1,93 @@
+//! The quota of each key: headers, windows by the emulator's clock, isolation.
+
+use std::time::Duration;
+
+use crate::support::{get_as, send, start, start_with};
+
+#[tokio::test]
+async fn the_headers_count_down_and_429_ends_the_window() {
+    let emulator = start_with(&["rate_limit.requests=3", "rate_limit.window=30s"]).await;
+    for left in ["2", "1", "0"] {
+        let answer = get_as(&emulator, "sk_test_a", "/v1/system/status").await;
+        assert_eq!(
+            (answer.status, answer.header("x-ratelimit-limit"), answer.header("x-ratelimit-remaining")),
+            (200, Some("3"), Some(left))
+        );
+    }
+    for _ in 0..3 {
+        let answer = get_as(&emulator, "sk_test_a", "/v1/system/status").await;
+        assert_eq!((answer.status, answer.code().as_str()), (429, "rate_limit_exceeded"));
+        assert_eq!(answer.header("x-ratelimit-remaining"), Some("0"));
+        assert_eq!((answer.header("retry-after"), answer.header("x-ratelimit-reset")), (None, None));
+    }
+    assert_eq!(get_as(&emulator, "sk_test_b", "/v1/system/status").await.header("x-ratelimit-remaining"), Some("2"));
+    emulator.control().clock().advance(Duration::from_millis(29_999));
+    assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 429);
+    emulator.control().clock().advance(Duration::from_millis(1));
+    assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 200);
+}
+
+#[tokio::test]
+async fn quota_headers_stand_where_a_valid_key_came() {
+    let emulator = start().await;
+    let key = ("authorization", "Bearer sk_test_a");
+    let limit = |answer: &crate::support::Answer| answer.header("x-ratelimit-limit").is_some();
+    assert!(limit(&get_as(&emulator, "sk_test_a", "/v1/system/status?include_checks=x").await));
+    assert!(limit(&send(&emulator, "POST", "/v1/events/subscribe", &[key], "{}").await));
+    assert!(limit(&send(&emulator, "POST", "/v1/events/subscribe", &[key], vec![b'x'; 300 * 1024]).await));
+    assert!(!limit(&get_as(&emulator, "sk_test_a", "/v1/hello").await));
+    assert!(!limit(&get_as(&emulator, "sk_test_a", "/nowhere").await));
+    assert!(!limit(&send(&emulator, "PUT", "/v1/system/status", &[key], "").await));
+}
+
+#[tokio::test]
+async fn the_three_algorithms_differ_where_they_should() {
+    // Two requests at 0 s, two at 6 s, two at 10 s, with two allowed in 10 s.
+    for (algorithm, expected) in [
+        ("fixed", [200, 200, 429, 429, 200, 200]),
+        ("sliding", [200, 200, 429, 429, 200, 200]),
+        ("token_bucket", [200, 200, 200, 429, 200, 429]),
+    ] {
+        let emulator = start_with(&[
+            "rate_limit.requests=2",
+            "rate_limit.window=10s",
+            &format!("rate_limit.algorithm={algorithm}"),
+        ])
+        .await;
+        let mut statuses = Vec::new();
+        for pause in [0, 6, 4] {
+            emulator.control().clock().advance(Duration::from_secs(pause));
+            for _ in 0..2 {
+                statuses.push(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status);
+            }
+        }
+        assert_eq!(statuses, expected, "{algorithm}");
+    }
+    // One at 0 s, two at 9 s, one at 11 s: a fixed window opens anew at 10 s, a sliding one does not.
+    for (algorithm, last) in [("fixed", 200), ("sliding", 429)] {
+        let emulator = start_with(&[
+            "rate_limit.requests=2",
+            "rate_limit.window=10s",
+            &format!("rate_limit.algorithm={algorithm}"),
+        ])
+        .await;
+        get_as(&emulator, "sk_test_a", "/v1/system/status").await;
+        emulator.control().clock().advance(Duration::from_secs(9));
+        get_as(&emulator, "sk_test_a", "/v1/system/status").await;
+        emulator.control().clock().advance(Duration::from_secs(2));
+        get_as(&emulator, "sk_test_a", "/v1/system/status").await;
+        let answer = get_as(&emulator, "sk_test_a", "/v1/system/status").await;
+        assert_eq!(answer.status, last, "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn keys_of_one_group_share_the_workspace_and_not_the_quota() {
+    let emulator = start_with(&["keys.workspaces.acme=[\"sk_test_a\", \"sk_test_b\"]", "rate_limit.requests=1"]).await;
+    let hook = serde_json::json!({ "url": "https://a.sink.localhost/x", "events": ["workflow.completed"] });
+    let first = crate::support::subscribe_as(&emulator, "sk_test_a", &hook).await;
+    let second = crate::support::subscribe_as(&emulator, "sk_test_b", &hook).await;
+    assert_eq!((first.status, second.status), (200, 200));
+    assert_eq!(first.json()["id"], second.json()["id"]);
+    assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 429);
+}

@@ -1,0 +1,152 @@
+//! `POST /v1/events/subscribe`: bodies, URLs, upsert, secrets.
+
+use serde_json::{Value, json};
+
+use crate::support::{control, send, start, start_with, subscribe, subscribe_as};
+
+fn hook(url: &str) -> Value {
+    json!({ "url": url, "events": ["workflow.completed"] })
+}
+
+#[tokio::test]
+async fn a_subscription_has_the_published_fields_and_its_secret_once() {
+    let emulator = start().await;
+    let body = json!({ "url": "https://app.example.com/hooks", "events": ["workflow.completed", "reference.matched"], "description": "orders" });
+    let first = subscribe(&emulator, &body).await;
+    assert_eq!(first.status, 200);
+    let made = first.json();
+    assert_eq!(
+        made.as_object().expect("an object").keys().collect::<Vec<_>>(),
+        ["id", "url", "events", "status", "created_at", "secret"]
+    );
+    assert!(made["id"].as_str().is_some_and(|id| id.starts_with("sub_") && id.len() == 30));
+    assert_eq!((&made["status"], &made["created_at"]), (&json!("active"), &json!("2026-01-31T09:30:00.000Z")));
+    let secret = made["secret"].as_str().expect("a secret");
+    let raw = secret.strip_prefix("whsec_").expect("the prefix");
+    assert_eq!(raw.len(), 44);
+    emulator.control().clock().advance(std::time::Duration::from_secs(60));
+    let again = subscribe(&emulator, &hook("HTTPS://APP.example.com:443/hooks")).await.json();
+    assert_eq!((&again["id"], &again["created_at"]), (&made["id"], &made["created_at"]));
+    assert_eq!(again["events"], json!(["workflow.completed"]));
+    assert_eq!(again["url"], "HTTPS://APP.example.com:443/hooks");
+    assert_eq!(again.get("secret"), None);
+}
+
+#[tokio::test]
+async fn another_key_has_other_subscriptions() {
+    let emulator = start().await;
+    let a = subscribe_as(&emulator, "sk_test_a", &hook("https://x.example/")).await.json();
+    let b = subscribe_as(&emulator, "sk_test_b", &hook("https://x.example/")).await.json();
+    assert_ne!(a["id"], b["id"]);
+}
+
+#[tokio::test]
+async fn a_supplied_secret_is_never_sent_back() {
+    let emulator = start().await;
+    for secret in ["a plain secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"] {
+        let body = json!({ "url": "https://x.example/", "events": ["workflow.completed"], "secret": secret });
+        let answer = subscribe(&emulator, &body).await;
+        assert_eq!((answer.status, answer.json().get("secret")), (200, None));
+    }
+}
+
+#[tokio::test]
+async fn wrong_bodies_are_422_naming_every_field() {
+    let emulator = start().await;
+    for (body, said) in [
+        (json!({}), "url: is required; events: is required"),
+        (json!([]), "body: must be a JSON object"),
+        (json!("text"), "body: must be a JSON object"),
+        (hook("http://x.example/"), "url: must use https"),
+        (hook("https://u:p@x.example/"), "url: must not contain user information"),
+        (hook("https://x.example/#a"), "url: must not contain a fragment"),
+        (hook("https://x.example/ä b"), "url: must not contain spaces"),
+        (hook("https://x.example:0/"), "url: must not use port 0"),
+        (hook(&format!("https://x.example/{}", "a".repeat(2048))), "url: must be at most 2048"),
+        (hook("nonsense"), "url: must be an absolute https URL"),
+        (json!({ "url": "https://x.example", "events": [] }), "events: must not be empty"),
+        (json!({ "url": "https://x.example", "events": "workflow.completed" }), "events: must be a list"),
+        (json!({ "url": "https://x.example", "events": ["workflow.started"] }), "events[0]: unsupported event type"),
+        (json!({ "url": "https://x.example", "events": [1] }), "events[0]: must be a string"),
+        (
+            json!({ "url": "https://x.example", "events": ["workflow.completed"], "secret": "" }),
+            "secret: must not be empty",
+        ),
+        (json!({ "url": "https://x.example", "events": ["workflow.completed"], "secret": "whsec_!!" }), "secret:"),
+        (
+            json!({ "url": "https://x.example", "events": ["workflow.completed"], "secret": 5 }),
+            "secret: must be a string",
+        ),
+        (
+            json!({ "url": "https://x.example", "events": ["workflow.completed"], "description": {} }),
+            "description: must be a string",
+        ),
+    ] {
+        let answer = subscribe(&emulator, &body).await;
+        assert_eq!((answer.status, answer.code().as_str()), (422, "validation_error"), "{body}");
+        assert!(answer.message().contains(said), "{body}: {}", answer.message());
+    }
+    let kept = control(&emulator, "GET", "subscriptions", &Value::Null).await.json();
+    assert_eq!(kept["data"], json!([]), "a refused request leaves nothing behind");
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_json_are_422() {
+    let emulator = start().await;
+    let headers = [("authorization", "Bearer sk_test_local"), ("content-type", "application/json")];
+    let deep = "[".repeat(5000);
+    for body in ["", "  ", "{", "{\"url\":}", "\u{feff}{}", "{\"a\":1e999}", "{\"a\":\"\\ud800\"}", "{} x", &deep] {
+        let answer = send(&emulator, "POST", "/v1/events/subscribe", &headers, body.to_owned()).await;
+        assert_eq!((answer.status, answer.code().as_str()), (422, "validation_error"), "{body:.20}");
+    }
+    let answer = send(&emulator, "POST", "/v1/events/subscribe", &headers, b"{\"url\":\"\xff\"}".to_vec()).await;
+    assert_eq!(answer.status, 422);
+}
+
+#[tokio::test]
+async fn the_content_type_must_be_json() {
+    let emulator = start().await;
+    let key = ("authorization", "Bearer sk_test_local");
+    let body = hook("https://x.example/").to_string();
+    for (types, status) in [
+        (&["application/json"][..], 200),
+        (&["application/json; charset=utf-8"], 200),
+        (&["APPLICATION/JSON"], 200),
+        (&[], 422),
+        (&["text/plain"], 422),
+        (&["application/json", "application/json"], 422),
+        (&["application/x-www-form-urlencoded"], 422),
+    ] {
+        let headers: Vec<_> = std::iter::once(key).chain(types.iter().map(|value| ("content-type", *value))).collect();
+        let answer = send(&emulator, "POST", "/v1/events/subscribe", &headers, body.clone()).await;
+        assert_eq!(answer.status, status, "{types:?}");
+    }
+}
+
+#[tokio::test]
+async fn unicode_duplicates_and_boundaries_are_taken_as_they_are() {
+    let emulator = start().await;
+    let headers = [("authorization", "Bearer sk_test_local"), ("content-type", "application/json")];
+    let body = r#"{"url":"https://old.example","url":"https://bücher.example/ü?q=%C3%BC","events":["workflow.completed","workflow.completed"],"description":"\u0000 🦀","secret":null}"#;
+    let answer = send(&emulator, "POST", "/v1/events/subscribe", &headers, body).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let made = answer.json();
+    assert_eq!(made["url"], "https://bücher.example/ü?q=%C3%BC");
+    assert_eq!(made["events"], json!(["workflow.completed"]));
+    let twin = subscribe(&emulator, &hook("https://xn--bcher-kva.example/%C3%BC?q=%C3%BC")).await.json();
+    assert_eq!(twin["id"], made["id"], "the two spellings are one URL");
+    let longest = format!("https://x.example/{}", "a".repeat(2048 - 18));
+    assert_eq!(subscribe(&emulator, &hook(&longest)).await.status, 200);
+    let largest = format!(
+        "{{\"url\":\"https://x.example/\",\"events\":[\"workflow.completed\"],\"description\":\"{}\"}}",
+        "d".repeat(256 * 1024 - 78)
+    );
+    assert!(largest.len() <= 256 * 1024);
+    assert_eq!(send(&emulator, "POST", "/v1/events/subscribe", &headers, largest).await.status, 200);
+}
+
+#[tokio::test]
+async fn http_urls_can_be_allowed() {
+    let emulator = start_with(&["webhooks.allow_http=true"]).await;
+    assert_eq!(subscribe(&emulator, &hook("http://localhost:3000/x")).await.status, 200);
+}

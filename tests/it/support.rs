@@ -1,0 +1,294 @@
+//! The real emulator in-process (port 0, frozen clock, fixed seed), a client, and a webhook receiver.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::HeaderMap;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use wrs_emulator::{Builder, Emulator};
+
+pub const KEY: &str = "sk_test_local";
+/// Where the clock of every test stands: 2026-01-31T09:30:00Z.
+pub const START: Timestamp = Timestamp::constant(1_769_851_800, 0);
+/// Longest that anything may take which a test waits for; it fails then, it never passes by waiting.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An emulator with its settings fixed: nothing depends on the machine.
+pub fn builder() -> Builder {
+    Emulator::builder().seed(7).frozen_at(START)
+}
+
+pub async fn start() -> Emulator {
+    builder().start().await.expect("the emulator starts")
+}
+
+/// An emulator with these knobs set.
+pub async fn start_with(knobs: &[&str]) -> Emulator {
+    knobs.iter().fold(builder(), |builder, knob| builder.set(knob)).start().await.expect("the emulator starts")
+}
+
+/// An answer, read whole.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("the body is not JSON ({error}): {:?}", self.body))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().expect("a header of text"))
+    }
+
+    pub fn code(&self) -> String {
+        self.json()["error"]["code"].as_str().expect("an error with a code").to_owned()
+    }
+
+    pub fn message(&self) -> String {
+        self.json()["error"]["message"].as_str().expect("an error with a message").to_owned()
+    }
+}
+
+/// One request on a connection of its own.
+pub async fn send(
+    emulator: &Emulator,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Bytes>,
+) -> Answer {
+    let address = emulator.base_url().trim_start_matches("http://").to_owned();
+    let stream = TcpStream::connect(&address).await.expect("the emulator listens");
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("a connection");
+    tokio::spawn(connection);
+    let mut request = Request::builder().method(method).uri(path).header("host", address);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::new(body.into())).expect("a request");
+    let exchange = async {
+        let response = sender.send_request(request).await.expect("an answer");
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.expect("a whole body").to_bytes();
+        Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+    };
+    tokio::time::timeout(PATIENCE, exchange).await.expect("an answer in time")
+}
+
+pub async fn get(emulator: &Emulator, path: &str) -> Answer {
+    get_as(emulator, KEY, path).await
+}
+
+pub async fn get_as(emulator: &Emulator, key: &str, path: &str) -> Answer {
+    send(emulator, "GET", path, &[("authorization", &format!("Bearer {key}"))], "").await
+}
+
+pub async fn subscribe(emulator: &Emulator, body: &Value) -> Answer {
+    subscribe_as(emulator, KEY, body).await
+}
+
+pub async fn subscribe_as(emulator: &Emulator, key: &str, body: &Value) -> Answer {
+    let headers = [("authorization", format!("Bearer {key}")), ("content-type", "application/json".to_owned())];
+    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    send(emulator, "POST", "/v1/events/subscribe", &headers, body.to_string()).await
+}
+
+/// A call of the control API.
+pub async fn control(emulator: &Emulator, method: &str, path: &str, body: &Value) -> Answer {
+    let bytes = if body.is_null() { String::new() } else { body.to_string() };
+    send(emulator, method, &format!("/_emulator/{path}"), &[("content-type", "application/json")], bytes).await
+}
+
+/// Subscribes a sink to both event types.
+pub async fn subscribe_sink(emulator: &Emulator, name: &str) -> Value {
+    let body = json!({ "url": format!("https://{name}.sink.localhost/hooks"), "events": ["workflow.completed", "reference.matched"] });
+    let answer = subscribe(emulator, &body).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()
+}
+
+/// Fires an event and waits until each endpoint has been tried.
+pub async fn fire(emulator: &Emulator, body: &Value) -> Value {
+    let answer = control(emulator, "POST", "events?wait=15s", body).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()
+}
+
+/// Writes raw bytes and reads until the server closes or `quiet` passes without a byte.
+pub async fn raw(emulator: &Emulator, bytes: &[u8]) -> String {
+    let address = emulator.base_url().trim_start_matches("http://").to_owned();
+    let mut stream = TcpStream::connect(address).await.expect("the emulator listens");
+    // The server may refuse before everything is written.
+    let _ = stream.write_all(bytes).await;
+    read_all(&mut stream).await
+}
+
+pub async fn read_all(stream: &mut TcpStream) -> String {
+    let mut read = Vec::new();
+    let quiet = Duration::from_millis(400);
+    let mut buffer = [0; 4096];
+    while let Ok(Ok(count)) = tokio::time::timeout(quiet, stream.read(&mut buffer)).await {
+        if count == 0 {
+            break;
+        }
+        read.extend_from_slice(&buffer[..count]);
+    }
+    String::from_utf8_lossy(&read).into_owned()
+}
+
+/// A request as a receiver got it.
+#[derive(Debug)]
+pub struct Received {
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Received {
+    pub fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .unwrap_or_else(|| panic!("no {name} in {:?}", self.headers))
+            .to_str()
+            .expect("a header of text")
+    }
+}
+
+/// A webhook receiver on a port of its own; answers from a script of statuses, then 200.
+pub struct Receiver {
+    pub address: SocketAddr,
+    received: mpsc::UnboundedReceiver<Received>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+/// A certificate made for a test: authority file and server settings.
+pub struct Certificates {
+    folder: tempfile::TempDir,
+    config: Arc<rustls::ServerConfig>,
+}
+
+impl Certificates {
+    /// For `localhost` and 127.0.0.1, valid now.
+    pub fn for_localhost() -> Self {
+        Self::new(&["localhost", "127.0.0.1"], |_| {})
+    }
+
+    pub fn new(names: &[&str], change: impl FnOnce(&mut rcgen::CertificateParams)) -> Self {
+        let mut ca = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+        ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let ca_key = rcgen::KeyPair::generate().expect("a key");
+        let ca_certificate = ca.self_signed(&ca_key).expect("a certificate");
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut leaf = rcgen::CertificateParams::new(names).expect("parameters");
+        change(&mut leaf);
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let issuer = rcgen::Issuer::new(ca, ca_key);
+        let certificate = leaf.signed_by(&key, &issuer).expect("a certificate");
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("ca.pem"), ca_certificate.pem()).expect("the file is written");
+        let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("protocol versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .expect("a certificate with its key");
+        Self { folder, config: Arc::new(config) }
+    }
+
+    pub fn ca_file(&self) -> PathBuf {
+        self.folder.path().join("ca.pem")
+    }
+}
+
+impl Receiver {
+    pub async fn plain(statuses: &[u16]) -> Self {
+        Self::start(statuses, None).await
+    }
+
+    pub async fn tls(certificates: &Certificates, statuses: &[u16]) -> Self {
+        Self::start(statuses, Some(tokio_rustls::TlsAcceptor::from(Arc::clone(&certificates.config)))).await
+    }
+
+    async fn start(statuses: &[u16], tls: Option<tokio_rustls::TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let script = Arc::new(std::sync::Mutex::new(VecDeque::from(statuses.to_vec())));
+        let (sender, received) = mpsc::unbounded_channel();
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (tls, script, sender) = (tls.clone(), Arc::clone(&script), sender.clone());
+                tokio::spawn(async move {
+                    let service = service_fn(move |request| receive(request, Arc::clone(&script), sender.clone()));
+                    let server = hyper::server::conn::http1::Builder::new();
+                    match tls {
+                        None => drop(server.serve_connection(TokioIo::new(stream), service).await),
+                        Some(tls) => {
+                            // A client that does not trust the certificate ends the handshake; that is its test.
+                            if let Ok(stream) = tls.accept(stream).await {
+                                drop(server.serve_connection(TokioIo::new(stream), service).await);
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        Self { address, received, task }
+    }
+
+    /// The next delivery.
+    pub async fn next(&mut self) -> Received {
+        tokio::time::timeout(PATIENCE, self.received.recv())
+            .await
+            .expect("a delivery in time")
+            .expect("the receiver runs")
+    }
+
+    /// Nothing may have come that no test looked at.
+    pub fn nothing_more(&mut self) {
+        assert!(self.received.try_recv().is_err(), "a delivery came that the test did not expect");
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.task.abort();
+        if !std::thread::panicking() {
+            self.nothing_more();
+        }
+    }
+}
+
+async fn receive(
+    request: Request<Incoming>,
+    script: Arc<std::sync::Mutex<VecDeque<u16>>>,
+    sender: mpsc::UnboundedSender<Received>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.expect("a whole body").to_bytes();
+    let status = script.lock().expect("no test panics with the lock").pop_front().unwrap_or(200);
+    // The test may have ended.
+    let _ = sender.send(Received { path: parts.uri.to_string(), headers: parts.headers, body });
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+    Ok(response)
+}
