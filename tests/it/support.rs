@@ -173,7 +173,8 @@ impl Received {
     }
 }
 
-/// A webhook receiver on a port of its own; answers from a script of statuses, then 200.
+/// A webhook receiver on a port of its own; answers from a script of statuses (503 asks to come again
+/// after 2 s), then 200.
 pub struct Receiver {
     pub address: SocketAddr,
     received: mpsc::UnboundedReceiver<Received>,
@@ -290,5 +291,8 @@ async fn receive(
     let _ = sender.send(Received { path: parts.uri.to_string(), headers: parts.headers, body });
     let mut response = Response::new(Full::default());
     *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+    if status == 503 {
+        response.headers_mut().insert("retry-after", hyper::header::HeaderValue::from_static("2"));
+    }
     Ok(response)
 }
