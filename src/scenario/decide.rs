@@ -40,13 +40,16 @@ pub struct RuleSet {
     buckets: Vec<(Option<Operation>, Bucket)>,
 }
 
+/// Positions of rules by the text that they demand.
+type ByText = HashMap<Box<str>, Vec<u32>>;
+
 /// The rules that a request of one operation may match, by position.
 #[derive(Clone, Debug, Default)]
 struct Bucket {
     /// Tried one after the other.
     plain: Vec<u32>,
     /// Looked up by the text at a subject.
-    exact: Vec<(Subject, HashMap<Box<str>, Vec<u32>>)>,
+    exact: Vec<(Subject, ByText)>,
 }
 
 impl RuleSet {

@@ -89,11 +89,11 @@ impl Generation {
         }
         let active = self.content.resolve(names.iter().copied())?;
         let setup = Arc::new(Setup::build(&self.base, active, self.number, self.made_at, 0)?);
-        let mut named = self.named.lock();
-        if named.len() >= MOST_NAMED {
-            named.clear();
+        let mut kept = self.named.lock();
+        if kept.len() >= MOST_NAMED {
+            kept.clear();
         }
-        named.insert(joined, Arc::clone(&setup));
+        kept.insert(joined, Arc::clone(&setup));
         Ok(setup)
     }
 
@@ -379,13 +379,12 @@ impl Library {
             if let Some(old) = old.filter(unchanged) {
                 return Ok(Arc::clone(old));
             }
-            let shared = match built.get(&activation.names) {
-                Some(shared) => shared.clone(),
-                None => {
-                    let fresh = Setup::build(&base, active, number, Moment::default(), 0)?;
-                    built.insert(activation.names.clone(), fresh.clone());
-                    fresh
-                }
+            let shared = if let Some(shared) = built.get(&activation.names) {
+                shared.clone()
+            } else {
+                let fresh = Setup::build(&base, active, number, Moment::default(), 0)?;
+                built.insert(activation.names.clone(), fresh.clone());
+                fresh
             };
             Ok(Arc::new(Setup { activated_at: activation.at, activation: activation.serial, ..shared }))
         };

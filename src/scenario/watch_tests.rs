@@ -11,20 +11,21 @@ const BOUND: Duration = Duration::from_secs(20);
 struct Scene {
     directory: tempfile::TempDir,
     changes: mpsc::Receiver<()>,
-    _watcher: Watcher,
+    /// Ends with the scene.
+    watcher: Watcher,
 }
 
 impl Scene {
-    fn new(prepare: impl FnOnce(&Path), watched: impl FnOnce(&Path) -> PathBuf) -> Self {
+    fn new(prepare: impl FnOnce(&Path), choose: impl FnOnce(&Path) -> PathBuf) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         prepare(directory.path());
         let (sender, changes) = mpsc::channel();
-        let watcher = Watcher::start(vec![watched(directory.path())], move || {
+        let watcher = Watcher::start(vec![choose(directory.path())], move || {
             // A test that is over has no receiver any more.
             let _ = sender.send(());
         })
         .expect("a thread can be started");
-        Self { directory, changes, _watcher: watcher }
+        Self { directory, changes, watcher }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -147,6 +148,6 @@ fn a_quiet_directory_stays_quiet_and_dropping_ends_the_thread() {
         assert!(read_file(&scene.path("a.toml")).is_ok());
         write(&scene.path("a.toml"), "one");
     }
-    drop(scene._watcher);
+    drop(scene.watcher);
     assert!(scene.changes.try_recv().is_err());
 }

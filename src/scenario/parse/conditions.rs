@@ -137,12 +137,12 @@ impl Parser<'_> {
     fn tests(&mut self, subject: &Subject, table: &DeTable<'_>, depth: usize) -> Vec<Test> {
         let mut tests = Vec::new();
         for (key, value) in table {
-            let text = |parser: &mut Self| parser.problems.text(table, key.get_ref()).map(Box::from);
+            let affix = |parser: &mut Self| parser.problems.text(table, key.get_ref()).map(Box::from);
             let test = match key.get_ref().as_ref() {
                 "equals" => self.literal(subject, value).map(Test::Equals),
                 "contains" => self.literal(subject, value).map(Test::Contains),
-                "starts_with" => text(self).map(Test::StartsWith),
-                "ends_with" => text(self).map(Test::EndsWith),
+                "starts_with" => affix(self).map(Test::StartsWith),
+                "ends_with" => affix(self).map(Test::EndsWith),
                 "matches" => {
                     let pattern = self.problems.text(table, "matches");
                     pattern.and_then(|pattern| self.pattern(value, pattern)).map(Test::Matches)
@@ -273,7 +273,9 @@ impl Parser<'_> {
             Test::Glob(glob, _) => Some(glob),
             _ => None,
         });
-        if *subject == Subject::Path && first.is_some_and(|first| !first.starts_with(['/', '*', '?']) && first != "") {
+        if *subject == Subject::Path
+            && first.is_some_and(|first| !first.starts_with(['/', '*', '?']) && !first.is_empty())
+        {
             never(self, "every path begins with a slash".to_owned(), "write the path as in \"/v1/hello\"");
         }
     }

@@ -48,13 +48,11 @@ impl Parser<'_> {
         let trigger = self.trigger(table, span);
         let data = table.get("data").and_then(|data| {
             self.problems.check_templates(data);
-            match data.get_ref() {
-                DeValue::Table(fields) => self.problems.json_map(fields),
-                _ => {
-                    self.problems.wrong_type("data", "a table of fields", data);
-                    None
-                }
-            }
+            let DeValue::Table(fields) = data.get_ref() else {
+                self.problems.wrong_type("data", "a table of fields", data);
+                return None;
+            };
+            self.problems.json_map(fields)
         });
         let delay = self.delay(table);
         let times = self.problems.number(table, "times", 1..=MOST_EVENTS);

@@ -41,7 +41,7 @@ pub(super) fn parse_scenario(
     origin: Origin,
     base: &Layered,
 ) -> (Option<Scenario>, Vec<Diagnostic>) {
-    if let Err(problem) = check_name(name) {
+    if let Some(problem) = problem_of_name(name) {
         return (None, vec![problem]);
     }
     let (document, errors) = DeTable::parse_recoverable(text);
@@ -55,14 +55,14 @@ pub(super) fn parse_scenario(
     (scenario.filter(|_| !failed), parser.problems.finish())
 }
 
-fn check_name(name: &str) -> Result<(), Diagnostic> {
+fn problem_of_name(name: &str) -> Option<Diagnostic> {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(known) {
-        return Ok(());
+        return None;
     }
     let message = format!("`{}` cannot be the name of a scenario", shown(name));
     let hint = "a name has 1 to 100 of the characters A-Z a-z 0-9 - _ and dots; it is the file's name without .toml";
-    Err(Diagnostic::of_file("scenario/bad-name", message, hint))
+    Some(Diagnostic::of_file("scenario/bad-name", message, hint))
 }
 
 fn syntax_errors(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {

@@ -112,7 +112,7 @@ fn fingerprints_follow_the_content_of_each_rule() {
 }
 
 #[test]
-fn each_mistake_has_its_code_and_place() {
+fn each_mistake_in_a_rule_has_its_code_and_place() {
     let rule = |lines: &str| format!("[[rule]]\n{lines}\n");
     for (lines, code, place) in [
         ("tmes = 3\npass = true", "scenario/unknown-key", "tmes"),
@@ -174,6 +174,10 @@ fn each_mistake_has_its_code_and_place() {
     ] {
         check(&rule(lines), code, place);
     }
+}
+
+#[test]
+fn each_mistake_beside_the_rules_has_its_code_and_place() {
     for (text, code, place) in [
         ("", "scenario/no-effect", ""),
         ("title = \"x\"", "scenario/no-effect", ""),
@@ -254,7 +258,7 @@ fn every_problem_of_a_file_is_told_in_one_pass() {
     assert!(scenario.is_none());
     let lines: Vec<_> = problems.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [1, 3, 5, 6, 7, 7]);
-    let many: String = (0..500).map(|at| format!("key{at} = 1\n")).collect();
+    let many = (0..500).map(|at| format!("key{at} = 1")).collect::<Vec<_>>().join("\n");
     let (_, problems) = check_text("test", &many);
     assert_eq!(problems.len(), 100);
     assert!(problems[99].hint.contains("401 further problems"), "{}", problems[99].hint);

@@ -55,15 +55,10 @@ impl<'t> Problems<'t> {
     fn note(&mut self, severity: Severity, code: &'static str, span: Range<usize>, message: String, hint: String) {
         if self.is_full() {
             // A warning must not push an error out: only whether there is an error decides whether the file is taken.
-            let first_warning = self.found.iter().rposition(|known| !known.is_error());
-            match first_warning.filter(|_| severity == Severity::Error) {
-                Some(at) => drop(self.found.remove(at)),
-                None => {
-                    self.untold += 1;
-                    return;
-                }
-            }
+            let warning = self.found.iter().rposition(|known| !known.is_error());
             self.untold += 1;
+            let Some(at) = warning.filter(|_| severity == Severity::Error) else { return };
+            self.found.remove(at);
         }
         self.found.push(Diagnostic::at(severity, code, self.text, span, message, hint));
     }
