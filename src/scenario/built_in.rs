@@ -22,7 +22,26 @@ macro_rules! shipped {
 }
 
 /// Sorted by name.
-static SHIPPED: [Shipped; 1] = shipped!["rate-limit-burst"];
+static SHIPPED: [Shipped; 18] = shipped![
+    "always-401",
+    "always-422",
+    "always-429",
+    "degraded-dependencies",
+    "flaky-network",
+    "invalid-subscription",
+    "key-revoked-midway",
+    "magic-keys",
+    "preview-workflows",
+    "quota-exhaustion",
+    "rate-limit-burst",
+    "slow-responses",
+    "unsupported-event",
+    "webhook-duplicates-out-of-order",
+    "webhook-flood",
+    "webhook-forged",
+    "webhook-happy-path",
+    "webhook-retries",
+];
 
 /// The names of the shipped scenarios, sorted.
 pub fn built_in_names() -> impl Iterator<Item = &'static str> {

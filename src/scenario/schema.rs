@@ -51,14 +51,18 @@ pub fn schema() -> Value {
 
 /// A table with the keys of `words` and no others.
 fn object(words: &Words) -> Value {
-    let properties = words.keys.iter().map(|key| {
-        let mut shape = shape(words.place, key.name);
-        if let Value::Object(fields) = &mut shape {
-            fields.insert("description".to_owned(), key.meaning.into());
-        }
-        (key.name.to_owned(), shape)
-    });
-    json!({"type": "object", "additionalProperties": false, "properties": Map::from_iter(properties)})
+    let properties: Map<String, Value> = words
+        .keys
+        .iter()
+        .map(|key| {
+            let mut shape = shape(words.place, key.name);
+            if let Value::Object(fields) = &mut shape {
+                fields.insert("description".to_owned(), key.meaning.into());
+            }
+            (key.name.to_owned(), shape)
+        })
+        .collect();
+    json!({"type": "object", "additionalProperties": false, "properties": properties})
 }
 
 /// What the value of a key looks like. Most keys mean the same wherever they stand.
@@ -96,11 +100,10 @@ fn shape(place: &str, key: &str) -> Value {
         "body" if place == words::WHEN.place || place == words::ON.place => {
             json!({"type": "object", "additionalProperties": false, "patternProperties": {"^(/|$)": reference("condition")}})
         }
-        "body" => json!({}),
         "headers" => json!({"type": "object", "additionalProperties": {"type": ["string", "integer"]}}),
         "patch" | "data" => json!({"type": "object"}),
         "remove" => json!({"anyOf": [pointer(), {"type": "array", "items": pointer()}]}),
-        "equals" | "contains" | "not" => json!({}),
+        "body" | "equals" | "contains" | "not" => json!({}),
         "one_of" => json!({"type": "array"}),
         "lt" | "gt" => json!({"type": "number"}),
         _ => json!({"type": "string"}),
