@@ -9,6 +9,8 @@ use serde::Serialize;
 
 /// Longest part of a source line kept, in characters: a file may hold everything on one line.
 const LONGEST_LINE: usize = 160;
+/// Longest message or hint, in characters: it may quote what the user wrote.
+const LONGEST_MESSAGE: usize = 600;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -69,13 +71,13 @@ impl Diagnostic {
         Self {
             severity,
             code,
-            message: message.into(),
+            message: shortened(message.into()),
             file: None,
             span: start..end,
             line: text[..start].bytes().filter(|byte| *byte == b'\n').count() + 1,
             column: before + 1,
             source_line,
-            hint: hint.into(),
+            hint: shortened(hint.into()),
             underline,
         }
     }
@@ -167,6 +169,14 @@ fn visible(text: &str) -> String {
         }
     }
     shown
+}
+
+/// A message that quotes a whole file helps nobody.
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(LONGEST_MESSAGE) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
 }
 
 /// The last character boundary at or before `at`.

@@ -43,6 +43,9 @@ static SHIPPED: [Shipped; 18] = shipped![
     "webhook-retries",
 ];
 
+/// What `scenarios new` writes.
+pub const STARTER_TEXT: &str = include_str!("starter.toml");
+
 /// The names of the shipped scenarios, sorted.
 pub fn built_in_names() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|shipped| shipped.name)
@@ -60,6 +63,12 @@ pub fn built_in(name: &str) -> Option<Arc<Scenario>> {
 mod tests {
     use super::*;
     use crate::diagnostic::render_all;
+
+    #[test]
+    fn the_starter_is_valid() {
+        let (scenario, problems) = parse::check_text("starter", STARTER_TEXT);
+        assert!(scenario.is_some() && problems.is_empty(), "{}", render_all(&problems, false));
+    }
 
     #[test]
     fn every_shipped_scenario_is_valid_and_explains_itself() {

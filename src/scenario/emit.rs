@@ -196,3 +196,92 @@ pub fn after_answer<'e>(
 pub fn emit_named<'e>(emits: impl IntoIterator<Item = &'e Arc<Emit>>, name: &str) -> Option<Arc<Emit>> {
     emits.into_iter().find(|emit| emit.name.as_deref() == Some(name)).cloned()
 }
+
+#[cfg(test)]
+mod tests {
+    use hyper::Method;
+    use hyper::header::HeaderMap;
+
+    use super::*;
+    use crate::contract::routes::Operation;
+    use crate::scenario::check_text;
+
+    const COMPLETED: &str = "event = 'workflow.completed'\n";
+
+    fn emits(triggers: &[&str]) -> Vec<Arc<Emit>> {
+        let text: String = triggers.iter().map(|lines| ["[[emit]]\n", COMPLETED, lines, "\n"].concat()).collect();
+        let (scenario, problems) = check_text("test", &text);
+        scenario.unwrap_or_else(|| panic!("{problems:?}")).emits
+    }
+
+    /// What is due at a time of nothing fired so far, and when to ask again, in milliseconds.
+    fn check(triggers: &[&str], millis: u64, expected: &[(&str, u64)], next: Option<u64>) {
+        let emits = emits(triggers);
+        let found = due_emits(&emits, Duration::from_millis(millis), |_| 0);
+        let due: Vec<_> = found.due.iter().map(|(emit, number)| (&*emit.label, *number)).collect();
+        assert_eq!(
+            (due.as_slice(), found.next),
+            (expected, next.map(Duration::from_millis)),
+            "{triggers:?} at {millis}"
+        );
+    }
+
+    #[test]
+    fn timed_emissions_are_due_in_order() {
+        let burst = "on = 'activation'\ntimes = 3\ninterval = '1s'";
+        check(&[burst], 0, &[("emit 1", 0)], Some(1_000));
+        check(&[burst], 1_500, &[("emit 1", 0), ("emit 1", 1)], Some(2_000));
+        check(&[burst], 9_000, &[("emit 1", 0), ("emit 1", 1), ("emit 1", 2)], None);
+        let (every, after) = ("on = { every = '2s' }\ntimes = 2", "on = { after = '3s' }");
+        check(&[every, after], 1_999, &[], Some(2_000));
+        check(&[every, after], 5_000, &[("emit 1", 0), ("emit 2", 0), ("emit 1", 1)], None);
+        check(&["on = 'command'", "on = { operation = 'hello' }"], 9_000, &[], None);
+    }
+
+    #[test]
+    fn a_large_step_of_the_clock_is_worked_off_in_pieces() {
+        let emits = emits(&["on = { every = '10ms' }", "on = { every = '10ms' }"]);
+        let (mut fired, mut all) = (std::collections::BTreeMap::<u64, u64>::new(), 0);
+        let now = Duration::from_secs(60);
+        loop {
+            let found = due_emits(&emits, now, |print| fired.get(&print).copied().unwrap_or_default());
+            assert!(found.due.len() <= MOST_AT_A_TIME);
+            for (emit, number) in &found.due {
+                let count = fired.entry(emit.fingerprint).or_default();
+                assert_eq!(number, count, "none is left out");
+                *count += 1;
+                all += 1;
+            }
+            if found.next.is_some_and(|next| next > now) {
+                break;
+            }
+        }
+        assert_eq!(all, 12_000);
+    }
+
+    #[test]
+    fn answers_and_names_set_emissions_off() {
+        let emits = emits(&[
+            "name = 'a'\non = { operation = 'events.subscribe', status = 200 }\ntimes = 2\ninterval = '1s'",
+            "on = { status = 422 }",
+            "name = 'c'\non = 'command'",
+        ]);
+        let headers = HeaderMap::new();
+        let view = RequestView {
+            operation: Some(Operation::EventsSubscribe),
+            method: &Method::POST,
+            path: "/v1/events/subscribe",
+            query: None,
+            headers: &headers,
+            body: b"{}",
+            key: None,
+        };
+        for (status, expected) in [(200, vec!["a"]), (422, vec!["emit 2"]), (401, vec![])] {
+            let found = after_answer(&emits, &view, status);
+            assert_eq!(found.iter().map(|emit| &*emit.label).collect::<Vec<_>>(), expected, "{status}");
+        }
+        let offsets: Vec<_> = (0..4).map(|number| emits[0].offset(number).map(|offset| offset.as_secs())).collect();
+        assert_eq!(offsets, [Some(0), Some(1), None, None]);
+        assert!(emit_named(&emits, "c").is_some() && emit_named(&emits, "emit 2").is_none());
+    }
+}

@@ -25,7 +25,7 @@ use hyper::header::HeaderMap;
 use serde_json::{Map, Value};
 
 pub use action::{Action, Delay, Fault, Patch, Reply, ReplyBody};
-pub use built_in::{built_in, built_in_names};
+pub use built_in::{STARTER_TEXT, built_in, built_in_names};
 pub use decide::{RuleSet, RuleTrace};
 pub use emit::{Delivery, DueEmits, Emit, Tamper, Trigger, after_answer, due_emits, emit_named};
 pub use library::{Activation, Generation, Library, ReadProblem};

@@ -138,7 +138,11 @@ impl Parser<'_> {
             })
         });
         let Some(status) = status.or_else(|| error.map(ErrorKind::status)) else {
-            if !table.contains_key("status") && !table.contains_key("error") {
+            // A key that nobody knows was told of already, and is most likely the one that is missing.
+            if table.keys().all(|key| words::STEP.has(key.get_ref()))
+                && !table.contains_key("status")
+                && !table.contains_key("error")
+            {
                 let hint = "for example error = \"unauthorized\", or status = 422";
                 self.problems.error("scenario/missing-key", span, "the reply needs an `error` or a `status`", hint);
             }

@@ -95,7 +95,7 @@ impl Parser<'_> {
         if known.contains(&event) {
             return true;
         }
-        let hint = format!("{}; more can be added by the knob `events.extra`", nearest_hint(event, &known));
+        let hint = format!("{} the knob `events.extra` adds more", nearest_hint(event, &known));
         let message = format!("unknown event type `{}`", shown(event));
         self.problems.error("scenario/unknown-event", span, message, hint);
         false

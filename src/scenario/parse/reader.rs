@@ -95,7 +95,7 @@ impl<'t> Problems<'t> {
             "scenario/wrong-type",
             found.span(),
             format!("expected {expected} for `{}`, found {kind}", shown(key)),
-            "",
+            meaning(key),
         );
     }
 
@@ -186,7 +186,7 @@ impl<'t> Problems<'t> {
                 u64::MAX => format!("`{key}` must be at least {}, found {number}", range.start()),
                 end => format!("`{key}` must be from {} to {end}, found {number}", range.start()),
             };
-            self.error("scenario/bad-value", value.span(), message, "");
+            self.error("scenario/bad-value", value.span(), message, meaning(key));
         }
         read
     }
@@ -332,6 +332,16 @@ fn hint_for_key(name: &str, words: &Words) -> String {
     match words::ALL.iter().find(|other| other.has(name)) {
         Some(other) => format!("`{name}` belongs in {}", other.place),
         None => nearest_hint(name, &known),
+    }
+}
+
+/// What a key means, as a hint; nothing for a key that means different things in different places.
+fn meaning(key: &str) -> String {
+    let mut meanings =
+        words::ALL.iter().flat_map(|words| words.keys).filter(|known| known.name == key).map(|known| known.meaning);
+    match meanings.next() {
+        Some(first) if meanings.all(|other| other == first) => format!("`{key}`: {first}"),
+        _ => String::new(),
     }
 }
 
