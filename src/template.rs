@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use minijinja::value::Serde;
-use minijinja::{Environment, UndefinedBehavior};
+use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use parking_lot::Mutex;
 use rand::{Rng, RngExt, SeedableRng};
 use serde_json::{Map, Value};
@@ -19,6 +19,8 @@ use crate::contract::timestamp::format_timestamp;
 
 /// Steps a template may take; an endless loop ends here.
 const FUEL: u64 = 20_000;
+/// Steps a template may take while it is only checked.
+const CHECK_FUEL: u64 = 2_000;
 /// Longest text a template may make, in bytes.
 const LONGEST: usize = 64 * 1024;
 
@@ -47,11 +49,25 @@ pub fn render_map(
     values.iter().map(|(key, value)| Ok((key.clone(), render(&environment, value, &context)?))).collect()
 }
 
-/// Whether a template can be read at all; what it does when it is rendered is another matter.
+/// Whether a template can be read, and names only functions, filters and tests that there are. Facts are taken to be there:
+/// whether they are shows when the template is rendered.
 pub fn check_template(text: &str) -> Result<(), TemplateProblem> {
-    let environment = Environment::new();
-    let checked = environment.template_from_str(text).map(drop);
-    checked.map_err(|error| TemplateProblem { message: format!("{error:#}") })
+    let mut environment = environment(Timestamp::UNIX_EPOCH, &Arc::new(Mutex::new(Random::seed_from_u64(0))));
+    environment.set_fuel(Some(CHECK_FUEL));
+    environment.set_undefined_behavior(UndefinedBehavior::Chainable);
+    let problem = |error: minijinja::Error| TemplateProblem { message: error.to_string() };
+    let template = environment.template_from_str(text).map_err(problem)?;
+    match template.render_captured_to((), &mut Bounded { bytes: Vec::new() }) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::UnknownFunction | ErrorKind::UnknownFilter | ErrorKind::UnknownTest
+            ) =>
+        {
+            Err(problem(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether a value holds a string with a template in it.

@@ -91,7 +91,7 @@ impl Setup {
         self.rules.decide_traced(view, turns, now.since(self.activated_at), random)
     }
 
-    /// The timed events that are due, given how many of each emission (by fingerprint) were fired already.
+    /// The emissions that time has set off, given how often each (by fingerprint) was already.
     pub fn due_emits(&self, now: Moment, fired: impl Fn(u64) -> u64) -> DueEmits {
         due_emits(self.emits.iter(), now.since(self.activated_at), fired)
     }

@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::reader::{Place, nearest_hint, shown};
 use super::words;
 use super::{Parser, Prints};
+use crate::contract::signature::SigningKey;
 use crate::contract::webhook_url::check_webhook_url;
 use crate::scenario::emit::{Delivery, Emit, Tamper, Trigger};
 use crate::scenario::{Given, GivenSubscription, GivenWorkflow};
@@ -64,6 +65,12 @@ impl Parser<'_> {
         } else if let (Some((key, _)), true) = (table.get_key_value("interval"), times.unwrap_or(1) == 1) {
             let message = "`interval` has no effect without `times`: there is one event";
             self.problems.warning("scenario/no-effect", key.span(), message, "add `times`");
+        }
+        let one_moment = times.unwrap_or(1) == 1 || interval.unwrap_or_default().is_zero();
+        if delivery.shuffle && (one_moment || matches!(trigger, Some(Trigger::Every(_)))) {
+            let span = table.get("delivery").map_or(0..0, Spanned::span);
+            let message = "`shuffle` has no effect: there are no two events of one trigger at different times";
+            self.problems.warning("scenario/no-effect", span, message, "add `times` and `interval`");
         }
         Some(Emit {
             scenario: Arc::clone(scenario),
@@ -246,6 +253,13 @@ impl Parser<'_> {
             }
         }
         let secret = self.problems.filled_text(table, "secret").map(str::to_owned);
+        if let (Some(secret), Some(value)) = (&secret, table.get("secret")) {
+            let schemes = self.profile.schemes();
+            let read = |scheme| SigningKey::read(secret, scheme, self.profile.webhooks.secret_key);
+            if let Some(problem) = schemes.iter().find_map(|scheme| read(scheme).err()) {
+                self.problems.error("scenario/bad-value", value.span(), format!("`secret`: {problem}"), "");
+            }
+        }
         let description = self.problems.text(table, "description").map(str::to_owned);
         Some(GivenSubscription { url: url?.to_owned(), events, secret, description })
     }

@@ -101,6 +101,7 @@ fn each_mistake_in_a_rule_has_its_code_and_place() {
         ("reply = { status = 42 }", "scenario/bad-value", "42"),
         ("reply = { code = \"x\" }", "scenario/missing-key", "{ code = \"x\" }"),
         ("reply = { status = 200, body = \"{{ now\" }", "scenario/bad-template", "\"{{ now\""),
+        ("reply = { status = 200, body = [\"{{ uild() }}\"] }", "scenario/bad-template", "\"{{ uild() }}\""),
         ("reply = { status = 200, headers = { \"a b\" = \"c\" } }", "scenario/bad-value", "\"a b\""),
         ("reply = { status = 200, headers = { Content-Length = \"3\" } }", "scenario/bad-value", "Content-Length"),
         ("reply = { status = 204, message = \"x\" }", "scenario/clash", "204"),
@@ -151,6 +152,11 @@ fn each_mistake_beside_the_rules_has_its_code_and_place() {
             "[[given.subscription]]\nurl = \"http://a\"\nevents = [\"workflow.completed\"]\n",
             "scenario/bad-value",
             "\"http://a\"",
+        ),
+        (
+            "[[given.subscription]]\nurl = \"https://a\"\nevents = [\"workflow.completed\"]\nsecret = \"whsec_?\"\n",
+            "scenario/bad-value",
+            "\"whsec_?\"",
         ),
         ("[[given.subscription]]\nurl = \"https://a\"\nevents = [\"x\"]\n", "scenario/unknown-event", "\"x\""),
         (

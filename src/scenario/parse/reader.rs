@@ -23,13 +23,17 @@ pub(super) struct Problems<'t> {
     text: &'t str,
     found: Vec<Diagnostic>,
     untold: usize,
+    templates: usize,
 }
+
+/// Most templates tried in one file, as trying takes time; the others show their problems when they are rendered.
+const MOST_TEMPLATES: usize = 1_000;
 
 pub(super) type Place<'t, 'i> = &'t Spanned<DeValue<'i>>;
 
 impl<'t> Problems<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        Self { text, found: Vec::new(), untold: 0 }
+        Self { text, found: Vec::new(), untold: 0, templates: 0 }
     }
 
     pub(super) fn error(
@@ -280,6 +284,10 @@ impl<'t> Problems<'t> {
     pub(super) fn check_templates(&mut self, value: Place<'_, '_>) {
         match value.get_ref() {
             DeValue::String(text) if has_template(&Value::String(text.to_string())) => {
+                self.templates += 1;
+                if self.templates > MOST_TEMPLATES {
+                    return;
+                }
                 if let Err(problem) = check_template(text) {
                     let hint = "available: ulid(), uuid(), random_int(low, high), now, now_unix, request";
                     self.error("scenario/bad-template", value.span(), problem.to_string(), hint);
