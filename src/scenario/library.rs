@@ -3,13 +3,14 @@
 //! Readers take the present generation without a lock. Every change parses and builds everything first and swaps once; if
 //! anything is wrong, nothing changes. What a rule means is none of its business.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
+use super::built_in::built_in_loaded;
 use super::setup::Setup;
 use super::{Origin, Scenario, built_in, built_in_names, parse};
 use crate::clock::Moment;
@@ -117,16 +118,15 @@ impl Generation {
         &self.content.keys
     }
 
-    /// The fingerprints of all rules, stories and emissions that are active anywhere: the counters worth keeping.
-    pub fn fingerprints(&self) -> std::collections::HashSet<u64> {
-        let setups = self.key_setups.values().chain([&self.setup]);
-        let active = setups.flat_map(|setup| setup.active.iter());
-        active
-            .flat_map(|scenario| {
-                let rules = scenario.rules.iter().flat_map(|rule| [rule.fingerprint, rule.story]);
-                rules.chain(scenario.emits.iter().map(|emit| emit.fingerprint))
-            })
-            .collect()
+    /// The fingerprints of all rules, stories and emissions that a request can meet: the counters worth keeping.
+    pub fn fingerprints(&self) -> HashSet<u64> {
+        let mut prints = HashSet::new();
+        let shipped = built_in_loaded();
+        for scenario in self.content.inline.values().chain(self.content.files.values()).chain(&shipped) {
+            prints.extend(scenario.rules.iter().flat_map(|rule| [rule.fingerprint, rule.story]));
+            prints.extend(scenario.emits.iter().map(|emit| emit.fingerprint));
+        }
+        prints
     }
 }
 

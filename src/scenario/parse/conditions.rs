@@ -11,6 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::Parser;
 use super::reader::{Place, nearest_hint, shown};
 use super::words;
+use crate::contract::keys::judge;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::scenario::matcher::{Condition, Found, Literal, Subject, Test, When, glob_pattern};
 
@@ -266,6 +267,19 @@ impl Parser<'_> {
             && low >= high
         {
             never(self, format!("no number is greater than {low} and less than {high}"), "swap `lt` and `gt`?");
+        }
+        if *subject == Subject::Key {
+            let refusal = tests.iter().find_map(|test| match test {
+                Test::Equals(literal) => judge(literal.text(), &self.profile).err(),
+                _ => None,
+            });
+            if let Some(refusal) = refusal {
+                never(
+                    self,
+                    refusal.to_string(),
+                    "a request with such a key is answered with 401 before any rule is asked",
+                );
+            }
         }
         let first = tests.iter().find_map(|test| match test {
             Test::Equals(literal) => Some(literal.text()),

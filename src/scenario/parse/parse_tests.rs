@@ -84,6 +84,7 @@ fn each_mistake_in_a_rule_has_its_code_and_place() {
         ),
         ("when = { path = \"v1/hello\" }\npass = true", "scenario/never-matches", "\"v1/hello\""),
         ("when = { operation = \"hello\", method = \"POST\" }\npass = true", "scenario/never-matches", "\"POST\""),
+        ("when = { key = \"sk_live_a\" }\npass = true", "scenario/never-matches", "\"sk_live_a\""),
         ("from = \"5s\"\nto = \"5s\"\npass = true", "scenario/never-matches", "\"5s\""),
         ("when = { step = \"nowhere\" }\npass = true", "scenario/unreachable-step", "\"nowhere\""),
         ("times = 0\npass = true", "scenario/bad-value", "0"),
@@ -191,8 +192,8 @@ fn rules_behind_a_blanket_are_told() {
         (status, "", "operation = [\"system.status\", \"hello\"]", 0),
         (status, "", all, 0),
         ("step = \"start\"", "", all, 0),
-        ("step = \"start\"", "", "step = \"start\", key = \"a\"", 1),
-        ("key = \"a\"", "", "key = \"b\"", 0),
+        ("step = \"start\"", "", "step = \"start\", key = \"sk_test_a\"", 1),
+        ("key = \"sk_test_a\"", "", "key = \"sk_test_b\"", 0),
     ] {
         assert_eq!(unreachable(&(rule(first, rest) + &rule(second, ""))), expected, "{first} {rest}, then {second}");
     }
