@@ -185,6 +185,22 @@ fn floor_boundary(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
+/// The page `docs/diagnostics.md`.
+pub fn codes_markdown() -> String {
+    let mut page = String::from(
+        "# Diagnostics\n\n\
+         Everything that `wrs-emulator check`, a reload or the control API may say of a scenario or profile. Codes are stable.\n\
+         An error means that the file is not taken, and that whatever was active before goes on; a warning, that the file\n\
+         works but most likely not as meant. This page is made from the program's own list; a test keeps it in step.\n\n\
+         | code | meaning |\n| --- | --- |\n",
+    );
+    for (code, meaning) in CODES {
+        // Writing to a String cannot fail.
+        let _ = writeln!(page, "| `{code}` | {meaning} |");
+    }
+    page
+}
+
 /// Every code with what it means, in one line each.
 pub const CODES: &[(&str, &str)] = &[
     ("file/not-regular", "a scenario file is a pipe, socket, device or folder"),

@@ -11,6 +11,7 @@ mod emit;
 mod library;
 mod matcher;
 mod parse;
+mod reference;
 mod render;
 mod rule;
 mod schema;
@@ -31,6 +32,7 @@ pub use emit::{Delivery, DueEmits, Emit, Tamper, Trigger, after_answer, due_emit
 pub use library::{Activation, Generation, Library, ReadProblem};
 pub use matcher::{Condition, Literal, Subject, Test, When};
 pub use parse::{check_text, json_to_toml};
+pub use reference::language_markdown;
 pub use render::{render_patch, render_reply, request_facts};
 pub use rule::{Decision, FIRST_STEP, Rule, Sequence, Step, Then};
 pub use schema::schema;
