@@ -29,8 +29,8 @@ pub struct Setup {
     pub generation: u64,
     /// When the scenarios were activated; a reload does not change it.
     pub activated_at: Moment,
-    /// Which activation this is: counters start afresh with each, and `given` state is put in place once for each. Zero for
-    /// scenarios named by a request, which are never activated.
+    /// Which activation this is: each has counters of its own ([`Turns::begin`]), and `given` state is put in place once for
+    /// each. Zero for scenarios named by a request, which are never activated.
     pub activation: u64,
 }
 
