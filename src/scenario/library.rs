@@ -36,6 +36,9 @@ pub struct ReadProblem {
     pub hint: String,
 }
 
+/// Scenario files as they were read, in the order of their paths.
+pub type FileTexts = Vec<(PathBuf, Result<String, ReadProblem>)>;
+
 /// Which scenarios are active, for all keys or for one.
 #[derive(Clone, Debug, Default)]
 pub struct Activation {
@@ -219,11 +222,7 @@ impl Library {
 
     /// Takes the contents of all scenario files in place of those before. With any error nothing changes, and
     /// [`Self::diagnostics`] says why. Files that did not change keep everything, and if none did there is no new generation.
-    pub fn replace_files(
-        &self,
-        files: Vec<(PathBuf, Result<String, ReadProblem>)>,
-        now: Moment,
-    ) -> Result<u64, Vec<Diagnostic>> {
+    pub fn replace_files(&self, files: FileTexts, now: Moment) -> Result<u64, Vec<Diagnostic>> {
         let changing = self.changing.lock();
         let (read, mut found) = self.read_files(files);
         let failed = found.iter().any(Diagnostic::is_error);
@@ -246,7 +245,7 @@ impl Library {
         outcome
     }
 
-    fn read_files(&self, files: Vec<(PathBuf, Result<String, ReadProblem>)>) -> (ByName, Vec<Diagnostic>) {
+    fn read_files(&self, files: FileTexts) -> (ByName, Vec<Diagnostic>) {
         let current = self.load();
         let mut read = ByName::new();
         let mut found = Vec::new();
