@@ -148,10 +148,15 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Reads the directories, and calls `on_change` with everything in them each time that has changed and settled. What is
-    /// given here and what `on_change` is given is what was compared, so nothing half-written comes between. Directories
-    /// need not be there yet.
-    pub fn start(
+    /// Calls `on_change` each time the contents of the directories have changed and settled. Contents as they are when this
+    /// is called count as known. Directories need not be there yet.
+    pub fn start(directories: Vec<PathBuf>, on_change: impl Fn() + Send + 'static) -> std::io::Result<Self> {
+        Self::start_with(directories, move |_| on_change()).map(|(watcher, _)| watcher)
+    }
+
+    /// Like [`Self::start`], and hands on the contents: at first those that are known, then each time those that were
+    /// compared, so that nothing half-written can come between the telling and the reading.
+    pub fn start_with(
         directories: Vec<PathBuf>,
         on_change: impl Fn(FileTexts) + Send + 'static,
     ) -> std::io::Result<(Self, FileTexts)> {

@@ -20,7 +20,7 @@ impl Scene {
         let directory = tempfile::tempdir().expect("a temporary directory");
         prepare(directory.path());
         let (sender, changes) = mpsc::channel();
-        let (watcher, _) = Watcher::start(vec![choose(directory.path())], move |files| {
+        let (watcher, _) = Watcher::start_with(vec![choose(directory.path())], move |files| {
             // A test that is over has no receiver any more.
             let _ = sender.send(files);
         })
