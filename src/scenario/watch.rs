@@ -161,9 +161,11 @@ impl Watcher {
         on_change: impl Fn(FileTexts) + Send + 'static,
     ) -> std::io::Result<(Self, FileTexts)> {
         let (sender, messages) = channel();
-        let (known, files) = read(&directories);
         // Without events there is still the polling, so a platform that has none is no error.
-        let events = watch_events(sender.clone());
+        let mut events = watch_events(sender.clone());
+        // Before the first reading, so that nothing falls between the two.
+        watch_again(&mut events, &directories);
+        let (known, files) = read(&directories);
         let thread = std::thread::Builder::new()
             .name("scenario-watch".to_owned())
             .spawn(move || run(&directories, known, events, &messages, &on_change))?;
@@ -212,12 +214,7 @@ fn run(
 ) {
     let mut open = BTreeSet::new();
     loop {
-        if let Some(events) = &mut events {
-            // Again each time: a directory that was deleted and made anew has lost its watch.
-            for directory in directories {
-                let _ = events.watch(directory, RecursiveMode::NonRecursive);
-            }
-        }
+        watch_again(&mut events, directories);
         match messages.recv_timeout(POLL) {
             Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
@@ -247,6 +244,15 @@ fn run(
         if found != known {
             known = found;
             on_change(files);
+        }
+    }
+}
+
+/// Again each time: a directory that was deleted and made anew has lost its watch. One that is not there is polled for.
+fn watch_again(events: &mut Option<RecommendedWatcher>, directories: &[PathBuf]) {
+    for directory in directories {
+        if let Some(events) = events {
+            let _ = events.watch(directory, RecursiveMode::NonRecursive);
         }
     }
 }
