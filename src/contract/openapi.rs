@@ -1,4 +1,4 @@
-//! The OpenAPI 3.1 document of the emulated API, made from the route table, the wire types and the profile in force.
+//! The `OpenAPI` 3.1 document of the emulated API, made from the route table, the wire types and the profile in force.
 //!
 //! Everything that the published contract does not state is marked: `x-assumed` names the knob of the profile behind it.
 

@@ -207,7 +207,7 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncRead for 
                 Poll::Ready(Ok(()))
             }
             Poll::Pending => self.poll_head_deadline(cx),
-            ready => ready,
+            ready @ Poll::Ready(_) => ready,
         }
     }
 }

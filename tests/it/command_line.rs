@@ -311,7 +311,8 @@ fn scenarios_are_written_checked_and_chosen() {
     let served = Served::start(&["--scenarios", &here]);
     assert_eq!(served.call(&["scenarios", "use", "mine"]).status.code(), Some(0));
     let status = "GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
-    assert!(request(&served.url, status, "").starts_with("HTTP/1.1 429 "));
+    let answers: Vec<String> = (0..3).map(|_| request(&served.url, status, "")[9..12].to_owned()).collect();
+    assert!(answers.contains(&"429".to_owned()), "{answers:?}");
     assert_eq!(served.call(&["scenarios", "off"]).status.code(), Some(0));
     assert!(request(&served.url, status, "").starts_with("HTTP/1.1 200 "));
     std::fs::write(folder.path().join("mine.toml"), "[[rule]]\nwhen = {}\nrepli = 1\n").expect("the file is written");

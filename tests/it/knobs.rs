@@ -384,7 +384,7 @@ async fn look_at_rotation(emulator: &Emulator) -> String {
         .json();
     let path = format!("subscriptions/{}/rotate", made["id"].as_str().expect("an id"));
     control(emulator, "POST", &path, &json!({})).await;
-    emulator.control().clock().advance(Duration::from_secs(3600));
+    emulator.control().clock().advance(Duration::from_hours(1));
     fire(emulator, &json!({ "type": "workflow.completed" })).await;
     let receipt = emulator.control().received("a").remove(0);
     let signatures =

@@ -1,4 +1,4 @@
-//! Real answers fit the OpenAPI document, under several profiles.
+//! Real answers fit the `OpenAPI` document, under several profiles.
 
 use jsonschema::Validator;
 use serde_json::{Value, json};

@@ -149,7 +149,7 @@ async fn rotation_signs_with_both_secrets_for_the_grace_period() {
     assert_eq!(rotated["subscription"]["signing_secrets"], 2);
     fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     assert_eq!(receiver.next().await.header("webhook-signature").split(' ').count(), 2);
-    emulator.control().clock().advance(Duration::from_secs(3600));
+    emulator.control().clock().advance(Duration::from_hours(1));
     fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     assert_eq!(receiver.next().await.header("webhook-signature").split(' ').count(), 1);
 }
