@@ -95,7 +95,9 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
         if order.len() > 1 && order.iter().zip(&fired).all(|(one, other)| Arc::ptr_eq(one, other)) {
             order.rotate_left(1);
         }
-        order.into_iter().for_each(|event| hand_over(&control.journal, &control.book, event));
+        for event in order {
+            hand_over(&control.journal, &control.book, event);
+        }
     }
     let event_type = &template.event_type;
     let events: Value = fired.iter().map(|record| event(record, &control.registry)).collect();

@@ -214,7 +214,7 @@ delivery = { duplicate = 2 }
     until_planned(&emulator).await;
     emulator.control().clock().advance(Duration::from_secs(25));
     until_received(&emulator, "given", 2).await;
-    emulator.control().clock().advance(Duration::from_secs(60));
+    emulator.control().clock().advance(Duration::from_mins(1));
     until_received(&emulator, "given", 3).await;
     let set_off = control(&emulator, "POST", "events", &json!({ "emit": "by hand" })).await;
     assert_eq!(set_off.status, 200, "{set_off:?}");

@@ -60,7 +60,7 @@ impl Tamper {
     }
 }
 
-/// Signs a delivery and falsifies it; without a tamper it is [`sign`].
+/// Signs a delivery and falsifies it; without a tamper it is [`sign()`].
 pub fn sign_tampered(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, tamper: Option<Tamper>) -> Signed {
     match tamper {
         None | Some(Tamper::Body) => sign(scheme, keys, message),
