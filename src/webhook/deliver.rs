@@ -117,9 +117,9 @@ impl Deliverer {
         let mut draining = false;
         loop {
             let profile = self.profile_of(&workspace);
-            let order = profile.webhooks.order;
+            queue.set_order(profile.webhooks.order);
             let now = workspace.clock().now();
-            while let Some(job) = queue.take_due(now.moment, order) {
+            while let Some(job) = queue.take_due(now.moment) {
                 let (courier, workspace, ended) = (Arc::clone(&self), Arc::clone(&workspace), ended.clone());
                 let profile = Arc::clone(&profile);
                 tokio::spawn(async move {
@@ -132,7 +132,7 @@ impl Deliverer {
             if draining && queue.under_way() == 0 {
                 return;
             }
-            let next = queue.next_due(order);
+            let next = queue.next_due();
             tokio::select! {
                 event = events.recv(), if !draining => match event {
                     Some(event) => queue.push(&event),

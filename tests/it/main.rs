@@ -11,6 +11,7 @@ mod knobs;
 mod layers;
 mod openapi;
 mod quota;
+mod receivers;
 mod scenarios;
 mod subscribe;
 mod support;
