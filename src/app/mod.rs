@@ -21,7 +21,7 @@ mod settings;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 pub use builder::Builder;
@@ -29,7 +29,7 @@ pub use settings::{ClockSetting, Settings, StartError};
 
 use crate::clock::{Clock, Random, Seed};
 use crate::contract::profile::Profile;
-use crate::control::{Access, Control};
+use crate::control::{Access, Control, MOST_VIEWERS};
 use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
 use crate::http::service::Api;
@@ -131,6 +131,7 @@ impl Emulator {
             sinks: Arc::clone(&sinks),
             bodies,
             emissions,
+            viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
             scenario_folders: settings.scenario_folders.clone(),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
         });

@@ -95,12 +95,11 @@ impl Queue {
         for delivery in &event.deliveries {
             self.serial += 1;
             let serial = self.serial;
-            let id = match self.lane_of.get(&delivery.subscription) {
-                Some(id) => *id,
-                None => {
-                    self.lane_of.insert(delivery.subscription.clone(), serial);
-                    serial
-                }
+            let id = if let Some(id) = self.lane_of.get(&delivery.subscription) {
+                *id
+            } else {
+                self.lane_of.insert(delivery.subscription.clone(), serial);
+                serial
             };
             let job = Job { delivery: delivery.clone(), event: Arc::clone(event), attempt: 1, due: event.due };
             let lane = self
@@ -209,10 +208,11 @@ impl Queue {
                 self.ready.insert((next, id));
             }
         }
-        if lane.waiting.is_empty() && lane.under_way.is_none() {
-            if let Some(lane) = self.lanes.remove(&id) {
-                self.lane_of.remove(&lane.subscription);
-            }
+        if lane.waiting.is_empty()
+            && lane.under_way.is_none()
+            && let Some(lane) = self.lanes.remove(&id)
+        {
+            self.lane_of.remove(&lane.subscription);
         }
     }
 }

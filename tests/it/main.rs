@@ -13,6 +13,7 @@ mod openapi;
 mod quota;
 mod receivers;
 mod scenarios;
+mod stream;
 mod subscribe;
 mod support;
 mod webhooks;
