@@ -9,6 +9,11 @@ use hyper::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::http::limits::Limits;
+use crate::journal::KEPT_BODY;
+
+/// Bytes of each body that do not count towards the budget of all bodies: the contract's own bodies are smaller, so that
+/// large ones that never end delay no ordinary request. The cap on connections bounds the sum of these.
+const FREE: usize = 16 * 1024;
 
 /// Why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,32 +67,61 @@ impl BodyReader {
     async fn collect(&self, body: &mut Incoming) -> Result<Bytes, BodyProblem> {
         let mut first = Bytes::new();
         let mut joined: Vec<u8> = Vec::new();
-        // Given back when the body is read: from then on the connection's one request at a time bounds it.
         let mut held: Option<OwnedSemaphorePermit> = None;
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| BodyProblem::Malformed)?.into_data() else { continue };
-            if first.len() + joined.len() + data.len() > self.most {
+            let before = first.len() + joined.len();
+            let after = before + data.len();
+            if after > self.most {
                 return Err(BodyProblem::TooLarge(self.most));
             }
-            let size = u32::try_from(data.len()).map_err(|_| BodyProblem::TooLarge(self.most))?;
-            let permit =
-                Arc::clone(&self.budget).acquire_many_owned(size).await.expect("the semaphore is never closed");
-            match &mut held {
-                Some(held) => held.merge(permit),
-                None => held = Some(permit),
-            }
+            self.hold(after.saturating_sub(FREE) - before.saturating_sub(FREE), &mut held).await?;
             // Most bodies come in one piece.
             match (first.is_empty(), joined.is_empty()) {
                 (true, true) => first = data,
                 (false, _) => {
-                    joined.reserve(first.len() + data.len());
+                    joined.reserve(after);
                     joined.extend_from_slice(&std::mem::take(&mut first));
                     joined.extend_from_slice(&data);
                 }
                 (true, false) => joined.extend_from_slice(&data),
             }
         }
-        Ok(if joined.is_empty() { Bytes::copy_from_slice(&first) } else { Bytes::from(joined) })
+        // A copy of the single piece: it would keep hyper's whole read buffer alive.
+        let body =
+            if joined.is_empty() { Bytes::copy_from_slice(&first) } else { Bytes::from(joined.into_boxed_slice()) };
+        Ok(match held {
+            // A request may be delayed for long: what it holds counts until it is answered.
+            Some(held) if body.len() > KEPT_BODY => Bytes::from_owner(Counted { body, _held: held }),
+            // The journal keeps a body of this size alive, and counts it itself.
+            _ => body,
+        })
+    }
+
+    /// Takes so many bytes of the budget, waiting for them if need be.
+    async fn hold(&self, bytes: usize, held: &mut Option<OwnedSemaphorePermit>) -> Result<(), BodyProblem> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let size = u32::try_from(bytes).map_err(|_| BodyProblem::TooLarge(self.most))?;
+        let permit = Arc::clone(&self.budget).acquire_many_owned(size).await.expect("the semaphore is never closed");
+        match held {
+            Some(held) => held.merge(permit),
+            None => *held = Some(permit),
+        }
+        Ok(())
+    }
+}
+
+/// A body together with its part of the budget.
+struct Counted {
+    body: Bytes,
+    _held: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
     }
 }
 
