@@ -43,6 +43,7 @@ pub struct BodyReader {
 impl BodyReader {
     /// A reader with these limits.
     pub fn new(limits: &Limits) -> Self {
+        // A body that the budget can never hold would wait in vain.
         let in_all = limits.body_bytes_in_all.max(limits.body_bytes).min(Semaphore::MAX_PERMITS);
         Self { most: limits.body_bytes, timeout: limits.body_timeout, budget: Arc::new(Semaphore::new(in_all)) }
     }
@@ -52,35 +53,43 @@ impl BodyReader {
         if has_other_transfer_coding(headers) {
             return Err(BodyProblem::TransferCoding);
         }
-        if declared_length(headers).is_some_and(|length| length > self.most as u64) {
-            return Err(BodyProblem::TooLarge(self.most));
-        }
+        let declared = match declared_length(headers).map(usize::try_from) {
+            // Chunks tell no length, and hyper has seen to it that a length is a number.
+            None => self.most,
+            Some(Ok(length)) if length <= self.most => length,
+            Some(_) => return Err(BodyProblem::TooLarge(self.most)),
+        };
         if body.is_end_stream() {
             return Ok(Bytes::new());
         }
-        match tokio::time::timeout(self.timeout, self.collect(&mut body)).await {
+        match tokio::time::timeout(self.timeout, self.collect(&mut body, declared)).await {
             Ok(read) => read,
             Err(_) => Err(BodyProblem::TooSlow(self.timeout)),
         }
     }
 
-    async fn collect(&self, body: &mut Incoming) -> Result<Bytes, BodyProblem> {
+    async fn collect(&self, body: &mut Incoming, declared: usize) -> Result<Bytes, BodyProblem> {
         let mut first = Bytes::new();
         let mut joined: Vec<u8> = Vec::new();
         let mut held: Option<OwnedSemaphorePermit> = None;
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| BodyProblem::Malformed)?.into_data() else { continue };
-            let before = first.len() + joined.len();
-            let after = before + data.len();
-            if after > self.most {
+            let size = first.len() + joined.len() + data.len();
+            if size > self.most {
                 return Err(BodyProblem::TooLarge(self.most));
             }
-            self.hold(after.saturating_sub(FREE) - before.saturating_sub(FREE), &mut held).await?;
+            if size > FREE && held.is_none() {
+                // All that this body may come to, at once: bodies that held parts and waited for more would wait for
+                // each other.
+                let most = u32::try_from(declared.max(size) - FREE).unwrap_or(u32::MAX);
+                let budget = Arc::clone(&self.budget);
+                held = Some(budget.acquire_many_owned(most).await.expect("the semaphore is never closed"));
+            }
             // Most bodies come in one piece.
             match (first.is_empty(), joined.is_empty()) {
                 (true, true) => first = data,
                 (false, _) => {
-                    joined.reserve(after);
+                    joined.reserve(size);
                     joined.extend_from_slice(&std::mem::take(&mut first));
                     joined.extend_from_slice(&data);
                 }
@@ -96,20 +105,6 @@ impl BodyReader {
             // The journal keeps a body of this size alive, and counts it itself.
             _ => body,
         })
-    }
-
-    /// Takes so many bytes of the budget, waiting for them if need be.
-    async fn hold(&self, bytes: usize, held: &mut Option<OwnedSemaphorePermit>) -> Result<(), BodyProblem> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        let size = u32::try_from(bytes).map_err(|_| BodyProblem::TooLarge(self.most))?;
-        let permit = Arc::clone(&self.budget).acquire_many_owned(size).await.expect("the semaphore is never closed");
-        match held {
-            Some(held) => held.merge(permit),
-            None => *held = Some(permit),
-        }
-        Ok(())
     }
 }
 

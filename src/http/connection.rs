@@ -100,6 +100,39 @@ impl Resettable for TcpStream {
     }
 }
 
+/// What may still be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Anything.
+    Open,
+    /// Nothing: a scenario ended the connection.
+    BrokenOff,
+    /// Nothing: the peer has been told so.
+    ShutDown,
+}
+
+/// What stands after the last blank line of a read: a further header block, if it is no body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    PartOfALine,
+    Lines,
+}
+
+impl Left {
+    fn after_blank_line(read: &[u8]) -> Self {
+        if read.ends_with(b"\n\r\n") || read.ends_with(b"\n\n") {
+            return Self::Nothing;
+        }
+        let blank = read.windows(3).rposition(|three| three == b"\n\r\n" || three.ends_with(b"\n\n"));
+        match blank {
+            Some(at) if !read[at + 3..].contains(&b'\n') => Self::PartOfALine,
+            None if !read.contains(&b'\n') => Self::PartOfALine,
+            _ => Self::Lines,
+        }
+    }
+}
+
 /// A stream with deadlines.
 pub struct TimedStream<S, R> {
     stream: S,
@@ -112,16 +145,15 @@ pub struct TimedStream<S, R> {
     head_deadline: Option<Pin<Box<Sleep>>>,
     /// The first line of that block has been read whole: what is too large now is not the target.
     line_ended: bool,
+    /// What the last read left of a block to come.
+    left: Left,
     write_deadline: Option<Pin<Box<Sleep>>>,
     linger_deadline: Option<Pin<Box<Sleep>>>,
     /// An answer of hyper's own was replaced: bytes that are no request follow, or came already.
     refused: bool,
-    /// The peer has been told that nothing more comes.
-    shut_down: bool,
     /// What is left to write of an answer that replaces hyper's.
     replacement: Option<Bytes>,
-    /// Nothing more is written once the replacement is out.
-    ended: bool,
+    phase: Phase,
 }
 
 impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> TimedStream<S, R> {
@@ -136,13 +168,20 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> TimedStream<S,
             head_began_at: Some(0),
             head_deadline: None,
             line_ended: false,
+            left: Left::Nothing,
             write_deadline: None,
             linger_deadline: None,
             refused: false,
-            shut_down: false,
             replacement: None,
-            ended: false,
+            phase: Phase::Open,
         }
+    }
+
+    /// Bytes of a further header block came, the one after `begun` requests.
+    fn begin_head(&mut self, begun: u64) {
+        self.head_began_at = Some(begun);
+        self.head_deadline = None;
+        self.line_ended = self.left == Left::Lines;
     }
 
     /// While a header block is incomplete, waits no longer than the deadline.
@@ -172,7 +211,7 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> TimedStream<S,
     /// What becomes of a write when the connection is to break off: the bytes of the answer go nowhere.
     fn divert(&mut self, size: usize) -> Option<Poll<io::Result<usize>>> {
         let broken_off = || io::Error::new(io::ErrorKind::BrokenPipe, "a scenario ended this connection");
-        if self.ended {
+        if self.phase == Phase::BrokenOff {
             return Some(Poll::Ready(Err(broken_off())));
         }
         if !self.progress.is_broken() {
@@ -185,11 +224,11 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> TimedStream<S,
             }
             Some(Break::Reset) => {
                 self.stream.reset_on_close();
-                self.ended = true;
+                self.phase = Phase::BrokenOff;
                 Some(Poll::Ready(Err(broken_off())))
             }
             Some(Break::Empty) => {
-                self.ended = true;
+                self.phase = Phase::BrokenOff;
                 Some(Poll::Ready(Err(broken_off())))
             }
             // The garbage was taken over and is on its way; the rest of the answer follows it nowhere.
@@ -224,7 +263,7 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> TimedStream<S,
             }
         }
         if self.replacement.take().is_some() && self.progress.is_broken() {
-            self.ended = true;
+            self.phase = Phase::BrokenOff;
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, "a scenario ended this connection")));
         }
         Poll::Ready(Ok(()))
@@ -248,16 +287,27 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncRead for 
                 let begun = self.progress.begun();
                 if self.progress.is_between_requests() {
                     if self.head_began_at != Some(begun) {
-                        self.head_began_at = Some(begun);
-                        self.head_deadline = None;
-                        self.line_ended = false;
+                        self.begin_head(begun);
                     }
-                    self.line_ended = self.line_ended || buf.filled()[before..].contains(&b'\n');
+                    let read = &buf.filled()[before..];
+                    self.line_ended = self.line_ended || read.contains(&b'\n');
+                    self.left = Left::after_blank_line(read);
                 }
                 Poll::Ready(Ok(()))
             }
-            Poll::Pending => self.poll_head_deadline(cx),
-            ready => ready,
+            Poll::Pending => {
+                // The block began in the same read as the request before it, which had no body to explain those bytes.
+                let begun = self.progress.begun();
+                if self.left != Left::Nothing
+                    && self.head_began_at != Some(begun)
+                    && self.progress.is_between_requests()
+                    && !self.progress.has_body.load(Ordering::Relaxed)
+                {
+                    self.begin_head(begun);
+                }
+                self.poll_head_deadline(cx)
+            }
+            ready @ Poll::Ready(_) => ready,
         }
     }
 }
@@ -308,13 +358,13 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncWrite for
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.shut_down {
+        if self.phase != Phase::ShutDown {
             let result = match self.poll_replacement(cx) {
                 Poll::Ready(Ok(())) => Pin::new(&mut self.stream).poll_shutdown(cx),
                 other => other,
             };
             ready!(self.bound_write(cx, result))?;
-            self.shut_down = true;
+            self.phase = Phase::ShutDown;
         }
         if self.refused || self.progress.may_have_more() {
             ready!(self.poll_linger(cx));

@@ -39,7 +39,7 @@ impl Default for Limits {
             connections: 1024,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_mins(1),
             write_timeout: Duration::from_secs(30),
         }
     }
