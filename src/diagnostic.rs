@@ -9,6 +9,8 @@ use serde::Serialize;
 
 /// Longest part of a source line kept, in characters: a file may hold everything on one line.
 const LONGEST_LINE: usize = 160;
+/// Longest message or hint, in characters: it may quote what the user wrote.
+const LONGEST_MESSAGE: usize = 600;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -69,13 +71,13 @@ impl Diagnostic {
         Self {
             severity,
             code,
-            message: message.into(),
+            message: shortened(message.into()),
             file: None,
             span: start..end,
             line: text[..start].bytes().filter(|byte| *byte == b'\n').count() + 1,
             column: before + 1,
             source_line,
-            hint: hint.into(),
+            hint: shortened(hint.into()),
             underline,
         }
     }
@@ -169,10 +171,34 @@ fn visible(text: &str) -> String {
     shown
 }
 
+/// A message that quotes a whole file helps nobody.
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(LONGEST_MESSAGE) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}
+
 /// The last character boundary at or before `at`.
 fn floor_boundary(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// The page `docs/diagnostics.md`.
+pub fn codes_markdown() -> String {
+    let mut page = String::from(
+        "# Diagnostics\n\n\
+         Everything that `wrs-emulator check`, a reload or the control API may say of a scenario or profile. Codes are stable.\n\
+         An error means that the file is not taken, and that whatever was active before goes on; a warning, that the file\n\
+         works but most likely not as meant. This page is made from the program's own list; a test keeps it in step.\n\n\
+         | code | meaning |\n| --- | --- |\n",
+    );
+    for (code, meaning) in CODES {
+        // Writing to a String cannot fail.
+        let _ = writeln!(page, "| `{code}` | {meaning} |");
+    }
+    page
 }
 
 /// Every code with what it means, in one line each.
@@ -256,7 +282,7 @@ mod tests {
         assert_eq!(diagnostic.column, 5_001);
         let shown = diagnostic.render(false);
         let lines: Vec<&str> = shown.lines().collect();
-        assert_eq!(lines[3].find("HERE"), lines[4].find('^').map(|at| at + 3), "{shown}");
+        assert_eq!(lines[3].find("HERE"), lines[4].find('^'), "{shown}");
     }
 
     #[test]

@@ -175,7 +175,7 @@ mod tests {
 
     fn policy(algorithm: RateAlgorithm, requests: u32, count: CountRule) -> RateLimit {
         let window = DurationText(Duration::from_secs(10));
-        RateLimit { algorithm, requests, window, count, ..Profile::default().rate_limit }
+        RateLimit { requests, window, algorithm, count, ..Profile::default().rate_limit }
     }
 
     fn at(millis: u64) -> Moment {

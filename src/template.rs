@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use minijinja::value::Serde;
-use minijinja::{Environment, UndefinedBehavior};
+use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use parking_lot::Mutex;
 use rand::{Rng, RngExt, SeedableRng};
 use serde_json::{Map, Value};
@@ -19,14 +19,25 @@ use crate::contract::timestamp::format_timestamp;
 
 /// Steps a template may take; an endless loop ends here.
 const FUEL: u64 = 20_000;
+/// Steps a template may take while it is only checked.
+const CHECK_FUEL: u64 = 2_000;
 /// Longest text a template may make, in bytes.
 const LONGEST: usize = 64 * 1024;
+/// Most templates in one body, and the longest text that they may make together, in bytes.
+const MOST_TEMPLATES: usize = 500;
+const LONGEST_TOGETHER: usize = 1024 * 1024;
 
 /// A template that cannot be rendered: what is wrong, for the person who wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TemplateProblem {
     message: String,
+}
+
+/// What one call of [`render_map`] may still do.
+struct Budget {
+    templates: usize,
+    bytes: usize,
 }
 
 /// Renders every string in `values`. `facts` are names that templates may use, such as `request`.
@@ -44,14 +55,29 @@ pub fn render_map(
     let mut context = facts.clone();
     context.insert("now".to_owned(), format_timestamp(wall, Precision::Milliseconds).into());
     context.insert("now_unix".to_owned(), wall.as_second().into());
-    values.iter().map(|(key, value)| Ok((key.clone(), render(&environment, value, &context)?))).collect()
+    let mut budget = Budget { templates: MOST_TEMPLATES, bytes: LONGEST_TOGETHER };
+    values.iter().map(|(key, value)| Ok((key.clone(), render(&environment, value, &context, &mut budget)?))).collect()
 }
 
-/// Whether a template can be read at all; what it does when it is rendered is another matter.
+/// Whether a template can be read, and names only functions, filters and tests that there are. Facts are taken to be there:
+/// whether they are shows when the template is rendered.
 pub fn check_template(text: &str) -> Result<(), TemplateProblem> {
-    let environment = Environment::new();
-    let checked = environment.template_from_str(text).map(drop);
-    checked.map_err(|error| TemplateProblem { message: format!("{error:#}") })
+    let mut environment = environment(Timestamp::UNIX_EPOCH, &Arc::new(Mutex::new(Random::seed_from_u64(0))));
+    environment.set_fuel(Some(CHECK_FUEL));
+    environment.set_undefined_behavior(UndefinedBehavior::Chainable);
+    let problem = |error: minijinja::Error| TemplateProblem { message: error.to_string() };
+    let template = environment.template_from_str(text).map_err(problem)?;
+    match template.render_captured_to((), &mut Bounded { bytes: Vec::new() }) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::UnknownFunction | ErrorKind::UnknownFilter | ErrorKind::UnknownTest
+            ) =>
+        {
+            Err(problem(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether a value holds a string with a template in it.
@@ -91,16 +117,18 @@ fn render(
     environment: &Environment<'_>,
     value: &Value,
     context: &Map<String, Value>,
+    budget: &mut Budget,
 ) -> Result<Value, TemplateProblem> {
     Ok(match value {
-        Value::String(text) if has_template(value) => Value::String(render_text(environment, text, context)?),
+        Value::String(text) if has_template(value) => Value::String(render_text(environment, text, context, budget)?),
         Value::Array(values) => {
-            Value::Array(values.iter().map(|value| render(environment, value, context)).collect::<Result<_, _>>()?)
+            let values = values.iter().map(|value| render(environment, value, context, budget));
+            Value::Array(values.collect::<Result<_, _>>()?)
         }
         Value::Object(values) => Value::Object(
             values
                 .iter()
-                .map(|(key, value)| Ok((key.clone(), render(environment, value, context)?)))
+                .map(|(key, value)| Ok((key.clone(), render(environment, value, context, budget)?)))
                 .collect::<Result<_, _>>()?,
         ),
         other => other.clone(),
@@ -111,13 +139,19 @@ fn render_text(
     environment: &Environment<'_>,
     text: &str,
     context: &Map<String, Value>,
+    budget: &mut Budget,
 ) -> Result<String, TemplateProblem> {
+    let over = |what: &str| TemplateProblem { message: format!("the templates of one body {what}") };
+    let left = budget.templates.checked_sub(1);
+    budget.templates = left.ok_or_else(|| over(&format!("are more than {MOST_TEMPLATES}")))?;
     let mut output = Bounded { bytes: Vec::new() };
     let problem = |error: minijinja::Error| TemplateProblem {
         message: format!("template \"{}\": {error:#}", text.escape_debug()),
     };
     let template = environment.template_from_str(text).map_err(problem)?;
     template.render_captured_to(Serde(context), &mut output).map_err(problem)?;
+    let left = budget.bytes.checked_sub(output.bytes.len());
+    budget.bytes = left.ok_or_else(|| over("make more than 1 MiB of text"))?;
     String::from_utf8(output.bytes)
         .map_err(|_| TemplateProblem { message: "a template made text that is not UTF-8".to_owned() })
 }
@@ -175,5 +209,9 @@ mod tests {
         ] {
             assert!(rendered(json!(text)).is_err(), "{text}");
         }
+        for (text, many) in [("{{ now }}", 501), ("{{ 'x' * 60000 }}", 20)] {
+            assert!(rendered(json!(vec![text; many])).is_err(), "{text}");
+        }
+        assert!(rendered(json!(vec!["{{ now }}"; 500])).is_ok());
     }
 }

@@ -1,10 +1,13 @@
 //! How often each scenario rule has matched and applied in one workspace, and where each story stands: plain counters by
-//! fingerprint.
+//! fingerprint, apart for each activation.
 //!
 //! Kept with the workspace so that scenarios themselves hold no state; what a rule means is none of its business.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Activations whose counters are kept. A workspace needs as many as its keys have lists of scenarios; older ones are over.
+const MOST_ACTIVATIONS: usize = 256;
 
 /// The counters of one rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,43 +21,54 @@ pub struct Turn {
 /// The counters of all rules a workspace has met. Bounded: the fingerprints come from scenario files, not from requests.
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
-    by_rule: BTreeMap<u64, Turn>,
-    steps: BTreeMap<u64, Arc<str>>,
     activation: u64,
+    known: BTreeSet<u64>,
+    by_rule: BTreeMap<(u64, u64), Turn>,
+    steps: BTreeMap<(u64, u64), Arc<str>>,
 }
 
 impl Turns {
+    /// Turns to the counters of one activation; those of an activation that was never seen are all zero. Zero stands for
+    /// scenarios that were not activated at all.
+    pub fn begin(&mut self, activation: u64) {
+        if self.activation == activation {
+            return;
+        }
+        self.activation = activation;
+        if activation == 0 || !self.known.insert(activation) || self.known.len() <= MOST_ACTIVATIONS {
+            return;
+        }
+        // Activations are numbered in order, so the lowest is the oldest.
+        if let Some(oldest) = self.known.pop_first() {
+            self.by_rule.retain(|(activation, _), _| *activation != oldest);
+            self.steps.retain(|(activation, _), _| *activation != oldest);
+        }
+    }
+
     /// The counters of a rule, zero at first.
     pub fn of(&mut self, rule: u64) -> &mut Turn {
-        self.by_rule.entry(rule).or_default()
+        self.by_rule.entry((self.activation, rule)).or_default()
     }
 
     /// The counters of a rule, without remembering it.
     pub fn get(&self, rule: u64) -> Turn {
-        self.by_rule.get(&rule).copied().unwrap_or_default()
+        self.by_rule.get(&(self.activation, rule)).copied().unwrap_or_default()
     }
 
     /// The named step at which a story stands; `None` before the first change of step.
     pub fn step(&self, story: u64) -> Option<&Arc<str>> {
-        self.steps.get(&story)
+        self.steps.get(&(self.activation, story))
     }
 
     /// Moves a story on to a step.
     pub fn set_step(&mut self, story: u64, step: Arc<str>) {
-        self.steps.insert(story, step);
-    }
-
-    /// Starts every rule and story afresh if `activation` is another one than at the last call. Zero is none.
-    pub fn begin(&mut self, activation: u64) {
-        if activation != 0 && self.activation != activation {
-            *self = Self { activation, ..Self::default() };
-        }
+        self.steps.insert((self.activation, story), step);
     }
 
     /// Forgets every rule and story for which `keep` is false.
     pub fn retain(&mut self, keep: impl Fn(u64) -> bool) {
-        self.by_rule.retain(|rule, _| keep(*rule));
-        self.steps.retain(|story, _| keep(*story));
+        self.by_rule.retain(|(_, rule), _| keep(*rule));
+        self.steps.retain(|(_, story), _| keep(*story));
     }
 }
 
@@ -63,15 +77,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_activation_starts_afresh() {
+    fn each_activation_has_counters_of_its_own() {
         let mut turns = Turns::default();
+        turns.of(1).applied = 2;
         turns.begin(3);
+        assert_eq!(turns.get(1), Turn::default());
         turns.of(1).applied = 5;
         turns.set_step(9, Arc::from("later"));
-        turns.begin(3);
-        turns.begin(0);
-        assert_eq!((turns.get(1).applied, turns.step(9).map(AsRef::as_ref)), (5, Some("later")));
-        turns.begin(4);
-        assert_eq!((turns.get(1), turns.step(9)), (Turn::default(), None));
+        for (activation, applied, step) in [(4, 0, None), (3, 5, Some("later")), (0, 2, None)] {
+            turns.begin(activation);
+            assert_eq!((turns.get(1).applied, turns.step(9).map(AsRef::as_ref)), (applied, step), "{activation}");
+        }
+    }
+
+    #[test]
+    fn old_activations_leave() {
+        let mut turns = Turns::default();
+        for activation in 1..=1_000 {
+            turns.begin(activation);
+            turns.of(1).applied = activation;
+            turns.set_step(1, Arc::from("later"));
+        }
+        assert_eq!((turns.by_rule.len(), turns.steps.len()), (MOST_ACTIVATIONS, MOST_ACTIVATIONS));
+        turns.retain(|_| false);
+        assert!(turns.by_rule.is_empty() && turns.steps.is_empty());
     }
 }

@@ -34,7 +34,7 @@ use crate::http::body::BodyReader;
 use crate::http::service::Api;
 use crate::http::{bind, serve};
 use crate::journal::{Entry, Journal, Notice};
-use crate::scenario::{Library, Watcher};
+use crate::scenario::{FileTexts, Library, Watcher};
 use crate::webhook::book::Book;
 use crate::webhook::client::Client;
 use crate::webhook::deliver::{Deliverer, hand_over};
@@ -44,6 +44,7 @@ use crate::webhook::sink::{Receipt, Sinks};
 use crate::webhook::tls::Trust;
 use crate::workspace::{EventRecord, FireProblem, FireRequest, Registry};
 use front::Front;
+use reload::reload;
 
 /// A running emulator. Dropping it stops it without a drain; [`Emulator::stop`] drains first.
 #[derive(Debug)]
@@ -93,7 +94,8 @@ impl Emulator {
             ClockSetting::FrozenNow => Clock::frozen_now(),
             ClockSetting::FrozenAt(at) => Clock::frozen(at),
         };
-        let library = Arc::new(settings.library(clock.now())?);
+        settings.check_folders()?;
+        let library = Arc::new(Library::new(settings.profile.clone()));
         let registry = Arc::new(Registry::new(seed, clock, settings.most_workspaces));
         let journal = Arc::new(Journal::new(settings.most_journal_entries, settings.most_journal_bytes));
         let (book, sinks) = (Arc::new(Book::default()), Arc::new(Sinks::default()));
@@ -108,6 +110,8 @@ impl Emulator {
             book: Arc::clone(&book),
             sinks: Arc::clone(&sinks),
         };
+        let (watcher, files) = watch(&settings, &handle)?;
+        settings.fill(&library, files, registry.clock().now())?;
         let api = Arc::new(Api::new(
             Arc::clone(&library),
             Arc::clone(&registry),
@@ -138,7 +142,6 @@ impl Emulator {
             tasks.push(tokio::spawn(serve(listener, front, limits, stopping.clone(), grace)));
         }
         tasks.push(tokio::spawn(deliverer.run(stopping)));
-        let watcher = reload::watch(&settings.scenario_folders, &handle)?;
         Ok(Self { address, control_address, control_token, handle, stop, tasks, _watcher: watcher })
     }
 
@@ -221,6 +224,18 @@ impl ControlHandle {
         let notice = Notice { at, workspace: None, message: message.into(), warning: false };
         self.journal.append(Entry::Notice(Arc::new(notice)));
     }
+}
+
+/// Starts watching the scenario folders; what they hold at present comes back. Nothing to watch is no watcher.
+fn watch(settings: &Settings, handle: &ControlHandle) -> Result<(Option<Watcher>, FileTexts), StartError> {
+    if settings.scenario_folders.is_empty() {
+        return Ok((None, FileTexts::default()));
+    }
+    let handle = handle.clone();
+    let watched = Watcher::start_with(settings.scenario_folders.clone(), move |texts| reload(&handle, texts));
+    let (watcher, files) =
+        watched.map_err(|error| StartError::Setting(format!("cannot watch the scenario folders: {error}")))?;
+    Ok((Some(watcher), files))
 }
 
 /// The token given, or one made where the control API is reachable from beyond this machine and was not opened.

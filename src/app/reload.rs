@@ -1,26 +1,16 @@
 //! Ties the watcher to the library: new texts in, one generation or its diagnostics out, told in the journal.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{ControlHandle, StartError};
+use super::ControlHandle;
 use crate::journal::{Entry, Notice};
-use crate::scenario::{Watcher, read_directories};
+use crate::scenario::FileTexts;
 
-/// Starts watching the folders; nothing to watch is no watcher.
-pub(super) fn watch(folders: &[PathBuf], handle: &ControlHandle) -> Result<Option<Watcher>, StartError> {
-    if folders.is_empty() {
-        return Ok(None);
-    }
-    let (watched, handle) = (folders.to_vec(), handle.clone());
-    let watcher = Watcher::start(folders.to_vec(), move || reload(&watched, &handle));
-    watcher.map(Some).map_err(|error| StartError::Setting(format!("cannot watch the scenario folders: {error}")))
-}
-
-fn reload(folders: &[PathBuf], handle: &ControlHandle) {
+/// Takes new contents of the scenario folders; a broken edit changes nothing and is told.
+pub(super) fn reload(handle: &ControlHandle, texts: FileTexts) {
     let now = handle.registry.clock().now();
     let before = handle.library.load().number;
-    let outcome = handle.library.replace_files(read_directories(folders), now.moment);
+    let outcome = handle.library.replace_files(texts, now.moment);
     let (message, warning) = match outcome {
         Ok(number) if number == before => return,
         Ok(number) => (format!("scenarios reloaded, generation {number}"), false),

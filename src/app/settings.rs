@@ -11,7 +11,7 @@ use crate::contract::profile::Layered;
 use crate::diagnostic::{Diagnostic, render_all};
 use crate::http::limits::Limits;
 use crate::journal::{MOST_BYTES, MOST_ENTRIES};
-use crate::scenario::{Library, read_directories};
+use crate::scenario::{FileTexts, Library};
 use crate::webhook::egress::Forward;
 use crate::webhook::tls::TrustProblem;
 use crate::workspace::MOST_WORKSPACES;
@@ -101,20 +101,20 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads and activates the scenarios.
-    pub(super) fn library(&self, now: Now) -> Result<Library, StartError> {
-        let library = Library::new(self.profile.clone());
-        for folder in &self.scenario_folders {
-            if !folder.is_dir() {
+    /// Refuses folders that are not there; while running they may come and go.
+    pub(super) fn check_folders(&self) -> Result<(), StartError> {
+        match self.scenario_folders.iter().find(|folder| !folder.is_dir()) {
+            None => Ok(()),
+            Some(folder) => {
                 let message = format!("--scenarios: `{}` is not a folder that can be read", folder.display());
-                return Err(StartError::Setting(message));
+                Err(StartError::Setting(message))
             }
         }
-        if !self.scenario_folders.is_empty() {
-            library
-                .replace_files(read_directories(&self.scenario_folders), now.moment)
-                .map_err(StartError::Scenarios)?;
-        }
+    }
+
+    /// Takes the scenario files and texts, and activates what is to be active from the start.
+    pub(super) fn fill(&self, library: &Library, files: FileTexts, now: Now) -> Result<(), StartError> {
+        library.replace_files(files, now.moment).map_err(StartError::Scenarios)?;
         let mut active: Vec<String> = self.scenarios.clone();
         for (text, number) in self.scenario_texts.iter().zip(1..) {
             let name = format!("inline-{number}");
@@ -125,7 +125,7 @@ impl Settings {
             let names: Vec<&str> = active.iter().map(String::as_str).collect();
             library.activate(None, &names, now.moment).map_err(StartError::Scenarios)?;
         }
-        Ok(library)
+        Ok(())
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn run(command: DeliveriesCommand) -> Result<ExitCode, Failure> {
         }
         DeliveriesCommand::Redeliver(args) => {
             let path = format!("deliveries/{}/redeliver", segment(&args.id));
-            let limit = Duration::from_secs(60);
+            let limit = Duration::from_mins(1);
             let body = call(&args.target, Method::POST, &path, &[("wait", "30s")], None, limit)?.success()?;
             Ok(show(&body["delivery"], args.json))
         }

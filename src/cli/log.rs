@@ -108,7 +108,7 @@ fn request_record(request: &RequestRecord) -> Value {
         "key": request.key.as_deref().map(mask),
         "method": method,
         "target": target,
-        "operation": request.operation.map(|operation| operation.name()),
+        "operation": request.operation.map(super::super::contract::routes::Operation::name),
         "status": request.status,
         "message": format!("{} {line} {}{why}", request.status, request.id),
     })

@@ -14,7 +14,7 @@ use super::failure::{Failure, colored};
 use super::output::{cell, print, print_json, print_table};
 use super::serve::load_profile;
 use crate::diagnostic::{Diagnostic, render_all};
-use crate::scenario::{check_text, read_directories, read_file, schema};
+use crate::scenario::{STARTER_TEXT, check_text, read_directories, read_file, schema};
 
 /// `scenarios …`
 #[derive(Debug, Subcommand)]
@@ -175,19 +175,8 @@ fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
     Ok(told(&body, &args.common, &text))
 }
 
-const TEMPLATE: &str = r#"# A story in a file. Check it with `wrs-emulator check FILE`; it is read again each time it is saved.
-
-title = "The status check is refused twice, then works"
-
-[[rule]]
-name = "refused twice"
-when = { operation = "system.status" }
-times = 2
-reply = { error = "rate_limit_exceeded" }
-"#;
-
 fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
-    let (_, found) = check_text(&args.name, TEMPLATE);
+    let (_, found) = check_text(&args.name, STARTER_TEXT);
     if let Some(problem) = found.iter().find(|problem| problem.is_error()) {
         return Err(Failure::usage(problem.message.clone()).with_hint(problem.hint.clone()));
     }
@@ -196,7 +185,7 @@ fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(&args.folder).map_err(cannot)?;
     // Never writes over a file that is there.
     let mut file = std::fs::File::create_new(&path).map_err(cannot)?;
-    file.write_all(TEMPLATE.as_bytes()).map_err(cannot)?;
+    file.write_all(STARTER_TEXT.as_bytes()).map_err(cannot)?;
     print(&format!("{}\n", path.display()));
     Ok(ExitCode::SUCCESS)
 }

@@ -21,6 +21,10 @@ pub const VERSION: &str = "v1.0";
 
 /// The known name most like `typed`, if one is near enough to be a likely slip of the keyboard.
 pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    // Comparing takes time by the product of both lengths, and nobody slips over a name that long.
+    if typed.len() > 200 {
+        return None;
+    }
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
     let score =
         |name: &str| strsim::jaro_winkler(typed, name).max(0.97 * strsim::jaro_winkler(&last(typed), &last(name)));

@@ -1,4 +1,4 @@
-//! The OpenAPI 3.1 document of the emulated API, made from the route table, the wire types and the profile in force.
+//! The `OpenAPI` 3.1 document of the emulated API, made from the route table, the wire types and the profile in force.
 //!
 //! Everything that the published contract does not state is marked: `x-assumed` names the knob of the profile behind it.
 
@@ -246,12 +246,13 @@ fn error_schema(profile: &Profile) -> Value {
 /// taken as well; a pattern that covered them would be unreadable.
 fn url_schema(profile: &Profile) -> Value {
     let scheme = if profile.webhooks.allow_http { "https?" } else { "https" };
-    let label = "[a-z]([a-z0-9]{0,20})";
+    let label = "[a-z][a-z0-9]{0,20}";
+    let rest = "[A-Za-z0-9._~!$&'()*+,;=:@/-]*";
     json!({
         "description": "HTTPS endpoint that receives signed webhook POSTs.",
         "type": "string",
         "maxLength": LONGEST_URL,
-        "pattern": format!("^{scheme}://{label}(\\.{label}){{1,3}}(:[1-9][0-9]{{0,3}})?(/[A-Za-z0-9._~-]{{0,20}}){{0,5}}(\\?[A-Za-z0-9=&]{{0,40}})?$"),
+        "pattern": format!("^{scheme}://{label}(\\.{label}){{0,3}}(:[1-9][0-9]{{0,3}})?(/{rest})?(\\?{rest})?$"),
     })
 }
 

@@ -1,6 +1,6 @@
 //! The route table as data: method, path, operation, credential (contract: Endpoints).
 //!
-//! The service, the OpenAPI document and the documentation all read this table; nothing else names a path.
+//! The service, the `OpenAPI` document and the documentation all read this table; nothing else names a path.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The name used in scenarios, the journal and the OpenAPI document.
+    /// The name used in scenarios, the journal and the `OpenAPI` document.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SystemStatus => "system.status",

@@ -152,7 +152,7 @@ fn events_field(fields: &Map<String, Value>, profile: &Profile, problems: &mut V
                     Some(event) if events.iter().any(|known| known == event) => {}
                     Some(event) if profile.event_types().any(|known| known == event) => events.push(event.to_owned()),
                     Some(event) => {
-                        problems.push(FieldProblem::new(format!("events[{at}]"), unsupported(event, profile)))
+                        problems.push(FieldProblem::new(format!("events[{at}]"), unsupported(event, profile)));
                     }
                     None => problems.push(FieldProblem::new(
                         format!("events[{at}]"),

@@ -17,7 +17,7 @@ use crate::workspace::FireRequest;
 /// Most events fired by one call.
 const MOST_EVENTS: usize = 10_000;
 /// Longest a call waits for outcomes.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

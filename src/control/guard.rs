@@ -69,7 +69,7 @@ impl Access {
     /// Wants the token, if there is one; compared in constant time.
     pub(super) fn check_token(&self, parts: &Parts) -> Result<(), ControlError> {
         let Some(Token(token)) = &self.token else { return Ok(()) };
-        let sent = parts.headers.get(AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
+        let sent = parts.headers.get(AUTHORIZATION).map(hyper::http::HeaderValue::as_bytes).unwrap_or_default();
         let sent = match sent.split_at_checked(7) {
             Some((scheme, sent)) if scheme.eq_ignore_ascii_case(b"bearer ") => sent.trim_ascii(),
             _ => &[],

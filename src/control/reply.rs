@@ -30,8 +30,13 @@ impl Reply {
 }
 
 /// A refused call: `{"error": {"code", "message"}}`, with what else helps beside it.
+///
+/// Boxed, as it travels through every function here and is rarely made.
 #[derive(Debug)]
-pub struct ControlError {
+pub struct ControlError(Box<Refusal>);
+
+#[derive(Debug)]
+struct Refusal {
     status: StatusCode,
     code: &'static str,
     message: String,
@@ -43,7 +48,7 @@ impl ControlError {
     /// An error with the status and code of `kind`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let status = StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { status, code: kind.name(), message: message.into(), beside: None, allow: None }
+        Self(Box::new(Refusal { status, code: kind.name(), message: message.into(), beside: None, allow: None }))
     }
 
     /// 422: the call says something that cannot be.
@@ -65,33 +70,37 @@ impl ControlError {
     }
 
     pub(super) fn method(allow: String) -> Self {
-        let error = Self::new(ErrorKind::MethodNotAllowed, format!("this path takes {allow}"));
-        Self { allow: Some(allow), ..error }
+        let mut error = Self::new(ErrorKind::MethodNotAllowed, format!("this path takes {allow}"));
+        error.0.allow = Some(allow);
+        error
     }
 
     /// Puts a value beside `error`.
     #[must_use]
-    pub(super) fn beside(self, name: &'static str, value: Value) -> Self {
-        Self { beside: Some((name, value)), ..self }
+    pub(super) fn beside(mut self, name: &'static str, value: Value) -> Self {
+        self.0.beside = Some((name, value));
+        self
     }
 
     /// Changes the code to one of the control API's own.
     #[must_use]
-    pub(super) fn coded(self, code: &'static str) -> Self {
-        Self { code, ..self }
+    pub(super) fn coded(mut self, code: &'static str) -> Self {
+        self.0.code = code;
+        self
     }
 
     /// The answer as it goes on the wire.
     pub fn into_response(self) -> Response<AnswerBody> {
-        let mut body = json!({ "error": { "code": self.code, "message": self.message } });
-        if let Some((name, value)) = self.beside {
+        let refusal = *self.0;
+        let mut body = json!({ "error": { "code": refusal.code, "message": refusal.message } });
+        if let Some((name, value)) = refusal.beside {
             body[name] = value;
         }
-        let mut answer = response(self.status, &body);
-        if let Some(allow) = self.allow {
+        let mut answer = response(refusal.status, &body);
+        if let Some(allow) = refusal.allow {
             answer.headers_mut().insert(ALLOW, header_value(&allow));
         }
-        if self.status == StatusCode::UNAUTHORIZED {
+        if refusal.status == StatusCode::UNAUTHORIZED {
             answer.headers_mut().insert(hyper::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         answer

@@ -42,7 +42,7 @@ pub(super) fn request_row(request: &RequestRecord, registry: &Registry) -> Value
         "method": method,
         "path": path,
         "query": query,
-        "operation": request.operation.map(|operation| operation.name()),
+        "operation": request.operation.map(super::super::contract::routes::Operation::name),
         "status": request.status,
         "reason": reason_name(&request.reason),
         "latency_ms": millis(request.latency),

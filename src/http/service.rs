@@ -154,41 +154,41 @@ impl Api {
     async fn respond(&self, exchange: &mut Exchange, body: Incoming, generation: &Generation) -> Outcome {
         let route = match self.admit(exchange, generation) {
             Ok(route) => route,
-            Err(outcome) => return outcome,
+            Err(outcome) => return *outcome,
         };
         if let Err(outcome) = self.read_content(exchange, route, body).await {
-            return outcome;
+            return *outcome;
         }
         scripted_or_ordinary(exchange, route.operation).await
     }
 
     /// Everything before the content: a proper request, a route, a key, quota.
-    fn admit(&self, exchange: &mut Exchange, generation: &Generation) -> Result<&'static Route, Outcome> {
+    fn admit(&self, exchange: &mut Exchange, generation: &Generation) -> Result<&'static Route, Box<Outcome>> {
         let Parts { method, uri, version, headers, .. } = &exchange.parts;
         let host = check_host(method, uri, *version, headers).map(|_| ());
         let target_bytes = uri.path_and_query().map_or(0, |target| target.as_str().len());
         let route = match host {
             Err(problem) => {
                 exchange.identify();
-                return Err(exchange.refused(ErrorKind::BadRequest, &problem.to_string()));
+                return Err(Box::new(exchange.refused(ErrorKind::BadRequest, &problem.to_string())));
             }
             Ok(()) if target_bytes > self.uri_bytes => {
                 exchange.identify();
                 let text = format!("the request target is longer than {} bytes", self.uri_bytes);
-                return Err(exchange.refused(ErrorKind::UriTooLong, &text));
+                return Err(Box::new(exchange.refused(ErrorKind::UriTooLong, &text)));
             }
             Ok(()) => match look_up(method, uri.path()) {
                 Lookup::Found(route) => route,
                 nowhere => {
                     exchange.identify();
-                    return Err(exchange.nowhere(&nowhere));
+                    return Err(Box::new(exchange.nowhere(&nowhere)));
                 }
             },
         };
         exchange.operation = Some(route.operation);
         if let Err(message) = exchange.choose_setup(generation) {
             exchange.identify();
-            return Err(exchange.refused(ErrorKind::BadRequest, &message));
+            return Err(Box::new(exchange.refused(ErrorKind::BadRequest, &message)));
         }
         match route.credential {
             Credential::None => exchange.identify(),
@@ -197,13 +197,13 @@ impl Api {
         Ok(route)
     }
 
-    fn authenticate_and_count(&self, exchange: &mut Exchange) -> Result<(), Outcome> {
+    fn authenticate_and_count(&self, exchange: &mut Exchange) -> Result<(), Box<Outcome>> {
         let setup = Arc::clone(&exchange.setup);
         let key = match authenticate(&exchange.parts.headers, &setup.profile) {
             Ok(key) => key,
             Err(refusal) => {
                 exchange.identify();
-                return Err(exchange.unauthorized(refusal));
+                return Err(Box::new(exchange.unauthorized(refusal)));
             }
         };
         let (workspace, left) = self.registry.open(workspace_of(key, &setup.profile), exchange.now);
@@ -232,10 +232,10 @@ impl Api {
             verdict.limit,
             verdict.window.as_secs_f64()
         );
-        Err(exchange.error(&Error::new(ErrorKind::RateLimitExceeded, message), Reason::RateLimited))
+        Err(Box::new(exchange.error(&Error::new(ErrorKind::RateLimitExceeded, message), Reason::RateLimited)))
     }
 
-    async fn read_content(&self, exchange: &mut Exchange, route: &Route, body: Incoming) -> Result<(), Outcome> {
+    async fn read_content(&self, exchange: &mut Exchange, route: &Route, body: Incoming) -> Result<(), Box<Outcome>> {
         if route.method != hyper::Method::POST {
             return Ok(());
         }
@@ -246,7 +246,7 @@ impl Api {
                 BodyProblem::Malformed => ErrorKind::BadRequest,
                 BodyProblem::TransferCoding => ErrorKind::UnsupportedMediaType,
             };
-            exchange.refused(kind, &problem.to_string())
+            Box::new(exchange.refused(kind, &problem.to_string()))
         })?;
         Ok(())
     }
@@ -291,7 +291,8 @@ impl Exchange {
                 format!("X-Emulator-Scenario: {}", texts.join("; "))
             })?;
         } else if let Ok(token) = bearer_token(headers) {
-            self.setup = Arc::clone(generation.setup_for(Some(token)));
+            let workspace = workspace_of(token, generation.base.profile());
+            self.setup = Arc::clone(generation.setup_for(Some(workspace)));
         }
         Ok(())
     }

@@ -22,7 +22,29 @@ macro_rules! shipped {
 }
 
 /// Sorted by name.
-static SHIPPED: [Shipped; 1] = shipped!["rate-limit-burst"];
+static SHIPPED: [Shipped; 18] = shipped![
+    "always-401",
+    "always-422",
+    "always-429",
+    "degraded-dependencies",
+    "flaky-network",
+    "invalid-subscription",
+    "key-revoked-midway",
+    "magic-keys",
+    "preview-workflows",
+    "quota-exhaustion",
+    "rate-limit-burst",
+    "slow-responses",
+    "unsupported-event",
+    "webhook-duplicates-out-of-order",
+    "webhook-flood",
+    "webhook-forged",
+    "webhook-happy-path",
+    "webhook-retries",
+];
+
+/// What `scenarios new` writes.
+pub const STARTER_TEXT: &str = include_str!("starter.toml");
 
 /// The names of the shipped scenarios, sorted.
 pub fn built_in_names() -> impl Iterator<Item = &'static str> {
@@ -37,10 +59,21 @@ pub fn built_in(name: &str) -> Option<Arc<Scenario>> {
     shipped.checked.get_or_init(read).clone()
 }
 
+/// The shipped scenarios that were asked for so far.
+pub(super) fn built_in_loaded() -> Vec<Arc<Scenario>> {
+    SHIPPED.iter().filter_map(|shipped| shipped.checked.get().cloned().flatten()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::diagnostic::render_all;
+
+    #[test]
+    fn the_starter_is_valid() {
+        let (scenario, problems) = parse::check_text("starter", STARTER_TEXT);
+        assert!(scenario.is_some() && problems.is_empty(), "{}", render_all(&problems, false));
+    }
 
     #[test]
     fn every_shipped_scenario_is_valid_and_explains_itself() {

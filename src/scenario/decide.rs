@@ -40,13 +40,16 @@ pub struct RuleSet {
     buckets: Vec<(Option<Operation>, Bucket)>,
 }
 
+/// Positions of rules by the text that they demand.
+type ByText = HashMap<Box<str>, Vec<u32>>;
+
 /// The rules that a request of one operation may match, by position.
 #[derive(Clone, Debug, Default)]
 struct Bucket {
     /// Tried one after the other.
     plain: Vec<u32>,
     /// Looked up by the text at a subject.
-    exact: Vec<(Subject, HashMap<Box<str>, Vec<u32>>)>,
+    exact: Vec<(Subject, ByText)>,
 }
 
 impl RuleSet {
@@ -78,9 +81,12 @@ impl RuleSet {
         since_activation: Duration,
         random: &mut Random,
     ) -> Option<Decision> {
-        let (_, bucket) = self.buckets.iter().find(|(operation, _)| *operation == view.operation)?;
         let reading = Reading::new(view);
         let mut play = |at: u32| self.rules[at as usize].play(&reading, turns, since_activation, random).ok();
+        let Some((_, bucket)) = self.buckets.iter().find(|(operation, _)| *operation == view.operation) else {
+            // An operation outside the route table has no index; its rules are tried one after the other.
+            return (0_u32..).take(self.rules.len()).find_map(play);
+        };
         if bucket.exact.is_empty() {
             return bucket.plain.iter().find_map(|at| play(*at));
         }

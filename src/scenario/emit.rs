@@ -5,11 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::seq::SliceRandom;
 use serde_json::{Map, Value};
 
 use super::RequestView;
 use super::action::Delay;
 use super::matcher::{Reading, When};
+use crate::clock::Random;
 
 /// Most emissions named due at a time, so that a large step of the clock is worked off in pieces.
 const MOST_AT_A_TIME: usize = 1_000;
@@ -117,18 +119,37 @@ impl Tamper {
 }
 
 impl Emit {
-    /// When the event of this number (from 0) is due: the time after activation for a timed trigger, after the answer or
-    /// command for the others. `None` past the last one. The `delay` comes on top.
-    pub fn offset(&self, number: u64) -> Option<Duration> {
-        let factor = u32::try_from(number).unwrap_or(u32::MAX);
+    /// When the passing of time sets it off for this time (from 0), counted from activation; `None` past the last time, and
+    /// for a trigger that is no time.
+    pub fn fires_at(&self, number: u64) -> Option<Duration> {
         match self.trigger {
+            Trigger::Activation => (number == 0).then_some(Duration::ZERO),
+            Trigger::After(wait) => (number == 0).then_some(wait),
             Trigger::Every(period) => {
-                (self.times.is_none_or(|times| number < times)).then(|| period.saturating_mul(factor.saturating_add(1)))
+                let factor = u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);
+                self.times.is_none_or(|times| number < times).then(|| period.saturating_mul(factor))
             }
-            _ if number >= self.times.unwrap_or(1) => None,
-            Trigger::After(wait) => Some(wait.saturating_add(self.interval.saturating_mul(factor))),
-            _ => Some(self.interval.saturating_mul(factor)),
+            Trigger::Command | Trigger::Answer { .. } => None,
         }
+    }
+
+    /// The events of one trigger: for each, in the order in which they happen, the time from the trigger to its delivery.
+    /// A spread delay is drawn once. Shuffled deliveries go out in another order than the one in which events happen.
+    pub fn plan(&self, random: &mut Random) -> Vec<Duration> {
+        let count = if matches!(self.trigger, Trigger::Every(_)) { 1 } else { self.times.unwrap_or(1) };
+        let delay = self.delay.map_or(Duration::ZERO, |delay| delay.draw(random));
+        let at = |number: u64| {
+            let factor = u32::try_from(number).unwrap_or(u32::MAX);
+            delay.saturating_add(self.interval.saturating_mul(factor))
+        };
+        let mut plan: Vec<Duration> = (0..count).map(at).collect();
+        if self.delivery.shuffle {
+            plan.shuffle(random);
+            if plan.is_sorted() && plan.len() > 1 {
+                plan.rotate_left(1);
+            }
+        }
+        plan
     }
 
     /// Whether the passing of time alone sets it off.
@@ -140,15 +161,15 @@ impl Emit {
 /// What is due, and when to ask again.
 #[derive(Clone, Debug, Default)]
 pub struct DueEmits {
-    /// Each emission with the number of its event, from 0, in the order of time and then of the files. The driver raises
-    /// its count by one for each.
+    /// Each emission that is set off, with how often it was before: in the order of time, then of the files. The driver
+    /// raises its count by one for each, and fires what [`Emit::plan`] says.
     pub due: Vec<(Arc<Emit>, u64)>,
-    /// The time after activation at which the next event is due; `None` if there is none.
+    /// The time after activation at which the next one is set off; `None` if there is none.
     pub next: Option<Duration>,
 }
 
-/// The timed events that are due so long after activation, given how many of each emission were fired already. At most a
-/// thousand at a time: if there are more, `next` is not later than now.
+/// The emissions that time has set off so long after activation, given how often each was already. At most a thousand at a
+/// time: if there are more, `next` is not later than now.
 pub fn due_emits<'e>(
     emits: impl IntoIterator<Item = &'e Arc<Emit>>,
     since_activation: Duration,
@@ -160,7 +181,7 @@ pub fn due_emits<'e>(
     for (position, emit) in emits.into_iter().filter(|emit| emit.is_timed()).enumerate() {
         let mut number = fired(emit.fingerprint);
         let mut found = 0;
-        while let Some(at) = emit.offset(number) {
+        while let Some(at) = emit.fires_at(number) {
             if at > since_activation || found == MOST_AT_A_TIME {
                 next = sooner(next, at);
                 break;
@@ -195,4 +216,103 @@ pub fn after_answer<'e>(
 /// The emission of this name, whatever its trigger.
 pub fn emit_named<'e>(emits: impl IntoIterator<Item = &'e Arc<Emit>>, name: &str) -> Option<Arc<Emit>> {
     emits.into_iter().find(|emit| emit.name.as_deref() == Some(name)).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Method;
+    use hyper::header::HeaderMap;
+
+    use super::*;
+    use crate::clock::Seed;
+    use crate::contract::routes::Operation;
+    use crate::scenario::check_text;
+
+    const COMPLETED: &str = "event = 'workflow.completed'\n";
+
+    fn emits(triggers: &[&str]) -> Vec<Arc<Emit>> {
+        let text: String = triggers.iter().map(|lines| ["[[emit]]\n", COMPLETED, lines, "\n"].concat()).collect();
+        let (scenario, problems) = check_text("test", &text);
+        scenario.unwrap_or_else(|| panic!("{problems:?}")).emits
+    }
+
+    /// What is due at a time of nothing fired so far, and when to ask again, in milliseconds.
+    fn check(triggers: &[&str], millis: u64, expected: &[(&str, u64)], next: Option<u64>) {
+        let emits = emits(triggers);
+        let found = due_emits(&emits, Duration::from_millis(millis), |_| 0);
+        let due: Vec<_> = found.due.iter().map(|(emit, number)| (&*emit.label, *number)).collect();
+        assert_eq!(
+            (due.as_slice(), found.next),
+            (expected, next.map(Duration::from_millis)),
+            "{triggers:?} at {millis}"
+        );
+    }
+
+    #[test]
+    fn timed_emissions_are_due_in_order() {
+        check(&["on = 'activation'\ntimes = 3\ninterval = '1s'"], 0, &[("emit 1", 0)], None);
+        let (every, after) = ("on = { every = '2s' }\ntimes = 2", "on = { after = '3s' }");
+        check(&[every, after], 1_999, &[], Some(2_000));
+        check(&[every, after], 2_000, &[("emit 1", 0)], Some(3_000));
+        check(&[every, after], 5_000, &[("emit 1", 0), ("emit 2", 0), ("emit 1", 1)], None);
+        check(&["on = 'command'", "on = { operation = 'hello' }"], 9_000, &[], None);
+    }
+
+    #[test]
+    fn plans_spread_delay_and_shuffle() {
+        let plan = |lines: &str| {
+            let plan = emits(&[lines])[0].plan(&mut Seed::from_number(1).source("test"));
+            plan.iter().map(Duration::as_millis).collect::<Vec<_>>()
+        };
+        assert_eq!(plan("on = 'command'\ndelay = '250ms'"), [250]);
+        assert_eq!(plan("on = 'activation'\ntimes = 3\ninterval = '1s'\ndelay = '1ms'"), [1, 1_001, 2_001]);
+        assert_eq!(plan("on = { every = '1s' }\ntimes = 9"), [0]);
+        let shuffled = plan("on = 'command'\ntimes = 2\ninterval = '1s'\ndelivery = { shuffle = true }");
+        assert_eq!(shuffled, [1_000, 0], "never in order");
+    }
+
+    #[test]
+    fn a_large_step_of_the_clock_is_worked_off_in_pieces() {
+        let emits = emits(&["on = { every = '10ms' }", "on = { every = '10ms' }"]);
+        let (mut fired, mut all) = (std::collections::BTreeMap::<u64, u64>::new(), 0);
+        let now = Duration::from_mins(1);
+        loop {
+            let found = due_emits(&emits, now, |print| fired.get(&print).copied().unwrap_or_default());
+            assert!(found.due.len() <= MOST_AT_A_TIME);
+            for (emit, number) in &found.due {
+                let count = fired.entry(emit.fingerprint).or_default();
+                assert_eq!(number, count, "none is left out");
+                *count += 1;
+                all += 1;
+            }
+            if found.next.is_some_and(|next| next > now) {
+                break;
+            }
+        }
+        assert_eq!(all, 12_000);
+    }
+
+    #[test]
+    fn answers_and_names_set_emissions_off() {
+        let emits = emits(&[
+            "name = 'a'\non = { operation = 'events.subscribe', status = 200 }\ntimes = 2\ninterval = '1s'",
+            "on = { status = 422 }",
+            "name = 'c'\non = 'command'",
+        ]);
+        let headers = HeaderMap::new();
+        let view = RequestView {
+            operation: Some(Operation::EventsSubscribe),
+            method: &Method::POST,
+            path: "/v1/events/subscribe",
+            query: None,
+            headers: &headers,
+            body: b"{}",
+            key: None,
+        };
+        for (status, expected) in [(200, vec!["a"]), (422, vec!["emit 2"]), (401, vec![])] {
+            let found = after_answer(&emits, &view, status);
+            assert_eq!(found.iter().map(|emit| &*emit.label).collect::<Vec<_>>(), expected, "{status}");
+        }
+        assert!(emit_named(&emits, "c").is_some() && emit_named(&emits, "emit 2").is_none());
+    }
 }

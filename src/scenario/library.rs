@@ -3,13 +3,14 @@
 //! Readers take the present generation without a lock. Every change parses and builds everything first and swaps once; if
 //! anything is wrong, nothing changes. What a rule means is none of its business.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
+use super::built_in::built_in_loaded;
 use super::setup::Setup;
 use super::{Origin, Scenario, built_in, built_in_names, parse};
 use crate::clock::Moment;
@@ -34,6 +35,9 @@ pub struct ReadProblem {
     /// What to do.
     pub hint: String,
 }
+
+/// Scenario files as they were read, in the order of their paths.
+pub type FileTexts = Vec<(PathBuf, Result<String, ReadProblem>)>;
 
 /// Which scenarios are active, for all keys or for one.
 #[derive(Clone, Debug, Default)]
@@ -89,11 +93,11 @@ impl Generation {
         }
         let active = self.content.resolve(names.iter().copied())?;
         let setup = Arc::new(Setup::build(&self.base, active, self.number, self.made_at, 0)?);
-        let mut named = self.named.lock();
-        if named.len() >= MOST_NAMED {
-            named.clear();
+        let mut kept = self.named.lock();
+        if kept.len() >= MOST_NAMED {
+            kept.clear();
         }
-        named.insert(joined, Arc::clone(&setup));
+        kept.insert(joined, Arc::clone(&setup));
         Ok(setup)
     }
 
@@ -117,16 +121,15 @@ impl Generation {
         &self.content.keys
     }
 
-    /// The fingerprints of all rules, stories and emissions that are active anywhere: the counters worth keeping.
-    pub fn fingerprints(&self) -> std::collections::HashSet<u64> {
-        let setups = self.key_setups.values().chain([&self.setup]);
-        let active = setups.flat_map(|setup| setup.active.iter());
-        active
-            .flat_map(|scenario| {
-                let rules = scenario.rules.iter().flat_map(|rule| [rule.fingerprint, rule.story]);
-                rules.chain(scenario.emits.iter().map(|emit| emit.fingerprint))
-            })
-            .collect()
+    /// The fingerprints of all rules, stories and emissions that a request can meet: the counters worth keeping.
+    pub fn fingerprints(&self) -> HashSet<u64> {
+        let mut prints = HashSet::new();
+        let shipped = built_in_loaded();
+        for scenario in self.content.inline.values().chain(self.content.files.values()).chain(&shipped) {
+            prints.extend(scenario.rules.iter().flat_map(|rule| [rule.fingerprint, rule.story]));
+            prints.extend(scenario.emits.iter().map(|emit| emit.fingerprint));
+        }
+        prints
     }
 }
 
@@ -219,11 +222,7 @@ impl Library {
 
     /// Takes the contents of all scenario files in place of those before. With any error nothing changes, and
     /// [`Self::diagnostics`] says why. Files that did not change keep everything, and if none did there is no new generation.
-    pub fn replace_files(
-        &self,
-        files: Vec<(PathBuf, Result<String, ReadProblem>)>,
-        now: Moment,
-    ) -> Result<u64, Vec<Diagnostic>> {
+    pub fn replace_files(&self, files: FileTexts, now: Moment) -> Result<u64, Vec<Diagnostic>> {
         let changing = self.changing.lock();
         let (read, mut found) = self.read_files(files);
         let failed = found.iter().any(Diagnostic::is_error);
@@ -246,7 +245,7 @@ impl Library {
         outcome
     }
 
-    fn read_files(&self, files: Vec<(PathBuf, Result<String, ReadProblem>)>) -> (ByName, Vec<Diagnostic>) {
+    fn read_files(&self, files: FileTexts) -> (ByName, Vec<Diagnostic>) {
         let current = self.load();
         let mut read = ByName::new();
         let mut found = Vec::new();
@@ -379,13 +378,12 @@ impl Library {
             if let Some(old) = old.filter(unchanged) {
                 return Ok(Arc::clone(old));
             }
-            let shared = match built.get(&activation.names) {
-                Some(shared) => shared.clone(),
-                None => {
-                    let fresh = Setup::build(&base, active, number, Moment::default(), 0)?;
-                    built.insert(activation.names.clone(), fresh.clone());
-                    fresh
-                }
+            let shared = if let Some(shared) = built.get(&activation.names) {
+                shared.clone()
+            } else {
+                let fresh = Setup::build(&base, active, number, Moment::default(), 0)?;
+                built.insert(activation.names.clone(), fresh.clone());
+                fresh
             };
             Ok(Arc::new(Setup { activated_at: activation.at, activation: activation.serial, ..shared }))
         };

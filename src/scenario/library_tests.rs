@@ -157,3 +157,61 @@ fn knobs_of_scenarios_lie_over_the_base() {
     };
     assert_eq!((limits(Some("k")), limits(None)), ((3, 5), (100, 5)));
 }
+
+/// Two files that always change together: whoever reads one generation sees both in the same version, however often the
+/// files are replaced, broken ones among them.
+#[test]
+fn readers_never_see_a_mixture() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let library = &Library::new(Layered::default());
+    let version = |status: u16| {
+        let second = reply(status).replace("system.status", "hello");
+        vec![file("a", &reply(status)), file("b", &second)]
+    };
+    library.replace_files(version(200), NOW).expect("valid");
+    library.activate(None, &["a", "b"], NOW).expect("known");
+    let over = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    let generation = library.load();
+                    let rules = generation.setup_for(None).rules.rules().iter();
+                    let actions: Vec<_> = rules.map(|rule| rule.sequence.steps()[0].action.to_string()).collect();
+                    assert_eq!(actions.len(), 2);
+                    assert_eq!(actions[0], actions[1]);
+                }
+            });
+        }
+        for round in 0..500 {
+            if round % 5 == 4 {
+                let broken = vec![file("a", &reply(599)), file("b", "broken")];
+                assert!(library.replace_files(broken, NOW).is_err());
+            } else {
+                library.replace_files(version(200 + round % 300), NOW).expect("valid");
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn keys_with_different_scenarios_do_not_cross() {
+    let library = &Library::new(Layered::default());
+    for status in 200..400 {
+        library.put_inline(&format!("s{status}"), &reply(status), NOW).expect("valid");
+    }
+    std::thread::scope(|scope| {
+        for status in 200..400 {
+            scope.spawn(move || {
+                let (key, name) = (format!("key{status}"), format!("s{status}"));
+                library.activate(Some(&key), &[&name], NOW).expect("known");
+                let turns = &mut Turns::default();
+                for turn in 1..=20 {
+                    assert_eq!(self::status(library.load().setup_for(Some(&key)), turns), Some((status, turn)));
+                }
+            });
+        }
+    });
+    assert_eq!(library.load().active_by_key().len(), 200);
+}

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::fmt;
 
-use hyper::header::HeaderName;
+use hyper::header::{AUTHORIZATION, HeaderName};
 use regex::Regex;
 use serde_json::Value;
 use url::form_urlencoded;
@@ -176,6 +176,7 @@ impl Condition {
         };
         Some(match (&self.subject, failed) {
             (Subject::Key, _) => format!("the key {is}; another was expected"),
+            (Subject::Header(name), _) if *name == AUTHORIZATION => "header.authorization is another".to_owned(),
             _ => format!("{} {is}; expected {failed}", self.subject),
         })
     }

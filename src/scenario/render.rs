@@ -100,3 +100,67 @@ fn facts_if_needed(values: &Map<String, Value>, view: &RequestView<'_>) -> Map<S
     }
     if values.values().any(mentions) { request_facts(view) } else { Map::new() }
 }
+
+#[cfg(test)]
+mod tests {
+    use hyper::Method;
+    use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+
+    use super::*;
+    use crate::clock::Seed;
+    use crate::scenario::{Action, check_text};
+
+    fn with_view<T>(look: impl FnOnce(&RequestView<'_>) -> T) -> T {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-trace-id", HeaderValue::from_static("t1"));
+        headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer sk_test_abcdefgh"));
+        look(&RequestView {
+            operation: None,
+            method: &Method::POST,
+            path: "/v1/events/subscribe",
+            query: Some("a=1&a=2"),
+            headers: &headers,
+            body: br#"{"url": "https://a.example", "events": ["x"]}"#,
+            key: Some("sk_test_abcdefgh"),
+        })
+    }
+
+    /// Renders the reply of a rule; shows its message and body, or the problem.
+    fn rendered(reply: &str) -> String {
+        let (scenario, problems) = check_text("test", &format!("[[rule]]\nreply = {reply}\n"));
+        let scenario = scenario.unwrap_or_else(|| panic!("{problems:?}"));
+        let Action::Reply(reply) = &scenario.rules[0].sequence.steps()[0].action else { panic!("it is a reply") };
+        let random = &mut Seed::from_number(1).source("test");
+        match with_view(|view| render_reply(reply, view, Timestamp::UNIX_EPOCH, random)) {
+            Err(problem) => format!("problem: {problem}"),
+            Ok(Reply { message, body: None, .. }) => message.unwrap_or_default(),
+            Ok(Reply { body: Some(ReplyBody::Text(text)), .. }) => text,
+            Ok(Reply { body: Some(ReplyBody::Json(value)), .. }) => value.to_string(),
+        }
+    }
+
+    #[test]
+    fn replies_see_the_request_and_never_its_key() {
+        for (reply, expected) in [
+            ("{ status = 422, message = 'url: {{ request.body.url }} is taken' }", "url: https://a.example is taken"),
+            ("{ status = 200, body = '{{ request.method }} {{ request.query.a }} {{ now_unix }}' }", "POST 2 0"),
+            ("{ status = 200, body = { id = '{{ request.headers.x_trace_id }}', n = 1 } }", r#"{"id":"t1","n":1}"#),
+            ("{ status = 200, body = 'no template' }", "no template"),
+            ("{ status = 200, body = '{{ request.key }}' }", "sk_test_…efgh"),
+        ] {
+            assert_eq!(rendered(reply), expected, "{reply}");
+        }
+        assert!(!rendered("{ status = 200, body = '{{ request }}' }").contains("abcdefgh"));
+        assert!(rendered("{ status = 200, body = '{{ request.nothing }}' }").starts_with("problem"));
+    }
+
+    #[test]
+    fn patches_are_rendered_too() {
+        let (scenario, _) = check_text("test", "[[rule]]\npatch = { echo = '{{ request.path }}' }\n");
+        let scenario = scenario.expect("it is valid");
+        let Action::Patch(patch) = &scenario.rules[0].sequence.steps()[0].action else { panic!("it is a patch") };
+        let random = &mut Seed::from_number(1).source("test");
+        let patch = with_view(|view| render_patch(patch, view, Timestamp::UNIX_EPOCH, random));
+        assert_eq!(patch.map(|patch| patch.merge["echo"].clone()), Ok(json!("/v1/events/subscribe")));
+    }
+}

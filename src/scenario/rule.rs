@@ -246,7 +246,7 @@ impl Rule {
             }
             Refusal::UsedUp(applied) => format!("has applied to {}, as often as it may", requests(*applied)),
             Refusal::NotNth(nth) => {
-                format!("applies to each {}th matching request; this was number {nth} of {}", self.every, self.every)
+                format!("applies to one in {} matching requests; this was number {nth}", self.every)
             }
             Refusal::Chance(roll) => {
                 format!("applies with a chance of {}; the roll was {roll:.3}", self.chance.unwrap_or(1.0))

@@ -29,8 +29,8 @@ pub struct Setup {
     pub generation: u64,
     /// When the scenarios were activated; a reload does not change it.
     pub activated_at: Moment,
-    /// Which activation this is: counters start afresh with each, and `given` state is put in place once for each. Zero for
-    /// scenarios named by a request, which are never activated.
+    /// Which activation this is: each has counters of its own ([`Turns::begin`]), and `given` state is put in place once for
+    /// each. Zero for scenarios named by a request, which are never activated.
     pub activation: u64,
 }
 
@@ -91,7 +91,7 @@ impl Setup {
         self.rules.decide_traced(view, turns, now.since(self.activated_at), random)
     }
 
-    /// The timed events that are due, given how many of each emission (by fingerprint) were fired already.
+    /// The emissions that time has set off, given how often each (by fingerprint) was already.
     pub fn due_emits(&self, now: Moment, fired: impl Fn(u64) -> u64) -> DueEmits {
         due_emits(self.emits.iter(), now.since(self.activated_at), fired)
     }

@@ -3,6 +3,7 @@
 //! The directory is watched, not its files, as a watch on a file dies when an editor saves by renaming; contents are
 //! compared by hash and polled as well, for mounts where no event arrives. What a rule means is none of its business.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -10,11 +11,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use notify::event::{AccessKind, AccessMode};
+use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use sha2::{Digest, Sha256};
 
-use super::library::ReadProblem;
+use super::library::{FileTexts, ReadProblem};
 
 /// Largest scenario file taken, in bytes.
 pub const LARGEST_FILE: u64 = 1024 * 1024;
@@ -24,8 +25,8 @@ const MOST_FILES: usize = 1_000;
 const POLL: Duration = Duration::from_secs(1);
 /// Events within this time are one change, and contents must stay the same for as long before they are read.
 const SETTLE: Duration = Duration::from_millis(25);
-/// How often contents may still be changing before they are read all the same.
-const PATIENCE: usize = 20;
+/// How often contents may still be changing, or a file still be open for writing, before they are read all the same.
+const PATIENCE: usize = 30;
 
 /// Reads one file: regular, UTF-8, at most 1 MiB. Symbolic links are followed; pipes and devices are refused unopened.
 pub fn read_file(path: &Path) -> Result<String, ReadProblem> {
@@ -69,11 +70,11 @@ pub fn read_file(path: &Path) -> Result<String, ReadProblem> {
 /// Reads every `*.toml` of the directories, not their sub-directories, in the order of names. Hidden files, as editors make
 /// them while saving, are passed over. A directory that cannot be read is one entry with its problem; a path that is a file
 /// is read as one.
-pub fn read_directories(directories: &[PathBuf]) -> Vec<(PathBuf, Result<String, ReadProblem>)> {
+pub fn read_directories(directories: &[PathBuf]) -> FileTexts {
     directories.iter().flat_map(|directory| read_directory(directory)).collect()
 }
 
-fn read_directory(directory: &Path) -> Vec<(PathBuf, Result<String, ReadProblem>)> {
+fn read_directory(directory: &Path) -> FileTexts {
     if directory.is_file() {
         return vec![(directory.to_owned(), read_file(directory))];
     }
@@ -113,21 +114,29 @@ fn is_scenario(path: &Path) -> bool {
     !hidden && path.extension().is_some_and(|extension| extension == "toml")
 }
 
-/// A hash over everything that [`read_directories`] would give.
-fn digest(directories: &[PathBuf]) -> [u8; 32] {
+/// Everything in the directories, with a hash over it.
+fn read(directories: &[PathBuf]) -> ([u8; 32], FileTexts) {
+    let files = read_directories(directories);
     let mut hash = Sha256::new();
-    for (path, text) in read_directories(directories) {
-        let content = text.unwrap_or_else(|problem| format!("{}\0{}", problem.code, problem.message));
-        for part in [path.as_os_str().as_encoded_bytes(), content.as_bytes()] {
+    for (path, text) in &files {
+        let content = match text {
+            Ok(text) => ["", text],
+            Err(problem) => [problem.code, &problem.message],
+        };
+        for part in [path.as_os_str().as_encoded_bytes(), content[0].as_bytes(), content[1].as_bytes()] {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
     }
-    hash.finalize().into()
+    (hash.finalize().into(), files)
 }
 
 enum Message {
     Changed,
+    /// A program is writing this file, and says so when it closes it.
+    Writing(PathBuf),
+    /// The file is closed, renamed or gone.
+    Closed(PathBuf),
     Stop,
 }
 
@@ -142,14 +151,25 @@ impl Watcher {
     /// Calls `on_change` each time the contents of the directories have changed and settled. Contents as they are when this
     /// is called count as known. Directories need not be there yet.
     pub fn start(directories: Vec<PathBuf>, on_change: impl Fn() + Send + 'static) -> std::io::Result<Self> {
+        Self::start_with(directories, move |_| on_change()).map(|(watcher, _)| watcher)
+    }
+
+    /// Like [`Self::start`], and hands on the contents: at first those that are known, then each time those that were
+    /// compared, so that nothing half-written can come between the telling and the reading.
+    pub fn start_with(
+        directories: Vec<PathBuf>,
+        on_change: impl Fn(FileTexts) + Send + 'static,
+    ) -> std::io::Result<(Self, FileTexts)> {
         let (sender, messages) = channel();
-        let known = digest(&directories);
         // Without events there is still the polling, so a platform that has none is no error.
-        let events = watch_events(sender.clone());
+        let mut events = watch_events(sender.clone());
+        // Before the first reading, so that nothing falls between the two.
+        watch_again(&mut events, &directories);
+        let (known, files) = read(&directories);
         let thread = std::thread::Builder::new()
             .name("scenario-watch".to_owned())
             .spawn(move || run(&directories, known, events, &messages, &on_change))?;
-        Ok(Self { sender, thread: Some(thread) })
+        Ok((Self { sender, thread: Some(thread) }, files))
     }
 }
 
@@ -165,12 +185,21 @@ impl Drop for Watcher {
 
 fn watch_events(sender: Sender<Message>) -> Option<RecommendedWatcher> {
     notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Our own reading is an event as well; taking it for a change would never end.
-        let ours = event.is_ok_and(
-            |event| matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write)),
-        );
-        if !ours {
-            let _ = sender.send(Message::Changed);
+        let (kind, paths) = event.map_or((EventKind::Other, Vec::new()), |event| (event.kind, event.paths));
+        let message: fn(PathBuf) -> Message = match kind {
+            EventKind::Access(AccessKind::Close(AccessMode::Write))
+            | EventKind::Remove(_)
+            | EventKind::Modify(ModifyKind::Name(_)) => Message::Closed,
+            // Our own reading is an event as well; taking it for a change would never end.
+            EventKind::Access(_) => return,
+            // Only Linux tells of the close that ends the writing.
+            EventKind::Modify(ModifyKind::Data(_)) if cfg!(target_os = "linux") => Message::Writing,
+            _ => |_| Message::Changed,
+        };
+        // A watcher that is gone has nobody to tell.
+        let _ = sender.send(Message::Changed);
+        for path in paths {
+            let _ = sender.send(message(path));
         }
     })
     .ok()
@@ -181,49 +210,68 @@ fn run(
     mut known: [u8; 32],
     mut events: Option<RecommendedWatcher>,
     messages: &Receiver<Message>,
-    on_change: &impl Fn(),
+    on_change: &impl Fn(FileTexts),
 ) {
+    let mut open = BTreeSet::new();
     loop {
-        if let Some(events) = &mut events {
-            // Again each time: a directory that was deleted and made anew has lost its watch.
-            for directory in directories {
-                let _ = events.watch(directory, RecursiveMode::NonRecursive);
-            }
-        }
+        watch_again(&mut events, directories);
         match messages.recv_timeout(POLL) {
             Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(Message::Changed) => {
-                if stopped_while_waiting(messages) {
+            Ok(message) => {
+                note(message, &mut open);
+                if stopped_while_waiting(messages, &mut open) {
                     return;
                 }
             }
         }
-        let mut found = digest(directories);
+        let (mut found, mut files) = read(directories);
         if found == known {
             continue;
         }
         for _ in 0..PATIENCE {
-            if stopped_while_waiting(messages) {
+            if stopped_while_waiting(messages, &mut open) {
                 return;
             }
-            let again = digest(directories);
-            if again == found {
+            let before = found;
+            (found, files) = read(directories);
+            if found == before && open.is_empty() {
                 break;
             }
-            found = again;
         }
+        // A program that never closes its file must not hold every later change back.
+        open.clear();
         if found != known {
             known = found;
-            on_change();
+            on_change(files);
+        }
+    }
+}
+
+/// Again each time: a directory that was deleted and made anew has lost its watch. One that is not there is polled for.
+fn watch_again(events: &mut Option<RecommendedWatcher>, directories: &[PathBuf]) {
+    for directory in directories {
+        if let Some(events) = events {
+            let _ = events.watch(directory, RecursiveMode::NonRecursive);
         }
     }
 }
 
 /// Waits until contents may have settled, and folds the events of that time into one.
-fn stopped_while_waiting(messages: &Receiver<Message>) -> bool {
+fn stopped_while_waiting(messages: &Receiver<Message>, open: &mut BTreeSet<PathBuf>) -> bool {
     std::thread::sleep(SETTLE);
-    messages.try_iter().any(|message| matches!(message, Message::Stop))
+    messages.try_iter().any(|message| note(message, open))
+}
+
+/// Keeps the list of scenario files that are being written. Says whether to stop.
+fn note(message: Message, open: &mut BTreeSet<PathBuf>) -> bool {
+    match message {
+        Message::Writing(path) if is_scenario(&path) => drop(open.insert(path)),
+        Message::Closed(path) => drop(open.remove(&path)),
+        Message::Changed | Message::Writing(_) => {}
+        Message::Stop => return true,
+    }
+    false
 }
 
 #[cfg(test)]

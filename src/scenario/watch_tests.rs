@@ -10,32 +10,32 @@ const BOUND: Duration = Duration::from_secs(20);
 
 struct Scene {
     directory: tempfile::TempDir,
-    changes: mpsc::Receiver<()>,
-    _watcher: Watcher,
+    changes: mpsc::Receiver<FileTexts>,
+    /// Ends with the scene.
+    watcher: Watcher,
 }
 
 impl Scene {
-    fn new(prepare: impl FnOnce(&Path), watched: impl FnOnce(&Path) -> PathBuf) -> Self {
+    fn new(prepare: impl FnOnce(&Path), choose: impl FnOnce(&Path) -> PathBuf) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         prepare(directory.path());
         let (sender, changes) = mpsc::channel();
-        let watcher = Watcher::start(vec![watched(directory.path())], move || {
+        let (watcher, _) = Watcher::start_with(vec![choose(directory.path())], move |files| {
             // A test that is over has no receiver any more.
-            let _ = sender.send(());
+            let _ = sender.send(files);
         })
         .expect("a thread can be started");
-        Self { directory, changes, _watcher: watcher }
+        Self { directory, changes, watcher }
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// Waits until the watched text is this one and a change was told.
-    fn expect(&self, directory: &Path, expected: &[(&str, &str)]) {
+    /// Waits until these files are told of.
+    fn expect(&self, expected: &[(&str, &str)]) {
         loop {
-            self.changes.recv_timeout(BOUND).expect("the change is told");
-            let read = read_directories(&[directory.to_owned()]);
+            let read = self.changes.recv_timeout(BOUND).expect("the change is told");
             let found: Vec<_> = read
                 .iter()
                 .map(|(path, text)| {
@@ -57,17 +57,34 @@ fn write(path: &Path, text: &str) {
 #[test]
 fn every_way_of_saving_is_seen() {
     let scene = Scene::new(|directory| write(&directory.join("a.toml"), "one"), Path::to_owned);
-    let directory = scene.directory.path().to_owned();
     write(&scene.path("a.toml"), "two");
-    scene.expect(&directory, &[("a.toml", "two")]);
+    scene.expect(&[("a.toml", "two")]);
     write(&scene.path(".a.toml.swp"), "three");
     fs::rename(scene.path(".a.toml.swp"), scene.path("a.toml")).expect("it can be renamed");
-    scene.expect(&directory, &[("a.toml", "three")]);
+    scene.expect(&[("a.toml", "three")]);
     fs::remove_file(scene.path("a.toml")).expect("it can be removed");
-    scene.expect(&directory, &[]);
+    scene.expect(&[]);
     write(&scene.path("a.toml"), "four");
     write(&scene.path("b.toml"), "five");
-    scene.expect(&directory, &[("a.toml", "four"), ("b.toml", "five")]);
+    scene.expect(&[("a.toml", "four"), ("b.toml", "five")]);
+}
+
+/// Only Linux tells when a file that is being written is closed.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_is_not_read_while_it_is_being_written() {
+    use std::io::Write as _;
+    let scene = Scene::new(|directory| write(&directory.join("a.toml"), "one"), Path::to_owned);
+    let mut file = File::create(scene.path("a.toml")).expect("it can be written");
+    for piece in ["first half, ", "second half"] {
+        file.write_all(piece.as_bytes()).expect("it can be written");
+        // Longer than contents take to settle, shorter than patience lasts.
+        std::thread::sleep(SETTLE * 8);
+    }
+    drop(file);
+    let read = scene.changes.recv_timeout(BOUND).expect("the change is told");
+    assert_eq!(read[0].1.as_deref(), Ok("first half, second half"));
+    assert!(scene.changes.try_recv().is_err(), "it is told once");
 }
 
 #[test]
@@ -76,12 +93,12 @@ fn a_directory_that_comes_later_or_again_is_seen() {
     let directory = scene.path("later");
     fs::create_dir(&directory).expect("it can be made");
     write(&directory.join("a.toml"), "one");
-    scene.expect(&directory, &[("a.toml", "one")]);
+    scene.expect(&[("a.toml", "one")]);
     fs::remove_dir_all(&directory).expect("it can be removed");
-    scene.expect(&directory, &[("later", "file/unreadable")]);
+    scene.expect(&[("later", "file/unreadable")]);
     fs::create_dir(&directory).expect("it can be made");
     write(&directory.join("a.toml"), "two");
-    scene.expect(&directory, &[("a.toml", "two")]);
+    scene.expect(&[("a.toml", "two")]);
 }
 
 #[cfg(unix)]
@@ -100,12 +117,11 @@ fn links_and_config_map_swaps_are_followed() {
         },
         |directory| directory.join("mount"),
     );
-    let directory = scene.path("mount");
     symlink("../v2", scene.path("mount/..data_tmp")).expect("it can be linked");
     fs::rename(scene.path("mount/..data_tmp"), scene.path("mount/..data")).expect("it can be renamed");
-    scene.expect(&directory, &[("a.toml", "v2")]);
+    scene.expect(&[("a.toml", "v2")]);
     write(&scene.path("v2/a.toml"), "v3");
-    scene.expect(&directory, &[("a.toml", "v3")]);
+    scene.expect(&[("a.toml", "v3")]);
 }
 
 #[test]
@@ -147,6 +163,6 @@ fn a_quiet_directory_stays_quiet_and_dropping_ends_the_thread() {
         assert!(read_file(&scene.path("a.toml")).is_ok());
         write(&scene.path("a.toml"), "one");
     }
-    drop(scene._watcher);
+    drop(scene.watcher);
     assert!(scene.changes.try_recv().is_err());
 }

@@ -46,12 +46,12 @@ pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) 
 
 /// The time that a signature carries, by the knob `webhooks.timestamp`: receivers compare it with their own clock.
 pub fn signature_time(clock: &Clock, now: Now, profile: &Profile) -> Timestamp {
-    match profile.webhooks.timestamp {
-        SignatureTime::Real => machine_wall_time(),
-        SignatureTime::Clock => now.wall,
-        SignatureTime::Auto if clock.mode() == ClockMode::Frozen => now.wall,
-        SignatureTime::Auto => machine_wall_time(),
-    }
+    let by_clock = match profile.webhooks.timestamp {
+        SignatureTime::Real => false,
+        SignatureTime::Clock => true,
+        SignatureTime::Auto => clock.mode() == ClockMode::Frozen,
+    };
+    if by_clock { now.wall } else { machine_wall_time() }
 }
 
 /// Verifies a delivery as a receiver would, with every scheme of the profile: what the built-in sink does.

@@ -135,6 +135,11 @@ impl Book {
         below.filter(|(_, record)| pick(record)).take(most).map(|(serial, record)| (*serial, record.clone())).collect()
     }
 
+    /// Returns when the state of any delivery has changed after the call.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
     /// Deliveries pending.
     pub fn pending(&self) -> usize {
         self.pages.lock().pending

@@ -137,7 +137,8 @@ fn tls_problem(host: &str, error: &io::Error) -> DialProblem {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
     let (reason, detail) = match tls {
         Some(TlsError::InvalidCertificate(problem)) => match problem {
-            CertificateError::UnknownIssuer => (
+            // A bad signature is what an authority made anew under the same name looks like.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => (
                 FailureReason::UnknownCertificateAuthority,
                 format!(
                     "the certificate of `{host}` is not signed by an authority known here; pass its CA with --webhook-ca FILE, or --webhook-insecure to skip the check"

@@ -97,7 +97,7 @@ impl Egress {
             match judge(address.ip()) {
                 Reach::Local => chosen.push(*address),
                 Reach::Public if self.allow_any || self.allowed.contains(&host.to_ascii_lowercase()) => {
-                    chosen.push(*address)
+                    chosen.push(*address);
                 }
                 Reach::Public => {
                     let text = format!(

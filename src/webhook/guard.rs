@@ -14,6 +14,9 @@ pub enum Reach {
     Never(&'static str),
 }
 
+/// Cloud metadata services; Alibaba's lives in the shared address space.
+const METADATA: [Ipv4Addr; 2] = [Ipv4Addr::new(169, 254, 169, 254), Ipv4Addr::new(100, 100, 100, 200)];
+
 /// Judges an address.
 pub fn judge(address: IpAddr) -> Reach {
     match address {
@@ -24,8 +27,6 @@ pub fn judge(address: IpAddr) -> Reach {
 
 fn judge_v4(address: Ipv4Addr) -> Reach {
     let [a, b, ..] = address.octets();
-    // Alibaba's metadata service lives in the shared address space.
-    const METADATA: [Ipv4Addr; 2] = [Ipv4Addr::new(169, 254, 169, 254), Ipv4Addr::new(100, 100, 100, 200)];
     if METADATA.contains(&address) {
         return Reach::Never("a cloud metadata address");
     }
@@ -34,7 +35,7 @@ fn judge_v4(address: Ipv4Addr) -> Reach {
         (169, 254) => Reach::Never("a link-local address"),
         (224..=239, _) => Reach::Never("a multicast address"),
         (240..=255, _) => Reach::Never("a reserved or broadcast address"),
-        (10, _) | (127, _) | (172, 16..=31) | (192, 168) | (100, 64..=127) => Reach::Local,
+        (10 | 127, _) | (172, 16..=31) | (192, 168) | (100, 64..=127) => Reach::Local,
         _ => Reach::Public,
     }
 }
@@ -50,11 +51,10 @@ fn judge_v6(address: Ipv6Addr) -> Reach {
         [0, 0, 0, 0, 0, 0, 0, 1] => Reach::Local,
         [0, 0, 0, 0, 0, 0, 0, 0] => Reach::Never("the unspecified address"),
         // IPv4-mapped, IPv4-translated, IPv4-compatible, NAT64 and 6to4 all lead to an IPv4 address.
-        [0, 0, 0, 0, 0, 0xffff, high, low]
+        [0, 0, 0, 0, 0, 0xffff | 0, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
-        | [0, 0, 0, 0, 0, 0, high, low]
-        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low),
-        [0x2002, high, low, ..] => embedded(high, low),
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => embedded(high, low),
         [0x64, 0xff9b, 1, ..] => Reach::Never("a local NAT64 address"),
         [0x2001, 0, ..] => Reach::Never("a Teredo address"),
         [0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x254] => Reach::Never("a cloud metadata address"),

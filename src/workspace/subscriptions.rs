@@ -171,12 +171,11 @@ impl State {
             return Err(Error::validation(vec![FieldProblem::new("url", reason)]));
         }
         let id = self.make_id(IdKind::Subscription, profile, now);
-        let (secret, shown) = match supplied {
-            Some(secret) => (secret, echo),
-            None => {
-                let secret = Secret::generate(self.random());
-                (secret.clone(), Some(secret))
-            }
+        let (secret, shown) = if let Some(secret) = supplied {
+            (secret, echo)
+        } else {
+            let secret = Secret::generate(self.random());
+            (secret.clone(), Some(secret))
         };
         let record = SubscriptionRecord {
             id: id.clone(),
@@ -258,9 +257,8 @@ fn body(record: &SubscriptionRecord, secret: Option<&Secret>, profile: &Profile)
         status: record.status,
         created_at: format_timestamp(record.created_at, profile.time.precision),
     };
-    let mut body = match serde_json::to_value(resource) {
-        Ok(Value::Object(fields)) => fields,
-        _ => unreachable!("a struct of strings serialises to an object"),
+    let Ok(Value::Object(mut body)) = serde_json::to_value(resource) else {
+        unreachable!("a struct of strings serialises to an object")
     };
     if let Some(secret) = secret {
         body.insert(profile.subscriptions.secret_field.clone(), secret.reveal().into());

@@ -1,1 +1,324 @@
-//! To come.
+//! The binary as people use it: its streams, exit codes and messages.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_wrs-emulator");
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(arguments).current_dir(std::env::temp_dir()).stdin(Stdio::null());
+    // A developer's own settings must not change what is tested.
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WRS_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the binary runs")
+}
+
+/// The emulator as a process; its base URL is read from the ready line.
+struct Served {
+    child: Child,
+    url: String,
+}
+
+impl Served {
+    fn start(arguments: &[&str]) -> Self {
+        let all = [&["serve", "--listen", "127.0.0.1:0", "--seed", "1"], arguments].concat();
+        let mut child = command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a ready line");
+        let url = line
+            .trim()
+            .strip_prefix("wrs-emulator ready on ")
+            .unwrap_or_else(|| panic!("`{line}` is no ready line"))
+            .to_owned();
+        Self { child, url }
+    }
+
+    /// A client command against this emulator.
+    fn call(&self, arguments: &[&str]) -> Output {
+        command(arguments).env("WRS_EMULATOR_URL", &self.url).output().expect("the binary runs")
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.call(arguments);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"))
+    }
+
+    /// Ends it with SIGTERM; gives its exit code and what it logged.
+    fn stop(mut self) -> (Option<i32>, String) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+        let status = self.child.wait().expect("it ends");
+        let mut log = String::new();
+        self.child.stderr.as_mut().expect("a pipe").read_to_string(&mut log).expect("a log");
+        (status.code(), log)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One request by hand: the binary's tests need no client library.
+fn request(url: &str, head: &str, body: &str) -> String {
+    use std::io::Write as _;
+    let address = url.trim_start_matches("http://");
+    let mut stream = std::net::TcpStream::connect(address).expect("the emulator listens");
+    let length = body.len();
+    write!(stream, "{head}\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\nContent-Type: application/json\r\n\r\n{body}").expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const SUBSCRIBE: &str = "POST /v1/events/subscribe HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
+
+#[test]
+fn from_start_to_first_webhook_and_stop() {
+    let served = Served::start(&[]);
+    assert_eq!(served.call(&["health"]).status.code(), Some(0));
+    let nobody = served.call(&["trigger", "workflow.completed"]);
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(text(&nobody.stderr).contains("no subscription in workspace"), "{nobody:?}");
+    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
+    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    let fired = served.call(&["trigger", "workflow.completed", "--data", "workflow_id=wf_7", "--wait"]);
+    assert_eq!(fired.status.code(), Some(0), "{fired:?}");
+    assert!(
+        text(&fired.stdout).contains("fired at 1 subscription") && text(&fired.stdout).contains("answered 200"),
+        "{fired:?}"
+    );
+    let wrong = served.call(&["trigger", "workflow.completed", "--data", "workflow=wf_7"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("did you mean `workflow_id`"), "{wrong:?}");
+    let deliveries = served.json(&["deliveries", "list", "--json"]);
+    assert_eq!(deliveries["data"][0]["status"], "delivered");
+    let id = deliveries["data"][0]["id"].as_str().expect("an id");
+    let shown = text(&served.call(&["deliveries", "show", id]).stdout);
+    assert!(
+        shown.contains("webhook-signature: v1,") && shown.contains("wf_7") && shown.contains("answered: 200"),
+        "{shown}"
+    );
+    assert!(text(&served.call(&["deliveries", "redeliver", id]).stdout).contains("delivered"));
+    let requests = served.json(&["requests", "list", "--json", "--status", "200"]);
+    let id = requests["data"][0]["id"].as_str().expect("an id");
+    let why = text(&served.call(&["explain", id]).stdout);
+    assert!(why.contains("every check passed and sub_"), "{why}");
+    let shown = text(&served.call(&["requests", "show", id]).stdout);
+    assert!(
+        shown.contains("POST /v1/events/subscribe") && shown.contains("sk_test_…ocal") && !shown.contains("whsec_"),
+        "{shown}"
+    );
+    let (code, log) = served.stop();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("200 POST /v1/events/subscribe req_") && log.contains("attempt 1"), "{log}");
+    assert!(!log.contains("sk_test_local") && !log.contains("whsec_"), "{log}");
+}
+
+#[test]
+fn lookups_that_find_nothing_and_an_absent_emulator_have_their_exit_codes() {
+    let served = Served::start(&["--quiet"]);
+    for arguments in [
+        &["explain", "req_x"][..],
+        &["requests", "show", "req_x"],
+        &["deliveries", "show", "dlv_x"],
+        &["scenarios", "use", "nothing"],
+        &["scenarios", "show", "nothing"],
+    ] {
+        assert_eq!(served.call(arguments).status.code(), Some(1), "{arguments:?}");
+    }
+    let (code, log) = served.stop();
+    assert_eq!((code, log.as_str()), (Some(0), ""));
+    let absent = run(&["health", "--url", "http://127.0.0.1:1"]);
+    assert_eq!(absent.status.code(), Some(3));
+    assert!(
+        text(&absent.stderr).contains("cannot reach the emulator at http://127.0.0.1:1")
+            && text(&absent.stderr).contains("hint: start it"),
+        "{absent:?}"
+    );
+}
+
+#[test]
+fn wrong_usage_is_exit_2_naming_value_place_and_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).expect("the file is written");
+        path.display().to_string()
+    };
+    let broken = file("broken.toml", b"[rate_limit]\nrequest = 5\nwindow = 'soon'\n");
+    let no_toml = file("no.toml", b"rate_limit = {\n");
+    let not_utf8 = file("bytes.toml", b"\xff\xfe");
+    let empty_pem = file("empty.pem", b"nothing here\n");
+    let missing = folder.path().join("missing.toml").display().to_string();
+    let here = folder.path().display().to_string();
+    for (arguments, parts) in [
+        (&["--nonsense"][..], &["--nonsense"][..]),
+        (&["serve", "--listen", "here"], &["--listen", "`here`", "127.0.0.1:9770"]),
+        (&["serve", "--listen", "127.0.0.1:99999"], &["--listen", "99999"]),
+        (&["serve", "--clock", "noon"], &["--clock", "`noon`", "2026-"]),
+        (&["serve", "--seed", "x"], &["--seed", "x"]),
+        (&["serve", "--forward", "a=b"], &["--forward", "a=b", "FROM=TO"]),
+        (&["serve", "--grace", "later"], &["--grace", "later", "30s"]),
+        (&["serve", "--max-header-bytes", "10"], &["--max-header-bytes", "8192", "10"]),
+        (&["serve", "--profile", &missing], &["--profile", "missing.toml"]),
+        (&["serve", "--profile", &here], &["--profile", "not a regular file"]),
+        (&["serve", "--profile", &not_utf8], &["--profile", "not UTF-8"]),
+        (&["serve", "--profile", &no_toml], &["no.toml:1:", "profile/syntax"]),
+        (
+            &["serve", "--profile", &broken],
+            &[
+                "broken.toml:2:1: unknown knob `rate_limit.request`",
+                "did you mean `rate_limit.requests`",
+                "broken.toml:3:10:",
+                "expected a duration",
+                "found \"soon\"",
+            ],
+        ),
+        (
+            &["serve", "--set", "rate_limit.request=5"],
+            &["--set rate_limit.request=5", "did you mean `rate_limit.requests`"],
+        ),
+        (
+            &["serve", "--set", "rate_limit.requests=many"],
+            &["--set rate_limit.requests=many", "rate_limit.requests", "hint: may be set to: 0 to"],
+        ),
+        (&["serve", "--set", "nonsense"], &["--set nonsense", "path=value"]),
+        (&["serve", "--webhook-ca", &missing], &["--webhook-ca", "missing.toml"]),
+        (&["serve", "--webhook-ca", &empty_pem], &["--webhook-ca", "no certificate"]),
+        (&["serve", "--scenarios", &missing], &["--scenarios", "missing.toml"]),
+        (&["serve", "--scenario", "rate-limit-brust"], &["rate-limit-brust", "did you mean `rate-limit-burst`"]),
+        (&["serve", "--scenario-text", "rule = 5"], &["scenario/"]),
+        (&["trigger"], &["EVENT"]),
+        (&["check"], &["PATHS"]),
+        (&["check", &missing], &["missing.toml"]),
+        (&["health", "--url", "nowhere"], &["--url", "nowhere"]),
+        (&["assumptions", "--set", "x=1"], &["unknown knob `x`"]),
+    ] {
+        let output = run(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert_eq!(text(&output.stdout), "", "{arguments:?}");
+        for part in parts {
+            assert!(said.contains(part), "{arguments:?}: `{part}` is not in\n{said}");
+        }
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}
+
+#[test]
+fn a_taken_port_is_one_line_and_exit_2() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let output = run(&["serve", "--listen", &address]);
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
+    assert_eq!(said.lines().filter(|line| line.contains(&address)).count(), 1, "{said}");
+    assert!(said.contains("--listen 127.0.0.1:0"), "{said}");
+}
+
+#[test]
+fn settings_come_from_the_environment_as_well() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("url.txt");
+    let mut child = command(&[])
+        .env("WRS_EMULATOR_LISTEN", "127.0.0.1:0")
+        .env("WRS_EMULATOR_PORT_FILE", &file)
+        .env("WRS_EMULATOR_SET", "rate_limit.requests=7;errors.codes.not_found=missing")
+        .env("WRS_EMULATOR_LOG", "json")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a ready line");
+    let ready: Value = serde_json::from_str(&line).expect("one JSON object");
+    let url = std::fs::read_to_string(&file).expect("the file is written before the ready line");
+    assert_eq!((&ready["event"], ready["url"].as_str()), (&Value::from("ready"), Some(url.trim())));
+    let mut served = Served { child, url: url.trim().to_owned() };
+    let answer = request(&served.url, "GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer sk_test_local", "");
+    assert!(answer.contains("x-ratelimit-limit: 7"), "{answer}");
+    assert!(request(&served.url, "GET /nowhere HTTP/1.1", "").contains("\"code\":\"missing\""));
+    assert!(served.child.try_wait().expect("a status").is_none());
+    let (_, log) = served.stop();
+    let records: Vec<Value> =
+        log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect();
+    assert_eq!(records.iter().filter(|record| record["event"] == "request").count(), 2, "{log}");
+}
+
+#[test]
+fn control_bytes_in_a_request_stay_on_one_log_line() {
+    let served = Served::start(&[]);
+    request(&served.url, "GET /v1/\u{9b}31m HTTP/1.1", "");
+    request(
+        &served.url,
+        "GET /v1/system/status?include_checks=%1b%0a%0d HTTP/1.1\r\nAuthorization: Bearer sk_test_local",
+        "",
+    );
+    let (_, log) = served.stop();
+    assert!(log.lines().count() >= 1 && log.chars().all(|c| c == '\n' || !c.is_control()), "{log:?}");
+}
+
+#[test]
+fn documents_are_printed_as_text_and_json() {
+    let ledger: Value =
+        serde_json::from_slice(&run(&["assumptions", "--json", "--set", "rate_limit.requests=5"]).stdout)
+            .expect("JSON");
+    let row = ledger["data"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .find(|row| row["knob"] == "rate_limit.requests")
+        .expect("the row");
+    assert_eq!(
+        (&row["value"], &row["default"], &row["source"]),
+        (&Value::from(5), &Value::from(100), &Value::from("--set"))
+    );
+    assert!(text(&run(&["assumptions"]).stdout).contains("rate_limit.requests = 100"));
+    let document: Value = serde_json::from_slice(&run(&["openapi"]).stdout).expect("JSON");
+    assert_eq!(document["openapi"], "3.1.0");
+    let schema: Value = serde_json::from_slice(&run(&["scenarios", "schema"]).stdout).expect("JSON");
+    assert!(schema["properties"]["rule"].is_object(), "{schema}");
+}
+
+#[test]
+fn scenarios_are_written_checked_and_chosen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path().display().to_string();
+    let made = run(&["scenarios", "new", "mine", "--folder", &here]);
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    assert_eq!(
+        run(&["scenarios", "new", "mine", "--folder", &here]).status.code(),
+        Some(2),
+        "a file is never written over"
+    );
+    let checked = run(&["check", &here]);
+    assert_eq!((checked.status.code(), text(&checked.stdout).as_str()), (Some(0), "1 files, 0 errors, 0 warnings\n"));
+    let served = Served::start(&["--scenarios", &here]);
+    assert_eq!(served.call(&["scenarios", "use", "mine"]).status.code(), Some(0));
+    let status = "GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
+    let answers: Vec<String> = (0..3).map(|_| request(&served.url, status, "")[9..12].to_owned()).collect();
+    assert!(answers.contains(&"429".to_owned()), "{answers:?}");
+    assert_eq!(served.call(&["scenarios", "off"]).status.code(), Some(0));
+    assert!(request(&served.url, status, "").starts_with("HTTP/1.1 200 "));
+    std::fs::write(folder.path().join("mine.toml"), "[[rule]]\nwhen = {}\nrepli = 1\n").expect("the file is written");
+    let broken = run(&["check", &here, "--json"]);
+    let found: Value = serde_json::from_slice(&broken.stdout).expect("JSON");
+    assert_eq!((broken.status.code(), found["errors"].as_u64() > Some(0)), (Some(1), true));
+    let refused = served.call(&["scenarios", "reload"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}

@@ -1,1 +1,148 @@
-//! To come.
+//! The control API: who may call, and what wrong calls get.
+
+use serde_json::{Value, json};
+
+use crate::support::{builder, control, get_as, send, start};
+
+#[tokio::test]
+async fn health_says_what_is_served() {
+    let emulator = start().await;
+    let answer = control(&emulator, "GET", "health", &Value::Null).await;
+    let health = answer.json();
+    assert_eq!(
+        (answer.status, &health["status"], &health["version"]),
+        (200, &json!("ready"), &json!(env!("CARGO_PKG_VERSION")))
+    );
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+}
+
+#[tokio::test]
+async fn foreign_hosts_origins_and_content_types_are_refused() {
+    let emulator = start().await;
+    let json_type = ("content-type", "application/json");
+    for (method, headers, status, code) in [
+        ("GET", &[("origin", "https://evil.example")][..], 400, "cross_origin"),
+        ("GET", &[("origin", "null")], 400, "cross_origin"),
+        ("GET", &[("sec-fetch-site", "cross-site")], 400, "cross_origin"),
+        ("POST", &[("content-type", "text/plain")], 415, "unsupported_media_type"),
+        ("POST", &[], 415, "unsupported_media_type"),
+        ("POST", &[json_type, ("origin", "https://evil.example")], 400, "cross_origin"),
+    ] {
+        let path = if method == "GET" { "/_emulator/requests" } else { "/_emulator/events" };
+        let answer = send(&emulator, method, path, headers, "{}").await;
+        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{method} {headers:?}");
+        assert!(answer.headers.keys().all(|name| !name.as_str().starts_with("access-control")));
+    }
+    let rebound =
+        crate::support::raw(&emulator, b"GET /_emulator/requests HTTP/1.1\r\nHost: evil.example\r\n\r\n").await;
+    assert!(rebound.starts_with("HTTP/1.1 421 ") && rebound.contains("--allow-host evil.example"), "{rebound}");
+    let api = crate::support::raw(&emulator, b"GET /v1/hello HTTP/1.1\r\nHost: api.production.example\r\n\r\n").await;
+    assert!(api.starts_with("HTTP/1.1 200 "), "the emulated API answers any host: {api}");
+}
+
+#[tokio::test]
+async fn a_token_is_wanted_by_everything_but_health() {
+    let emulator = builder()
+        .configure(|settings| settings.control_token = Some("let me in".to_owned()))
+        .start()
+        .await
+        .expect("it starts");
+    assert_eq!(control(&emulator, "GET", "health", &Value::Null).await.status, 200);
+    assert_eq!(control(&emulator, "GET", "requests", &Value::Null).await.status, 401);
+    assert_eq!(control(&emulator, "GET", "nowhere", &Value::Null).await.status, 401);
+    let authorized = send(&emulator, "GET", "/_emulator/requests", &[("authorization", "Bearer let me in")], "").await;
+    assert_eq!(authorized.status, 200);
+    assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 200);
+}
+
+#[tokio::test]
+async fn beyond_loopback_a_token_is_made() {
+    let any = "0.0.0.0:0".parse().expect("an address");
+    let closed = builder().listen(any).start().await.expect("it starts");
+    assert!(closed.control_token().is_some_and(|token| token.len() > 20));
+    let open =
+        builder().listen(any).configure(|settings| settings.control_open = true).start().await.expect("it starts");
+    assert_eq!(open.control_token(), None);
+}
+
+#[tokio::test]
+async fn a_listener_of_its_own_takes_the_control_api_off_the_main_port() {
+    let emulator = builder()
+        .configure(|settings| settings.control_listen = Some("127.0.0.1:0".parse().expect("an address")))
+        .start()
+        .await
+        .expect("it starts");
+    let on_main = control(&emulator, "GET", "health", &Value::Null).await;
+    assert_eq!((on_main.status, on_main.code().as_str()), (404, "not_found"));
+    assert_ne!(emulator.control_url(), emulator.base_url());
+}
+
+#[tokio::test]
+async fn wrong_calls_say_what_is_wrong() {
+    let emulator = start().await;
+    for (method, path, body, status, said) in [
+        ("GET", "nowhere", Value::Null, 404, "no /_emulator/nowhere"),
+        ("PUT", "health", json!({}), 405, "this path takes GET"),
+        ("GET", "requests?limit=0", Value::Null, 422, "limit: expected 1 to 1000"),
+        ("GET", "requests?cursor=x", Value::Null, 422, "cursor: expected"),
+        ("GET", "requests?status=ok", Value::Null, 422, "status: expected a number"),
+        ("GET", "requests?sort=up", Value::Null, 422, "unknown query parameter `sort`"),
+        ("GET", "requests?key=sk_live_x", Value::Null, 404, "no workspace for the key"),
+        ("GET", "requests/req_x", Value::Null, 404, "no request `req_x`"),
+        ("GET", "deliveries/dlv_x", Value::Null, 404, "no delivery `dlv_x`"),
+        ("GET", "deliveries?status=lost", Value::Null, 422, "status: expected pending"),
+        ("POST", "deliveries/dlv_x/redeliver", json!({}), 404, "no delivery"),
+        ("POST", "subscriptions/sub_x/rotate", json!({}), 404, "no subscription"),
+        ("DELETE", "subscriptions/sub_x", json!({}), 404, "no subscription"),
+        ("POST", "clock", json!({}), 422, "expected `mode`"),
+        ("POST", "clock", json!({ "advance": "-5s" }), 422, "advance:"),
+        ("POST", "clock", json!({ "mode": "fast" }), 422, "unknown variant `fast`"),
+        ("POST", "sink/a", json!({ "respond": [700] }), 422, "from 200 to 599"),
+        ("POST", "scenarios/active", json!({ "active": ["rate-limit-brust"] }), 404, "did you mean `rate-limit-burst`"),
+        ("PUT", "scenarios/x", json!({ "rule": 5 }), 422, "rule"),
+        ("DELETE", "scenarios/x", json!({}), 404, "no scenario `x`"),
+        ("POST", "events", json!([]), 422, "body:"),
+    ] {
+        let answer = control(&emulator, method, path, &body).await;
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+        assert!(answer.message().contains(said), "{method} {path}: {}", answer.message());
+    }
+    let huge =
+        send(&emulator, "POST", "/_emulator/events", &[("content-type", "application/json")], vec![b' '; 300 * 1024])
+            .await;
+    assert_eq!(huge.status, 413);
+}
+
+#[tokio::test]
+async fn requests_are_listed_newest_first_with_filters_and_pages() {
+    let emulator = start().await;
+    for at in 0..5 {
+        get_as(&emulator, "sk_test_a", &format!("/v1/system/status?n={at}")).await;
+    }
+    get_as(&emulator, "sk_test_b", "/v1/hello").await;
+    get_as(&emulator, "sk_test_b", "/v1/system/status").await;
+    let queries = |page: &Value| {
+        page["data"]
+            .as_array()
+            .expect("rows")
+            .iter()
+            .map(|row| row["query"].as_str().unwrap_or("-").to_owned())
+            .collect::<Vec<_>>()
+    };
+    let first = control(&emulator, "GET", "requests?key=sk_test_a&limit=2", &Value::Null).await.json();
+    assert_eq!((queries(&first), &first["has_more"]), (vec!["n=4".to_owned(), "n=3".to_owned()], &json!(true)));
+    let next = first["next_cursor"].as_str().expect("a cursor");
+    let second =
+        control(&emulator, "GET", &format!("requests?key=sk_test_a&limit=10&cursor={next}"), &Value::Null).await.json();
+    assert_eq!((queries(&second).len(), &second["has_more"], &second["next_cursor"]), (3, &json!(false), &Value::Null));
+    let all = control(&emulator, "GET", "requests?key=*", &Value::Null).await.json();
+    assert_eq!(all["data"].as_array().map(Vec::len), Some(7));
+    let hello = control(&emulator, "GET", "requests?key=*&operation=hello", &Value::Null).await.json();
+    assert_eq!(hello["data"].as_array().map(Vec::len), Some(1));
+    let workspace = all["data"][0]["workspace"].as_str().expect("an id").to_owned();
+    let by_id = control(&emulator, "GET", &format!("requests?key={workspace}"), &Value::Null).await.json();
+    assert_eq!(by_id["data"].as_array().map(Vec::len), Some(1));
+    control(&emulator, "DELETE", "requests?key=sk_test_a", &json!({})).await;
+    let rest = control(&emulator, "GET", "requests?key=*", &Value::Null).await.json();
+    assert_eq!(rest["data"].as_array().map(Vec::len), Some(2));
+}

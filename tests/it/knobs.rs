@@ -1,1 +1,401 @@
-//! To come.
+//! Every knob of the profile, turned: the answer changes, and as it should. A knob without a row here fails the test.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use wrs_emulator::Emulator;
+use wrs_emulator::contract::profile::KNOBS;
+
+use crate::support::{Answer, PATIENCE, Receiver, builder, control, fire, get, get_as, send, start_with, subscribe};
+
+/// What a row looks at.
+#[derive(Clone, Copy, Debug)]
+enum Probe {
+    /// Status checks with these keys, one after the other.
+    Keys(&'static [&'static str]),
+    /// A status check with this query.
+    Status(&'static str),
+    /// So many status checks in a row; the last counts.
+    Last(usize),
+    /// Status checks at these seconds, one quota used up first.
+    Times(&'static [u64]),
+    /// A wrong status check, then right ones.
+    WrongThenRight,
+    /// A subscription with this body.
+    Subscribe(&'static str),
+    /// The same body twice.
+    SubscribeTwice(&'static str),
+    /// Bytes that are no JSON.
+    Malformed,
+    /// A body declared as text.
+    PlainText,
+    /// A path that is not there.
+    Nowhere,
+    /// `GET /v1/hello`.
+    Hello,
+    /// An event of this type at a sink, with this secret.
+    Delivery(&'static str, &'static str),
+    /// Attempts at a receiver that answers so, with the clock advanced by so many seconds between them.
+    Attempts(&'static [u16], &'static [u64]),
+    /// Two events at a receiver that fails the first attempt: who comes after a second.
+    Order,
+    /// A receiver that says nothing.
+    Silent,
+    /// A listener that never takes a connection up, over TLS.
+    SilentTls,
+    /// A rotated secret, an hour later.
+    Rotation,
+}
+
+/// Knob, what it is set to, what is looked at, and a text that is there when it is set and not when it is not.
+const ROWS: &[(&str, &[&str], Probe, &str)] = &[
+    ("environment", &["environment=production"], Probe::Keys(&["sk_live_a"]), "\"environment\":\"production\""),
+    ("keys.mode", &["keys.mode=any"], Probe::Keys(&["whatever"]), "200"),
+    ("keys.test_prefix", &["keys.test_prefix=tk_"], Probe::Keys(&["tk_a"]), "200"),
+    ("keys.live_prefix", &["keys.live_prefix=lk_"], Probe::Keys(&["lk_a"]), "is a live key"),
+    ("keys.list", &["keys.mode=list", "keys.list=[\"the one\", \"only\"]"], Probe::Keys(&["only"]), "200"),
+    (
+        "keys.workspaces",
+        &["keys.workspaces.acme=[\"sk_test_a\", \"sk_test_b\"]"],
+        Probe::Keys(&["sk_test_a", "sk_test_b"]),
+        "one workspace",
+    ),
+    (
+        "errors.details",
+        &["errors.details=list"],
+        Probe::Status("include_checks=x"),
+        "\"details\":[{\"field\":\"include_checks\"",
+    ),
+    ("errors.malformed_json_status", &["errors.malformed_json_status=400"], Probe::Malformed, "400"),
+    ("errors.codes", &["errors.codes.not_found=missing"], Probe::Nowhere, "\"code\":\"missing\""),
+    ("errors.extra", &["errors.extra.docs=\"see the docs\""], Probe::Nowhere, "\"docs\":\"see the docs\""),
+    (
+        "validation.unknown",
+        &["validation.unknown=reject"],
+        Probe::Status("nonsense=1"),
+        "nonsense: is not a known query parameter",
+    ),
+    (
+        "validation.lenient_booleans",
+        &["validation.lenient_booleans=true"],
+        Probe::Status("include_checks=Yes"),
+        "\"checks\"",
+    ),
+    ("validation.content_type", &["validation.content_type=ignore"], Probe::PlainText, "200"),
+    (
+        "status.checks",
+        &["status.checks.database.status=fail"],
+        Probe::Status("include_checks=true"),
+        "\"status\":\"fail\"",
+    ),
+    ("rate_limit.enabled", &["rate_limit.requests=1", "rate_limit.enabled=false"], Probe::Last(3), "200"),
+    ("rate_limit.requests", &["rate_limit.requests=2"], Probe::Last(3), "429"),
+    ("rate_limit.window", &["rate_limit.requests=1", "rate_limit.window=5s"], Probe::Times(&[0, 4, 5]), "200 429 200"),
+    (
+        "rate_limit.algorithm",
+        &["rate_limit.requests=2", "rate_limit.window=10s", "rate_limit.algorithm=token_bucket"],
+        Probe::Times(&[0, 0, 5, 5]),
+        "200 200 200 429",
+    ),
+    (
+        "rate_limit.count",
+        &["rate_limit.requests=1", "rate_limit.count=successful"],
+        Probe::WrongThenRight,
+        "422 200 429",
+    ),
+    ("rate_limit.header_names", &["rate_limit.header_names.limit=X-Quota"], Probe::Status(""), "x-quota: 100"),
+    (
+        "rate_limit.retry_after",
+        &["rate_limit.requests=1", "rate_limit.retry_after=seconds"],
+        Probe::Last(2),
+        "retry-after: 60",
+    ),
+    ("rate_limit.reset", &["rate_limit.reset=delta"], Probe::Status(""), "x-ratelimit-reset: 60"),
+    ("rate_limit.ietf", &["rate_limit.ietf=true"], Probe::Status(""), "ratelimit: \"default\";r=99;t=60"),
+    ("ids.style", &["ids.style=counter"], Probe::Status(""), "req_00000001"),
+    ("time.precision", &["time.precision=seconds"], Probe::Status(""), "\"checked_at\":\"2026-01-31T09:30:00Z\""),
+    ("subscriptions.upsert", &["subscriptions.upsert=never"], Probe::SubscribeTwice(HOOK), "two subscriptions"),
+    (
+        "subscriptions.secret_field",
+        &["subscriptions.secret_field=signing_secret"],
+        Probe::Subscribe(HOOK),
+        "\"signing_secret\":\"whsec_",
+    ),
+    (
+        "subscriptions.echo_secret",
+        &["subscriptions.echo_secret=true"],
+        Probe::Subscribe(HOOK_WITH_SECRET),
+        "\"secret\":\"a secret of sixteen\"",
+    ),
+    ("events.extra", &["events.extra=[\"order.paid\"]"], Probe::Subscribe(HOOK_FOR_EXTRA), "200"),
+    (
+        "events.data",
+        &["events.data.\"workflow.completed\".status=finished"],
+        Probe::Delivery("workflow.completed", PLAIN),
+        "\"status\":\"finished\"",
+    ),
+    ("webhooks.allow_http", &["webhooks.allow_http=true"], Probe::Subscribe(HOOK_OVER_HTTP), "200"),
+    (
+        "webhooks.scheme",
+        &["webhooks.scheme=[\"standard\", \"stripe\"]"],
+        Probe::Delivery("workflow.completed", PLAIN),
+        "stripe-signature: t=1769851800,v1=",
+    ),
+    (
+        "webhooks.secret_key",
+        &["webhooks.secret_key=utf8_with_prefix"],
+        Probe::Delivery("workflow.completed", PREFIXED),
+        "webhook-signature: v1,",
+    ),
+    (
+        "webhooks.timestamp",
+        &["webhooks.timestamp=real"],
+        Probe::Delivery("workflow.completed", PLAIN),
+        "signed by the machine's time",
+    ),
+    ("webhooks.timeout", &["webhooks.timeout=200ms"], Probe::Silent, "no answer within 0.2 s"),
+    (
+        "webhooks.connect_timeout",
+        &["webhooks.connect_timeout=150ms", "webhooks.timeout=2s"],
+        Probe::SilentTls,
+        "0.15 s",
+    ),
+    ("webhooks.order", &["webhooks.order=strict"], Probe::Order, "1 1 2"),
+    (
+        "webhooks.disable_on_gone",
+        &["webhooks.disable_on_gone=false"],
+        Probe::Attempts(&[410, 200], &[1]),
+        "delivered after 2",
+    ),
+    (
+        "webhooks.honor_retry_after",
+        &["webhooks.honor_retry_after=false"],
+        Probe::Attempts(&[503, 200], &[1]),
+        "delivered after 2",
+    ),
+    ("webhooks.rotation_grace", &["webhooks.rotation_grace=30m"], Probe::Rotation, "1 signatures"),
+    ("webhooks.retry.preset", &["webhooks.retry.preset=none"], Probe::Attempts(&[500], &[]), "exhausted after 1"),
+    (
+        "webhooks.retry.schedule",
+        &["webhooks.retry.preset=custom", "webhooks.retry.schedule=[\"7s\"]"],
+        Probe::Attempts(&[500, 500], &[7]),
+        "exhausted after 2",
+    ),
+    ("webhooks.retry.jitter", &["webhooks.retry.jitter=0.5"], Probe::Attempts(&[500], &[]), "another delay than 1 s"),
+    (
+        "webhooks.custom",
+        &["webhooks.scheme=custom", "webhooks.custom.signature_header=x-my-signature"],
+        Probe::Delivery("workflow.completed", PLAIN),
+        "x-my-signature: sha256=",
+    ),
+    ("hello.body", &["hello.body={ hi = true }"], Probe::Hello, "{\"hi\":true}"),
+];
+
+const PLAIN: &str = "a secret of sixteen";
+const PREFIXED: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const HOOK: &str = r#"{"url":"https://x.example/","events":["workflow.completed"]}"#;
+const HOOK_WITH_SECRET: &str =
+    r#"{"url":"https://x.example/","events":["workflow.completed"],"secret":"a secret of sixteen"}"#;
+const HOOK_FOR_EXTRA: &str = r#"{"url":"https://x.example/","events":["order.paid"]}"#;
+const HOOK_OVER_HTTP: &str = r#"{"url":"http://x.example/","events":["workflow.completed"]}"#;
+
+#[tokio::test]
+async fn each_knob_changes_what_it_says() {
+    for (knob, assignments, probe, expected) in ROWS {
+        // A row may need other knobs to show its own; those stand in the comparison as well.
+        let others: Vec<&str> =
+            assignments.iter().copied().filter(|assignment| !assignment.starts_with(knob)).collect();
+        let before = look(*probe, &others).await;
+        let after = look(*probe, assignments).await;
+        assert!(after.contains(expected), "{knob}: `{expected}` is not in\n{after}");
+        assert!(
+            *knob == "webhooks.secret_key" || !before.contains(expected),
+            "{knob}: `{expected}` is there without it\n{before}"
+        );
+        assert_ne!(before, after, "{knob} changes nothing");
+    }
+}
+
+#[test]
+fn every_knob_has_a_row() {
+    let turned: BTreeSet<&str> = ROWS.iter().map(|(knob, ..)| *knob).collect();
+    let known: BTreeSet<&str> = KNOBS.iter().map(|knob| knob.path).collect();
+    assert_eq!(turned, known);
+}
+
+/// Everything that a row may look for, as one text.
+async fn look(probe: Probe, knobs: &[&str]) -> String {
+    match probe {
+        Probe::Keys(keys) => look_at_keys(&start_with(knobs).await, keys).await,
+        Probe::Status(query) => shown(&get(&start_with(knobs).await, &format!("/v1/system/status?{query}")).await),
+        Probe::Last(count) => {
+            let emulator = start_with(knobs).await;
+            let mut last = get(&emulator, "/v1/system/status").await;
+            for _ in 1..count {
+                last = get(&emulator, "/v1/system/status").await;
+            }
+            shown(&last)
+        }
+        Probe::Times(seconds) => look_at_times(&start_with(knobs).await, seconds).await,
+        Probe::WrongThenRight => {
+            let emulator = start_with(knobs).await;
+            let mut statuses = Vec::new();
+            for query in ["include_checks=x", "", ""] {
+                statuses.push(get(&emulator, &format!("/v1/system/status?{query}")).await.status.to_string());
+            }
+            statuses.join(" ")
+        }
+        Probe::Subscribe(body) => shown(&subscribe(&start_with(knobs).await, &parsed(body)).await),
+        Probe::SubscribeTwice(body) => {
+            let emulator = start_with(knobs).await;
+            let (first, second) =
+                (subscribe(&emulator, &parsed(body)).await.json(), subscribe(&emulator, &parsed(body)).await.json());
+            if first["id"] == second["id"] { "one subscription".to_owned() } else { "two subscriptions".to_owned() }
+        }
+        Probe::Malformed => posted(&start_with(knobs).await, "application/json", "{").await,
+        Probe::PlainText => posted(&start_with(knobs).await, "text/plain", HOOK).await,
+        Probe::Nowhere => shown(&get(&start_with(knobs).await, "/nowhere").await),
+        Probe::Hello => shown(&get(&start_with(knobs).await, "/v1/hello").await),
+        Probe::Delivery(event, secret) => look_at_delivery(&start_with(knobs).await, event, secret).await,
+        Probe::Attempts(statuses, seconds) => look_at_attempts(knobs, statuses, seconds).await,
+        Probe::Order => look_at_order(knobs).await,
+        Probe::Silent => look_at_silence(knobs, "http").await,
+        Probe::SilentTls => look_at_silence(knobs, "https").await,
+        Probe::Rotation => look_at_rotation(&start_with(knobs).await).await,
+    }
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn shown(answer: &Answer) -> String {
+    let headers = answer.headers.iter().map(|(name, value)| format!("{name}: {}\n", value.to_str().expect("text")));
+    format!("{}\n{}{}", answer.status, headers.collect::<String>(), String::from_utf8_lossy(&answer.body))
+}
+
+async fn posted(emulator: &Emulator, content_type: &str, body: &'static str) -> String {
+    let headers = [("authorization", "Bearer sk_test_local"), ("content-type", content_type)];
+    shown(&send(emulator, "POST", "/v1/events/subscribe", &headers, body).await)
+}
+
+async fn look_at_keys(emulator: &Emulator, keys: &[&str]) -> String {
+    let mut text = String::new();
+    for key in keys {
+        text.push_str(&shown(&get_as(emulator, key, "/v1/system/status").await));
+    }
+    let rows = control(emulator, "GET", "requests?key=*", &Value::Null).await.json();
+    let workspaces: BTreeSet<String> =
+        rows["data"].as_array().expect("rows").iter().map(|row| row["workspace"].to_string()).collect();
+    if keys.len() > 1 && workspaces.len() == 1 {
+        text.push_str("one workspace");
+    }
+    text
+}
+
+async fn look_at_times(emulator: &Emulator, seconds: &[u64]) -> String {
+    let (mut now, mut statuses) = (0, Vec::new());
+    for second in seconds {
+        emulator.control().clock().advance(Duration::from_secs(second - now));
+        now = *second;
+        statuses.push(get(emulator, "/v1/system/status").await.status.to_string());
+    }
+    statuses.join(" ")
+}
+
+async fn look_at_delivery(emulator: &Emulator, event: &str, secret: &str) -> String {
+    let body = json!({ "url": "https://a.sink.localhost/x", "events": [event], "secret": secret });
+    assert_eq!(subscribe(emulator, &body).await.status, 200);
+    fire(emulator, &json!({ "type": event })).await;
+    let receipt = emulator.control().received("a").remove(0);
+    assert_eq!(receipt.verified, Ok(()));
+    let mut text: String = receipt.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+    text.push_str(&String::from_utf8_lossy(&receipt.body));
+    if !text.contains("webhook-timestamp: 1769851800") {
+        text.push_str("signed by the machine's time");
+    }
+    text
+}
+
+async fn look_at_attempts(knobs: &[&str], statuses: &[u16], seconds: &[u64]) -> String {
+    let mut receiver = Receiver::plain(statuses).await;
+    let emulator = forwarding(knobs, &receiver).await;
+    let fired = fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    let id = fired["deliveries"][0]["id"].as_str().expect("an id").to_owned();
+    receiver.next().await;
+    for (second, made) in seconds.iter().zip(2..) {
+        emulator.control().clock().advance(Duration::from_secs(*second));
+        // The next attempt comes now or not at all: a frozen clock makes nothing else due.
+        let more = async {
+            receiver.next().await;
+            while emulator.control().deliveries().get(&id).is_some_and(|record| record.attempts.len() < made) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_millis(500), more).await;
+    }
+    let record = emulator.control().deliveries().get(&id).expect("the delivery");
+    let mut text = format!("{:?} after {}", record.status, record.attempts.len()).to_lowercase();
+    if record.next.is_some_and(|due| due.since_start() != Duration::from_secs(1)) {
+        text.push_str(", another delay than 1 s");
+    }
+    text
+}
+
+/// The receiver's events by first appearance: strict order repeats the first before the second is sent.
+async fn look_at_order(knobs: &[&str]) -> String {
+    let mut receiver = Receiver::plain(&[500]).await;
+    let emulator = forwarding(knobs, &receiver).await;
+    control(&emulator, "POST", "events", &json!({ "type": "workflow.completed", "count": 2 })).await;
+    let first = receiver.next().await.header("webhook-id").to_owned();
+    let advance = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            emulator.control().clock().advance(Duration::from_millis(100));
+        }
+    };
+    let mut rest = Vec::new();
+    let collect = async {
+        while rest.len() < 2 {
+            rest.push(receiver.next().await.header("webhook-id").to_owned());
+        }
+    };
+    tokio::select! { () = advance => {}, () = collect => {} }
+    let number = |id: &String| if *id == first { "1" } else { "2" };
+    format!("1 {} {}", number(&rest[0]), number(&rest[1]))
+}
+
+async fn look_at_silence(knobs: &[&str], scheme: &str) -> String {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let target = format!("https://app.example.com={scheme}://{}", silent.local_addr().expect("an address"));
+    let knobs = knobs.iter().chain(&["webhooks.retry.preset=none"]);
+    let builder = knobs.fold(builder(), |builder, knob| builder.set(knob)).forward(&target);
+    let emulator = builder.start().await.expect("it starts");
+    subscribe(&emulator, &json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] })).await;
+    let wish = json!({ "type": "workflow.completed" });
+    let fired = control(&emulator, "POST", "events?wait=1s", &wish).await.json();
+    fired["deliveries"][0]["attempts"].to_string()
+}
+
+async fn look_at_rotation(emulator: &Emulator) -> String {
+    let made = subscribe(emulator, &json!({ "url": "https://a.sink.localhost/x", "events": ["workflow.completed"] }))
+        .await
+        .json();
+    let path = format!("subscriptions/{}/rotate", made["id"].as_str().expect("an id"));
+    control(emulator, "POST", &path, &json!({})).await;
+    emulator.control().clock().advance(Duration::from_hours(1));
+    fire(emulator, &json!({ "type": "workflow.completed" })).await;
+    let receipt = emulator.control().received("a").remove(0);
+    let signatures =
+        receipt.headers.iter().find(|(name, _)| name == "webhook-signature").expect("a signature").1.split(' ').count();
+    format!("{signatures} signatures")
+}
+
+async fn forwarding(knobs: &[&str], receiver: &Receiver) -> Emulator {
+    let forward = format!("https://app.example.com=http://{}", receiver.address);
+    let builder = knobs.iter().fold(builder(), |builder, knob| builder.set(knob)).forward(&forward);
+    let emulator = tokio::time::timeout(PATIENCE, builder.start()).await.expect("in time").expect("it starts");
+    subscribe(&emulator, &json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] })).await;
+    emulator
+}

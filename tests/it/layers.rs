@@ -1,1 +1,171 @@
-//! To come.
+//! The direction rules: a file imports only from its own layer or a lower one; every file says what it is for.
+
+use std::path::{Path, PathBuf};
+
+/// Layers by the first part of a path below `src/`, lowest first. `docs/architecture.md` shows the same table.
+const LAYERS: &[(&str, u8)] = &[
+    ("contract", 0),
+    ("clock", 1),
+    ("rate_limit", 1),
+    ("template", 1),
+    ("turns", 1),
+    ("workspace", 1),
+    ("journal", 1),
+    ("diagnostic", 2),
+    ("scenario", 2),
+    ("http", 3),
+    ("webhook", 4),
+    ("control", 5),
+    ("app", 7),
+    ("cli", 7),
+];
+
+/// Every Rust file below `folder`, as a path relative to the crate.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::from(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in
+            std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(&folder)).expect("the folder is there")
+        {
+            let path = folder.join(entry.expect("an entry").file_name());
+            let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join(&path);
+            if whole.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("the file can be read")
+}
+
+/// `src/http/mod.rs` and `src/http.rs` both belong to `http`.
+fn module(path: &Path) -> String {
+    let first = path.components().nth(1).expect("a file in src").as_os_str().to_string_lossy().into_owned();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+/// Tests in a file of their own, beside what they test.
+fn is_tests(path: &Path) -> bool {
+    path.to_string_lossy().ends_with("_tests.rs")
+}
+
+fn layer(module: &str) -> Option<u8> {
+    LAYERS.iter().find(|(name, _)| *name == module).map(|(_, layer)| *layer)
+}
+
+/// The modules that a file names with `crate::`, outside its tests.
+fn imports(text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let mut found = Vec::new();
+    for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        for part in line.split("crate::").skip(1) {
+            let names = part.strip_prefix('{').map_or_else(|| vec![part], |group| group.split(',').collect());
+            for name in names {
+                let name: String = name.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                found.push(name);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_file_imports_from_its_own_layer_or_a_lower_one() {
+    let mut seen = 0;
+    for path in files("src").into_iter().filter(|path| !is_tests(path)) {
+        let own = module(&path);
+        if own == "lib" {
+            continue;
+        }
+        let text = read(&path);
+        if own == "main" {
+            assert!(
+                text.lines().count() <= 30 && text.contains("wrs_emulator::cli::main()"),
+                "main.rs only hands over"
+            );
+            continue;
+        }
+        let own_layer =
+            layer(&own).unwrap_or_else(|| panic!("{} belongs to no layer: add `{own}` to the table", path.display()));
+        for import in imports(&text) {
+            let other = layer(&import)
+                .unwrap_or_else(|| panic!("{} imports crate::{import}, which is in no layer", path.display()));
+            assert!(
+                other <= own_layer,
+                "{} (layer {own_layer}) imports crate::{import} (layer {other})",
+                path.display()
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 100, "the imports were found");
+}
+
+#[test]
+fn the_rule_would_see_a_wrong_import() {
+    let found = imports("use crate::webhook::queue::Queue;\n// crate::cli\nuse crate::{clock::Clock, http};\n");
+    assert_eq!(found, ["webhook", "clock", "http"]);
+    assert!(layer("webhook") > layer("contract"));
+}
+
+/// Serde derives belong to the contract, the control API and the forms that files are read into.
+#[test]
+fn only_outer_forms_are_read_from_text() {
+    for path in files("src") {
+        let code = read(&path);
+        if code.contains("Deserialize)]") || code.contains("Deserialize,") && code.contains("#[derive(") {
+            let module = module(&path);
+            assert!(
+                ["contract", "control", "scenario"].contains(&module.as_str()),
+                "{} derives Deserialize",
+                path.display()
+            );
+        }
+    }
+}
+
+/// Layers 0 to 2 are synchronous: the clock's `sleep_until` is the exception.
+#[test]
+fn the_inner_layers_do_not_wait() {
+    for path in files("src") {
+        let inner = layer(&module(&path)).is_some_and(|layer| layer <= 2);
+        if inner && module(&path) != "clock" {
+            let text = read(&path);
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            assert!(!code.contains("async fn") && !code.contains(".await"), "{} waits", path.display());
+        }
+    }
+}
+
+/// The machine's time and entropy are read in one file.
+#[test]
+fn time_and_entropy_are_read_in_one_file() {
+    for path in files("src").into_iter().filter(|path| module(path) != "clock" && !is_tests(path)) {
+        let text = read(&path);
+        for banned in ["SystemTime::now", "Instant::now", "Timestamp::now", "SysRng", "rand::rng()", "getrandom"] {
+            assert!(!text.contains(banned), "{} uses {banned}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_file_opens_by_saying_what_it_is_for() {
+    for path in files("src").into_iter().chain(files("tests")).chain(files("benches")) {
+        assert!(read(&path).starts_with("//!"), "{} has no head comment", path.display());
+    }
+}
+
+#[test]
+fn no_file_grows_past_what_one_can_hold_in_mind() {
+    for path in files("src") {
+        let lines = read(&path).lines().count();
+        assert!(lines <= 500, "{} has {lines} lines; split it by concept", path.display());
+    }
+}

@@ -1,1 +1,112 @@
-//! To come.
+//! Real answers fit the `OpenAPI` document, under several profiles.
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+use wrs_emulator::Emulator;
+
+use crate::support::{Answer, control, get, send, start_with, subscribe};
+
+/// Checks answers against the document that the emulator itself serves.
+struct Document {
+    whole: Value,
+}
+
+impl Document {
+    async fn of(emulator: &Emulator) -> Self {
+        Self { whole: control(emulator, "GET", "openapi.json", &Value::Null).await.json() }
+    }
+
+    fn check(&self, method: &str, path: &str, answer: &Answer) {
+        let response = &self.whole["paths"][path][method]["responses"][answer.status.to_string()];
+        assert!(response.is_object(), "{method} {path}: status {} is not in the document", answer.status);
+        for (name, header) in response["headers"].as_object().expect("headers") {
+            let header = self.resolve(header);
+            let value = answer.header(name).unwrap_or_else(|| panic!("{method} {path} {}: no {name}", answer.status));
+            let value = if header["schema"]["type"] == "integer" {
+                json!(value.parse::<i64>().expect("a number"))
+            } else {
+                json!(value)
+            };
+            self.fits(&header["schema"], &value, name);
+        }
+        self.fits(&response["content"]["application/json"]["schema"], &answer.json(), path);
+    }
+
+    fn resolve<'d>(&'d self, value: &'d Value) -> &'d Value {
+        match value["$ref"].as_str().and_then(|reference| reference.strip_prefix('#')) {
+            Some(pointer) => self.whole.pointer(pointer).expect("the reference leads somewhere"),
+            None => value,
+        }
+    }
+
+    fn fits(&self, schema: &Value, value: &Value, what: &str) {
+        // References lead into the document, so it travels with the schema.
+        let mut whole = json!({ "components": self.whole["components"] });
+        for (name, part) in schema.as_object().expect("a schema") {
+            whole[name] = part.clone();
+        }
+        let validator: Validator =
+            jsonschema::draft202012::options().should_validate_formats(true).build(&whole).expect("a valid schema");
+        let errors: Vec<String> = validator.iter_errors(value).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{what}: {errors:?} in {value}");
+    }
+}
+
+const PROFILES: &[&[&str]] = &[
+    &[],
+    &["ids.style=uuid", "time.precision=seconds", "subscriptions.secret_field=signing_secret"],
+    &[
+        "ids.style=counter",
+        "errors.details=list",
+        "rate_limit.reset=epoch",
+        "rate_limit.ietf=true",
+        "rate_limit.retry_after=seconds",
+    ],
+    &[
+        "errors.details=map",
+        "errors.codes.unauthorized=no_key",
+        "errors.extra.docs=\"x\"",
+        "time.precision=microseconds",
+        "rate_limit.retry_after=date",
+    ],
+];
+
+#[tokio::test]
+async fn real_answers_fit_the_document() {
+    for knobs in PROFILES {
+        let knobs: Vec<&str> = knobs.iter().copied().chain(["rate_limit.requests=6"]).collect();
+        let emulator = start_with(&knobs).await;
+        let document = Document::of(&emulator).await;
+        let status = "/v1/system/status";
+        let subscribing = "/v1/events/subscribe";
+        let hook = json!({ "url": "https://x.example", "events": ["workflow.completed"] });
+        document.check("get", status, &get(&emulator, status).await);
+        document.check("get", status, &get(&emulator, &format!("{status}?include_checks=true")).await);
+        document.check("get", status, &get(&emulator, &format!("{status}?include_checks=x")).await);
+        document.check("get", status, &send(&emulator, "GET", status, &[], "").await);
+        document.check("post", subscribing, &subscribe(&emulator, &hook).await);
+        document.check("post", subscribing, &subscribe(&emulator, &hook).await);
+        document.check("post", subscribing, &subscribe(&emulator, &json!({ "url": "x" })).await);
+        let limited = get(&emulator, status).await;
+        assert_eq!(limited.status, 429);
+        document.check("get", status, &limited);
+        document.check("get", "/v1/hello", &send(&emulator, "GET", "/v1/hello", &[], "").await);
+    }
+}
+
+#[tokio::test]
+async fn assumed_parts_are_marked_with_their_knob() {
+    let emulator = start_with(&[]).await;
+    let text = control(&emulator, "GET", "openapi.json", &Value::Null).await.json();
+    for pointer in [
+        "/components/schemas/SystemStatus/properties/checks/x-assumed",
+        "/components/schemas/Subscription/properties/secret/x-assumed",
+        "/components/schemas/Hello/x-assumed",
+        "/components/headers/Limit/x-assumed",
+        "/webhooks/event/post/x-assumed",
+    ] {
+        assert!(text.pointer(pointer).is_some_and(Value::is_string), "{pointer}");
+    }
+    assert_eq!(text.pointer("/components/schemas/SystemStatus/properties/ok/x-assumed"), None);
+    assert_eq!(text["openapi"], "3.1.0");
+}

@@ -1,1 +1,156 @@
-//! To come.
+//! Scenarios over a socket: the shipped one played, edits taken while running, broken edits not.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use wrs_emulator::Emulator;
+
+use crate::support::{PATIENCE, builder, control, get, get_as, send};
+
+async fn statuses(emulator: &Emulator, count: usize) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    for _ in 0..count {
+        statuses.push(get(emulator, "/v1/system/status").await.status);
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn the_shipped_burst_plays_as_its_description_says() {
+    let emulator = builder().scenario("rate-limit-burst").start().await.expect("it starts");
+    let statuses = statuses(&emulator, 20).await;
+    assert_eq!(statuses, [vec![200; 5], vec![429; 10], vec![200; 5]].concat());
+}
+
+#[tokio::test]
+async fn a_scripted_error_has_the_headers_of_a_real_one() {
+    let emulator = builder().scenario("rate-limit-burst").start().await.expect("it starts");
+    statuses(&emulator, 5).await;
+    let answer = get(&emulator, "/v1/system/status").await;
+    assert_eq!((answer.status, answer.code().as_str()), (429, "rate_limit_exceeded"));
+    assert_eq!((answer.header("x-ratelimit-limit"), answer.header("x-ratelimit-remaining")), (Some("100"), Some("0")));
+    let id = answer.header("x-emulator-request-id").expect("an id");
+    assert_eq!(answer.json()["error"]["request_id"], id);
+    let why = control(&emulator, "GET", &format!("explain/{id}"), &Value::Null).await.json();
+    assert!(
+        why["summary"]
+            .as_str()
+            .is_some_and(|text| text.contains("scenario `rate-limit-burst`, too many requests, turn 1")),
+        "{why}"
+    );
+}
+
+fn write(folder: &Path, skip: u32) {
+    let text = format!(
+        "[[rule]]\nwhen = {{ operation = \"system.status\" }}\nskip = {skip}\ntimes = 1\nreply = {{ error = \"unauthorized\" }}\n"
+    );
+    std::fs::write(folder.join("story.toml"), text).expect("the file is written");
+}
+
+/// Waits until the generation is past `before`, however the change was seen.
+async fn until_reloaded(emulator: &Emulator, before: u64) -> u64 {
+    let newer = async {
+        loop {
+            let health = control(emulator, "GET", "health", &Value::Null).await.json();
+            let generation = health["generation"].as_u64().expect("a number");
+            if generation > before {
+                return generation;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, newer).await.expect("the edit is seen")
+}
+
+#[tokio::test]
+async fn an_edit_takes_effect_and_a_broken_one_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), 0);
+    let emulator = builder().scenario_folder(folder.path()).scenario("story").start().await.expect("it starts");
+    assert_eq!(statuses(&emulator, 2).await, [401, 200]);
+    let before =
+        control(&emulator, "GET", "health", &Value::Null).await.json()["generation"].as_u64().expect("a number");
+    write(folder.path(), 2);
+    let after = until_reloaded(&emulator, before).await;
+    assert_eq!(statuses(&emulator, 4).await, [200, 200, 401, 200]);
+    std::fs::write(folder.path().join("story.toml"), "[[rule]]\nwhen = { operaton = \"hello\" }\npass = true\n")
+        .expect("the file is written");
+    let broken = control(&emulator, "POST", "scenarios/reload", &json!({})).await;
+    assert_eq!(broken.status, 422);
+    assert!(broken.message().contains("operaton") && broken.message().contains("operation"), "{}", broken.message());
+    let health = control(&emulator, "GET", "health", &Value::Null).await.json();
+    assert_eq!((health["generation"].as_u64(), &health["scenarios"]), (Some(after), &json!("last good")));
+    assert_eq!(get(&emulator, "/v1/system/status").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_key_or_a_request_can_have_scenarios_of_its_own() {
+    let text = "[[rule]]\nwhen = { operation = \"system.status\" }\nreply = { status = 422, code = \"teapot\", message = \"short and stout\" }\n";
+    let emulator = builder().start().await.expect("it starts");
+    let put =
+        send(&emulator, "PUT", "/_emulator/scenarios/teapot", &[("content-type", "application/toml")], text).await;
+    assert_eq!(put.status, 200, "{put:?}");
+    let key = ("authorization", "Bearer sk_test_a");
+    let named = send(&emulator, "GET", "/v1/system/status", &[key, ("x-emulator-scenario", "teapot")], "").await;
+    assert_eq!((named.status, named.code().as_str(), named.message().as_str()), (422, "teapot", "short and stout"));
+    assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 200);
+    let used =
+        control(&emulator, "POST", "scenarios/active", &json!({ "active": ["teapot"], "key": "sk_test_b" })).await;
+    assert_eq!(used.status, 200, "{used:?}");
+    assert_eq!(get_as(&emulator, "sk_test_b", "/v1/system/status").await.status, 422);
+    assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 200);
+    let unknown = send(&emulator, "GET", "/v1/hello", &[("x-emulator-scenario", "teepot")], "").await;
+    assert_eq!((unknown.status, unknown.code().as_str()), (400, "bad_request"));
+    assert!(unknown.message().contains("did you mean `teapot`"), "{}", unknown.message());
+}
+
+#[tokio::test]
+async fn a_scenarios_profile_holds_while_it_is_active() {
+    let text = "[profile]\nrate_limit = { requests = 2 }\n";
+    let emulator = builder().scenario_text(text).start().await.expect("it starts");
+    assert_eq!(statuses(&emulator, 3).await, [200, 200, 429]);
+    control(&emulator, "POST", "scenarios/active", &json!({ "active": [] })).await;
+    assert_eq!(get(&emulator, "/v1/system/status").await.header("x-ratelimit-limit"), Some("100"));
+}
+
+#[tokio::test]
+async fn delays_patches_and_faults_are_carried_out() {
+    let text = r#"
+[[rule]]
+when = { operation = "system.status", query.include_checks = "true" }
+patch = { ok = false, checks = { database = { status = "fail" } } }
+
+[[rule]]
+when = { operation = "hello" }
+sequence = [{ fault = "reset" }, { fault = "empty" }, { fault = "truncate" }, { fault = "garbage" }, { delay = "2s" }]
+then = "end"
+"#;
+    let emulator = builder().scenario_text(text).start().await.expect("it starts");
+    let patched = get(&emulator, "/v1/system/status?include_checks=true").await.json();
+    assert_eq!(
+        (&patched["ok"], &patched["checks"]["database"]["status"], &patched["checks"]["queue"]["status"]),
+        (&json!(false), &json!("fail"), &json!("ok"))
+    );
+    let hello = b"GET /v1/hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    assert_eq!(crate::support::raw(&emulator, hello).await, "", "reset");
+    assert_eq!(crate::support::raw(&emulator, hello).await, "", "empty");
+    let cut = crate::support::raw(&emulator, hello).await;
+    assert!(
+        cut.starts_with("HTTP/1.1 200 OK")
+            && cut.contains("content-length: 45")
+            && cut.ends_with("{\"message\":\"Hello, wor"),
+        "{cut}"
+    );
+    let garbage = crate::support::raw(&emulator, hello).await;
+    assert!(!garbage.is_empty() && !garbage.starts_with("HTTP/"), "{garbage}");
+    // The clock stands still, so the delayed answer comes only when it is advanced.
+    let clock = emulator.control().clock().clone();
+    let mut asked = std::pin::pin!(get(&emulator, "/v1/hello"));
+    tokio::select! {
+        answer = &mut asked => panic!("answered before its time: {answer:?}"),
+        () = tokio::time::sleep(Duration::from_millis(100)) => {}
+    }
+    clock.advance(Duration::from_secs(2));
+    assert_eq!(asked.await.status, 200);
+}

@@ -21,55 +21,55 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use wrs_emulator::{Builder, Emulator};
 
-pub const KEY: &str = "sk_test_local";
+pub(crate) const KEY: &str = "sk_test_local";
 /// Where the clock of every test stands: 2026-01-31T09:30:00Z.
-pub const START: Timestamp = Timestamp::constant(1_769_851_800, 0);
+pub(crate) const START: Timestamp = Timestamp::constant(1_769_851_800, 0);
 /// Longest that anything may take which a test waits for; it fails then, it never passes by waiting.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An emulator with its settings fixed: nothing depends on the machine.
-pub fn builder() -> Builder {
+pub(crate) fn builder() -> Builder {
     Emulator::builder().seed(7).frozen_at(START)
 }
 
-pub async fn start() -> Emulator {
+pub(crate) async fn start() -> Emulator {
     builder().start().await.expect("the emulator starts")
 }
 
 /// An emulator with these knobs set.
-pub async fn start_with(knobs: &[&str]) -> Emulator {
+pub(crate) async fn start_with(knobs: &[&str]) -> Emulator {
     knobs.iter().fold(builder(), |builder, knob| builder.set(knob)).start().await.expect("the emulator starts")
 }
 
 /// An answer, read whole.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
 impl Answer {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("the body is not JSON ({error}): {:?}", self.body))
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().expect("a header of text"))
     }
 
-    pub fn code(&self) -> String {
+    pub(crate) fn code(&self) -> String {
         self.json()["error"]["code"].as_str().expect("an error with a code").to_owned()
     }
 
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         self.json()["error"]["message"].as_str().expect("an error with a message").to_owned()
     }
 }
 
 /// One request on a connection of its own.
-pub async fn send(
+pub(crate) async fn send(
     emulator: &Emulator,
     method: &str,
     path: &str,
@@ -94,32 +94,32 @@ pub async fn send(
     tokio::time::timeout(PATIENCE, exchange).await.expect("an answer in time")
 }
 
-pub async fn get(emulator: &Emulator, path: &str) -> Answer {
+pub(crate) async fn get(emulator: &Emulator, path: &str) -> Answer {
     get_as(emulator, KEY, path).await
 }
 
-pub async fn get_as(emulator: &Emulator, key: &str, path: &str) -> Answer {
+pub(crate) async fn get_as(emulator: &Emulator, key: &str, path: &str) -> Answer {
     send(emulator, "GET", path, &[("authorization", &format!("Bearer {key}"))], "").await
 }
 
-pub async fn subscribe(emulator: &Emulator, body: &Value) -> Answer {
+pub(crate) async fn subscribe(emulator: &Emulator, body: &Value) -> Answer {
     subscribe_as(emulator, KEY, body).await
 }
 
-pub async fn subscribe_as(emulator: &Emulator, key: &str, body: &Value) -> Answer {
+pub(crate) async fn subscribe_as(emulator: &Emulator, key: &str, body: &Value) -> Answer {
     let headers = [("authorization", format!("Bearer {key}")), ("content-type", "application/json".to_owned())];
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
     send(emulator, "POST", "/v1/events/subscribe", &headers, body.to_string()).await
 }
 
 /// A call of the control API.
-pub async fn control(emulator: &Emulator, method: &str, path: &str, body: &Value) -> Answer {
+pub(crate) async fn control(emulator: &Emulator, method: &str, path: &str, body: &Value) -> Answer {
     let bytes = if body.is_null() { String::new() } else { body.to_string() };
     send(emulator, method, &format!("/_emulator/{path}"), &[("content-type", "application/json")], bytes).await
 }
 
 /// Subscribes a sink to both event types.
-pub async fn subscribe_sink(emulator: &Emulator, name: &str) -> Value {
+pub(crate) async fn subscribe_sink(emulator: &Emulator, name: &str) -> Value {
     let body = json!({ "url": format!("https://{name}.sink.localhost/hooks"), "events": ["workflow.completed", "reference.matched"] });
     let answer = subscribe(emulator, &body).await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -127,14 +127,14 @@ pub async fn subscribe_sink(emulator: &Emulator, name: &str) -> Value {
 }
 
 /// Fires an event and waits until each endpoint has been tried.
-pub async fn fire(emulator: &Emulator, body: &Value) -> Value {
+pub(crate) async fn fire(emulator: &Emulator, body: &Value) -> Value {
     let answer = control(emulator, "POST", "events?wait=15s", body).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }
 
 /// Writes raw bytes and reads until the server closes or `quiet` passes without a byte.
-pub async fn raw(emulator: &Emulator, bytes: &[u8]) -> String {
+pub(crate) async fn raw(emulator: &Emulator, bytes: &[u8]) -> String {
     let address = emulator.base_url().trim_start_matches("http://").to_owned();
     let mut stream = TcpStream::connect(address).await.expect("the emulator listens");
     // The server may refuse before everything is written.
@@ -142,7 +142,7 @@ pub async fn raw(emulator: &Emulator, bytes: &[u8]) -> String {
     read_all(&mut stream).await
 }
 
-pub async fn read_all(stream: &mut TcpStream) -> String {
+pub(crate) async fn read_all(stream: &mut TcpStream) -> String {
     let mut read = Vec::new();
     let quiet = Duration::from_millis(400);
     let mut buffer = [0; 4096];
@@ -157,14 +157,14 @@ pub async fn read_all(stream: &mut TcpStream) -> String {
 
 /// A request as a receiver got it.
 #[derive(Debug)]
-pub struct Received {
+pub(crate) struct Received {
     pub path: String,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
 impl Received {
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers
             .get(name)
             .unwrap_or_else(|| panic!("no {name} in {:?}", self.headers))
@@ -173,26 +173,27 @@ impl Received {
     }
 }
 
-/// A webhook receiver on a port of its own; answers from a script of statuses, then 200.
-pub struct Receiver {
+/// A webhook receiver on a port of its own; answers from a script of statuses (503 asks to come again
+/// after 2 s), then 200.
+pub(crate) struct Receiver {
     pub address: SocketAddr,
     received: mpsc::UnboundedReceiver<Received>,
     task: tokio::task::JoinHandle<()>,
 }
 
 /// A certificate made for a test: authority file and server settings.
-pub struct Certificates {
+pub(crate) struct Certificates {
     folder: tempfile::TempDir,
     config: Arc<rustls::ServerConfig>,
 }
 
 impl Certificates {
     /// For `localhost` and 127.0.0.1, valid now.
-    pub fn for_localhost() -> Self {
+    pub(crate) fn for_localhost() -> Self {
         Self::new(&["localhost", "127.0.0.1"], |_| {})
     }
 
-    pub fn new(names: &[&str], change: impl FnOnce(&mut rcgen::CertificateParams)) -> Self {
+    pub(crate) fn new(names: &[&str], change: impl FnOnce(&mut rcgen::CertificateParams)) -> Self {
         let mut ca = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
         ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
         let ca_key = rcgen::KeyPair::generate().expect("a key");
@@ -215,17 +216,17 @@ impl Certificates {
         Self { folder, config: Arc::new(config) }
     }
 
-    pub fn ca_file(&self) -> PathBuf {
+    pub(crate) fn ca_file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
 }
 
 impl Receiver {
-    pub async fn plain(statuses: &[u16]) -> Self {
+    pub(crate) async fn plain(statuses: &[u16]) -> Self {
         Self::start(statuses, None).await
     }
 
-    pub async fn tls(certificates: &Certificates, statuses: &[u16]) -> Self {
+    pub(crate) async fn tls(certificates: &Certificates, statuses: &[u16]) -> Self {
         Self::start(statuses, Some(tokio_rustls::TlsAcceptor::from(Arc::clone(&certificates.config)))).await
     }
 
@@ -256,7 +257,7 @@ impl Receiver {
     }
 
     /// The next delivery.
-    pub async fn next(&mut self) -> Received {
+    pub(crate) async fn next(&mut self) -> Received {
         tokio::time::timeout(PATIENCE, self.received.recv())
             .await
             .expect("a delivery in time")
@@ -264,7 +265,7 @@ impl Receiver {
     }
 
     /// Nothing may have come that no test looked at.
-    pub fn nothing_more(&mut self) {
+    pub(crate) fn nothing_more(&mut self) {
         assert!(self.received.try_recv().is_err(), "a delivery came that the test did not expect");
     }
 }
@@ -290,5 +291,8 @@ async fn receive(
     let _ = sender.send(Received { path: parts.uri.to_string(), headers: parts.headers, body });
     let mut response = Response::new(Full::default());
     *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+    if status == 503 {
+        response.headers_mut().insert("retry-after", hyper::header::HeaderValue::from_static("2"));
+    }
     Ok(response)
 }

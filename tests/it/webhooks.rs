@@ -1,1 +1,273 @@
-//! To come.
+//! Webhooks: signed, delivered over real TLS, verified by a third party, retried by the clock, refused with a reason.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use standardwebhooks::Webhook;
+use wrs_emulator::Emulator;
+
+use crate::support::{
+    Certificates, Received, Receiver, builder, control, fire, start, start_with, subscribe, subscribe_sink,
+};
+
+async fn hook(emulator: &Emulator, url: &str) -> Value {
+    let answer = subscribe(emulator, &json!({ "url": url, "events": ["workflow.completed"] })).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()
+}
+
+/// The crate `standardwebhooks` compares with the machine's clock, so these tests sign with real time.
+fn verified_by_third_party(secret: &str, received: &Received) -> bool {
+    Webhook::new(secret).expect("a secret").verify(&received.body, &received.headers).is_ok()
+}
+
+#[tokio::test]
+async fn a_subscribed_endpoint_gets_a_signed_post_over_tls() {
+    let certificates = Certificates::for_localhost();
+    let mut receiver = Receiver::tls(&certificates, &[]).await;
+    let emulator =
+        builder().set("webhooks.timestamp=real").webhook_ca(certificates.ca_file()).start().await.expect("it starts");
+    let made = hook(&emulator, &format!("https://localhost:{}/hooks?a=1", receiver.address.port())).await;
+    let fired = fire(&emulator, &json!({ "type": "workflow.completed", "set": { "workflow_id": "wf_42" } })).await;
+    let received = receiver.next().await;
+    assert_eq!(received.path, "/hooks?a=1");
+    assert_eq!(received.header("content-type"), "application/json");
+    let envelope: Value = serde_json::from_slice(&received.body).expect("JSON");
+    assert_eq!(
+        envelope.as_object().expect("an object").keys().collect::<Vec<_>>(),
+        ["id", "type", "created_at", "data"]
+    );
+    assert_eq!(envelope["data"], json!({ "workflow_id": "wf_42", "status": "completed" }));
+    assert_eq!(envelope["id"].as_str(), Some(received.header("webhook-id")));
+    let secret = made["secret"].as_str().expect("a secret");
+    assert!(verified_by_third_party(secret, &received));
+    assert!(!verified_by_third_party("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", &received));
+    assert_eq!(fired["deliveries"][0]["status"], "delivered");
+    assert_eq!(
+        fired["deliveries"][0]["attempts"][0]["request"]["body"].as_str(),
+        std::str::from_utf8(&received.body).ok()
+    );
+}
+
+#[tokio::test]
+async fn the_built_in_sink_needs_nothing_and_verifies() {
+    let emulator = start().await;
+    subscribe_sink(&emulator, "app").await;
+    fire(&emulator, &json!({ "type": "reference.matched" })).await;
+    let got = control(&emulator, "GET", "sink/app", &Value::Null).await.json();
+    assert_eq!((&got["data"][0]["verified"], &got["data"][0]["status"]), (&json!(true), &json!(200)));
+    let body: Value = serde_json::from_str(got["data"][0]["body"].as_str().expect("text")).expect("JSON");
+    let data = body["data"].as_object().expect("an object");
+    assert!(
+        data["reference_id"].as_str().is_some_and(|id| id.starts_with("ref_"))
+            && data["workflow_id"].as_str().is_some_and(|id| id.starts_with("wf_"))
+    );
+}
+
+#[tokio::test]
+async fn a_failed_attempt_is_repeated_by_the_clock_with_the_same_id_and_body() {
+    let mut receiver = Receiver::plain(&[500, 302, 200]).await;
+    let forward = format!("https://app.example.com=http://{}", receiver.address);
+    let emulator = builder().forward(&forward).start().await.expect("it starts");
+    hook(&emulator, "https://app.example.com/hooks").await;
+    fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    let first = receiver.next().await;
+    emulator.control().clock().advance(Duration::from_millis(999));
+    receiver.nothing_more();
+    emulator.control().clock().advance(Duration::from_millis(1));
+    let second = receiver.next().await;
+    // The outcome must be in before the clock moves on, or the next attempt would be planned from a later time.
+    until_attempts(&emulator, 2).await;
+    emulator.control().clock().advance(Duration::from_secs(4));
+    let third = receiver.next().await;
+    for later in [&second, &third] {
+        assert_eq!((later.header("webhook-id"), &later.body), (first.header("webhook-id"), &first.body));
+    }
+    let times: Vec<i64> = [&first, &second, &third]
+        .map(|received| received.header("webhook-timestamp").parse().expect("seconds"))
+        .to_vec();
+    assert_eq!(times, [1_769_851_800, 1_769_851_801, 1_769_851_805]);
+    assert_ne!(first.header("webhook-signature"), second.header("webhook-signature"));
+    until_attempts(&emulator, 3).await;
+    let shown = control(&emulator, "GET", "deliveries", &Value::Null).await.json();
+    assert_eq!((&shown["data"][0]["status"], &shown["data"][0]["attempts"]), (&json!("delivered"), &json!(3)));
+}
+
+async fn until_attempts(emulator: &Emulator, count: usize) {
+    let book = emulator.control().deliveries();
+    let id = book.list(None, 1, |_| true)[0].1.planned.id.clone();
+    let settled = async {
+        while book.get(&id).is_none_or(|record| record.attempts.len() < count) {
+            book.changed().await;
+        }
+    };
+    tokio::time::timeout(crate::support::PATIENCE, settled).await.expect("the attempt is noted");
+}
+
+#[tokio::test]
+async fn after_the_last_attempt_the_delivery_is_exhausted_and_can_be_redelivered() {
+    let mut receiver = Receiver::plain(&[500]).await;
+    let forward = format!("https://app.example.com=http://{}", receiver.address);
+    let emulator = builder().forward(&forward).set("webhooks.retry.preset=none").start().await.expect("it starts");
+    hook(&emulator, "https://app.example.com/hooks").await;
+    let fired = fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    assert_eq!(fired["deliveries"][0]["status"], "exhausted");
+    let first = receiver.next().await;
+    let id = fired["deliveries"][0]["id"].as_str().expect("an id");
+    let again = control(&emulator, "POST", &format!("deliveries/{id}/redeliver?wait=10s"), &json!({})).await.json();
+    assert_eq!(again["delivery"]["status"], "delivered");
+    let second = receiver.next().await;
+    assert_eq!((first.header("webhook-id"), &first.body), (second.header("webhook-id"), &second.body));
+}
+
+#[tokio::test]
+async fn gone_disables_the_subscription_until_it_subscribes_again() {
+    let mut receiver = Receiver::plain(&[410]).await;
+    let forward = format!("https://app.example.com=http://{}", receiver.address);
+    let emulator = builder().forward(&forward).start().await.expect("it starts");
+    hook(&emulator, "https://app.example.com/hooks").await;
+    let fired = fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    assert_eq!(fired["deliveries"][0]["status"], "cancelled");
+    receiver.next().await;
+    let nobody = control(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
+    assert_eq!((nobody.status, nobody.code().as_str()), (404, "no_match"));
+    assert_eq!(nobody.json()["events"][0]["skipped"][0]["reason"], "disabled");
+    hook(&emulator, "https://app.example.com/hooks").await;
+    fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    receiver.next().await;
+}
+
+#[tokio::test]
+async fn rotation_signs_with_both_secrets_for_the_grace_period() {
+    let mut receiver = Receiver::plain(&[]).await;
+    let forward = format!("https://app.example.com=http://{}", receiver.address);
+    let emulator = builder().forward(&forward).set("webhooks.rotation_grace=1h").start().await.expect("it starts");
+    let made = hook(&emulator, "https://app.example.com/hooks").await;
+    let path = format!("subscriptions/{}/rotate", made["id"].as_str().expect("an id"));
+    let rotated = control(&emulator, "POST", &path, &json!({})).await.json();
+    assert_ne!(rotated["secret"], made["secret"]);
+    assert_eq!(rotated["subscription"]["signing_secrets"], 2);
+    fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    assert_eq!(receiver.next().await.header("webhook-signature").split(' ').count(), 2);
+    emulator.control().clock().advance(Duration::from_hours(1));
+    fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    assert_eq!(receiver.next().await.header("webhook-signature").split(' ').count(), 1);
+}
+
+#[tokio::test]
+async fn events_stay_in_order_and_a_stuck_receiver_delays_no_other() {
+    let mut receiver = Receiver::plain(&[]).await;
+    let stuck = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let emulator = builder()
+        .forward(&format!("https://app.example.com=http://{}", receiver.address))
+        .forward(&format!("https://stuck.example.com=http://{}", stuck.local_addr().expect("an address")))
+        .start()
+        .await
+        .expect("it starts");
+    hook(&emulator, "https://stuck.example.com/hooks").await;
+    hook(&emulator, "https://app.example.com/hooks").await;
+    let fired =
+        control(&emulator, "POST", "events", &json!({ "type": "workflow.completed", "count": 50 })).await.json();
+    let sent: Vec<&str> =
+        fired["events"].as_array().expect("events").iter().map(|event| event["id"].as_str().expect("an id")).collect();
+    let mut got = Vec::new();
+    for _ in 0..50 {
+        got.push(receiver.next().await.header("webhook-id").to_owned());
+    }
+    assert_eq!(got, sent);
+}
+
+#[tokio::test]
+async fn each_way_to_fail_has_its_reason_and_names_what_helps() {
+    let right = Certificates::for_localhost();
+    let receiver = Receiver::tls(&right, &[]).await;
+    let port = receiver.address.port();
+    let other_name = Certificates::new(&["other.example"], |_| {});
+    let named = Receiver::tls(&other_name, &[]).await;
+    let old = Certificates::new(&["localhost"], |params| {
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2020, 1, 2);
+    });
+    let expired = Receiver::tls(&old, &[]).await;
+    let plain = Receiver::plain(&[]).await;
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let silent_port = silent.local_addr().expect("an address").port();
+    let closed_port = {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        listener.local_addr().expect("an address").port()
+    };
+    let emulator = builder()
+        .webhook_ca(other_name.ca_file())
+        .webhook_ca(old.ca_file())
+        .set("webhooks.retry.preset=none")
+        .set("webhooks.connect_timeout=300ms")
+        .start()
+        .await
+        .expect("it starts");
+    for (url, reason, helps) in [
+        (format!("https://localhost:{port}/"), "unknown_certificate_authority", "--webhook-ca"),
+        (format!("https://localhost:{}/", named.address.port()), "certificate_name_mismatch", "--webhook-insecure"),
+        (format!("https://localhost:{}/", expired.address.port()), "certificate_expired", "--webhook-insecure"),
+        (format!("https://localhost:{}/", plain.address.port()), "not_tls", "--forward"),
+        (format!("https://localhost:{silent_port}/"), "tls_timeout", "webhooks.connect_timeout"),
+        (format!("https://localhost:{closed_port}/"), "connection_refused", "--forward"),
+        ("https://169.254.169.254/".to_owned(), "egress_refused", "never dialled"),
+        ("https://[::ffff:169.254.169.254]/".to_owned(), "egress_refused", "never dialled"),
+        ("https://0xa9fea9fe/".to_owned(), "egress_refused", "never dialled"),
+        ("https://8.8.8.8/".to_owned(), "egress_refused", "--allow-egress"),
+    ] {
+        let made = hook(&emulator, &url).await;
+        let fired = fire(&emulator, &json!({ "type": "workflow.completed", "subscription": made["id"] })).await;
+        let outcome = &fired["deliveries"][0]["attempts"][0]["outcome"];
+        assert_eq!(outcome["failure"], reason, "{url}: {outcome}");
+        assert!(outcome["detail"].as_str().is_some_and(|detail| detail.contains(helps)), "{url}: {outcome}");
+    }
+}
+
+#[tokio::test]
+async fn any_certificate_passes_where_the_user_says_so() {
+    let certificates = Certificates::new(&["other.example"], |_| {});
+    let mut receiver = Receiver::tls(&certificates, &[]).await;
+    let emulator = builder().configure(|settings| settings.webhook_insecure = true).start().await.expect("it starts");
+    hook(&emulator, &format!("https://localhost:{}/", receiver.address.port())).await;
+    let fired = fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    assert_eq!(fired["deliveries"][0]["status"], "delivered");
+    receiver.next().await;
+}
+
+#[tokio::test]
+async fn firing_refuses_what_means_nothing() {
+    let emulator = start_with(&["events.extra=[\"order.paid\"]"]).await;
+    subscribe_sink(&emulator, "a").await;
+    for (wish, status, said) in [
+        (json!({ "type": "workflow.started" }), 422, "unsupported event type"),
+        (json!({ "type": "workflow.completed", "set": { "workflow": "x" } }), 422, "did you mean `workflow_id`"),
+        (json!({ "type": "workflow.completed", "set": { "status.deep": "x" } }), 422, "`status` is no object"),
+        (json!({ "type": "workflow.completed", "subscription": "sub_nothing" }), 422, "no subscription `sub_nothing`"),
+        (json!({ "type": "workflow.completed", "count": 0 }), 422, "count: expected 1 to"),
+        (json!({ "type": "workflow.completed", "delay": "soon" }), 422, "delay: expected a duration"),
+        (json!({ "type": "workflow.completed", "nonsense": 1 }), 422, "unknown field `nonsense`"),
+        (json!({ "type": "workflow.completed", "key": "sk_live_x" }), 404, "no workspace for the key"),
+        (json!({ "type": "workflow.completed", "key": "sk_test_other" }), 404, "no subscription in workspace"),
+        (json!({ "type": "order.paid" }), 404, "none of the 1 subscriptions"),
+        (json!({}), 422, "missing field `type`"),
+    ] {
+        let answer = control(&emulator, "POST", "events", &wish).await;
+        assert_eq!(answer.status, status, "{wish}: {answer:?}");
+        assert!(answer.message().contains(said), "{wish}: {}", answer.message());
+    }
+}
+
+#[tokio::test]
+async fn a_delay_holds_first_attempts_back_by_the_clock() {
+    let emulator = start().await;
+    subscribe_sink(&emulator, "a").await;
+    let fired =
+        control(&emulator, "POST", "events", &json!({ "type": "workflow.completed", "delay": "10s" })).await.json();
+    let id = fired["events"][0]["deliveries"][0]["id"].as_str().expect("an id").to_owned();
+    assert_eq!(emulator.control().received("a").len(), 0);
+    emulator.control().clock().advance(Duration::from_secs(10));
+    let settled = emulator.control().deliveries().wait_settled(&[id], crate::support::PATIENCE).await;
+    assert_eq!(settled[0].attempts.len(), 1);
+    assert_eq!(emulator.control().received("a").len(), 1);
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The longest duration taken anywhere: ten years. Longer ones are typing errors and would overflow the clock.
-const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+const LONGEST: Duration = Duration::from_hours(87600);
 
 /// A duration with its text form; whole seconds, minutes and so on stay readable in listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,8 +24,8 @@ impl fmt::Display for DurationText {
         let millis = self.0.as_millis();
         match millis {
             0 => f.write_str("0s"),
-            _ if millis % 3_600_000 == 0 => write!(f, "{}h", millis / 3_600_000),
-            _ if millis % 1000 == 0 => write!(f, "{}s", millis / 1000),
+            _ if millis.is_multiple_of(3_600_000) => write!(f, "{}h", millis / 3_600_000),
+            _ if millis.is_multiple_of(1000) => write!(f, "{}s", millis / 1000),
             _ => write!(f, "{millis}ms"),
         }
     }

@@ -169,7 +169,7 @@ mod tests {
     fn readings() {
         use KeyReading::{Auto, Base64, Utf8, Utf8WithPrefix};
         let check = |secret: &str, scheme: SchemeName, reading, expected: &[u8]| {
-            assert_eq!(read(secret, scheme, reading).as_deref(), Ok(expected), "{secret} {scheme} {reading}",);
+            assert_eq!(read(secret, scheme, reading).as_deref(), Ok(expected), "{secret} {scheme} {reading}");
         };
         for scheme in SchemeName::ALL {
             check("whsec_a2V5", scheme, Base64, b"key");

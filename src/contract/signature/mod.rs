@@ -16,7 +16,7 @@ mod layout;
 mod mac;
 mod rejection;
 #[cfg(test)]
-mod round_trip;
+mod round_trip_tests;
 mod sign;
 mod template;
 mod verify;

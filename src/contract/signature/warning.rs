@@ -122,7 +122,7 @@ fn custom_warning(secret: &str, key: &SigningKey, reading: KeyReading, knob: &st
              `{knob} = \"{reading}\"` {taken}",
         ))
     } else if !hexadecimal && secret.len() >= SHORT && STANDARD.decode(secret).is_ok() {
-        Some(format!("the secret could be base64 or plain text; `{knob} = \"{reading}\"` {taken}",))
+        Some(format!("the secret could be base64 or plain text; `{knob} = \"{reading}\"` {taken}"))
     } else {
         None
     }

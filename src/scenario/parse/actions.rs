@@ -89,10 +89,7 @@ impl Parser<'_> {
     #[allow(clippy::option_option, reason = "nothing said and something wrong are different things here")]
     fn action(&mut self, table: &DeTable<'_>, keys: &[&'static str; 4]) -> Option<Option<Action>> {
         // `patch` and `remove` belong together; with `remove` alone, it stands in the place of `patch`.
-        let keys = match table.contains_key("patch") {
-            true => *keys,
-            false => [keys[0], keys[1], keys[2], "remove"],
-        };
+        let keys = if table.contains_key("patch") { *keys } else { [keys[0], keys[1], keys[2], "remove"] };
         let Some(first) = self.problems.only_one(table, &keys, "a request has one answer") else { return Some(None) };
         let value = table.get(first)?;
         Some(Some(match first {
@@ -141,7 +138,11 @@ impl Parser<'_> {
             })
         });
         let Some(status) = status.or_else(|| error.map(ErrorKind::status)) else {
-            if !table.contains_key("status") && !table.contains_key("error") {
+            // A key that nobody knows was told of already, and is most likely the one that is missing.
+            if table.keys().all(|key| words::STEP.has(key.get_ref()))
+                && !table.contains_key("status")
+                && !table.contains_key("error")
+            {
                 let hint = "for example error = \"unauthorized\", or status = 422";
                 self.problems.error("scenario/missing-key", span, "the reply needs an `error` or a `status`", hint);
             }
@@ -201,12 +202,11 @@ impl Parser<'_> {
                 self.problems.error("scenario/bad-template", value.span(), message, "use them in `body` or `message`");
                 continue;
             }
-            match HeaderValue::from_str(&text) {
-                Ok(text) => headers.push((name, text)),
-                Err(_) => {
-                    let message = format!("the value of the header `{name}` holds characters that no header may hold");
-                    self.problems.error("scenario/bad-value", value.span(), message, "use visible ASCII characters");
-                }
+            if let Ok(text) = HeaderValue::from_str(&text) {
+                headers.push((name, text));
+            } else {
+                let message = format!("the value of the header `{name}` holds characters that no header may hold");
+                self.problems.error("scenario/bad-value", value.span(), message, "use visible ASCII characters");
             }
         }
         headers
@@ -217,13 +217,11 @@ impl Parser<'_> {
             None => Map::new(),
             Some(value) => {
                 self.problems.check_templates(value);
-                match value.get_ref() {
-                    DeValue::Table(fields) => self.problems.json_map(fields)?,
-                    _ => {
-                        self.problems.wrong_type("patch", "a table of fields", value);
-                        return None;
-                    }
-                }
+                let DeValue::Table(fields) = value.get_ref() else {
+                    self.problems.wrong_type("patch", "a table of fields", value);
+                    return None;
+                };
+                self.problems.json_map(fields)?
             }
         };
         let mut remove = Vec::new();

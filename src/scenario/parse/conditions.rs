@@ -11,6 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::Parser;
 use super::reader::{Place, nearest_hint, shown};
 use super::words;
+use crate::contract::keys::judge;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::scenario::matcher::{Condition, Found, Literal, Subject, Test, When, glob_pattern};
 
@@ -137,12 +138,12 @@ impl Parser<'_> {
     fn tests(&mut self, subject: &Subject, table: &DeTable<'_>, depth: usize) -> Vec<Test> {
         let mut tests = Vec::new();
         for (key, value) in table {
-            let text = |parser: &mut Self| parser.problems.text(table, key.get_ref()).map(Box::from);
+            let affix = |parser: &mut Self| parser.problems.text(table, key.get_ref()).map(Box::from);
             let test = match key.get_ref().as_ref() {
                 "equals" => self.literal(subject, value).map(Test::Equals),
                 "contains" => self.literal(subject, value).map(Test::Contains),
-                "starts_with" => text(self).map(Test::StartsWith),
-                "ends_with" => text(self).map(Test::EndsWith),
+                "starts_with" => affix(self).map(Test::StartsWith),
+                "ends_with" => affix(self).map(Test::EndsWith),
                 "matches" => {
                     let pattern = self.problems.text(table, "matches");
                     pattern.and_then(|pattern| self.pattern(value, pattern)).map(Test::Matches)
@@ -267,13 +268,28 @@ impl Parser<'_> {
         {
             never(self, format!("no number is greater than {low} and less than {high}"), "swap `lt` and `gt`?");
         }
+        if *subject == Subject::Key {
+            let refusal = tests.iter().find_map(|test| match test {
+                Test::Equals(literal) => judge(literal.text(), &self.profile).err(),
+                _ => None,
+            });
+            if let Some(refusal) = refusal {
+                never(
+                    self,
+                    refusal.to_string(),
+                    "a request with such a key is answered with 401 before any rule is asked",
+                );
+            }
+        }
         let first = tests.iter().find_map(|test| match test {
             Test::Equals(literal) => Some(literal.text()),
             Test::StartsWith(start) => Some(start),
             Test::Glob(glob, _) => Some(glob),
             _ => None,
         });
-        if *subject == Subject::Path && first.is_some_and(|first| !first.starts_with(['/', '*', '?']) && first != "") {
+        if *subject == Subject::Path
+            && first.is_some_and(|first| !first.starts_with(['/', '*', '?']) && !first.is_empty())
+        {
             never(self, "every path begins with a slash".to_owned(), "write the path as in \"/v1/hello\"");
         }
     }

@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::reader::{Place, nearest_hint, shown};
 use super::words;
 use super::{Parser, Prints};
+use crate::contract::signature::SigningKey;
 use crate::contract::webhook_url::check_webhook_url;
 use crate::scenario::emit::{Delivery, Emit, Tamper, Trigger};
 use crate::scenario::{Given, GivenSubscription, GivenWorkflow};
@@ -48,13 +49,11 @@ impl Parser<'_> {
         let trigger = self.trigger(table, span);
         let data = table.get("data").and_then(|data| {
             self.problems.check_templates(data);
-            match data.get_ref() {
-                DeValue::Table(fields) => self.problems.json_map(fields),
-                _ => {
-                    self.problems.wrong_type("data", "a table of fields", data);
-                    None
-                }
-            }
+            let DeValue::Table(fields) = data.get_ref() else {
+                self.problems.wrong_type("data", "a table of fields", data);
+                return None;
+            };
+            self.problems.json_map(fields)
         });
         let delay = self.delay(table);
         let times = self.problems.number(table, "times", 1..=MOST_EVENTS);
@@ -66,6 +65,12 @@ impl Parser<'_> {
         } else if let (Some((key, _)), true) = (table.get_key_value("interval"), times.unwrap_or(1) == 1) {
             let message = "`interval` has no effect without `times`: there is one event";
             self.problems.warning("scenario/no-effect", key.span(), message, "add `times`");
+        }
+        let one_moment = times.unwrap_or(1) == 1 || interval.unwrap_or_default().is_zero();
+        if delivery.shuffle && (one_moment || matches!(trigger, Some(Trigger::Every(_)))) {
+            let span = table.get("delivery").map_or(0..0, Spanned::span);
+            let message = "`shuffle` has no effect: there are no two events of one trigger at different times";
+            self.problems.warning("scenario/no-effect", span, message, "add `times` and `interval`");
         }
         Some(Emit {
             scenario: Arc::clone(scenario),
@@ -97,7 +102,7 @@ impl Parser<'_> {
         if known.contains(&event) {
             return true;
         }
-        let hint = format!("{}; more can be added by the knob `events.extra`", nearest_hint(event, &known));
+        let hint = format!("{} the knob `events.extra` adds more", nearest_hint(event, &known));
         let message = format!("unknown event type `{}`", shown(event));
         self.problems.error("scenario/unknown-event", span, message, hint);
         false
@@ -248,6 +253,13 @@ impl Parser<'_> {
             }
         }
         let secret = self.problems.filled_text(table, "secret").map(str::to_owned);
+        if let (Some(secret), Some(value)) = (&secret, table.get("secret")) {
+            let schemes = self.profile.schemes();
+            let read = |scheme| SigningKey::read(secret, scheme, self.profile.webhooks.secret_key);
+            if let Some(problem) = schemes.iter().find_map(|scheme| read(scheme).err()) {
+                self.problems.error("scenario/bad-value", value.span(), format!("`secret`: {problem}"), "");
+            }
+        }
         let description = self.problems.text(table, "description").map(str::to_owned);
         Some(GivenSubscription { url: url?.to_owned(), events, secret, description })
     }

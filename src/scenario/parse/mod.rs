@@ -41,7 +41,7 @@ pub(super) fn parse_scenario(
     origin: Origin,
     base: &Layered,
 ) -> (Option<Scenario>, Vec<Diagnostic>) {
-    if let Err(problem) = check_name(name) {
+    if let Some(problem) = problem_of_name(name) {
         return (None, vec![problem]);
     }
     let (document, errors) = DeTable::parse_recoverable(text);
@@ -55,26 +55,28 @@ pub(super) fn parse_scenario(
     (scenario.filter(|_| !failed), parser.problems.finish())
 }
 
-fn check_name(name: &str) -> Result<(), Diagnostic> {
+fn problem_of_name(name: &str) -> Option<Diagnostic> {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(known) {
-        return Ok(());
+        return None;
     }
     let message = format!("`{}` cannot be the name of a scenario", shown(name));
     let hint = "a name has 1 to 100 of the characters A-Z a-z 0-9 - _ and dots; it is the file's name without .toml";
-    Err(Diagnostic::of_file("scenario/bad-name", message, hint))
+    Some(Diagnostic::of_file("scenario/bad-name", message, hint))
 }
 
 fn syntax_errors(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
     let hint = "the file must be TOML: texts stand in quotes, lists in [ ], tables in { } or under [names]";
-    errors
+    let mut problems: Vec<_> = errors
         .iter()
         .take(MOST_SYNTAX_ERRORS)
         .map(|error| {
             let span = error.span().unwrap_or(0..0);
             Diagnostic::at(Severity::Error, "scenario/syntax", text, span, error.message(), hint)
         })
-        .collect()
+        .collect();
+    problems.sort_by_key(|problem| problem.span.start);
+    problems
 }
 
 /// The profile with the `[profile]` of a text on top.
@@ -114,7 +116,8 @@ impl Parser<'_> {
         let name: Arc<str> = Arc::from(name);
         let title = self.problems.filled_text(file, "title").unwrap_or(&name).to_owned();
         let description = self.problems.text(file, "description").map(|text| text.trim().to_owned());
-        let overlay = self.overlay(&name, text, base, file);
+        let text: Arc<str> = Arc::from(text);
+        let overlay = self.overlay(&name, &text, base, file);
         let given = self.given(file);
         let rules = self.rules(file, &name);
         let emits = self.emits(file, &name);
@@ -123,10 +126,10 @@ impl Parser<'_> {
             let hint = "add a `[[rule]]`, an `[[emit]]`, a `[profile]` or a `[[given.subscription]]`";
             self.problems.warning("scenario/no-effect", 0..0, message, hint);
         }
-        Some(Scenario { name, title, description, text: Arc::from(text), origin, overlay, given, rules, emits })
+        Some(Scenario { name, title, description, text, origin, overlay, given, rules, emits })
     }
 
-    fn overlay(&mut self, name: &str, text: &str, base: &Layered, file: &DeTable<'_>) -> Option<Overlay> {
+    fn overlay(&mut self, name: &str, text: &Arc<str>, base: &Layered, file: &DeTable<'_>) -> Option<Overlay> {
         let value = file.get("profile")?;
         let DeValue::Table(table) = value.get_ref() else {
             self.problems.wrong_type("profile", "a table of knobs", value);
@@ -141,7 +144,7 @@ impl Parser<'_> {
         match base.with_table(table, &source) {
             Ok(layered) => {
                 self.profile = Arc::clone(layered.profile());
-                Some(Overlay { text: Arc::from(text), source })
+                Some(Overlay { text: Arc::clone(text), source })
             }
             Err(problems) => {
                 for problem in problems {

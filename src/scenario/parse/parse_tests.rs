@@ -24,65 +24,7 @@ const STATUS: &str = "when = { operation = \"system.status\" }\n";
 
 #[test]
 fn the_whole_language_is_read() {
-    let scenario = valid(
-        r#"
-        title = "Everything"
-        description = "All of it."
-        [profile]
-        rate_limit = { requests = 3, window = "30s" }
-        events.extra = ["reference.failed"]
-        [[given.subscription]]
-        url = "https://app.sink.localhost/hooks"
-        events = ["workflow.completed", "reference.failed"]
-        [[given.workflow]]
-        id = "wf_1"
-        status = "completed"
-        [[given.user]]
-        id = "user_1"
-        name = "Ada"
-        [[rule]]
-        name = "throttled"
-        when = { operation = "system.status" }
-        skip = 5
-        times = 10
-        reply = { error = "rate_limit_exceeded" }
-        [[rule]]
-        when = { operation = ["events.subscribe"], body."/url" = { contains = "internal" }, key = { not = "a" } }
-        reply = { status = 422, code = "validation_error", message = "url: host is not reachable" }
-        [[rule]]
-        when = { operation = "system.status", query.include_checks = "true" }
-        patch = { ok = false, checks = { database = { status = "fail" } } }
-        remove = ["/checks/queue"]
-        [[rule]]
-        when = { path = "/v1/**", method = "get", header.user-agent = { matches = "^curl/" } }
-        sequence = [{ error = "unauthorized", times = 2 }, { delay = "2s" }, { fault = "reset" }, { pass = true }]
-        then = "stay"
-        [[rule]]
-        when = { step = "start", query.x = { gt = 1, lt = 5.5 } }
-        every = 3
-        chance = 0.5
-        from = "1s"
-        to = "1m"
-        next = "later"
-        delay = { median = "100ms", p99 = "2s" }
-        fault = { kind = "stall", bytes = 10, duration = "3s" }
-        [[rule]]
-        when = { step = "later", body."/list" = ["a"], query.y = { one_of = ["1", 2], not = { ends_with = "3" } } }
-        reply = { status = 200, body = { at = "{{ now }}" }, headers = { Retry-After = "5" } }
-        [[emit]]
-        name = "forged"
-        event = "workflow.completed"
-        on = { operation = "events.subscribe", status = 200 }
-        data = { workflow_id = "wf_{{ ulid() }}", status = "completed" }
-        delay = "250ms"
-        times = 3
-        interval = "1s"
-        delivery = { tamper = "signature", duplicate = 2, shuffle = true }
-        [[emit]]
-        event = "reference.failed"
-        on = { every = "10s" }
-        "#,
-    );
+    let scenario = valid(include_str!("whole.toml"));
     assert_eq!((scenario.rules.len(), scenario.emits.len(), scenario.given.subscriptions.len()), (6, 2, 1));
     let layered = scenario.overlay.as_ref().expect("there are knobs").over(&Layered::default()).expect("they fit");
     assert_eq!((layered.profile().rate_limit.requests, layered.source("rate_limit.requests")), (3, "scenario test"));
@@ -112,7 +54,7 @@ fn fingerprints_follow_the_content_of_each_rule() {
 }
 
 #[test]
-fn each_mistake_has_its_code_and_place() {
+fn each_mistake_in_a_rule_has_its_code_and_place() {
     let rule = |lines: &str| format!("[[rule]]\n{lines}\n");
     for (lines, code, place) in [
         ("tmes = 3\npass = true", "scenario/unknown-key", "tmes"),
@@ -142,6 +84,7 @@ fn each_mistake_has_its_code_and_place() {
         ),
         ("when = { path = \"v1/hello\" }\npass = true", "scenario/never-matches", "\"v1/hello\""),
         ("when = { operation = \"hello\", method = \"POST\" }\npass = true", "scenario/never-matches", "\"POST\""),
+        ("when = { key = \"sk_live_a\" }\npass = true", "scenario/never-matches", "\"sk_live_a\""),
         ("from = \"5s\"\nto = \"5s\"\npass = true", "scenario/never-matches", "\"5s\""),
         ("when = { step = \"nowhere\" }\npass = true", "scenario/unreachable-step", "\"nowhere\""),
         ("times = 0\npass = true", "scenario/bad-value", "0"),
@@ -159,6 +102,7 @@ fn each_mistake_has_its_code_and_place() {
         ("reply = { status = 42 }", "scenario/bad-value", "42"),
         ("reply = { code = \"x\" }", "scenario/missing-key", "{ code = \"x\" }"),
         ("reply = { status = 200, body = \"{{ now\" }", "scenario/bad-template", "\"{{ now\""),
+        ("reply = { status = 200, body = [\"{{ uild() }}\"] }", "scenario/bad-template", "\"{{ uild() }}\""),
         ("reply = { status = 200, headers = { \"a b\" = \"c\" } }", "scenario/bad-value", "\"a b\""),
         ("reply = { status = 200, headers = { Content-Length = \"3\" } }", "scenario/bad-value", "Content-Length"),
         ("reply = { status = 204, message = \"x\" }", "scenario/clash", "204"),
@@ -174,6 +118,10 @@ fn each_mistake_has_its_code_and_place() {
     ] {
         check(&rule(lines), code, place);
     }
+}
+
+#[test]
+fn each_mistake_beside_the_rules_has_its_code_and_place() {
     for (text, code, place) in [
         ("", "scenario/no-effect", ""),
         ("title = \"x\"", "scenario/no-effect", ""),
@@ -205,6 +153,11 @@ fn each_mistake_has_its_code_and_place() {
             "[[given.subscription]]\nurl = \"http://a\"\nevents = [\"workflow.completed\"]\n",
             "scenario/bad-value",
             "\"http://a\"",
+        ),
+        (
+            "[[given.subscription]]\nurl = \"https://a\"\nevents = [\"workflow.completed\"]\nsecret = \"whsec_?\"\n",
+            "scenario/bad-value",
+            "\"whsec_?\"",
         ),
         ("[[given.subscription]]\nurl = \"https://a\"\nevents = [\"x\"]\n", "scenario/unknown-event", "\"x\""),
         (
@@ -239,8 +192,8 @@ fn rules_behind_a_blanket_are_told() {
         (status, "", "operation = [\"system.status\", \"hello\"]", 0),
         (status, "", all, 0),
         ("step = \"start\"", "", all, 0),
-        ("step = \"start\"", "", "step = \"start\", key = \"a\"", 1),
-        ("key = \"a\"", "", "key = \"b\"", 0),
+        ("step = \"start\"", "", "step = \"start\", key = \"sk_test_a\"", 1),
+        ("key = \"sk_test_a\"", "", "key = \"sk_test_b\"", 0),
     ] {
         assert_eq!(unreachable(&(rule(first, rest) + &rule(second, ""))), expected, "{first} {rest}, then {second}");
     }
@@ -254,7 +207,7 @@ fn every_problem_of_a_file_is_told_in_one_pass() {
     assert!(scenario.is_none());
     let lines: Vec<_> = problems.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [1, 3, 5, 6, 7, 7]);
-    let many: String = (0..500).map(|at| format!("key{at} = 1\n")).collect();
+    let many = (0..500).map(|at| format!("key{at} = 1")).collect::<Vec<_>>().join("\n");
     let (_, problems) = check_text("test", &many);
     assert_eq!(problems.len(), 100);
     assert!(problems[99].hint.contains("401 further problems"), "{}", problems[99].hint);
@@ -275,4 +228,157 @@ fn json_becomes_toml() {
     assert_eq!(valid(&toml.expect("it is TOML")).rules.len(), 1);
     assert!(json_to_toml("[]").is_err());
     assert!(json_to_toml("{\"a\": null}").is_err());
+}
+
+/// Each file under `tests/scenarios` stands beside what is said of it. Run with `UPDATE_EXPECTED=1` to write that anew.
+#[test]
+fn files_are_told_of_as_the_text_beside_them_says() {
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let mut paths: Vec<_> = std::fs::read_dir(&directory)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("the entry can be read").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .collect();
+    paths.sort();
+    assert!(paths.len() >= 9);
+    for path in paths {
+        let text = std::fs::read_to_string(&path).expect("the file can be read");
+        let name = path.file_stem().and_then(|name| name.to_str()).expect("the name is UTF-8");
+        let (scenario, problems) = check_text(name, &text);
+        assert_eq!(scenario.is_none(), problems.iter().any(Diagnostic::is_error), "{name}");
+        let problems: Vec<_> = problems.into_iter().map(|problem| problem.in_file(format!("{name}.toml"))).collect();
+        let told = render_all(&problems, false);
+        let beside = path.with_extension("txt");
+        if std::env::var_os("UPDATE_EXPECTED").is_some() {
+            std::fs::write(&beside, &told).expect("the file can be written");
+        }
+        assert_eq!(std::fs::read_to_string(&beside).unwrap_or_default(), told, "{name}");
+    }
+}
+
+mod mutations {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::scenario::{built_in, built_in_names};
+
+    /// Pieces that mutations put in: the language's own words, and what breaks readers.
+    const PIECES: &[&str] = &[
+        "[[rule]]\n",
+        "[[emit]]\n",
+        "[profile]\n",
+        "when = ",
+        "{ ",
+        " }",
+        "[",
+        "]",
+        "\"",
+        "'",
+        "=",
+        ".",
+        "\n",
+        "-1",
+        "1e999",
+        "nan",
+        "0x",
+        "9223372036854775808",
+        "\"{{\"",
+        "\u{0}",
+        "\u{feff}",
+        "ä",
+        "1979-05-27",
+        "not = { not = { ",
+        "matches = \"(a{999}){999}\"",
+        "step = \"x\"\n",
+        "sequence = [{}]\n",
+        "delay = {}\n",
+        "\"\"\"",
+    ];
+
+    fn sources() -> Vec<String> {
+        let whole = include_str!("whole.toml").to_owned();
+        built_in_names().map(|name| built_in(name).expect("it is valid").text.to_string()).chain([whole]).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        /// Whatever is done to a file, it is taken or told of, and every place told of lies in the text.
+        #[test]
+        fn mutated_files_are_taken_or_told_of(
+            source in prop::sample::select(sources()),
+            edits in prop::collection::vec((any::<prop::sample::Index>(), 0..40_usize, prop::option::of(prop::sample::select(PIECES))), 0..6),
+        ) {
+            let mut text = source;
+            for (at, cut, piece) in edits {
+                let mut characters: Vec<char> = text.chars().collect();
+                let start = at.index(characters.len() + 1);
+                let end = (start + cut).min(characters.len());
+                characters.splice(start..end, piece.unwrap_or_default().chars());
+                text = characters.into_iter().collect();
+            }
+            let (scenario, problems) = check_text("test", &text);
+            prop_assert_eq!(scenario.is_none(), problems.iter().any(Diagnostic::is_error));
+            for problem in &problems {
+                prop_assert!(text.get(problem.span.clone()).is_some(), "{:?}", problem);
+                prop_assert!(crate::diagnostic::CODES.iter().any(|(code, _)| *code == problem.code), "{}", problem.code);
+            }
+            prop_assert!(render_all(&problems, true).lines().count() >= problems.len());
+        }
+    }
+
+    /// Files made to keep the reader busy end within a bounded time, in a debug build too.
+    #[test]
+    fn hostile_files_end_soon() {
+        let repeat = |piece: &str| piece.repeat(1_000_000 / piece.len());
+        let numbered = |piece: &str| {
+            let most = 1_000_000 / (piece.len() + 5);
+            (0..most).map(|at| piece.replace('N', &at.to_string())).collect::<String>()
+        };
+        for text in [
+            repeat("["),
+            repeat("a."),
+            repeat("\n"),
+            repeat("[[rule]]\n"),
+            repeat("[[rule]]\npass = true\n"),
+            numbered("keyN = 1\n"),
+            format!("[profile]\n{}", numbered("keyN = 1\n")),
+            format!("[profile.status.checks]\n{}", numbered("keyN = {}\n")),
+            numbered("[[rule]]\nwhen.key = 'N'\npass = true\n"),
+            numbered("[[rule]]\nwhen.step = 'N'\nnext = 'N'\npass = true\n"),
+            numbered(
+                "[[rule]]\nwhen = {query.a='N',query.b='N',query.c='N',query.d='N',query.e='N',query.f='N'}\npass = true\n",
+            ),
+            numbered("[[rule]]\nwhen.key.matches = '(a{50}){90}N'\npass = true\n"),
+            numbered("[[rule]]\nwhen.key.matches = 'N'\npass = true\n"),
+            numbered("[[rule]]\nreply.status = 200\nreply.body = '{{ N }}'\n"),
+            format!("[[rule]]\nsequence = [{}]\n", numbered("{status = 200},")),
+            format!("[[rule]]\npass = true\nwhen.key = {}", repeat("{not = ")),
+            format!("[profile]\n{} = 1\n", repeat("k")),
+            format!("[[emit]]\nevent = '{}'\non = '{0}'\n", repeat("e")),
+            format!("[[given.subscription]]\nurl = 'https://a'\nevents = [{}]\n", repeat("'e',")),
+            format!("[[rule]]\nreply.status = 200\nreply.body = {}", repeat("[")),
+        ] {
+            let start = Moment::now();
+            let (scenario, problems) = check_text("test", &text);
+            assert!(scenario.is_some() || !problems.is_empty());
+            let spent = start.elapsed();
+            assert!(spent < Duration::from_secs(20), "{spent:?} for {}", &text[..60]);
+        }
+    }
+
+    /// The machine's time, to bound a test.
+    struct Moment(crate::clock::Clock, crate::clock::Now);
+
+    impl Moment {
+        fn now() -> Self {
+            let clock = crate::clock::Clock::real();
+            let now = clock.now();
+            Self(clock, now)
+        }
+
+        fn elapsed(&self) -> Duration {
+            self.0.now().moment.since(self.1.moment)
+        }
+    }
 }

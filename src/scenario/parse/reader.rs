@@ -23,13 +23,17 @@ pub(super) struct Problems<'t> {
     text: &'t str,
     found: Vec<Diagnostic>,
     untold: usize,
+    templates: usize,
 }
+
+/// Most templates tried in one file, as trying takes time; the others show their problems when they are rendered.
+const MOST_TEMPLATES: usize = 1_000;
 
 pub(super) type Place<'t, 'i> = &'t Spanned<DeValue<'i>>;
 
 impl<'t> Problems<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        Self { text, found: Vec::new(), untold: 0 }
+        Self { text, found: Vec::new(), untold: 0, templates: 0 }
     }
 
     pub(super) fn error(
@@ -55,15 +59,10 @@ impl<'t> Problems<'t> {
     fn note(&mut self, severity: Severity, code: &'static str, span: Range<usize>, message: String, hint: String) {
         if self.is_full() {
             // A warning must not push an error out: only whether there is an error decides whether the file is taken.
-            let first_warning = self.found.iter().rposition(|known| !known.is_error());
-            match first_warning.filter(|_| severity == Severity::Error) {
-                Some(at) => drop(self.found.remove(at)),
-                None => {
-                    self.untold += 1;
-                    return;
-                }
-            }
+            let warning = self.found.iter().rposition(|known| !known.is_error());
             self.untold += 1;
+            let Some(at) = warning.filter(|_| severity == Severity::Error) else { return };
+            self.found.remove(at);
         }
         self.found.push(Diagnostic::at(severity, code, self.text, span, message, hint));
     }
@@ -100,7 +99,7 @@ impl<'t> Problems<'t> {
             "scenario/wrong-type",
             found.span(),
             format!("expected {expected} for `{}`, found {kind}", shown(key)),
-            "",
+            meaning(key),
         );
     }
 
@@ -191,7 +190,7 @@ impl<'t> Problems<'t> {
                 u64::MAX => format!("`{key}` must be at least {}, found {number}", range.start()),
                 end => format!("`{key}` must be from {} to {end}, found {number}", range.start()),
             };
-            self.error("scenario/bad-value", value.span(), message, "");
+            self.error("scenario/bad-value", value.span(), message, meaning(key));
         }
         read
     }
@@ -285,6 +284,10 @@ impl<'t> Problems<'t> {
     pub(super) fn check_templates(&mut self, value: Place<'_, '_>) {
         match value.get_ref() {
             DeValue::String(text) if has_template(&Value::String(text.to_string())) => {
+                self.templates += 1;
+                if self.templates > MOST_TEMPLATES {
+                    return;
+                }
                 if let Err(problem) = check_template(text) {
                     let hint = "available: ulid(), uuid(), random_int(low, high), now, now_unix, request";
                     self.error("scenario/bad-template", value.span(), problem.to_string(), hint);
@@ -337,6 +340,16 @@ fn hint_for_key(name: &str, words: &Words) -> String {
     match words::ALL.iter().find(|other| other.has(name)) {
         Some(other) => format!("`{name}` belongs in {}", other.place),
         None => nearest_hint(name, &known),
+    }
+}
+
+/// What a key means, as a hint; nothing for a key that means different things in different places.
+fn meaning(key: &str) -> String {
+    let mut meanings =
+        words::ALL.iter().flat_map(|words| words.keys).filter(|known| known.name == key).map(|known| known.meaning);
+    match meanings.next() {
+        Some(first) if meanings.all(|other| other == first) => format!("`{key}`: {first}"),
+        _ => String::new(),
     }
 }
 

@@ -40,11 +40,8 @@ impl Peer {
     }
 
     async fn read_more(&mut self) -> bool {
-        let mut buffer = [0; 16 * 1024];
-        let read = timeout(PATIENCE, self.stream.read(&mut buffer)).await.expect("an answer or the end in time");
-        let count = read.unwrap_or_else(|error| panic!("{error} after {:?}", String::from_utf8_lossy(&self.read)));
-        self.read.extend_from_slice(&buffer[..count]);
-        count > 0
+        let read = timeout(PATIENCE, self.stream.read_buf(&mut self.read)).await.expect("an answer or the end in time");
+        read.unwrap_or_else(|error| panic!("{error} after {:?}", String::from_utf8_lossy(&self.read))) > 0
     }
 
     /// The head of the next answer; its body, if it has one, is read by [`Peer::answer`].
