@@ -393,4 +393,19 @@ mod tests {
         assert_eq!(status("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"), None);
         assert_eq!(status("HTTP/1.1 4"), None);
     }
+
+    #[test]
+    fn what_follows_the_last_blank_line_is_seen() {
+        for (read, expected) in [
+            (&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], Left::Nothing),
+            (b"GET / HTTP/1.1\nHost: a\n\n", Left::Nothing),
+            (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /", Left::PartOfALine),
+            (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHo", Left::Lines),
+            (b"GET / HTTP/1.1\nHost: a\n\nGET /", Left::PartOfALine),
+            (b"GET /", Left::PartOfALine),
+            (b"GET / HTTP/1.1\r\nHo", Left::Lines),
+        ] {
+            assert_eq!(Left::after_blank_line(read), expected, "{}", read.escape_ascii());
+        }
+    }
 }

@@ -13,3 +13,22 @@ pub async fn caught<T>(future: impl Future<Output = T>) -> Result<T, String> {
         text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn fail(with_text: bool) -> u8 {
+        // Past the first suspension as well.
+        tokio::task::yield_now().await;
+        if with_text { panic!("number {}", 7) } else { std::panic::panic_any(7) }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_told_and_the_next_future_runs() {
+        assert_eq!(caught(async { panic!("plain") }).await, Err::<u8, _>("plain".to_owned()));
+        assert_eq!(caught(fail(true)).await, Err("number 7".to_owned()));
+        assert_eq!(caught(fail(false)).await, Err(String::new()));
+        assert_eq!(caught(async { 7 }).await, Ok(7));
+    }
+}

@@ -98,6 +98,16 @@ impl Api {
         let generation = self.library.load();
         let mut exchange = self.begin(parts, &generation);
         let responded = caught(self.respond(&mut exchange, body, &generation)).await;
+        self.conclude(exchange, responded, progress)
+    }
+
+    /// The answer to a request that was responded to, or whose response panicked.
+    fn conclude(
+        &self,
+        mut exchange: Exchange,
+        responded: Result<Outcome, String>,
+        progress: &Progress,
+    ) -> Response<AnswerBody> {
         let outcome = responded.unwrap_or_else(|panic| exchange.panicked(panic));
         let how = exchange.broken.take();
         let broken = how.is_some();
@@ -429,3 +439,7 @@ impl Exchange {
 pub fn content_types(parts: &Parts) -> Vec<&[u8]> {
     parts.headers.get_all(CONTENT_TYPE).iter().map(HeaderValue::as_bytes).collect()
 }
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;
