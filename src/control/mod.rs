@@ -37,6 +37,7 @@ pub use reply::{ControlError, Reply};
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{AnswerBody, JSON, answer};
 use crate::http::body::{BodyProblem, BodyReader};
+use crate::http::emissions::Emissions;
 use crate::journal::Journal;
 use crate::scenario::Library;
 use crate::webhook::book::Book;
@@ -62,6 +63,8 @@ pub struct Control {
     pub sinks: Arc<Sinks>,
     /// Reads bodies within the limits.
     pub bodies: Arc<BodyReader>,
+    /// The way to the driver of emissions.
+    pub emissions: Emissions,
     /// Folders of scenario files, for reloading.
     pub scenario_folders: Vec<PathBuf>,
     /// Who may call.

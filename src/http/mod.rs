@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod body;
 pub mod connection;
+pub mod emissions;
 pub mod fault;
 pub mod guard;
 pub mod handlers;

@@ -18,6 +18,7 @@ use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up};
 use crate::http::answer::{AnswerBody, GENERATION, JSON, REQUEST_ID, answer, header_value};
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::Progress;
+use crate::http::emissions::Emissions;
 use crate::http::fault::Break;
 use crate::http::guard::caught;
 use crate::http::handlers;
@@ -27,7 +28,7 @@ use crate::http::quota::push_quota_headers;
 use crate::http::scripted::scripted_or_ordinary;
 use crate::journal::{Entry, Head, Journal, Notice, Reason, RequestRecord, Scripted, kept};
 use crate::rate_limit::Verdict;
-use crate::scenario::{Generation, Library, Setup};
+use crate::scenario::{Generation, Library, RequestView, Setup};
 use crate::workspace::{Registry, Workspace};
 
 /// The emulated API.
@@ -37,6 +38,7 @@ pub struct Api {
     registry: Arc<Registry>,
     journal: Arc<Journal>,
     bodies: Arc<BodyReader>,
+    emissions: Emissions,
     uri_bytes: usize,
 }
 
@@ -87,9 +89,10 @@ impl Api {
         registry: Arc<Registry>,
         journal: Arc<Journal>,
         bodies: Arc<BodyReader>,
+        emissions: Emissions,
         limits: &Limits,
     ) -> Self {
-        Self { library, registry, journal, bodies, uri_bytes: limits.uri_bytes }
+        Self { library, registry, journal, bodies, emissions, uri_bytes: limits.uri_bytes }
     }
 
     /// Answers one request.
@@ -219,6 +222,7 @@ impl Api {
         let (workspace, left) = self.registry.open(workspace_of(key, &setup.profile), exchange.now);
         let (verdict, id) = {
             let mut state = workspace.lock();
+            self.emissions.meet(&workspace, &mut state, &setup, exchange.now);
             let verdict = state.count_request(key, &setup.profile, exchange.now);
             (verdict, state.make_id(IdKind::Request, &setup.profile, exchange.now))
         };
@@ -271,6 +275,10 @@ impl Api {
             push_quota_headers(headers, verdict, &exchange.setup.profile, exchange.now);
         }
         let head = Head::of_request(&exchange.parts.method, &exchange.parts.uri, &exchange.parts.headers);
+        if exchange.key.is_some() && !exchange.setup.emits.is_empty() {
+            let status = outcome.response.status().as_u16();
+            self.emissions.answered(&exchange.workspace, &exchange.setup, &exchange.view(), status);
+        }
         let response = std::mem::replace(&mut outcome.response, answer(StatusCode::OK, JSON, Bytes::new()));
         let answer_head = Head::of_answer(response.headers());
         let status = if broken { 0 } else { response.status().as_u16() };
@@ -394,14 +402,17 @@ impl Exchange {
         }
     }
 
-    /// The key, if a valid one came.
-    pub fn key(&self) -> Option<&Arc<str>> {
-        self.key.as_ref()
-    }
-
-    /// The operation that the route led to.
-    pub fn operation(&self) -> Option<Operation> {
-        self.operation
+    /// What scenarios see of the request.
+    pub fn view(&self) -> RequestView<'_> {
+        RequestView {
+            operation: self.operation,
+            method: &self.parts.method,
+            path: self.parts.uri.path(),
+            query: self.parts.uri.query(),
+            headers: &self.parts.headers,
+            body: &self.body,
+            key: self.key.as_deref(),
+        }
     }
 
     fn refund(&mut self, outcome: &Outcome) {

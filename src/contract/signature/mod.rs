@@ -7,7 +7,8 @@
 //! Must not know about deliveries, retries, subscriptions, sockets or clocks.
 //!
 //! Reading order: `layout` (every scheme as one row of data), `template` (the signed content),
-//! `mac`, `key` and `warning` (secrets), `sign`, `verify`, `rejection`, `custom` (the scheme that a
+//! `mac`, `key` and `warning` (secrets), `sign`, `verify`, `rejection`, `tamper` (forged
+//! deliveries), `custom` (the scheme that a
 //! profile spells out).
 
 mod custom;
@@ -18,6 +19,7 @@ mod rejection;
 #[cfg(test)]
 mod round_trip_tests;
 mod sign;
+mod tamper;
 mod template;
 mod verify;
 mod warning;
@@ -31,6 +33,7 @@ pub use key::{KeyReading, SecretProblem, SigningKey};
 pub use mac::{Encoding, Hash};
 pub use rejection::{Rejection, Verified};
 pub use sign::{Signed, sign};
+pub use tamper::{Tamper, sign_tampered};
 pub use verify::verify;
 pub use warning::secret_warnings;
 
