@@ -222,6 +222,25 @@ fn running_out_of_descriptors_neither_spins_nor_lasts() {
     served.serves();
 }
 
+#[test]
+fn a_log_that_nobody_reads_holds_nothing_up() {
+    // As on a machine with one core: with more, only a part of the connections would wait.
+    let served =
+        Served::spawn(Command::new(env!("CARGO_BIN_EXE_wrs-emulator")).arg("serve").env("TOKIO_WORKER_THREADS", "1"));
+    // Far more lines than a pipe holds.
+    let mut client = served.sending(GOOD.repeat(5_000));
+    let mut read = vec![0; 64 * 1024];
+    let mut left: usize = 5_000 * 100;
+    while left > 0 {
+        let count = client.read(&mut read).expect("an answer in time");
+        assert!(count > 0, "the end with answers missing");
+        left = left.saturating_sub(count);
+    }
+    for _ in 0..200 {
+        served.serves();
+    }
+}
+
 /// Memory grows by no more than 128 MiB while `attack` holds its connections, and a good request is answered then.
 fn bounded_in_memory(arguments: &[&str], attack: impl Fn(&Served) -> Vec<TcpStream>) {
     let served = Served::start(arguments);
