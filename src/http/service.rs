@@ -112,11 +112,7 @@ impl Api {
         progress: &Progress,
     ) -> Response<AnswerBody> {
         let outcome = responded.unwrap_or_else(|panic| exchange.panicked(panic));
-        let how = exchange.broken.take();
-        let broken = how.is_some();
-        if let Some(how) = how {
-            progress.break_off(how);
-        }
+        let broken = exchange.broken.take().map(|how| progress.break_off(how)).is_some();
         self.finish(exchange, outcome, broken)
     }
 

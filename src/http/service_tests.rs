@@ -11,7 +11,7 @@ fn api() -> Api {
     let registry = Arc::new(Registry::new(Seed::from_number(7), Clock::real(), 10));
     let (journal, limits) = (Arc::new(Journal::new(10, 10_000)), Limits::default());
     let bodies = Arc::new(BodyReader::new(&limits));
-    Api::new(Arc::new(Library::new(Layered::default())), registry, journal, bodies, &limits)
+    Api::new(Arc::new(Library::new(Layered::default())), registry, journal, bodies, Emissions::new().0, &limits)
 }
 
 fn exchange(api: &Api) -> Exchange {
