@@ -148,7 +148,10 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
         Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
     let emulator = Emulator::start(settings).await.map_err(start_failure)?;
     if !args.quiet {
-        tokio::spawn(follow(emulator.control().journal().clone(), args.log));
+        let (journal, format) = (emulator.control().journal().clone(), args.log);
+        let runtime = tokio::runtime::Handle::current();
+        // A thread of its own: a write to a pipe that nobody reads waits, and would take a worker of the server with it.
+        std::thread::spawn(move || runtime.block_on(follow(journal, format)));
     }
     if let Some(file) = &args.port_file {
         let written = std::fs::write(file, format!("{}\n", emulator.base_url()));

@@ -3,12 +3,10 @@
 //! Every request gets an answer, a request id and a journal entry here, whatever happens on the way; a panic becomes a 500
 //! in the envelope. What an operation does stands in `handlers`.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures_util::FutureExt as _;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING, WWW_AUTHENTICATE};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 
@@ -22,6 +20,7 @@ use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::Progress;
 use crate::http::emissions::Emissions;
 use crate::http::fault::Break;
+use crate::http::guard::caught;
 use crate::http::handlers;
 use crate::http::host::check_host;
 use crate::http::limits::Limits;
@@ -101,20 +100,19 @@ impl Api {
         let (parts, body) = request.into_parts();
         let generation = self.library.load();
         let mut exchange = self.begin(parts, &generation);
-        let outcome = AssertUnwindSafe(self.respond(&mut exchange, body, &generation)).catch_unwind().await;
-        let outcome = outcome.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            exchange.error(
-                &Error::new(ErrorKind::InternalError, ErrorKind::InternalError.message()),
-                Reason::Panicked(text),
-            )
-        });
-        let how = exchange.broken.take();
-        let broken = how.is_some();
-        if let Some(how) = how {
-            progress.break_off(how);
-        }
+        let responded = caught(self.respond(&mut exchange, body, &generation)).await;
+        self.conclude(exchange, responded, progress)
+    }
+
+    /// The answer to a request that was responded to, or whose response panicked.
+    fn conclude(
+        &self,
+        mut exchange: Exchange,
+        responded: Result<Outcome, String>,
+        progress: &Progress,
+    ) -> Response<AnswerBody> {
+        let outcome = responded.unwrap_or_else(|panic| exchange.panicked(panic));
+        let broken = exchange.broken.take().map(|how| progress.break_off(how)).is_some();
         self.finish(exchange, outcome, broken)
     }
 
@@ -272,10 +270,6 @@ impl Api {
         if let Some(verdict) = &exchange.quota {
             push_quota_headers(headers, verdict, &exchange.setup.profile, exchange.now);
         }
-        // hyper hides a Content-Length that stood beside Transfer-Encoding; RFC 9112 §6.1 wants such a connection closed.
-        if exchange.parts.headers.contains_key(TRANSFER_ENCODING) {
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        }
         let head = Head::of_request(&exchange.parts.method, &exchange.parts.uri, &exchange.parts.headers);
         if exchange.key.is_some() && !exchange.setup.emits.is_empty() {
             let status = outcome.response.status().as_u16();
@@ -339,6 +333,16 @@ impl Exchange {
     /// A refusal that is none of the contract's own errors.
     pub fn refused(&self, kind: ErrorKind, text: &str) -> Outcome {
         self.error(&Error::new(kind, text), Reason::Refused(kind, text.to_owned()))
+    }
+
+    /// What is answered in place of an answer that a panic ended. What the scenario wanted of it is forgotten.
+    fn panicked(&mut self, text: String) -> Outcome {
+        self.broken = None;
+        if self.id.is_empty() {
+            self.identify();
+        }
+        let error = Error::new(ErrorKind::InternalError, ErrorKind::InternalError.message());
+        self.error(&error, Reason::Panicked(text))
     }
 
     fn unauthorized(&self, refusal: KeyRefusal) -> Outcome {
@@ -442,3 +446,7 @@ impl Exchange {
 pub fn content_types(parts: &Parts) -> Vec<&[u8]> {
     parts.headers.get_all(CONTENT_TYPE).iter().map(HeaderValue::as_bytes).collect()
 }
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;
