@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -124,11 +124,9 @@ impl<H: Handler> Connection<H> {
         let (handler, told) = (&self.handler, &progress);
         let service = service_fn(|request: Request<Incoming>| {
             told.begin(!request.body().is_end_stream());
-            // hyper hides a Content-Length that stood beside it; RFC 9112 §6.1 wants such a connection closed.
-            let coded = request.headers().contains_key(TRANSFER_ENCODING);
             async move {
                 let mut answer = handler.handle(request, told).await;
-                if coded || leaves_input(answer.status()) {
+                if leaves_input(answer.status()) {
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 told.answer();

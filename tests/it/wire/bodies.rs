@@ -36,8 +36,10 @@ async fn chunks_are_put_together() {
         chunk(first) + &chunk(second) + "0\r\nX-Trailer: a\r\n\r\n",
         format!("{:X};name=value\r\n{body}\r\n000\r\n\r\n", body.len()),
     ] {
-        let request = subscription("Transfer-Encoding: chunked\r\n") + &chunks;
-        assert_eq!(Peer::sending(&emulator, request).await.answer().await.status, 200, "{chunks:?}");
+        let mut peer = Peer::sending(&emulator, subscription("Transfer-Encoding: chunked\r\n") + &chunks).await;
+        assert_eq!(peer.answer().await.status, 200, "{chunks:?}");
+        peer.send(GOOD).await;
+        assert_eq!(peer.answer().await.status, 200, "the connection is kept after {chunks:?}");
     }
 }
 
