@@ -100,6 +100,12 @@ impl Resettable for TcpStream {
     }
 }
 
+impl Resettable for tokio_rustls::server::TlsStream<TcpStream> {
+    fn reset_on_close(&self) {
+        self.get_ref().0.reset_on_close();
+    }
+}
+
 /// What may still be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {

@@ -16,6 +16,7 @@ pub mod limits;
 pub mod quota;
 pub mod scripted;
 pub mod service;
+pub mod tls;
 
 use std::convert::Infallible;
 use std::io;
@@ -30,12 +31,14 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::http::answer::AnswerBody;
-use crate::http::connection::{Progress, Refusals, TimedStream};
+use crate::http::connection::{Progress, Refusals, Resettable, TimedStream};
 use crate::http::limits::Limits;
+use crate::http::tls::ServerTls;
 
 /// What answers requests.
 pub trait Handler: Refusals {
@@ -56,6 +59,7 @@ pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 pub async fn serve<H: Handler>(
     listener: TcpListener,
     handler: Arc<H>,
+    tls: Option<ServerTls>,
     limits: Limits,
     mut stop: watch::Receiver<bool>,
     grace: Duration,
@@ -71,9 +75,12 @@ pub async fn serve<H: Handler>(
         };
         let Some((stream, slot)) = accepted else { continue };
         let connection = Connection { handler: Arc::clone(&handler), limits, stop: stop.clone(), grace };
-        let alive = alive.clone();
+        let (alive, tls) = (alive.clone(), tls.clone());
         tokio::spawn(async move {
-            connection.run(stream).await;
+            match tls {
+                None => connection.run(stream).await,
+                Some(tls) => connection.run_tls(stream, &tls).await,
+            }
             drop((slot, alive));
         });
     }
@@ -118,7 +125,19 @@ struct Connection<H> {
 }
 
 impl<H: Handler> Connection<H> {
-    async fn run(mut self, stream: TcpStream) {
+    /// A peer that does not finish its handshake in time is a peer that does not send its header block.
+    async fn run_tls(mut self, stream: TcpStream, tls: &ServerTls) {
+        let handshake = tokio::time::timeout(self.limits.header_timeout, tls.acceptor().accept(stream));
+        let accepted = tokio::select! {
+            accepted = handshake => accepted,
+            () = stopped(&mut self.stop) => return,
+        };
+        if let Ok(Ok(stream)) = accepted {
+            self.run(stream).await;
+        }
+    }
+
+    async fn run<S: AsyncRead + AsyncWrite + Resettable + Unpin>(mut self, stream: S) {
         let progress = Arc::new(Progress::default());
         let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), &self.limits);
         let (handler, told) = (&self.handler, &progress);
