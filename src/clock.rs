@@ -7,6 +7,7 @@
 //! time, which only labels. A step of the machine's wall clock therefore neither refills a window nor holds a retry back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
@@ -72,6 +73,8 @@ pub struct Clock {
 #[derive(Debug)]
 struct Shared {
     started: Instant,
+    /// True while the clock is the machine's, unmoved: then it is read without the lock.
+    plain: AtomicBool,
     state: RwLock<State>,
     changed: watch::Sender<()>,
 }
@@ -84,6 +87,12 @@ enum State {
         wall_offset: SignedDuration,
     },
     Frozen(Now),
+}
+
+impl State {
+    fn is_plain(self) -> bool {
+        matches!(self, Self::Real { moment_offset: Duration::ZERO, wall_offset: SignedDuration::ZERO })
+    }
 }
 
 impl Clock {
@@ -103,13 +112,29 @@ impl Clock {
     }
 
     fn start(state: State) -> Self {
-        let shared = Shared { started: machine_moment(), state: RwLock::new(state), changed: watch::Sender::new(()) };
+        let shared = Shared {
+            started: machine_moment(),
+            plain: AtomicBool::new(state.is_plain()),
+            state: RwLock::new(state),
+            changed: watch::Sender::new(()),
+        };
         Self { shared: Arc::new(shared) }
     }
 
     /// Reads the clock.
     pub fn now(&self) -> Now {
+        if self.shared.plain.load(Ordering::Acquire) {
+            return Now { moment: Moment(self.shared.started.elapsed()), wall: machine_wall_time() };
+        }
         self.read(*self.shared.state.read())
+    }
+
+    /// Reads the monotonic half of the clock alone.
+    pub fn moment(&self) -> Moment {
+        if self.shared.plain.load(Ordering::Acquire) {
+            return Moment(self.shared.started.elapsed());
+        }
+        self.now().moment
     }
 
     fn read(&self, state: State) -> Now {
@@ -166,6 +191,7 @@ impl Clock {
         let now = {
             let mut state = self.shared.state.write();
             *state = next(*state, self.read(*state));
+            self.shared.plain.store(state.is_plain(), Ordering::Release);
             self.read(*state)
         };
         self.shared.changed.send_replace(());

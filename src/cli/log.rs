@@ -55,10 +55,11 @@ impl Log {
 
 /// Prints what is appended until the end is near and nothing is left.
 async fn follow(journal: Arc<Journal>, format: LogFormat, mut end: watch::Receiver<bool>) {
+    let reader = journal.reader();
     let mut next = 1;
     loop {
         let ending = *end.borrow();
-        let mut appended = pin!(journal.appended());
+        let mut appended = pin!(reader.appended());
         appended.as_mut().enable();
         let entries = journal.read(next, 256);
         if entries.is_empty() {
@@ -117,7 +118,7 @@ fn record(entry: &Entry) -> Option<Value> {
 }
 
 fn request_record(request: &RequestRecord) -> Value {
-    let (method, target) = request.head.request_line();
+    let (method, target) = request.heads.request_line();
     let why = match &request.reason {
         Reason::Unauthorized(refusal) => format!(" - {refusal}"),
         Reason::Invalid(problems) => {
@@ -141,7 +142,7 @@ fn request_record(request: &RequestRecord) -> Value {
         "at": stamp(request.at),
         "event": "request",
         "id": request.id,
-        "key": request.key.as_deref().map(mask),
+        "key": request.key().map(mask),
         "method": method,
         "target": target,
         "operation": request.operation.map(super::super::contract::routes::Operation::name),

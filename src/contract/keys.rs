@@ -145,11 +145,17 @@ pub fn workspace_of<'k>(key: &'k str, profile: &'k Profile) -> &'k str {
 
 /// A key as listings and logs show it: its prefix and its last four characters.
 pub fn mask(key: &str) -> String {
+    let (before, after) = mask_parts(key);
+    format!("{before}…{after}")
+}
+
+/// What of a key is shown: what stands before the `…` and after it.
+pub fn mask_parts(key: &str) -> (&str, &str) {
     let prefix = key.rfind('_').map_or(0, |at| at + 1).min(12);
     let (head, rest) = key.split_at_checked(prefix).unwrap_or(("", key));
     match rest.char_indices().rev().nth(3) {
-        Some((at, _)) if at > 0 => format!("{head}…{}", &rest[at..]),
-        _ => format!("{head}…"),
+        Some((at, _)) if at > 0 => (head, &rest[at..]),
+        _ => (head, ""),
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
                 decided.map_or("all checks passed", |step| &step.detail)
             );
             Ok(ok(
-                &json!({ "id": id, "kind": "request", "summary": summary, "steps": steps, "request": request_whole(&request, registry) }),
+                &json!({ "id": id, "kind": "request", "summary": summary, "steps": steps, "request": request_whole(&request) }),
             ))
         }
         Some("evt") => {
@@ -95,7 +95,7 @@ fn status_text(status: u16) -> String {
 
 /// The checks in the order of the contract's implementation: route, authentication, quota, content, scenario, operation.
 fn request_steps(request: &RequestRecord) -> Vec<Step> {
-    let (method, target) = request.head.request_line();
+    let (method, target) = request.heads.request_line();
     let path = target.split('?').next().unwrap_or_default();
     let needs_key = request.operation.is_some_and(|operation| operation.name() != "hello");
     let mut steps = Vec::new();
@@ -131,7 +131,7 @@ fn request_steps(request: &RequestRecord) -> Vec<Step> {
         Reason::Unauthorized(refusal) => Some(refusal.to_string()),
         _ => None,
     };
-    let key = match &request.key {
+    let key = match request.key() {
         Some(key) => format!("the key {} is valid", mask(key)),
         None if needs_key => "no key was looked at".to_owned(),
         None => "the operation needs no key".to_owned(),

@@ -22,16 +22,16 @@ pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError
         })?),
     };
     let wanted = |request: &RequestRecord| {
-        let (known_method, target) = request.head.request_line();
+        let (known_method, target) = request.heads.request_line();
         let known_path = target.split('?').next().unwrap_or_default();
-        scope.covers(request.workspace.as_ref())
+        scope.covers(request.workspace.as_ref().map(|workspace| workspace.name()))
             && operation.as_deref().is_none_or(|name| request.operation.is_some_and(|known| known.name() == name))
             && status.is_none_or(|status| request.status == status)
             && method.as_deref().is_none_or(|method| known_method.eq_ignore_ascii_case(method))
             && path.as_deref().is_none_or(|path| known_path == path)
     };
     let rows = control.journal.search(page.before, page.limit + 1, |number, entry| match entry {
-        Entry::Request(request) if wanted(request) => Some((number, request_row(request, &control.registry))),
+        Entry::Request(request) if wanted(request) => Some((number, request_row(request))),
         _ => None,
     });
     Ok(ok(&page.wrap(rows)))
@@ -40,7 +40,7 @@ pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     let request = find(control, &call.segment)?;
-    Ok(ok(&request_whole(&request, &control.registry)))
+    Ok(ok(&request_whole(&request)))
 }
 
 pub(super) fn clear(control: &Control, call: &Call) -> Result<Reply, ControlError> {

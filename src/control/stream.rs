@@ -18,7 +18,7 @@ use super::scope::{Scope, scope};
 use super::view::{attempt, event, request_row, timestamp};
 use super::{Call, Control, ControlError, Reply};
 use crate::contract::error::ErrorKind;
-use crate::journal::{Entry, Journal};
+use crate::journal::{Entry, Reader};
 use crate::workspace::Registry;
 
 /// Most viewers at a time.
@@ -46,7 +46,7 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
         },
     };
     let viewer = Viewer {
-        journal: Arc::clone(&control.journal),
+        reader: control.journal.reader(),
         registry: Arc::clone(&control.registry),
         scope,
         next,
@@ -63,7 +63,7 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
 }
 
 struct Viewer {
-    journal: Arc<Journal>,
+    reader: Reader,
     registry: Arc<Registry>,
     scope: Scope,
     next: u64,
@@ -80,10 +80,9 @@ impl Viewer {
             return ": what happens from now on\n\n".to_owned();
         }
         loop {
-            let journal = Arc::clone(&self.journal);
-            let mut appended = std::pin::pin!(journal.appended());
+            let mut appended = Box::pin(self.reader.appended());
             appended.as_mut().enable();
-            let entries = self.journal.read(self.next, PIECE);
+            let entries = self.reader.journal().read(self.next, PIECE);
             let mut piece = String::new();
             for (number, entry) in &entries {
                 if *number > self.next {
@@ -106,7 +105,7 @@ impl Viewer {
 
     fn push_entry(&self, piece: &mut String, number: u64, entry: &Entry) {
         match entry {
-            Entry::Request(request) => push(piece, number, "request", &request_row(request, &self.registry)),
+            Entry::Request(request) => push(piece, number, "request", &request_row(request)),
             Entry::Event(fired) => push(piece, number, "event", &event(fired, &self.registry)),
             Entry::Attempt(record) => {
                 let mut view = attempt(record);

@@ -31,14 +31,14 @@ fn workspace_id(registry: &Registry, name: Option<&std::sync::Arc<str>>) -> Opti
 }
 
 /// A request as a row of the listing.
-pub(super) fn request_row(request: &RequestRecord, registry: &Registry) -> Value {
-    let (method, target) = request.head.request_line();
+pub(super) fn request_row(request: &RequestRecord) -> Value {
+    let (method, target) = request.heads.request_line();
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     json!({
         "id": request.id,
         "at": timestamp(request.at),
-        "workspace": workspace_id(registry, request.workspace.as_ref()),
-        "key": request.key.as_deref().map(mask),
+        "workspace": request.workspace.as_ref().map(|workspace| workspace.id()),
+        "key": request.key().map(mask),
         "method": method,
         "path": path,
         "query": query,
@@ -52,8 +52,8 @@ pub(super) fn request_row(request: &RequestRecord, registry: &Registry) -> Value
 }
 
 /// A request whole.
-pub(super) fn request_whole(request: &RequestRecord, registry: &Registry) -> Value {
-    let mut view = request_row(request, registry);
+pub(super) fn request_whole(request: &RequestRecord) -> Value {
+    let mut view = request_row(request);
     let quota = request.quota.map(|quota| {
         json!({
             "limit": quota.limit,
@@ -63,9 +63,9 @@ pub(super) fn request_whole(request: &RequestRecord, registry: &Registry) -> Val
             "resets_in_ms": millis(quota.reset),
         })
     });
-    view["headers"] = headers(request.head.headers());
+    view["headers"] = headers(request.heads.headers());
     view["body"] = request_body(request);
-    view["answer"] = json!({ "status": request.status, "headers": headers(request.answer_head.headers()), "body": answer_body(request) });
+    view["answer"] = json!({ "status": request.status, "headers": headers(request.heads.answer_headers()), "body": answer_body(request) });
     view["quota"] = json!(quota);
     view
 }

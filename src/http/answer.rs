@@ -26,6 +26,13 @@ pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Byt
     response
 }
 
+/// A number in a header; small ones, which most are, without an allocation.
+pub fn number_value(number: u64) -> HeaderValue {
+    const SMALL: [&str; 16] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"];
+    let small = usize::try_from(number).ok().and_then(|number| SMALL.get(number));
+    small.map_or_else(|| HeaderValue::from(number), |text| HeaderValue::from_static(text))
+}
+
 /// A text that goes into a header: what cannot stand there is escaped.
 pub fn header_value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or_else(|_| {

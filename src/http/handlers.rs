@@ -11,14 +11,14 @@ use crate::contract::routes::Operation;
 use crate::contract::rules::{check_content_type, parse_status_query, parse_subscribe};
 use crate::contract::timestamp::format_timestamp;
 use crate::contract::types::SystemStatus;
-use crate::http::service::{Exchange, Outcome, content_types};
+use crate::http::exchange::{Exchange, Outcome, content_types};
 use crate::journal::Reason;
 
 /// Chooses scenarios for one request: names joined by commas.
 pub const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
 
 /// Performs an operation.
-pub fn perform(exchange: &Exchange, operation: Operation) -> Outcome {
+pub fn perform(exchange: &Exchange<'_>, operation: Operation) -> Outcome {
     match operation {
         Operation::SystemStatus => system_status(exchange),
         Operation::EventsSubscribe => events_subscribe(exchange),
@@ -26,7 +26,7 @@ pub fn perform(exchange: &Exchange, operation: Operation) -> Outcome {
     }
 }
 
-fn system_status(exchange: &Exchange) -> Outcome {
+fn system_status(exchange: &Exchange<'_>) -> Outcome {
     let profile = &exchange.setup.profile;
     let query = match parse_status_query(exchange.parts.uri.query(), profile) {
         Ok(query) => query,
@@ -43,11 +43,11 @@ fn system_status(exchange: &Exchange) -> Outcome {
     Outcome::json(StatusCode::OK, body, Reason::Answered)
 }
 
-fn events_subscribe(exchange: &Exchange) -> Outcome {
+fn events_subscribe(exchange: &Exchange<'_>) -> Outcome {
     let profile = Arc::clone(&exchange.setup.profile);
     let checked = check_content_type(&content_types(&exchange.parts), &profile)
         .and_then(|()| parse_subscribe(&exchange.body, &profile));
-    let subscribed = checked.and_then(|checked| exchange.workspace.lock().subscribe(checked, &profile, exchange.now));
+    let subscribed = checked.and_then(|checked| exchange.workspace().lock().subscribe(checked, &profile, exchange.now));
     match subscribed {
         Ok(subscribed) => {
             let body = serde_json::to_vec(&subscribed.body).expect("JSON values always serialise");
@@ -58,12 +58,12 @@ fn events_subscribe(exchange: &Exchange) -> Outcome {
     }
 }
 
-fn hello(exchange: &Exchange) -> Outcome {
+fn hello(exchange: &Exchange<'_>) -> Outcome {
     let body = serde_json::to_vec(&exchange.setup.profile.hello.body).expect("JSON values always serialise");
     Outcome::json(StatusCode::OK, body, Reason::Answered)
 }
 
-fn invalid(exchange: &Exchange, error: Error) -> Outcome {
+fn invalid(exchange: &Exchange<'_>, error: Error) -> Outcome {
     let outcome = exchange.error(&error, Reason::Invalid(Vec::new()));
     Outcome { reason: Reason::Invalid(error.problems), ..outcome }
 }

@@ -49,6 +49,35 @@ pub fn check_host<'h>(
     }
 }
 
+/// The bytes of a registered name (RFC 3986 §3.2.2); a table, as every request is checked.
+const HOST_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte: u8 = 0;
+    while byte < 128 {
+        table[byte as usize] = byte.is_ascii_alphanumeric()
+            || matches!(
+                byte,
+                b'-' | b'.'
+                    | b'_'
+                    | b'~'
+                    | b'%'
+                    | b'!'
+                    | b'$'
+                    | b'&'
+                    | b'\''
+                    | b'('
+                    | b')'
+                    | b'*'
+                    | b'+'
+                    | b','
+                    | b';'
+                    | b'='
+            );
+        byte += 1;
+    }
+    table
+};
+
 /// The host without its port; `None` if the text is no host. IPv6 literals keep their brackets.
 pub fn host_name(host: &str) -> Option<&str> {
     let (name, port) = match host.strip_prefix('[') {
@@ -60,9 +89,7 @@ pub fn host_name(host: &str) -> Option<&str> {
         }
         None => host.split_at(host.find(':').unwrap_or(host.len())),
     };
-    let is_name = name.starts_with('[')
-        || (!name.is_empty()
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte)));
+    let is_name = name.starts_with('[') || (!name.is_empty() && name.bytes().all(|byte| HOST_BYTES[usize::from(byte)]));
     let is_port = port.is_empty()
         || port
             .strip_prefix(':')

@@ -8,6 +8,7 @@ pub mod answer;
 pub mod body;
 pub mod connection;
 pub mod emissions;
+pub mod exchange;
 pub mod fault;
 pub mod guard;
 pub mod handlers;

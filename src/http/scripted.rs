@@ -11,14 +11,14 @@ use serde_json::Value;
 use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
 use crate::http::answer::{JSON, answer};
+use crate::http::exchange::{Exchange, Outcome};
 use crate::http::fault::{Break, Pace, paced};
 use crate::http::handlers::perform;
-use crate::http::service::{Exchange, Outcome};
 use crate::journal::{Reason, Scripted};
 use crate::scenario::{Action, Decision, Fault, Patch, Reply, ReplyBody, render_patch, render_reply};
 
 /// Answers by the scenario rule that decides, or by the operation itself.
-pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation) -> Outcome {
+pub async fn scripted_or_ordinary(exchange: &mut Exchange<'_>, operation: Operation) -> Outcome {
     // Without rules nothing of this costs anything.
     if exchange.setup.rules.rules().is_empty() {
         return perform(exchange, operation);
@@ -32,7 +32,7 @@ pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation)
     });
     if let Some(delay) = decision.delay {
         let due = exchange.now.moment.plus(delay);
-        exchange.workspace.clock().clone().sleep_until(due).await;
+        exchange.workspace().clock().clone().sleep_until(due).await;
     }
     match decision.action {
         Action::Pass => perform(exchange, operation),
@@ -49,16 +49,16 @@ fn describe(decision: &Decision) -> String {
     }
 }
 
-fn decide(exchange: &Exchange) -> Option<Decision> {
+fn decide(exchange: &Exchange<'_>) -> Option<Decision> {
     let view = exchange.view();
-    let mut state = exchange.workspace.lock();
+    let mut state = exchange.workspace().lock();
     let (turns, random) = state.turns_and_random();
     exchange.setup.decide(&view, turns, exchange.now.moment, random)
 }
 
-fn scripted(exchange: &mut Exchange, reply: &Reply) -> Outcome {
+fn scripted(exchange: &mut Exchange<'_>, reply: &Reply) -> Outcome {
     let rendered = {
-        let mut state = exchange.workspace.lock();
+        let mut state = exchange.workspace().lock();
         render_reply(reply, &exchange.view(), exchange.now.wall, state.random())
     };
     let reply = match rendered {
@@ -87,7 +87,7 @@ fn scripted(exchange: &mut Exchange, reply: &Reply) -> Outcome {
     outcome
 }
 
-fn enveloped(exchange: &Exchange, reply: &Reply, status: StatusCode) -> Outcome {
+fn enveloped(exchange: &Exchange<'_>, reply: &Reply, status: StatusCode) -> Outcome {
     let kind = reply.error.unwrap_or(ErrorKind::InternalError);
     let message = reply.message.as_deref().unwrap_or_else(|| kind.message());
     let error = Error { status: status.as_u16(), ..Error::new(kind, message) };
@@ -108,11 +108,11 @@ fn kind_of(status: StatusCode) -> ErrorKind {
     ErrorKind::ALL.into_iter().find(|kind| kind.status() == status.as_u16()).unwrap_or(ErrorKind::InternalError)
 }
 
-fn patched(exchange: &Exchange, operation: Operation, patch: &Patch) -> Outcome {
+fn patched(exchange: &Exchange<'_>, operation: Operation, patch: &Patch) -> Outcome {
     let outcome = perform(exchange, operation);
     let Ok(mut body) = serde_json::from_slice::<Value>(&outcome.body) else { return outcome };
     let rendered = {
-        let mut state = exchange.workspace.lock();
+        let mut state = exchange.workspace().lock();
         render_patch(patch, &exchange.view(), exchange.now.wall, state.random())
     };
     match rendered {
@@ -130,9 +130,9 @@ fn patched(exchange: &Exchange, operation: Operation, patch: &Patch) -> Outcome 
     }
 }
 
-fn faulty(exchange: &mut Exchange, operation: Operation, fault: Fault) -> Outcome {
+fn faulty(exchange: &mut Exchange<'_>, operation: Operation, fault: Fault) -> Outcome {
     let ordinary = perform(exchange, operation);
-    let clock = exchange.workspace.clock().clone();
+    let clock = exchange.workspace().clock().clone();
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let paced = |outcome: Outcome, pace| Outcome {
         response: paced(outcome.response, outcome.body.clone(), pace, &clock),
@@ -150,20 +150,20 @@ fn faulty(exchange: &mut Exchange, operation: Operation, fault: Fault) -> Outcom
         Fault::Empty => broken_off(exchange, Break::Empty),
         Fault::Garbage { bytes } => {
             let mut garbage = vec![0; size(bytes)];
-            exchange.workspace.lock().random().fill_bytes(&mut garbage);
+            exchange.workspace().lock().random().fill_bytes(&mut garbage);
             broken_off(exchange, Break::Garbage(garbage.into()))
         }
     }
 }
 
 /// Nothing of HTTP goes out: the connection does something else in its place.
-fn broken_off(exchange: &mut Exchange, how: Break) -> Outcome {
+fn broken_off(exchange: &mut Exchange<'_>, how: Break) -> Outcome {
     exchange.break_connection(how);
     Outcome::json(StatusCode::OK, Vec::new(), Reason::Scripted)
 }
 
 /// A template of the scenario failed while rendering, which no check can foresee.
-fn broken(exchange: &Exchange, problem: &str) -> Outcome {
+fn broken(exchange: &Exchange<'_>, problem: &str) -> Outcome {
     let error = Error::new(ErrorKind::InternalError, format!("a scenario's {problem}"));
     exchange.error(&error, Reason::Scripted)
 }

@@ -6,6 +6,9 @@ use serde_json::Value;
 use super::*;
 use crate::clock::{Clock, Seed};
 use crate::contract::profile::Layered;
+use crate::contract::routes::Operation;
+use crate::http::fault::Break;
+use crate::http::handlers;
 
 fn api() -> Api {
     let registry = Arc::new(Registry::new(Seed::from_number(7), Clock::real(), 10));
@@ -14,7 +17,7 @@ fn api() -> Api {
     Api::new(Arc::new(Library::new(Layered::default())), registry, journal, bodies, Emissions::new().0, &limits)
 }
 
-fn exchange(api: &Api) -> Exchange {
+fn exchange(api: &Api) -> Exchange<'_> {
     let request = Request::get("/v1/hello").header("host", "localhost").body(()).expect("a request");
     api.begin(request.into_parts().0, &api.library.load())
 }
@@ -32,7 +35,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
     first.break_connection(Break::Reset);
     let progress = Progress::default();
     let responded = caught(async {
-        let _held = first.workspace.lock();
+        let _held = first.workspace().lock();
         panic!("by the test")
     })
     .await;

@@ -9,6 +9,7 @@ mod request;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
@@ -16,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason};
-pub use request::{Head, Reason, RequestRecord, Scripted};
+pub use request::{Heads, Reason, RequestRecord, Scripted};
 
 use crate::workspace::EventRecord;
 
@@ -55,7 +56,7 @@ impl Entry {
     /// The workspace concerned; `None` for requests without a valid key and for notices about the whole emulator.
     pub fn workspace(&self) -> Option<&Arc<str>> {
         match self {
-            Self::Request(request) => request.workspace.as_ref(),
+            Self::Request(request) => request.workspace.as_ref().map(|workspace| workspace.name()),
             Self::Event(event) => Some(&event.workspace),
             Self::Attempt(attempt) => Some(&attempt.workspace),
             Self::Notice(notice) => notice.workspace.as_ref(),
@@ -81,7 +82,10 @@ pub struct Journal {
     most_entries: usize,
     most_bytes: usize,
     log: Mutex<Log>,
+    /// Readers that want to be told of each entry; without any, telling costs nothing.
+    readers: AtomicUsize,
     appended: Notify,
+    fired: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -108,12 +112,20 @@ impl Journal {
     /// A journal of at most this many entries and bytes.
     pub fn new(most_entries: usize, most_bytes: usize) -> Self {
         let log = Log { first: 1, ..Log::default() };
-        Self { most_entries: most_entries.max(1), most_bytes, log: Mutex::new(log), appended: Notify::new() }
+        Self {
+            most_entries: most_entries.max(1),
+            most_bytes,
+            log: Mutex::new(log),
+            readers: AtomicUsize::new(0),
+            appended: Notify::new(),
+            fired: Notify::new(),
+        }
     }
 
     /// Appends an entry; returns its number. The oldest entries leave when a bound is passed.
     pub fn append(&self, entry: Entry) -> u64 {
         let bytes = entry.bytes();
+        let fired = matches!(entry, Entry::Event(_));
         // Evicted entries are dropped after the lock is released; usually there is one at most.
         let mut evicted = [None, None];
         let mut more = Vec::new();
@@ -137,7 +149,12 @@ impl Journal {
             }
             log.first + log.entries.len() as u64 - 1
         };
-        self.appended.notify_waiters();
+        if fired {
+            self.fired.notify_one();
+        }
+        if self.readers.load(Ordering::SeqCst) > 0 {
+            self.appended.notify_waiters();
+        }
         number
     }
 
@@ -189,9 +206,15 @@ impl Journal {
         std::mem::take(&mut self.log.lock().outbox)
     }
 
-    /// Returns when something was appended after the call. To miss nothing: make the future, read, then await it.
-    pub fn appended(&self) -> tokio::sync::futures::Notified<'_> {
-        self.appended.notified()
+    /// Returns when an event was fired since the last call. For the one that takes events.
+    pub fn fired(&self) -> tokio::sync::futures::Notified<'_> {
+        self.fired.notified()
+    }
+
+    /// Becomes a reader that is told of each entry.
+    pub fn reader(self: &Arc<Self>) -> Reader {
+        self.readers.fetch_add(1, Ordering::SeqCst);
+        Reader { journal: Arc::clone(self) }
     }
 
     /// Forgets the entries of a workspace, or all.
@@ -227,6 +250,30 @@ impl Journal {
     pub fn fill(&self) -> Fill {
         let log = self.log.lock();
         Fill { entries: log.entries.len(), bytes: log.bytes, evicted: log.first - 1 }
+    }
+}
+
+/// Somebody who reads the journal as it grows, with a cursor of its own.
+#[derive(Debug)]
+pub struct Reader {
+    journal: Arc<Journal>,
+}
+
+impl Reader {
+    /// The journal that is read.
+    pub fn journal(&self) -> &Arc<Journal> {
+        &self.journal
+    }
+
+    /// Returns when something was appended after the call. To miss nothing: make and enable the future, read, then await it.
+    pub fn appended(&self) -> tokio::sync::futures::Notified<'_> {
+        self.journal.appended.notified()
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.journal.readers.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -9,9 +9,10 @@ use hyper::{Method, Uri};
 use jiff::Timestamp;
 
 use crate::contract::error::{ErrorKind, FieldProblem};
-use crate::contract::keys::{KeyRefusal, mask};
+use crate::contract::keys::{KeyRefusal, mask_parts};
 use crate::contract::routes::Operation;
 use crate::rate_limit::Verdict;
+use crate::workspace::Workspace;
 
 /// One request and its answer.
 #[derive(Clone, Debug)]
@@ -21,19 +22,17 @@ pub struct RequestRecord {
     /// When it arrived.
     pub at: Timestamp,
     /// Whose it is; `None` without a valid key.
-    pub workspace: Option<Arc<str>>,
-    /// The key, never shown unmasked.
-    pub key: Option<Arc<str>>,
+    pub workspace: Option<Arc<Workspace>>,
+    /// The key, where the workspace is not named after it; never shown unmasked.
+    pub group_key: Option<Arc<str>>,
     /// The operation that the route led to.
     pub operation: Option<Operation>,
-    /// Method, target and headers, the key masked.
-    pub head: Head,
+    /// Method, target and headers, and the answer's headers; the key masked.
+    pub heads: Heads,
     /// The body, as far as it was read and is kept.
     pub body: Bytes,
     /// The answer's status; 0 if the connection was broken instead.
     pub status: u16,
-    /// The answer's headers.
-    pub answer_head: Head,
     /// The answer's body, as far as it is kept.
     pub answer_body: Bytes,
     /// From arrival to answer, by the emulator's clock.
@@ -50,7 +49,12 @@ pub struct RequestRecord {
 
 impl RequestRecord {
     pub(super) fn bytes(&self) -> usize {
-        self.head.0.len() + self.body.len() + self.answer_head.0.len() + self.answer_body.len()
+        self.heads.text.len() + self.body.len() + self.answer_body.len()
+    }
+
+    /// The key, if a valid one came; never shown unmasked.
+    pub fn key(&self) -> Option<&str> {
+        self.group_key.as_deref().or(self.workspace.as_ref().map(|workspace| workspace.name().as_ref()))
     }
 }
 
@@ -99,41 +103,48 @@ pub struct Scripted {
     pub action: String,
 }
 
-/// A start line and headers in one allocation: `line\r\nname: value\r\n…`. A key in `Authorization` is masked.
+/// The request line, the request's headers and the answer's, in one allocation; a key in `Authorization` is masked.
 ///
 /// A copy on purpose: header values handed out by hyper keep its whole read buffer alive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Head(Box<str>);
+pub struct Heads {
+    /// `METHOD target\r\nname: value\r\n…`, then the answer's `name: value\r\n…`.
+    text: String,
+    /// Where the answer's headers begin.
+    answer: usize,
+}
 
-impl Head {
-    /// The head of a request.
-    pub fn of_request(method: &Method, uri: &Uri, headers: &HeaderMap) -> Self {
+impl Heads {
+    /// The heads of a request and its answer.
+    pub fn new(method: &Method, uri: &Uri, headers: &HeaderMap, answer_headers: &HeaderMap) -> Self {
         let target = uri.path_and_query().map_or(uri.path(), |target| target.as_str());
-        let mut text = String::with_capacity(method.as_str().len() + target.len() + 3 + size_of_headers(headers));
+        let line = method.as_str().len() + target.len() + 3;
+        // A masked key may be a few bytes longer than the key.
+        let size = line + size_of_headers(headers) + size_of_headers(answer_headers) + 8;
+        let mut text = String::with_capacity(size);
         text.push_str(method.as_str());
         text.push(' ');
         text.push_str(target);
         text.push_str("\r\n");
         push_headers(&mut text, headers);
-        Self(text.into_boxed_str())
+        let answer = text.len();
+        push_headers(&mut text, answer_headers);
+        Self { text, answer }
     }
 
-    /// The headers of an answer.
-    pub fn of_answer(headers: &HeaderMap) -> Self {
-        let mut text = String::with_capacity(2 + size_of_headers(headers));
-        text.push_str("\r\n");
-        push_headers(&mut text, headers);
-        Self(text.into_boxed_str())
-    }
-
-    /// The method and target of a request's head.
+    /// The method and target of the request; empty where there was none.
     pub fn request_line(&self) -> (&str, &str) {
-        self.0.split("\r\n").next().and_then(|line| line.split_once(' ')).unwrap_or_default()
+        self.text.split("\r\n").next().and_then(|line| line.split_once(' ')).unwrap_or_default()
     }
 
-    /// Names and values in the order in which they came.
+    /// The request's names and values in the order in which they came.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.split("\r\n").skip(1).filter_map(|line| line.split_once(": "))
+        self.text[..self.answer].split("\r\n").skip(1).filter_map(|line| line.split_once(": "))
+    }
+
+    /// The answer's names and values.
+    pub fn answer_headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.text[self.answer..].split("\r\n").filter_map(|line| line.split_once(": "))
     }
 }
 
@@ -159,7 +170,10 @@ fn push_credential(text: &mut String, value: &str) {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
             text.push_str(scheme);
             text.push(' ');
-            text.push_str(&mask(token.trim()));
+            let (before, after) = mask_parts(token.trim());
+            text.push_str(before);
+            text.push('…');
+            text.push_str(after);
         }
         // Whatever else it is, it is a credential.
         _ => text.push('…'),
@@ -174,15 +188,19 @@ mod tests {
 
     #[test]
     fn heads_keep_order_and_mask_keys() {
-        let mut headers = HeaderMap::new();
+        let (mut headers, mut answer) = (HeaderMap::new(), HeaderMap::new());
         headers.insert("x-a", HeaderValue::from_static("1: 2"));
         headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer sk_test_abcdefgh"));
         headers.insert("x-b", HeaderValue::from_bytes(b"\xff").expect("opaque bytes are allowed"));
-        let head = Head::of_request(&Method::GET, &Uri::from_static("/v1/hello?a=b"), &headers);
-        assert_eq!(head.request_line(), ("GET", "/v1/hello?a=b"));
-        let shown: Vec<_> = head.headers().collect();
+        answer.insert("x-c", HeaderValue::from_static("3"));
+        let heads = Heads::new(&Method::GET, &Uri::from_static("/v1/hello?a=b"), &headers, &answer);
+        assert_eq!(heads.request_line(), ("GET", "/v1/hello?a=b"));
+        let shown: Vec<_> = heads.headers().collect();
         assert_eq!(shown, [("x-a", "1: 2"), ("authorization", "Bearer sk_test_…efgh"), ("x-b", "\\xff")]);
+        assert_eq!(heads.answer_headers().collect::<Vec<_>>(), [("x-c", "3")]);
         headers.insert(AUTHORIZATION, HeaderValue::from_static("sk_test_abcdefgh"));
-        assert!(!format!("{:?}", Head::of_answer(&headers)).contains("abcdefgh"));
+        let bare = Heads::new(&Method::GET, &Uri::from_static("/"), &headers, &answer);
+        assert!(!format!("{bare:?}").contains("abcdefgh"));
+        assert_eq!(Heads::default().request_line(), ("", ""));
     }
 }

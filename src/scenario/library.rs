@@ -85,6 +85,11 @@ impl Generation {
         }
     }
 
+    /// Whether any key has a list of its own.
+    pub fn has_key_setups(&self) -> bool {
+        !self.key_setups.is_empty()
+    }
+
     /// What is in force for a request that names its scenarios. Times count from this generation's beginning.
     pub fn setup_named(&self, names: &[&str]) -> Result<Arc<Setup>, Vec<Diagnostic>> {
         let joined = names.join(",");

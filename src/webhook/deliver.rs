@@ -3,7 +3,6 @@
 //! One courier task per workspace owns its queue; when and whether to retry is the queue's business, not this file's.
 
 use std::collections::HashMap;
-use std::pin::pin;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -76,8 +75,6 @@ impl Deliverer {
         let mut couriers: HashMap<Arc<str>, mpsc::UnboundedSender<Arc<EventRecord>>> = HashMap::new();
         let mut tasks = JoinSet::new();
         loop {
-            let mut appended = pin!(self.journal.appended());
-            appended.as_mut().enable();
             for event in self.journal.take_events() {
                 if event.lost {
                     self.cancel_all(&event, "dropped on purpose");
@@ -99,7 +96,7 @@ impl Deliverer {
                 let _ = courier.send(event);
             }
             tokio::select! {
-                () = appended => {}
+                () = self.journal.fired() => {}
                 () = stopped(&mut stop) => break,
             }
         }

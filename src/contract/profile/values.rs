@@ -223,6 +223,9 @@ impl From<Fraction> for f64 {
     }
 }
 
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+
 /// A text that is a valid HTTP field name; compared without regard to case, shown as written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -248,6 +251,9 @@ impl TryFrom<String> for HeaderNameText {
 
     fn try_from(text: String) -> Result<Self, String> {
         match HeaderName::from_bytes(text.as_bytes()) {
+            // Names known to the program are copied without touching a counter that all processors share.
+            Ok(_) if text.eq_ignore_ascii_case(LIMIT.as_str()) => Ok(Self { text, name: LIMIT }),
+            Ok(_) if text.eq_ignore_ascii_case(REMAINING.as_str()) => Ok(Self { text, name: REMAINING }),
             Ok(name) => Ok(Self { text, name }),
             Err(_) => Err(format!("expected an HTTP field name, found \"{}\"", text.escape_debug())),
         }

@@ -1,0 +1,272 @@
+//! One request on its way to an answer: what is known of it so far, and the answers that every operation may need.
+
+use std::sync::Arc;
+
+use hyper::body::Bytes;
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
+
+use crate::clock::{Moment, Now};
+use crate::contract::error::{Error, ErrorKind};
+use crate::contract::ids::IdKind;
+use crate::contract::keys::{KeyRefusal, bearer_token, workspace_of};
+use crate::contract::routes::{Lookup, Operation};
+use crate::http::answer::{AnswerBody, JSON, answer};
+use crate::http::fault::Break;
+use crate::http::handlers;
+use crate::journal::{Heads, Reason, RequestRecord, Scripted, kept};
+use crate::rate_limit::Verdict;
+use crate::scenario::{Generation, RequestView, Setup};
+use crate::workspace::Workspace;
+
+/// What is known of a request while it is being answered.
+pub struct Exchange<'a> {
+    /// The request without its body.
+    pub parts: Parts,
+    /// When it arrived.
+    pub now: Now,
+    /// The profile and scenarios that answer it.
+    pub setup: Arc<Setup>,
+    /// Its id; made as soon as it is known whose source it draws from.
+    pub id: String,
+    /// The body, once read.
+    pub body: Bytes,
+    /// Where requests without a valid key draw from.
+    anonymous: &'a Arc<Workspace>,
+    /// Whose it is, once a valid key was seen.
+    owner: Option<Arc<Workspace>>,
+    /// The key, where the workspace is not named after it.
+    group_key: Option<Arc<str>>,
+    pub(super) operation: Option<Operation>,
+    pub(super) quota: Option<Verdict>,
+    pub(super) scripted: Option<Scripted>,
+    pub(super) broken: Option<Break>,
+    pub(super) generation: u64,
+}
+
+/// An answer before ids and headers are added.
+pub struct Outcome {
+    /// Status, content type and body.
+    pub response: Response<AnswerBody>,
+    /// The body's bytes, for the journal.
+    pub body: Bytes,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl Outcome {
+    /// A JSON answer.
+    pub fn json(status: StatusCode, body: Vec<u8>, reason: Reason) -> Self {
+        let body = Bytes::from(body);
+        Self { response: answer(status, JSON, body.clone()), body, reason }
+    }
+}
+
+impl<'a> Exchange<'a> {
+    /// An exchange of which nothing is known but the request's head.
+    pub(super) fn begin(parts: Parts, now: Now, generation: &Generation, anonymous: &'a Arc<Workspace>) -> Self {
+        Self {
+            parts,
+            now,
+            setup: Arc::clone(generation.setup_for(None)),
+            id: String::new(),
+            body: Bytes::new(),
+            anonymous,
+            owner: None,
+            group_key: None,
+            operation: None,
+            quota: None,
+            scripted: None,
+            broken: None,
+            generation: generation.number,
+        }
+    }
+
+    /// Whose it is; the anonymous workspace until a valid key was seen.
+    pub fn workspace(&self) -> &Arc<Workspace> {
+        self.owner.as_ref().unwrap_or(self.anonymous)
+    }
+
+    /// The key, if a valid one came.
+    pub fn key(&self) -> Option<&str> {
+        self.group_key.as_deref().or(self.owner.as_ref().map(|owner| owner.name().as_ref()))
+    }
+
+    /// A valid key came: the request is `owner`'s.
+    pub(super) fn belong_to(&mut self, owner: Arc<Workspace>, group_key: Option<Arc<str>>) {
+        self.owner = Some(owner);
+        self.group_key = group_key;
+    }
+
+    /// Draws the request's id from its workspace's source.
+    pub(super) fn identify(&mut self) {
+        let id = self.workspace().lock().make_id(IdKind::Request, &self.setup.profile, self.now);
+        self.id = id;
+    }
+
+    /// Takes the setup of the key that the request carries, or the one that it asks for by header.
+    pub(super) fn choose_setup(&mut self, generation: &Generation) -> Result<(), String> {
+        let headers = &self.parts.headers;
+        if let Some(wanted) = headers.get(handlers::SCENARIO) {
+            let text = wanted
+                .to_str()
+                .map_err(|_| "X-Emulator-Scenario: expected scenario names, joined by commas".to_owned())?;
+            let names: Vec<&str> = text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+            self.setup = generation.setup_named(&names).map_err(|problems| {
+                let texts: Vec<String> =
+                    problems.iter().map(|problem| format!("{}; {}", problem.message, problem.hint)).collect();
+                format!("X-Emulator-Scenario: {}", texts.join("; "))
+            })?;
+        } else if generation.has_key_setups()
+            && let Ok(token) = bearer_token(headers)
+        {
+            let workspace = workspace_of(token, generation.base.profile());
+            self.setup = Arc::clone(generation.setup_for(Some(workspace)));
+        }
+        Ok(())
+    }
+
+    /// An error in the envelope.
+    pub fn error(&self, error: &Error, reason: Reason) -> Outcome {
+        let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut outcome = Outcome::json(status, error.body(&self.setup.profile, &self.id), reason);
+        let headers = outcome.response.headers_mut();
+        match error.kind {
+            ErrorKind::Unauthorized => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            // The rest of the request may still be on its way; nobody will read it.
+            ErrorKind::PayloadTooLarge
+            | ErrorKind::RequestTimeout
+            | ErrorKind::BadRequest
+            | ErrorKind::UnsupportedMediaType => {
+                headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            _ => {}
+        }
+        outcome
+    }
+
+    /// A refusal that is none of the contract's own errors.
+    pub fn refused(&self, kind: ErrorKind, text: &str) -> Outcome {
+        self.error(&Error::new(kind, text), Reason::Refused(kind, text.to_owned()))
+    }
+
+    /// What is answered in place of an answer that a panic ended. What the scenario wanted of it is forgotten.
+    pub(super) fn panicked(&mut self, text: String) -> Outcome {
+        self.broken = None;
+        if self.id.is_empty() {
+            self.identify();
+        }
+        let error = Error::new(ErrorKind::InternalError, ErrorKind::InternalError.message());
+        self.error(&error, Reason::Panicked(text))
+    }
+
+    pub(super) fn unauthorized(&self, refusal: KeyRefusal) -> Outcome {
+        let error = Error::new(ErrorKind::Unauthorized, refusal.to_string());
+        let mut outcome = self.error(&error, Reason::Unauthorized(refusal));
+        if refusal.token_came() {
+            let challenge = HeaderValue::from_static("Bearer error=\"invalid_token\"");
+            outcome.response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        outcome
+    }
+
+    /// 404 and 405.
+    pub(super) fn nowhere(&self, lookup: &Lookup) -> Outcome {
+        match lookup {
+            Lookup::MethodNotAllowed(allow) => {
+                let message = format!("this endpoint takes {allow}");
+                let mut outcome =
+                    self.error(&Error::new(ErrorKind::MethodNotAllowed, message), Reason::MethodNotAllowed(allow));
+                outcome.response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+                outcome
+            }
+            Lookup::Announced(entry) => {
+                let message = format!(
+                    "{} ({}) are announced by the contract as upcoming and not open yet",
+                    entry.path, entry.what
+                );
+                self.error(&Error::new(ErrorKind::NotFound, message), Reason::Announced(entry.path))
+            }
+            _ => self.error(&Error::new(ErrorKind::NotFound, ErrorKind::NotFound.message()), Reason::NotFound),
+        }
+    }
+
+    /// Notes the scenario rule that decides this request.
+    pub fn note_scripted(&mut self, scripted: Scripted) {
+        self.scripted = Some(scripted);
+    }
+
+    /// Lets the connection do something else in place of writing the answer.
+    pub fn break_connection(&mut self, how: Break) {
+        self.broken = Some(how);
+    }
+
+    /// Leaves the quota headers out, as on any 401.
+    pub fn forget_quota(&mut self) {
+        self.quota = None;
+    }
+
+    /// Shows the quota as used up, as on any 429.
+    pub fn show_quota_used_up(&mut self) {
+        if let Some(verdict) = &mut self.quota {
+            *verdict = Verdict { allowed: false, remaining: 0, wait: verdict.reset, ..*verdict };
+        }
+    }
+
+    /// What scenarios see of the request.
+    pub fn view(&self) -> RequestView<'_> {
+        RequestView {
+            operation: self.operation,
+            method: &self.parts.method,
+            path: self.parts.uri.path(),
+            query: self.parts.uri.query(),
+            headers: &self.parts.headers,
+            body: &self.body,
+            key: self.key(),
+        }
+    }
+
+    /// Gives the request back to the quota where the profile says that such an answer costs nothing.
+    pub(super) fn refund(&mut self, status: StatusCode) {
+        if status == StatusCode::OK || !self.quota.is_some_and(|verdict| verdict.allowed) {
+            return;
+        }
+        let (Some(owner), Some(mut verdict)) = (&self.owner, self.quota) else { return };
+        let key = self.group_key.as_ref().unwrap_or(owner.name());
+        owner.lock().refund_request(key, &self.setup.profile, &mut verdict);
+        self.quota = Some(verdict);
+    }
+
+    /// The journal's record of the whole exchange. Status 0 stands for a connection that was broken off.
+    pub(super) fn record(
+        self,
+        heads: Heads,
+        status: u16,
+        answer_body: &Bytes,
+        reason: Reason,
+        ended: Moment,
+    ) -> RequestRecord {
+        RequestRecord {
+            id: self.id,
+            at: self.now.wall,
+            workspace: self.owner,
+            group_key: self.group_key,
+            operation: self.operation,
+            heads,
+            body: kept(&self.body),
+            status,
+            answer_body: kept(answer_body),
+            latency: ended.since(self.now.moment),
+            reason,
+            quota: self.quota,
+            scripted: self.scripted,
+            generation: self.generation,
+        }
+    }
+}
+
+/// The `Content-Type` headers of a request, as bytes.
+pub fn content_types(parts: &Parts) -> Vec<&[u8]> {
+    parts.headers.get_all(CONTENT_TYPE).iter().map(HeaderValue::as_bytes).collect()
+}
