@@ -82,6 +82,12 @@ impl Resettable for TcpStream {
     }
 }
 
+impl Resettable for tokio_rustls::server::TlsStream<TcpStream> {
+    fn reset_on_close(&self) {
+        self.get_ref().0.reset_on_close();
+    }
+}
+
 /// A stream with deadlines.
 pub struct TimedStream<S, R> {
     stream: S,

@@ -14,6 +14,7 @@ pub mod limits;
 pub mod quota;
 pub mod scripted;
 pub mod service;
+pub mod tls;
 
 use std::convert::Infallible;
 use std::io;
@@ -27,11 +28,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio_rustls::TlsAcceptor;
 
 use crate::http::answer::AnswerBody;
-use crate::http::connection::{Progress, Refusals, TimedStream};
+use crate::http::connection::{Progress, Refusals, Resettable, TimedStream};
 use crate::http::limits::Limits;
 
 /// What answers requests.
@@ -54,6 +57,18 @@ pub async fn serve<H: Handler>(
     listener: TcpListener,
     handler: Arc<H>,
     limits: Limits,
+    stop: watch::Receiver<bool>,
+    grace: Duration,
+) {
+    serve_over(listener, None, handler, limits, stop, grace).await;
+}
+
+/// [`serve`], over TLS if `tls` is given. A handshake may take as long as a header block.
+pub async fn serve_over<H: Handler>(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    handler: Arc<H>,
+    limits: Limits,
     mut stop: watch::Receiver<bool>,
     grace: Duration,
 ) {
@@ -68,9 +83,12 @@ pub async fn serve<H: Handler>(
         };
         let Some((stream, slot)) = accepted else { continue };
         let connection = Connection { handler: Arc::clone(&handler), limits, stop: stop.clone(), grace };
-        let alive = alive.clone();
+        let (alive, tls) = (alive.clone(), tls.clone());
         tokio::spawn(async move {
-            connection.run(stream).await;
+            match tls {
+                None => connection.run(stream).await,
+                Some(tls) => connection.run_tls(stream, tls).await,
+            }
             drop((slot, alive));
         });
     }
@@ -115,7 +133,19 @@ struct Connection<H> {
 }
 
 impl<H: Handler> Connection<H> {
-    async fn run(mut self, stream: TcpStream) {
+    async fn run_tls(self, stream: TcpStream, tls: TlsAcceptor) {
+        let mut stop = self.stop.clone();
+        let accepted = tokio::select! {
+            () = stopped(&mut stop) => return,
+            accepted = tokio::time::timeout(self.limits.header_timeout, tls.accept(stream)) => accepted,
+        };
+        // A peer that does not trust the certificate, or speaks no TLS, has been told by an alert.
+        if let Ok(Ok(stream)) = accepted {
+            self.run(stream).await;
+        }
+    }
+
+    async fn run<S: AsyncRead + AsyncWrite + Resettable + Unpin>(mut self, stream: S) {
         let progress = Arc::new(Progress::default());
         let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), &self.limits);
         let service = service_fn(|request| {
