@@ -8,13 +8,15 @@
 //!
 //! Reading order: `layout` (every scheme as one row of data), `template` (the signed content),
 //! `mac`, `key` and `warning` (secrets), `sign`, `verify`, `rejection`, `custom` (the scheme that a
-//! profile spells out).
+//! profile spells out), `diagnose` and `rewrite` (what would make a rejected delivery verify).
 
 mod custom;
+mod diagnose;
 mod key;
 mod layout;
 mod mac;
 mod rejection;
+mod rewrite;
 #[cfg(test)]
 mod round_trip_tests;
 mod sign;
@@ -27,6 +29,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use custom::{CustomScheme, SchemeProblem};
+pub use diagnose::{Change, Evidence, Remedy};
 pub use key::{KeyReading, SecretProblem, SigningKey};
 pub use mac::{Encoding, Hash};
 pub use rejection::{Rejection, Verified};
