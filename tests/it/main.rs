@@ -14,5 +14,6 @@ mod quota;
 mod scenarios;
 mod subscribe;
 mod support;
+mod tools;
 mod webhooks;
 mod wire;
