@@ -10,6 +10,7 @@ use crate::control::{Control, ControlError, PREFIX};
 use crate::http::Handler;
 use crate::http::answer::AnswerBody;
 use crate::http::connection::{Progress, Refusals};
+use crate::http::guard::caught;
 use crate::http::host::check_host;
 use crate::http::service::Api;
 
@@ -36,7 +37,10 @@ impl Handler for Front {
             (Some(control), _) if for_control => {
                 let host = check_host(request.method(), request.uri(), request.version(), request.headers());
                 match host.map(str::to_owned) {
-                    Ok(host) => control.handle(request, &host).await,
+                    Ok(host) => caught(control.handle(request, &host)).await.unwrap_or_else(|_| {
+                        let kind = ErrorKind::InternalError;
+                        ControlError::new(kind, kind.message()).into_response()
+                    }),
                     Err(problem) => ControlError::new(ErrorKind::BadRequest, problem.to_string()).into_response(),
                 }
             }

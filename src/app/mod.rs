@@ -21,7 +21,7 @@ mod settings;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 pub use builder::Builder;
@@ -29,8 +29,9 @@ pub use settings::{ClockSetting, Settings, StartError};
 
 use crate::clock::{Clock, Random, Seed};
 use crate::contract::profile::Profile;
-use crate::control::{Access, Control};
+use crate::control::{Access, Control, MOST_VIEWERS};
 use crate::http::body::BodyReader;
+use crate::http::emissions::Emissions;
 use crate::http::service::Api;
 use crate::http::{bind, serve};
 use crate::journal::{Entry, Journal, Notice};
@@ -40,6 +41,7 @@ use crate::webhook::client::Client;
 use crate::webhook::deliver::{Deliverer, hand_over};
 use crate::webhook::dial::Reach;
 use crate::webhook::egress::Egress;
+use crate::webhook::emitter::Emitter;
 use crate::webhook::sink::{Receipt, Sinks};
 use crate::webhook::tls::Trust;
 use crate::workspace::{EventRecord, FireProblem, FireRequest, Registry};
@@ -110,6 +112,7 @@ impl Emulator {
             book: Arc::clone(&book),
             sinks: Arc::clone(&sinks),
         };
+        let (emissions, orders) = Emissions::new();
         let (watcher, files) = watch(&settings, &handle)?;
         settings.fill(&library, files, registry.clock().now())?;
         let api = Arc::new(Api::new(
@@ -117,6 +120,7 @@ impl Emulator {
             Arc::clone(&registry),
             Arc::clone(&journal),
             Arc::clone(&bodies),
+            emissions.clone(),
             &settings.limits,
         ));
         let control = Arc::new(Control {
@@ -126,9 +130,13 @@ impl Emulator {
             book: Arc::clone(&book),
             sinks: Arc::clone(&sinks),
             bodies,
+            emissions,
+            viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
             scenario_folders: settings.scenario_folders.clone(),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
         });
+        let emitter =
+            Emitter::new(Arc::clone(&library), Arc::clone(&registry), Arc::clone(&journal), Arc::clone(&book));
         let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client, seed);
 
         let (stop, stopping) = watch::channel(false);
@@ -141,6 +149,7 @@ impl Emulator {
             let front = Arc::new(Front { api: None, control: Some(control), refusals: api });
             tasks.push(tokio::spawn(serve(listener, front, limits, stopping.clone(), grace)));
         }
+        tasks.push(tokio::spawn(emitter.run(orders, stopping.clone())));
         tasks.push(tokio::spawn(deliverer.run(stopping)));
         Ok(Self { address, control_address, control_token, handle, stop, tasks, _watcher: watcher })
     }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use hyper::{Method, Request};
+use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -49,16 +49,11 @@ pub(super) fn call(
         .build()
         .map_err(|error| Failure::usage(format!("cannot start: {error}")))?;
     let url = base(&target.url)?;
-    let unreachable = |cause: String| {
-        let message = format!("cannot reach the emulator at {}: {cause}", target.url);
-        Failure::Unreachable {
-            message,
-            hint: Some("start it with `wrs-emulator`, or name another with --url or WRS_EMULATOR_URL".to_owned()),
-        }
-    };
     let exchange = exchange(&url, target, method, path, query, body);
     let result = runtime.block_on(async { tokio::time::timeout(limit, exchange).await });
-    result.map_err(|_| unreachable(format!("no answer within {} s", limit.as_secs())))?.map_err(unreachable)
+    result
+        .map_err(|_| unreachable(target, &format!("no answer within {} s", limit.as_secs())))?
+        .map_err(|cause| unreachable(target, &cause))
 }
 
 fn base(text: &str) -> Result<Url, Failure> {
@@ -79,6 +74,22 @@ async fn exchange(
     query: &[(&str, &str)],
     body: Option<&Value>,
 ) -> Result<Answer, String> {
+    let response = send(url, target, method, path, query, body).await?;
+    let status = response.status().as_u16();
+    let bytes = response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
+    let body = serde_json::from_slice(&bytes)
+        .map_err(|_| format!("status {status} with a body that is not JSON; is that a wrs-emulator?"))?;
+    Ok(Answer { status, body })
+}
+
+async fn send(
+    url: &Url,
+    target: &Target,
+    method: Method,
+    path: &str,
+    query: &[(&str, &str)],
+    body: Option<&Value>,
+) -> Result<Response<Incoming>, String> {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().unwrap_or(80);
     let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
@@ -96,12 +107,50 @@ async fn exchange(
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     }
     let request = request.body(Full::new(Bytes::from(bytes))).map_err(|error| error.to_string())?;
-    let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
-    let status = response.status().as_u16();
-    let bytes = response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
-    let body = serde_json::from_slice(&bytes)
-        .map_err(|_| format!("status {status} with a body that is not JSON; is that a wrs-emulator?"))?;
-    Ok(Answer { status, body })
+    sender.send_request(request).await.map_err(|error| error.to_string())
+}
+
+/// Follows the event stream and hands each event on with its kind, until the emulator ends it.
+pub(super) fn events(target: &Target, key: &str, mut each: impl FnMut(&str, &Value)) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::usage(format!("cannot start: {error}")))?;
+    let url = base(&target.url)?;
+    runtime.block_on(async {
+        let query = [("key", key)];
+        let response = send(&url, target, Method::GET, "stream", &query, None);
+        let mut response = response.await.map_err(|cause| unreachable(target, &cause))?;
+        if !response.status().is_success() {
+            let status = response.status().as_u16();
+            let bytes =
+                response.into_body().collect().await.map_err(|error| unreachable(target, &error.to_string()))?;
+            let body = serde_json::from_slice(&bytes.to_bytes()).unwrap_or_default();
+            return Answer { status, body }.success().map(drop);
+        }
+        let mut text = Vec::new();
+        while let Some(frame) = response.frame().await {
+            let Ok(frame) = frame else { break };
+            let Ok(data) = frame.into_data() else { continue };
+            text.extend_from_slice(&data);
+            while let Some(end) = text.windows(2).position(|window| window == b"\n\n") {
+                let block: Vec<u8> = text.drain(..end + 2).collect();
+                let block = String::from_utf8_lossy(&block);
+                let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
+                if let (Some(kind), Some(data)) = (field("event: "), field("data: ")) {
+                    each(kind, &serde_json::from_str(data).unwrap_or_default());
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+fn unreachable(target: &Target, cause: &str) -> Failure {
+    Failure::Unreachable {
+        message: format!("cannot reach the emulator at {}: {cause}", target.url),
+        hint: Some("start it with `wrs-emulator`, or name another with --url or WRS_EMULATOR_URL".to_owned()),
+    }
 }
 
 /// A path segment with everything escaped that could end it.

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use hyper::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Target;
 use super::client::{SHORT, call, segment};
 use super::failure::Failure;
+use super::follow::follow;
 use super::output::{cell, plain, print, print_json, print_table};
 use super::requests::{headers, text};
 
@@ -20,6 +21,8 @@ pub(super) enum DeliveriesCommand {
     List(ListArgs),
     /// Show one delivery with each attempt: what was signed and sent, what came back.
     Show(OneArgs),
+    /// Wait until deliveries fit; on time-out, show the nearest and what differed, and exit 1.
+    Wait(WaitArgs),
     /// Send the same event to the same subscription again, signed afresh.
     Redeliver(OneArgs),
 }
@@ -47,6 +50,9 @@ pub(super) struct ListArgs {
     /// Go on where another page ended: its `next_cursor`.
     #[arg(long)]
     cursor: Option<String>,
+    /// Print attempts as they are made, until interrupted.
+    #[arg(long, conflicts_with_all = ["status", "event", "subscription", "cursor"])]
+    follow: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -64,6 +70,37 @@ pub(super) struct OneArgs {
     json: bool,
 }
 
+/// Arguments of `deliveries wait`.
+#[derive(Debug, Args)]
+pub(super) struct WaitArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Whose deliveries: a key, or a workspace `ws_…`; by default those of all keys.
+    #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
+    key: String,
+    /// Only these: pending, delivered, exhausted or cancelled.
+    #[arg(long)]
+    status: Option<String>,
+    /// Only deliveries of this event.
+    #[arg(long)]
+    event: Option<String>,
+    /// Only deliveries of this event type.
+    #[arg(long = "type", value_name = "TYPE")]
+    event_type: Option<String>,
+    /// Only deliveries to this subscription.
+    #[arg(long)]
+    subscription: Option<String>,
+    /// How many must fit.
+    #[arg(long, default_value_t = 1)]
+    count: u32,
+    /// How long to wait.
+    #[arg(long, default_value = "10s", value_name = "DURATION")]
+    timeout: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 pub(super) fn run(command: DeliveriesCommand) -> Result<ExitCode, Failure> {
     match command {
         DeliveriesCommand::List(args) => list(&args),
@@ -72,6 +109,7 @@ pub(super) fn run(command: DeliveriesCommand) -> Result<ExitCode, Failure> {
             let body = call(&args.target, Method::GET, &path, &[], None, SHORT)?.success()?;
             Ok(show(&body, args.json))
         }
+        DeliveriesCommand::Wait(args) => wait(&args),
         DeliveriesCommand::Redeliver(args) => {
             let path = format!("deliveries/{}/redeliver", segment(&args.id));
             let limit = Duration::from_mins(1);
@@ -82,6 +120,9 @@ pub(super) fn run(command: DeliveriesCommand) -> Result<ExitCode, Failure> {
 }
 
 fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
+    if args.follow {
+        return follow(&args.target, &args.key, "attempt", args.json, |attempt| Some(attempt_line(attempt)));
+    }
     let limit = args.limit.to_string();
     let mut query = vec![("key", args.key.as_str()), ("limit", limit.as_str())];
     let optional = [
@@ -96,16 +137,61 @@ fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
         print_json(&body);
         return Ok(ExitCode::SUCCESS);
     }
+    print_rows(&body);
+    if let Some(cursor) = body["next_cursor"].as_str() {
+        print(&format!("… more: --cursor {cursor}\n"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An attempt of the event stream on one line.
+fn attempt_line(attempt: &Value) -> String {
+    let outcome = &attempt["outcome"];
+    let said = match (outcome["status"].as_u64(), outcome["detail"].as_str()) {
+        (Some(status), _) => format!("answered {status}"),
+        (None, detail) => super::output::escape(detail.unwrap_or("failed")),
+    };
+    let fields = ["at", "delivery", "type", "number", "url"].map(|field| cell(attempt, field)).join("  ");
+    format!("{fields}  {said}")
+}
+
+fn wait(args: &WaitArgs) -> Result<ExitCode, Failure> {
+    let wish = json!({
+        "key": args.key,
+        "status": args.status,
+        "event": args.event,
+        "type": args.event_type,
+        "subscription": args.subscription,
+        "count": args.count,
+        "timeout": args.timeout,
+    });
+    let limit = Duration::from_secs(330);
+    let answer = call(&args.target, Method::POST, "deliveries/wait", &[], Some(&wish), limit)?;
+    if args.json {
+        print_json(&answer.body);
+    }
+    if answer.status == 408 {
+        let mut text = answer.body["error"]["message"].as_str().unwrap_or("nothing fitted").to_owned();
+        for near in answer.body["nearest"].as_array().into_iter().flatten() {
+            let differs: Vec<String> = near["differs"].as_array().into_iter().flatten().map(plain).collect();
+            text.push_str(&format!("\n  {}: {}", cell(&near["delivery"], "id"), differs.join("; ")));
+        }
+        return Err(Failure::short(text));
+    }
+    let body = answer.success()?;
+    if !args.json {
+        print_rows(&body);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_rows(body: &Value) {
     let rows = body["data"]
         .as_array()
         .into_iter()
         .flatten()
         .map(|row| ["id", "event", "type", "status", "attempts", "url"].map(|field| cell(row, field)).to_vec());
     print_table(&["ID", "EVENT", "TYPE", "STATUS", "ATTEMPTS", "URL"], &rows.collect::<Vec<_>>());
-    if let Some(cursor) = body["next_cursor"].as_str() {
-        print(&format!("… more: --cursor {cursor}\n"));
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn show(delivery: &Value, json: bool) -> ExitCode {

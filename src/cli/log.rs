@@ -4,9 +4,11 @@
 use std::io::Write as _;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::sync::{oneshot, watch};
 
 use super::output::escape;
 use crate::contract::keys::mask;
@@ -24,15 +26,49 @@ pub(super) enum LogFormat {
     Json,
 }
 
-/// Prints what is appended from now on, until the task is dropped.
-pub(super) async fn follow(journal: Arc<Journal>, format: LogFormat) {
-    let mut next = journal.next_number();
+/// The log of a running emulator, written by a thread of its own: a stderr that nobody reads holds nothing up.
+pub(super) struct Log {
+    ending: watch::Sender<bool>,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Log {
+    /// Starts the log; everything that the journal has so far is told as well.
+    pub(super) fn start(journal: Arc<Journal>, format: LogFormat) -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let (ending, end) = watch::channel(false);
+        let (done, ended) = oneshot::channel();
+        std::thread::Builder::new().name("log".to_owned()).spawn(move || {
+            runtime.block_on(follow(journal, format, end));
+            // Whoever started the log may be gone.
+            let _ = done.send(());
+        })?;
+        Ok(Self { ending, ended })
+    }
+
+    /// Writes what is left, as long as somebody reads it.
+    pub(super) async fn finish(self) {
+        self.ending.send_replace(true);
+        let _ = tokio::time::timeout(Duration::from_millis(500), self.ended).await;
+    }
+}
+
+/// Prints what is appended until the end is near and nothing is left.
+async fn follow(journal: Arc<Journal>, format: LogFormat, mut end: watch::Receiver<bool>) {
+    let mut next = 1;
     loop {
+        let ending = *end.borrow();
         let mut appended = pin!(journal.appended());
         appended.as_mut().enable();
         let entries = journal.read(next, 256);
         if entries.is_empty() {
-            appended.await;
+            if ending {
+                return;
+            }
+            tokio::select! {
+                () = appended => {}
+                _ = end.changed() => {}
+            }
             continue;
         }
         let mut text = String::new();

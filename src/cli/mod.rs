@@ -8,6 +8,7 @@ mod deliveries;
 mod documents;
 mod explain;
 mod failure;
+mod follow;
 mod health;
 mod listen;
 mod log;

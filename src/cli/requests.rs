@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::Target;
 use super::client::{SHORT, call, segment};
 use super::failure::Failure;
+use super::follow::follow;
 use super::output::{cell, plain, print, print_json, print_table};
 
 /// `requests …`
@@ -46,6 +47,9 @@ pub(super) struct ListArgs {
     /// Go on where another page ended: its `next_cursor`.
     #[arg(long)]
     cursor: Option<String>,
+    /// Print requests as they come, until interrupted.
+    #[arg(long, conflicts_with_all = ["operation", "status", "method", "path", "cursor"])]
+    follow: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -71,6 +75,11 @@ pub(super) fn run(command: RequestsCommand) -> Result<ExitCode, Failure> {
 }
 
 fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
+    if args.follow {
+        return follow(&args.target, &args.key, "request", args.json, |row| {
+            Some(["id", "at", "key", "status", "method", "path", "reason"].map(|field| cell(row, field)).join("  "))
+        });
+    }
     let (limit, status) = (args.limit.to_string(), args.status.map(|status| status.to_string()));
     let mut query = vec![("key", args.key.as_str()), ("limit", limit.as_str())];
     let optional = [

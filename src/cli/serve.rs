@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::failure::{Failure, colored};
-use super::log::{LogFormat, follow};
+use super::log::{Log, LogFormat};
 use super::output::print;
 use crate::app::{ClockSetting, Emulator, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
@@ -147,17 +147,23 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
     let mut signals =
         Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
     let emulator = Emulator::start(settings).await.map_err(start_failure)?;
-    if !args.quiet {
-        tokio::spawn(follow(emulator.control().journal().clone(), args.log));
-    }
+    let cannot_log = |error| Failure::usage(format!("cannot start the log: {error}"));
+    let journal = emulator.control().journal().clone();
+    let log = if args.quiet { None } else { Some(Log::start(journal, args.log).map_err(cannot_log)?) };
     if let Some(file) = &args.port_file {
         let written = std::fs::write(file, format!("{}\n", emulator.base_url()));
         written.map_err(|error| Failure::usage(format!("--port-file: cannot write `{}`: {error}", file.display())))?;
     }
     announce(args, &emulator);
     signals.wait().await;
+    let stop = async {
+        emulator.stop().await;
+        if let Some(log) = log {
+            log.finish().await;
+        }
+    };
     tokio::select! {
-        () = emulator.stop() => Ok(ExitCode::SUCCESS),
+        () = stop => Ok(ExitCode::SUCCESS),
         number = signals.wait() => Ok(ExitCode::from(128u8.saturating_add(number))),
     }
 }

@@ -8,9 +8,10 @@ use hyper::Method;
 use serde_json::{Map, Value, json};
 
 use super::Target;
-use super::client::call;
+use super::client::{SHORT, call};
 use super::failure::Failure;
 use super::output::{cell, plain, print, print_json};
+use crate::contract::signature::Tamper;
 
 /// Arguments of `trigger`.
 #[derive(Debug, Args)]
@@ -19,7 +20,11 @@ use super::output::{cell, plain, print, print_json};
 )]
 pub(super) struct TriggerArgs {
     /// The event type, such as workflow.completed.
-    event: String,
+    #[arg(required_unless_present = "emit")]
+    event: Option<String>,
+    /// Set off this emission of the active scenarios in place of an event.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["event", "data", "data_json", "subscription", "delay", "wait", "tamper"])]
+    emit: Option<String>,
     #[command(flatten)]
     target: Target,
     /// Whose subscriptions: a key, or a workspace `ws_…`.
@@ -40,6 +45,18 @@ pub(super) struct TriggerArgs {
     /// Let the first attempts wait this long, by the emulator's clock.
     #[arg(long, value_name = "DURATION")]
     delay: Option<String>,
+    /// Falsify each delivery: what a receiver must refuse.
+    #[arg(long, value_parser = Tamper::ALL.map(Tamper::name))]
+    tamper: Option<String>,
+    /// Send each delivery this often in all.
+    #[arg(long, default_value_t = 1, value_name = "COPIES", value_parser = clap::value_parser!(u32).range(1..=100))]
+    duplicate: u32,
+    /// Send the events of --count in another order.
+    #[arg(long)]
+    shuffle: bool,
+    /// Deliver nothing, as if it were lost on the way.
+    #[arg(long)]
+    drop: bool,
     /// Wait until each endpoint has been tried; exit 1 if one did not accept.
     #[arg(long)]
     wait: bool,
@@ -52,7 +69,20 @@ pub(super) struct TriggerArgs {
 }
 
 pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
-    let mut wish = json!({ "type": args.event, "key": args.key, "count": args.count });
+    if let Some(name) = &args.emit {
+        return set_off(&args, name);
+    }
+    let mut wish = json!({
+        "type": args.event,
+        "key": args.key,
+        "count": args.count,
+        "duplicate": args.duplicate,
+        "shuffle": args.shuffle,
+        "drop": args.drop,
+    });
+    if let Some(tamper) = &args.tamper {
+        wish["tamper"] = tamper.as_str().into();
+    }
     let mut set = Map::new();
     for assignment in &args.data {
         let (path, value) = assignment
@@ -90,6 +120,18 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if args.wait && missed > 0 {
         let message = format!("{missed} of {} deliveries were not accepted", deliveries.len());
         return Err(Failure::short(message).with_hint("`wrs-emulator deliveries show ID` shows each attempt"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sets off a named emission; the scenario says what is fired.
+fn set_off(args: &TriggerArgs, name: &str) -> Result<ExitCode, Failure> {
+    let wish = json!({ "emit": name, "key": args.key });
+    let body = call(&args.target, Method::POST, "events", &[], Some(&wish), SHORT)?.success()?;
+    if args.json {
+        print_json(&body);
+    } else {
+        print(&format!("emission {name} set off\n"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,8 @@
-//! `GET deliveries`, `GET deliveries/{id}`, `POST deliveries/{id}/redeliver`.
+//! `GET deliveries`, `GET deliveries/{id}`, `POST deliveries/wait`, `POST deliveries/{id}/redeliver`.
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::json;
 
 use super::events::wait_limit;
@@ -9,6 +10,7 @@ use super::paging::Page;
 use super::scope::scope;
 use super::view::{delivery_row, delivery_whole};
 use super::{Call, Control, ControlError, Reply, ok};
+use crate::contract::error::ErrorKind;
 use crate::contract::ids::IdKind;
 use crate::webhook::book::DeliveryRecord;
 use crate::webhook::deliver::hand_over;
@@ -19,13 +21,7 @@ pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError
     let scope = scope(control, call.query("key").as_deref())?;
     let page = Page::read(call)?;
     let (status, event, subscription) = (call.query("status"), call.query("event"), call.query("subscription"));
-    if let Some(status) =
-        status.as_deref().filter(|status| !["pending", "delivered", "exhausted", "cancelled"].contains(status))
-    {
-        let message =
-            format!("status: expected pending, delivered, exhausted or cancelled, found `{}`", status.escape_debug());
-        return Err(ControlError::invalid(message));
-    }
+    check_status(status.as_deref())?;
     let wanted = |delivery: &DeliveryRecord| {
         scope.covers(Some(&delivery.event.workspace))
             && status.as_deref().is_none_or(|status| json!(delivery.status) == status)
@@ -38,10 +34,84 @@ pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError
     Ok(ok(&page.wrap(rows)))
 }
 
+fn check_status(status: Option<&str>) -> Result<(), ControlError> {
+    match status {
+        None | Some("pending" | "delivered" | "exhausted" | "cancelled") => Ok(()),
+        Some(other) => {
+            let found = other.escape_debug();
+            Err(ControlError::invalid(format!(
+                "status: expected pending, delivered, exhausted or cancelled, found `{found}`"
+            )))
+        }
+    }
+}
+
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     let delivery = find(control, &call.segment)?;
     Ok(ok(&delivery_whole(&delivery, &control.registry)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wait {
+    key: Option<String>,
+    status: Option<String>,
+    event: Option<String>,
+    subscription: Option<String>,
+    #[serde(rename = "type")]
+    event_type: Option<String>,
+    count: Option<usize>,
+    timeout: Option<String>,
+}
+
+/// Waits until `count` deliveries fit: 200 with them, or 408 with the nearest ones and what differed.
+pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let wish: Wait = call.json()?;
+    let key = wish.key.clone().or_else(|| call.query("key"));
+    let scope = scope(control, key.as_deref())?;
+    check_status(wish.status.as_deref())?;
+    let limit = wait_limit(wish.timeout.as_deref().unwrap_or("10s"))?;
+    let count = wish.count.unwrap_or(1).max(1);
+    let differs = |delivery: &DeliveryRecord| -> Vec<String> {
+        let fields = [
+            ("status", &wish.status, json!(delivery.status).as_str().unwrap_or_default().to_owned()),
+            ("event", &wish.event, delivery.event.id.clone()),
+            ("type", &wish.event_type, delivery.event.event_type.clone()),
+            ("subscription", &wish.subscription, delivery.planned.subscription.clone()),
+        ];
+        let different = fields.into_iter().filter_map(|(name, wanted, found)| {
+            let wanted = wanted.as_ref().filter(|wanted| **wanted != found)?;
+            Some(format!("{name}: wanted {wanted}, found {found}"))
+        });
+        different.collect()
+    };
+    let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
+    let fits = || control.book.list(None, count, |delivery| in_scope(delivery) && differs(delivery).is_empty());
+    let enough = async {
+        loop {
+            let mut changed = std::pin::pin!(control.book.changed());
+            changed.as_mut().enable();
+            let found = fits();
+            if found.len() >= count {
+                return found;
+            }
+            changed.await;
+        }
+    };
+    let row = |delivery: &DeliveryRecord| delivery_row(delivery, &control.registry);
+    if let Ok(found) = tokio::time::timeout(limit, enough).await {
+        let rows: Vec<_> = found.iter().map(|(_, delivery)| row(delivery)).collect();
+        return Ok(ok(&json!({ "data": rows })));
+    }
+    let fitting = fits().len();
+    let mut others = control.book.list(None, 100, |delivery| in_scope(delivery) && !differs(delivery).is_empty());
+    others.sort_by_key(|(_, delivery)| differs(delivery).len());
+    let nearest =
+        others.iter().take(5).map(|(_, delivery)| json!({ "delivery": row(delivery), "differs": differs(delivery) }));
+    let message = format!("{fitting} of {count} deliveries fitted within {} s", limit.as_secs_f64());
+    Err(ControlError::new(ErrorKind::RequestTimeout, message).beside("nearest", nearest.collect()))
 }
 
 /// Sends the same event, with the same id and body, to the same subscription again, signed afresh.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::seq::SliceRandom as _;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -10,9 +11,12 @@ use super::scope::workspace;
 use super::view::{delivery_whole, event};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::profile::parse_duration;
+use crate::contract::signature::Tamper;
+use crate::http::emissions::EmissionOrder;
+use crate::scenario::emit_named;
 use crate::webhook::book::MOST_PENDING;
 use crate::webhook::deliver::hand_over;
-use crate::workspace::FireRequest;
+use crate::workspace::{FireRequest, Workspace};
 
 /// Most events fired by one call.
 const MOST_EVENTS: usize = 10_000;
@@ -23,7 +27,9 @@ const LONGEST_WAIT: Duration = Duration::from_mins(5);
 #[serde(deny_unknown_fields)]
 struct Fire {
     #[serde(rename = "type")]
-    event_type: String,
+    event_type: Option<String>,
+    /// In place of a type: the name of an emission of the active scenarios.
+    emit: Option<String>,
     /// The whole data; the profile's default for the type when absent.
     data: Option<Map<String, Value>>,
     /// Single fields of the data, by dotted path.
@@ -33,6 +39,16 @@ struct Fire {
     subscription: Option<String>,
     count: Option<usize>,
     delay: Option<String>,
+    /// What is falsified in each delivery.
+    tamper: Option<String>,
+    /// Copies of each delivery in all, 1 to 100.
+    duplicate: Option<u32>,
+    /// Whether the events go out in another order.
+    #[serde(default)]
+    shuffle: bool,
+    /// Whether nothing is delivered, as if it were lost on the way.
+    #[serde(default)]
+    drop: bool,
 }
 
 pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, ControlError> {
@@ -51,7 +67,11 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
         .map_err(|problem| ControlError::invalid(format!("delay: {problem}")))?;
     let key = wish.key.clone().or_else(|| call.query("key"));
     let workspace = workspace(control, key.as_deref())?;
+    if let Some(name) = &wish.emit {
+        return fire_emission(control, &workspace, name, &wish);
+    }
     let profile = Arc::clone(&control.library.load().setup_for(Some(workspace.name())).profile);
+    let template = fire_request(&wish)?;
     let mut fired = Vec::new();
     for _ in 0..count {
         if control.book.pending() >= MOST_PENDING {
@@ -62,18 +82,24 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
             return Err(ControlError::invalid(message).coded("too_many_pending"));
         }
         let now = workspace.clock().now();
-        let request = FireRequest {
-            event_type: wish.event_type.clone(),
-            data: wish.data.clone(),
-            set: wish.set.clone().into_iter().collect(),
-            subscription: wish.subscription.clone(),
-            due: delay.map(|delay| now.moment.plus(delay)),
-        };
+        let request = FireRequest { due: delay.map(|delay| now.moment.plus(delay)), ..template.clone() };
         let event = workspace.lock().fire(workspace.name(), request, &profile, now);
-        let event = Arc::new(event.map_err(|problem| ControlError::invalid(problem.to_string()))?);
-        hand_over(&control.journal, &control.book, Arc::clone(&event));
-        fired.push(event);
+        fired.push(Arc::new(event.map_err(|problem| ControlError::invalid(problem.to_string()))?));
+        if !wish.shuffle {
+            hand_over(&control.journal, &control.book, Arc::clone(&fired[fired.len() - 1]));
+        }
     }
+    if wish.shuffle {
+        let mut order = fired.clone();
+        order.shuffle(workspace.lock().random());
+        if order.len() > 1 && order.iter().zip(&fired).all(|(one, other)| Arc::ptr_eq(one, other)) {
+            order.rotate_left(1);
+        }
+        for event in order {
+            hand_over(&control.journal, &control.book, event);
+        }
+    }
+    let event_type = &template.event_type;
     let events: Value = fired.iter().map(|record| event(record, &control.registry)).collect();
     let ids: Vec<String> =
         fired.iter().flat_map(|event| &event.deliveries).map(|delivery| delivery.id.clone()).collect();
@@ -84,7 +110,7 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
                 "no subscription in workspace {}; subscribe with POST /v1/events/subscribe first",
                 workspace.id()
             ),
-            _ => format!("none of the {known} subscriptions in workspace {} takes {}", workspace.id(), wish.event_type),
+            _ => format!("none of the {known} subscriptions in workspace {} takes {event_type}", workspace.id()),
         };
         return Err(ControlError::not_found(message).coded("no_match").beside("events", events));
     }
@@ -94,6 +120,58 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
         answer["deliveries"] = deliveries.iter().map(|delivery| delivery_whole(delivery, &control.registry)).collect();
     }
     Ok(ok(&answer))
+}
+
+/// What each event of the call has in common.
+fn fire_request(wish: &Fire) -> Result<FireRequest, ControlError> {
+    let Some(event_type) = wish.event_type.clone() else {
+        return Err(ControlError::invalid("body: missing field `type`"));
+    };
+    let tamper = match &wish.tamper {
+        None => None,
+        Some(name) => Some(Tamper::from_name(name).ok_or_else(|| {
+            let known = Tamper::ALL.map(Tamper::name).join(", ");
+            ControlError::invalid(format!("tamper: expected one of {known}, found `{}`", name.escape_debug()))
+        })?),
+    };
+    let duplicate = wish.duplicate.unwrap_or(1);
+    if !(1..=100).contains(&duplicate) {
+        return Err(ControlError::invalid(format!("duplicate: expected 1 to 100 copies in all, found {duplicate}")));
+    }
+    Ok(FireRequest {
+        event_type,
+        data: wish.data.clone(),
+        set: wish.set.clone().into_iter().collect(),
+        subscription: wish.subscription.clone(),
+        due: None,
+        tamper,
+        extra_copies: duplicate - 1,
+        lost: wish.drop,
+    })
+}
+
+/// Sets off a named emission of the active scenarios: the driver fires it as the scenario says.
+fn fire_emission(
+    control: &Control,
+    workspace: &Arc<Workspace>,
+    name: &str,
+    wish: &Fire,
+) -> Result<Reply, ControlError> {
+    if wish.event_type.is_some() || wish.data.is_some() || !wish.set.is_empty() || wish.count.is_some() {
+        return Err(ControlError::invalid(
+            "emit: the scenario says what is fired; leave type, data, set and count out",
+        ));
+    }
+    let setup = Arc::clone(control.library.load().setup_for(Some(workspace.name())));
+    let Some(emit) = emit_named(setup.emits.iter(), name) else {
+        let names: Vec<&str> = setup.emits.iter().filter_map(|emit| emit.name.as_deref()).collect();
+        let known =
+            if names.is_empty() { "none is named".to_owned() } else { format!("there are: {}", names.join(", ")) };
+        let message = format!("no emission of the active scenarios is named `{}`; {known}", name.escape_debug());
+        return Err(ControlError::not_found(message));
+    };
+    control.emissions.order(EmissionOrder::Fire(Arc::clone(workspace), emit));
+    Ok(ok(&json!({ "emit": name, "events": [] })))
 }
 
 pub(super) fn wait_limit(text: &str) -> Result<Duration, ControlError> {

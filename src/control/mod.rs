@@ -17,6 +17,7 @@ mod route;
 mod scenarios;
 mod scope;
 mod sinks;
+mod stream;
 mod subscriptions;
 mod view;
 
@@ -28,15 +29,18 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use url::form_urlencoded;
 
 pub use guard::Access;
 use guard::Content;
 pub use reply::{ControlError, Reply};
+pub use stream::MOST_VIEWERS;
 
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{AnswerBody, JSON, answer};
 use crate::http::body::{BodyProblem, BodyReader};
+use crate::http::emissions::Emissions;
 use crate::journal::Journal;
 use crate::scenario::Library;
 use crate::webhook::book::Book;
@@ -62,8 +66,12 @@ pub struct Control {
     pub sinks: Arc<Sinks>,
     /// Reads bodies within the limits.
     pub bodies: Arc<BodyReader>,
+    /// The way to the driver of emissions.
+    pub emissions: Emissions,
     /// Folders of scenario files, for reloading.
     pub scenario_folders: Vec<PathBuf>,
+    /// Viewers of the event stream, at most so many at a time.
+    pub viewers: Arc<Semaphore>,
     /// Who may call.
     pub access: Access,
 }
@@ -164,6 +172,8 @@ impl Control {
             Action::ListDeliveries => deliveries::list(self, &call),
             Action::ShowDelivery => deliveries::show(self, &call),
             Action::Redeliver => deliveries::redeliver(self, &call).await,
+            Action::WaitDeliveries => deliveries::wait(self, &call).await,
+            Action::Stream => stream::stream(self, &call),
             Action::ListScenarios => scenarios::list(self, &call),
             Action::ShowScenario => scenarios::show(self, &call),
             Action::PutScenario => scenarios::put(self, &call),

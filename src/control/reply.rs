@@ -10,22 +10,23 @@ use crate::http::answer::{AnswerBody, header_value};
 
 /// A successful answer.
 #[derive(Debug)]
-pub struct Reply {
-    status: StatusCode,
-    body: Value,
-}
+pub struct Reply(Response<AnswerBody>);
 
 impl Reply {
     pub(super) fn new(status: StatusCode, body: &Value) -> Self {
-        Self { status, body: body.clone() }
+        Self::of(response(status, body))
+    }
+
+    /// An answer that is not JSON, or that goes on.
+    pub(super) fn of(mut response: Response<AnswerBody>) -> Self {
+        // Everything here changes from one moment to the next, and may be secret.
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        Self(response)
     }
 
     /// The answer as it goes on the wire.
     pub fn into_response(self) -> Response<AnswerBody> {
-        let mut response = response(self.status, &self.body);
-        // Everything here changes from one moment to the next, and may be secret.
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        response
+        self.0
     }
 }
 

@@ -57,5 +57,8 @@ pub(super) fn workspace(control: &Control, key: Option<&str>) -> Result<Arc<Work
         return Err(ControlError::not_found(format!("there is no workspace for the key `{}`", mask(key))));
     }
     let now = control.registry.clock().now();
-    Ok(control.registry.open(workspace_of(key, profile), now).0)
+    let (workspace, _) = control.registry.open(workspace_of(key, profile), now);
+    let setup = generation.setup_for(Some(workspace.name()));
+    control.emissions.meet(&workspace, &mut workspace.lock(), setup, now);
+    Ok(workspace)
 }

@@ -9,6 +9,11 @@ use hyper::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::http::limits::Limits;
+use crate::journal::KEPT_BODY;
+
+/// Bytes of each body that do not count towards the budget of all bodies: the contract's own bodies are smaller, so that
+/// large ones that never end delay no ordinary request. The cap on connections bounds the sum of these.
+const FREE: usize = 16 * 1024;
 
 /// Why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +43,7 @@ pub struct BodyReader {
 impl BodyReader {
     /// A reader with these limits.
     pub fn new(limits: &Limits) -> Self {
+        // A body that the budget can never hold would wait in vain.
         let in_all = limits.body_bytes_in_all.max(limits.body_bytes).min(Semaphore::MAX_PERMITS);
         Self { most: limits.body_bytes, timeout: limits.body_timeout, budget: Arc::new(Semaphore::new(in_all)) }
     }
@@ -47,47 +53,70 @@ impl BodyReader {
         if has_other_transfer_coding(headers) {
             return Err(BodyProblem::TransferCoding);
         }
-        if declared_length(headers).is_some_and(|length| length > self.most as u64) {
-            return Err(BodyProblem::TooLarge(self.most));
-        }
+        let declared = match declared_length(headers).map(usize::try_from) {
+            // Chunks tell no length, and hyper has seen to it that a length is a number.
+            None => self.most,
+            Some(Ok(length)) if length <= self.most => length,
+            Some(_) => return Err(BodyProblem::TooLarge(self.most)),
+        };
         if body.is_end_stream() {
             return Ok(Bytes::new());
         }
-        match tokio::time::timeout(self.timeout, self.collect(&mut body)).await {
+        match tokio::time::timeout(self.timeout, self.collect(&mut body, declared)).await {
             Ok(read) => read,
             Err(_) => Err(BodyProblem::TooSlow(self.timeout)),
         }
     }
 
-    async fn collect(&self, body: &mut Incoming) -> Result<Bytes, BodyProblem> {
+    async fn collect(&self, body: &mut Incoming, declared: usize) -> Result<Bytes, BodyProblem> {
         let mut first = Bytes::new();
         let mut joined: Vec<u8> = Vec::new();
-        // Given back when the body is read: from then on the connection's one request at a time bounds it.
         let mut held: Option<OwnedSemaphorePermit> = None;
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| BodyProblem::Malformed)?.into_data() else { continue };
-            if first.len() + joined.len() + data.len() > self.most {
+            let size = first.len() + joined.len() + data.len();
+            if size > self.most {
                 return Err(BodyProblem::TooLarge(self.most));
             }
-            let size = u32::try_from(data.len()).map_err(|_| BodyProblem::TooLarge(self.most))?;
-            let permit =
-                Arc::clone(&self.budget).acquire_many_owned(size).await.expect("the semaphore is never closed");
-            match &mut held {
-                Some(held) => held.merge(permit),
-                None => held = Some(permit),
+            if size > FREE && held.is_none() {
+                // All that this body may come to, at once: bodies that held parts and waited for more would wait for
+                // each other.
+                let most = u32::try_from(declared.max(size) - FREE).unwrap_or(u32::MAX);
+                let budget = Arc::clone(&self.budget);
+                held = Some(budget.acquire_many_owned(most).await.expect("the semaphore is never closed"));
             }
             // Most bodies come in one piece.
             match (first.is_empty(), joined.is_empty()) {
                 (true, true) => first = data,
                 (false, _) => {
-                    joined.reserve(first.len() + data.len());
+                    joined.reserve(size);
                     joined.extend_from_slice(&std::mem::take(&mut first));
                     joined.extend_from_slice(&data);
                 }
                 (true, false) => joined.extend_from_slice(&data),
             }
         }
-        Ok(if joined.is_empty() { Bytes::copy_from_slice(&first) } else { Bytes::from(joined) })
+        // A copy of the single piece: it would keep hyper's whole read buffer alive.
+        let body =
+            if joined.is_empty() { Bytes::copy_from_slice(&first) } else { Bytes::from(joined.into_boxed_slice()) };
+        Ok(match held {
+            // A request may be delayed for long: what it holds counts until it is answered.
+            Some(held) if body.len() > KEPT_BODY => Bytes::from_owner(Counted { body, _held: held }),
+            // The journal keeps a body of this size alive, and counts it itself.
+            _ => body,
+        })
+    }
+}
+
+/// A body together with its part of the budget.
+struct Counted {
+    body: Bytes,
+    _held: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! - A header block must be complete in time, counted from the connect or from its first byte.
 //! - A peer must take bytes in time.
+//! - After an answer to a request that was not read whole, what still comes is read and dropped for a while: closing on
+//!   unread bytes would reset the connection, and the peer could lose the answer.
 //! - hyper answers what it cannot parse by itself, with an empty body; [`Refusals`] puts the error envelope in its place.
 //!
 //! The timers are made only when a read or write has to wait, so a request that arrives whole costs nothing here.
@@ -23,18 +25,24 @@ use tokio::time::{Sleep, sleep};
 use crate::http::fault::Break;
 use crate::http::limits::Limits;
 
+/// Longest that a connection is kept open after its last answer for the peer to read it.
+const LINGER: Duration = Duration::from_secs(2);
+
 /// What the connection and the service on it tell each other.
 #[derive(Debug, Default)]
 pub struct Progress {
     begun: AtomicU64,
+    has_body: AtomicBool,
+    stopping: AtomicBool,
     answered: AtomicU64,
     breaks: AtomicBool,
     how: Mutex<Option<Break>>,
 }
 
 impl Progress {
-    /// A request's header block was complete.
-    pub fn begin(&self) {
+    /// A request's header block was complete; `has_body` if more of the request follows.
+    pub fn begin(&self, has_body: bool) {
+        self.has_body.store(has_body, Ordering::Relaxed);
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -47,6 +55,16 @@ impl Progress {
     pub fn break_off(&self, how: Break) {
         *self.how.lock() = Some(how);
         self.breaks.store(true, Ordering::Release);
+    }
+
+    /// The listener stops: a connection without a request under way ends at once.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the peer may be sending still when the connection is shut down.
+    fn may_have_more(&self) -> bool {
+        self.has_body.load(Ordering::Relaxed) && !self.stopping.load(Ordering::Relaxed)
     }
 
     fn is_broken(&self) -> bool {
@@ -88,6 +106,39 @@ impl Resettable for tokio_rustls::server::TlsStream<TcpStream> {
     }
 }
 
+/// What may still be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Anything.
+    Open,
+    /// Nothing: a scenario ended the connection.
+    BrokenOff,
+    /// Nothing: the peer has been told so.
+    ShutDown,
+}
+
+/// What stands after the last blank line of a read: a further header block, if it is no body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    PartOfALine,
+    Lines,
+}
+
+impl Left {
+    fn after_blank_line(read: &[u8]) -> Self {
+        if read.ends_with(b"\n\r\n") || read.ends_with(b"\n\n") {
+            return Self::Nothing;
+        }
+        let blank = read.windows(3).rposition(|three| three == b"\n\r\n" || three.ends_with(b"\n\n"));
+        match blank {
+            Some(at) if !read[at + 3..].contains(&b'\n') => Self::PartOfALine,
+            None if !read.contains(&b'\n') => Self::PartOfALine,
+            _ => Self::Lines,
+        }
+    }
+}
+
 /// A stream with deadlines.
 pub struct TimedStream<S, R> {
     stream: S,
@@ -98,11 +149,17 @@ pub struct TimedStream<S, R> {
     /// The number of requests begun when bytes of a further header block came: while it stays, the block is incomplete.
     head_began_at: Option<u64>,
     head_deadline: Option<Pin<Box<Sleep>>>,
+    /// The first line of that block has been read whole: what is too large now is not the target.
+    line_ended: bool,
+    /// What the last read left of a block to come.
+    left: Left,
     write_deadline: Option<Pin<Box<Sleep>>>,
+    linger_deadline: Option<Pin<Box<Sleep>>>,
+    /// An answer of hyper's own was replaced: bytes that are no request follow, or came already.
+    refused: bool,
     /// What is left to write of an answer that replaces hyper's.
     replacement: Option<Bytes>,
-    /// Nothing more is written once the replacement is out.
-    ended: bool,
+    phase: Phase,
 }
 
 impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> TimedStream<S, R> {
@@ -116,10 +173,21 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> TimedStream<S,
             write_timeout: limits.write_timeout,
             head_began_at: Some(0),
             head_deadline: None,
+            line_ended: false,
+            left: Left::Nothing,
             write_deadline: None,
+            linger_deadline: None,
+            refused: false,
             replacement: None,
-            ended: false,
+            phase: Phase::Open,
         }
+    }
+
+    /// Bytes of a further header block came, the one after `begun` requests.
+    fn begin_head(&mut self, begun: u64) {
+        self.head_began_at = Some(begun);
+        self.head_deadline = None;
+        self.line_ended = self.left == Left::Lines;
     }
 
     /// While a header block is incomplete, waits no longer than the deadline.
@@ -149,7 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> TimedStream<S,
     /// What becomes of a write when the connection is to break off: the bytes of the answer go nowhere.
     fn divert(&mut self, size: usize) -> Option<Poll<io::Result<usize>>> {
         let broken_off = || io::Error::new(io::ErrorKind::BrokenPipe, "a scenario ended this connection");
-        if self.ended {
+        if self.phase == Phase::BrokenOff {
             return Some(Poll::Ready(Err(broken_off())));
         }
         if !self.progress.is_broken() {
@@ -162,15 +230,32 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> TimedStream<S,
             }
             Some(Break::Reset) => {
                 self.stream.reset_on_close();
-                self.ended = true;
+                self.phase = Phase::BrokenOff;
                 Some(Poll::Ready(Err(broken_off())))
             }
             Some(Break::Empty) => {
-                self.ended = true;
+                self.phase = Phase::BrokenOff;
                 Some(Poll::Ready(Err(broken_off())))
             }
             // The garbage was taken over and is on its way; the rest of the answer follows it nowhere.
             None => Some(Poll::Ready(Ok(size))),
+        }
+    }
+
+    /// Reads and drops what still comes until the peer is done or the time is up.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let deadline = self.linger_deadline.get_or_insert_with(|| Box::pin(sleep(LINGER)));
+        // First, for a peer that never stops sending would use up the task's turn below.
+        if Future::poll(deadline.as_mut(), cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let mut dropped = [0; 4096];
+        loop {
+            let mut buf = ReadBuf::new(&mut dropped);
+            match ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buf)) {
+                Ok(()) if !buf.filled().is_empty() => {}
+                _ => return Poll::Ready(()),
+            }
         }
     }
 
@@ -184,20 +269,20 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> TimedStream<S,
             }
         }
         if self.replacement.take().is_some() && self.progress.is_broken() {
-            self.ended = true;
+            self.phase = Phase::BrokenOff;
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, "a scenario ended this connection")));
         }
         Poll::Ready(Ok(()))
     }
 }
 
-/// The status of an answer that hyper wrote by itself. The service never sends one of these without a body.
+/// The status of an answer that hyper wrote by itself: no body and, unlike any that a handler gives, no content type.
 fn status_of_refusal(bytes: &[u8]) -> Option<StatusCode> {
-    let rest = bytes.strip_prefix(b"HTTP/1.1 4")?;
+    let rest = bytes.strip_prefix(b"HTTP/1.1 4").or_else(|| bytes.strip_prefix(b"HTTP/1.0 4"))?;
     let status = StatusCode::from_bytes(bytes.get(9..12)?).ok()?;
-    let empty = rest.ends_with(b"\r\n\r\n")
-        && rest.windows(19).any(|window| window.eq_ignore_ascii_case(b"content-length: 0\r\n"));
-    empty.then_some(status)
+    let has = |part: &[u8]| rest.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part));
+    let own = rest.ends_with(b"\r\n\r\n") && has(b"\r\ncontent-length: 0\r\n") && !has(b"\r\ncontent-type:");
+    own.then_some(status)
 }
 
 impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncRead for TimedStream<S, R> {
@@ -206,13 +291,28 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncRead for 
         match Pin::new(&mut self.stream).poll_read(cx, buf) {
             Poll::Ready(Ok(())) if buf.filled().len() > before => {
                 let begun = self.progress.begun();
-                if self.progress.is_between_requests() && self.head_began_at != Some(begun) {
-                    self.head_began_at = Some(begun);
-                    self.head_deadline = None;
+                if self.progress.is_between_requests() {
+                    if self.head_began_at != Some(begun) {
+                        self.begin_head(begun);
+                    }
+                    let read = &buf.filled()[before..];
+                    self.line_ended = self.line_ended || read.contains(&b'\n');
+                    self.left = Left::after_blank_line(read);
                 }
                 Poll::Ready(Ok(()))
             }
-            Poll::Pending => self.poll_head_deadline(cx),
+            Poll::Pending => {
+                // The block began in the same read as the request before it, which had no body to explain those bytes.
+                let begun = self.progress.begun();
+                if self.left != Left::Nothing
+                    && self.head_began_at != Some(begun)
+                    && self.progress.is_between_requests()
+                    && !self.progress.has_body.load(Ordering::Relaxed)
+                {
+                    self.begin_head(begun);
+                }
+                self.poll_head_deadline(cx)
+            }
             ready @ Poll::Ready(_) => ready,
         }
     }
@@ -223,7 +323,11 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncWrite for
         if let Some(result) = self.divert(bytes.len()) {
             return result;
         }
-        if let Some(status) = status_of_refusal(bytes) {
+        if let Some(mut status) = status_of_refusal(bytes) {
+            if status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE && !self.line_ended {
+                status = StatusCode::URI_TOO_LONG;
+            }
+            self.refused = true;
             self.replacement = Some(self.refusals.refuse(status));
             return Poll::Ready(Ok(bytes.len()));
         }
@@ -260,11 +364,18 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncWrite for
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let result = match self.poll_replacement(cx) {
-            Poll::Ready(Ok(())) => Pin::new(&mut self.stream).poll_shutdown(cx),
-            other => other,
-        };
-        self.bound_write(cx, result)
+        if self.phase != Phase::ShutDown {
+            let result = match self.poll_replacement(cx) {
+                Poll::Ready(Ok(())) => Pin::new(&mut self.stream).poll_shutdown(cx),
+                other => other,
+            };
+            ready!(self.bound_write(cx, result))?;
+            self.phase = Phase::ShutDown;
+        }
+        if self.refused || self.progress.may_have_more() {
+            ready!(self.poll_linger(cx));
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -281,8 +392,26 @@ mod tests {
             ),
             Some(431)
         );
+        assert_eq!(status("HTTP/1.0 400 Bad Request\r\ncontent-length: 0\r\n\r\n"), Some(400));
+        let scripted = "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 0\r\n\r\n";
+        assert_eq!(status(scripted), None);
         assert_eq!(status("HTTP/1.1 400 Bad Request\r\ncontent-length: 20\r\n\r\n{}"), None);
         assert_eq!(status("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"), None);
         assert_eq!(status("HTTP/1.1 4"), None);
+    }
+
+    #[test]
+    fn what_follows_the_last_blank_line_is_seen() {
+        for (read, expected) in [
+            (&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], Left::Nothing),
+            (b"GET / HTTP/1.1\nHost: a\n\n", Left::Nothing),
+            (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /", Left::PartOfALine),
+            (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHo", Left::Lines),
+            (b"GET / HTTP/1.1\nHost: a\n\nGET /", Left::PartOfALine),
+            (b"GET /", Left::PartOfALine),
+            (b"GET / HTTP/1.1\r\nHo", Left::Lines),
+        ] {
+            assert_eq!(Left::after_blank_line(read), expected, "{}", read.escape_ascii());
+        }
     }
 }

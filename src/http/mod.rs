@@ -1,13 +1,15 @@
 //! Layer 3, HTTP: the accept loop, connection settings and the graceful drain. Front page of the layer.
 //!
 //! Any [`Handler`] can be served; which API that is, is none of this file's business. Reading order: `limits`,
-//! `connection` (deadlines on the wire), `host` and `body` (what a proper request is), `answer`, `service` (one request
+//! `connection` (deadlines on the wire), `guard` (panics), `host` and `body` (what a proper request is), `answer`, `service` (one request
 //! of the emulated API end to end), `handlers` (one function per operation).
 
 pub mod answer;
 pub mod body;
 pub mod connection;
+pub mod emissions;
 pub mod fault;
+pub mod guard;
 pub mod handlers;
 pub mod host;
 pub mod limits;
@@ -23,10 +25,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -148,11 +151,15 @@ impl<H: Handler> Connection<H> {
     async fn run<S: AsyncRead + AsyncWrite + Resettable + Unpin>(mut self, stream: S) {
         let progress = Arc::new(Progress::default());
         let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), &self.limits);
-        let service = service_fn(|request| {
-            progress.begin();
-            async {
-                let answer = self.handler.handle(request, &progress).await;
-                progress.answer();
+        let (handler, told) = (&self.handler, &progress);
+        let service = service_fn(|request: Request<Incoming>| {
+            told.begin(!request.body().is_end_stream());
+            async move {
+                let mut answer = handler.handle(request, told).await;
+                if leaves_input(answer.status()) {
+                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                told.answer();
                 Ok::<_, Infallible>(answer)
             }
         });
@@ -163,10 +170,13 @@ impl<H: Handler> Connection<H> {
             .max_headers(self.limits.header_fields)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
-        // Errors of one connection are the peer's affair: a reset, a deadline, bytes that are no HTTP.
+        // Errors of one connection are the peer's affair: a reset, a deadline, bytes that are no HTTP. In this order, so that a
+        // request that has arrived is seen before the stop.
         tokio::select! {
+            biased;
             _ = connection.as_mut() => {}
             () = stopped(&mut self.stop) => {
+                progress.stop();
                 // hyper would wait for a first request on a fresh connection.
                 if progress.begun() > 0 {
                     connection.as_mut().graceful_shutdown();
@@ -175,4 +185,15 @@ impl<H: Handler> Connection<H> {
             }
         }
     }
+}
+
+/// Whether the rest of a request so answered may still be on its way, with nobody to read it.
+fn leaves_input(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_REQUEST
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::PAYLOAD_TOO_LARGE
+            | StatusCode::UNSUPPORTED_MEDIA_TYPE
+    )
 }

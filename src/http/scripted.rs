@@ -15,7 +15,7 @@ use crate::http::fault::{Break, Pace, paced};
 use crate::http::handlers::perform;
 use crate::http::service::{Exchange, Outcome};
 use crate::journal::{Reason, Scripted};
-use crate::scenario::{Action, Decision, Fault, Patch, Reply, ReplyBody, RequestView, render_patch, render_reply};
+use crate::scenario::{Action, Decision, Fault, Patch, Reply, ReplyBody, render_patch, render_reply};
 
 /// Answers by the scenario rule that decides, or by the operation itself.
 pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation) -> Outcome {
@@ -50,28 +50,16 @@ fn describe(decision: &Decision) -> String {
 }
 
 fn decide(exchange: &Exchange) -> Option<Decision> {
-    let view = view(exchange);
+    let view = exchange.view();
     let mut state = exchange.workspace.lock();
     let (turns, random) = state.turns_and_random();
     exchange.setup.decide(&view, turns, exchange.now.moment, random)
 }
 
-fn view(exchange: &Exchange) -> RequestView<'_> {
-    RequestView {
-        operation: exchange.operation(),
-        method: &exchange.parts.method,
-        path: exchange.parts.uri.path(),
-        query: exchange.parts.uri.query(),
-        headers: &exchange.parts.headers,
-        body: &exchange.body,
-        key: exchange.key().map(AsRef::as_ref),
-    }
-}
-
 fn scripted(exchange: &mut Exchange, reply: &Reply) -> Outcome {
     let rendered = {
         let mut state = exchange.workspace.lock();
-        render_reply(reply, &view(exchange), exchange.now.wall, state.random())
+        render_reply(reply, &exchange.view(), exchange.now.wall, state.random())
     };
     let reply = match rendered {
         Ok(reply) => reply,
@@ -125,7 +113,7 @@ fn patched(exchange: &Exchange, operation: Operation, patch: &Patch) -> Outcome 
     let Ok(mut body) = serde_json::from_slice::<Value>(&outcome.body) else { return outcome };
     let rendered = {
         let mut state = exchange.workspace.lock();
-        render_patch(patch, &view(exchange), exchange.now.wall, state.random())
+        render_patch(patch, &exchange.view(), exchange.now.wall, state.random())
     };
     match rendered {
         Ok(patch) => {

@@ -3,12 +3,10 @@
 //! Every request gets an answer, a request id and a journal entry here, whatever happens on the way; a panic becomes a 500
 //! in the envelope. What an operation does stands in `handlers`.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures_util::FutureExt as _;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING, WWW_AUTHENTICATE};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 
@@ -20,7 +18,9 @@ use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up};
 use crate::http::answer::{AnswerBody, GENERATION, JSON, REQUEST_ID, answer, header_value};
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::Progress;
+use crate::http::emissions::Emissions;
 use crate::http::fault::Break;
+use crate::http::guard::caught;
 use crate::http::handlers;
 use crate::http::host::check_host;
 use crate::http::limits::Limits;
@@ -28,7 +28,7 @@ use crate::http::quota::push_quota_headers;
 use crate::http::scripted::scripted_or_ordinary;
 use crate::journal::{Entry, Head, Journal, Notice, Reason, RequestRecord, Scripted, kept};
 use crate::rate_limit::Verdict;
-use crate::scenario::{Generation, Library, Setup};
+use crate::scenario::{Generation, Library, RequestView, Setup};
 use crate::workspace::{Registry, Workspace};
 
 /// The emulated API.
@@ -38,6 +38,7 @@ pub struct Api {
     registry: Arc<Registry>,
     journal: Arc<Journal>,
     bodies: Arc<BodyReader>,
+    emissions: Emissions,
     uri_bytes: usize,
 }
 
@@ -88,9 +89,10 @@ impl Api {
         registry: Arc<Registry>,
         journal: Arc<Journal>,
         bodies: Arc<BodyReader>,
+        emissions: Emissions,
         limits: &Limits,
     ) -> Self {
-        Self { library, registry, journal, bodies, uri_bytes: limits.uri_bytes }
+        Self { library, registry, journal, bodies, emissions, uri_bytes: limits.uri_bytes }
     }
 
     /// Answers one request.
@@ -98,20 +100,19 @@ impl Api {
         let (parts, body) = request.into_parts();
         let generation = self.library.load();
         let mut exchange = self.begin(parts, &generation);
-        let outcome = AssertUnwindSafe(self.respond(&mut exchange, body, &generation)).catch_unwind().await;
-        let outcome = outcome.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            exchange.error(
-                &Error::new(ErrorKind::InternalError, ErrorKind::InternalError.message()),
-                Reason::Panicked(text),
-            )
-        });
-        let how = exchange.broken.take();
-        let broken = how.is_some();
-        if let Some(how) = how {
-            progress.break_off(how);
-        }
+        let responded = caught(self.respond(&mut exchange, body, &generation)).await;
+        self.conclude(exchange, responded, progress)
+    }
+
+    /// The answer to a request that was responded to, or whose response panicked.
+    fn conclude(
+        &self,
+        mut exchange: Exchange,
+        responded: Result<Outcome, String>,
+        progress: &Progress,
+    ) -> Response<AnswerBody> {
+        let outcome = responded.unwrap_or_else(|panic| exchange.panicked(panic));
+        let broken = exchange.broken.take().map(|how| progress.break_off(how)).is_some();
         self.finish(exchange, outcome, broken)
     }
 
@@ -217,6 +218,7 @@ impl Api {
         let (workspace, left) = self.registry.open(workspace_of(key, &setup.profile), exchange.now);
         let (verdict, id) = {
             let mut state = workspace.lock();
+            self.emissions.meet(&workspace, &mut state, &setup, exchange.now);
             let verdict = state.count_request(key, &setup.profile, exchange.now);
             (verdict, state.make_id(IdKind::Request, &setup.profile, exchange.now))
         };
@@ -268,11 +270,11 @@ impl Api {
         if let Some(verdict) = &exchange.quota {
             push_quota_headers(headers, verdict, &exchange.setup.profile, exchange.now);
         }
-        // hyper hides a Content-Length that stood beside Transfer-Encoding; RFC 9112 §6.1 wants such a connection closed.
-        if exchange.parts.headers.contains_key(TRANSFER_ENCODING) {
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        }
         let head = Head::of_request(&exchange.parts.method, &exchange.parts.uri, &exchange.parts.headers);
+        if exchange.key.is_some() && !exchange.setup.emits.is_empty() {
+            let status = outcome.response.status().as_u16();
+            self.emissions.answered(&exchange.workspace, &exchange.setup, &exchange.view(), status);
+        }
         let response = std::mem::replace(&mut outcome.response, answer(StatusCode::OK, JSON, Bytes::new()));
         let answer_head = Head::of_answer(response.headers());
         let status = if broken { 0 } else { response.status().as_u16() };
@@ -333,6 +335,16 @@ impl Exchange {
         self.error(&Error::new(kind, text), Reason::Refused(kind, text.to_owned()))
     }
 
+    /// What is answered in place of an answer that a panic ended. What the scenario wanted of it is forgotten.
+    fn panicked(&mut self, text: String) -> Outcome {
+        self.broken = None;
+        if self.id.is_empty() {
+            self.identify();
+        }
+        let error = Error::new(ErrorKind::InternalError, ErrorKind::InternalError.message());
+        self.error(&error, Reason::Panicked(text))
+    }
+
     fn unauthorized(&self, refusal: KeyRefusal) -> Outcome {
         let error = Error::new(ErrorKind::Unauthorized, refusal.to_string());
         let mut outcome = self.error(&error, Reason::Unauthorized(refusal));
@@ -386,14 +398,17 @@ impl Exchange {
         }
     }
 
-    /// The key, if a valid one came.
-    pub fn key(&self) -> Option<&Arc<str>> {
-        self.key.as_ref()
-    }
-
-    /// The operation that the route led to.
-    pub fn operation(&self) -> Option<Operation> {
-        self.operation
+    /// What scenarios see of the request.
+    pub fn view(&self) -> RequestView<'_> {
+        RequestView {
+            operation: self.operation,
+            method: &self.parts.method,
+            path: self.parts.uri.path(),
+            query: self.parts.uri.query(),
+            headers: &self.parts.headers,
+            body: &self.body,
+            key: self.key.as_deref(),
+        }
     }
 
     fn refund(&mut self, outcome: &Outcome) {
@@ -431,3 +446,7 @@ impl Exchange {
 pub fn content_types(parts: &Parts) -> Vec<&[u8]> {
     parts.headers.get_all(CONTENT_TYPE).iter().map(HeaderValue::as_bytes).collect()
 }
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;

@@ -12,6 +12,7 @@ use super::RequestView;
 use super::action::Delay;
 use super::matcher::{Reading, When};
 use crate::clock::Random;
+use crate::contract::signature::Tamper;
 
 /// Most emissions named due at a time, so that a large step of the clock is worked off in pieces.
 const MOST_AT_A_TIME: usize = 1_000;
@@ -79,42 +80,6 @@ pub struct Delivery {
 impl Default for Delivery {
     fn default() -> Self {
         Self { tamper: None, duplicate: 1, shuffle: false, drop: false }
-    }
-}
-
-/// What is falsified in a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tamper {
-    /// The body is changed after it was signed.
-    Body,
-    /// The signature is changed.
-    Signature,
-    /// Another secret signs.
-    Secret,
-    /// The timestamp is stale.
-    Timestamp,
-    /// The signature headers are missing.
-    Headers,
-}
-
-impl Tamper {
-    /// Every kind.
-    pub const ALL: [Self; 5] = [Self::Body, Self::Signature, Self::Secret, Self::Timestamp, Self::Headers];
-
-    /// The name as scenarios write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Body => "body",
-            Self::Signature => "signature",
-            Self::Secret => "secret",
-            Self::Timestamp => "timestamp",
-            Self::Headers => "headers",
-        }
-    }
-
-    /// The kind with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tamper| tamper.name() == name)
     }
 }
 

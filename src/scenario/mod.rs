@@ -28,7 +28,7 @@ use serde_json::{Map, Value};
 pub use action::{Action, Delay, Fault, Patch, Reply, ReplyBody};
 pub use built_in::{STARTER_TEXT, built_in, built_in_names};
 pub use decide::{RuleSet, RuleTrace};
-pub use emit::{Delivery, DueEmits, Emit, Tamper, Trigger, after_answer, due_emits, emit_named};
+pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use library::{Activation, FileTexts, Generation, Library, ReadProblem};
 pub use matcher::{Condition, Literal, Subject, Test, When};
 pub use parse::{check_text, json_to_toml};

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::clock::{Clock, ClockMode, Now, machine_wall_time};
 use crate::contract::profile::{Profile, SignatureTime};
-use crate::contract::signature::{Message, SigningKey, sign, verify};
+use crate::contract::signature::{Message, SigningKey, sign_tampered, verify};
 use crate::webhook::queue::Job;
 use crate::workspace::Secret;
 
@@ -18,6 +18,8 @@ const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
 pub struct Prepared {
     /// Headers in sending order, without `host` and `content-length`.
     pub headers: HeaderMap,
+    /// The body: the event's bytes, unless the delivery is forged.
+    pub body: Bytes,
     /// The exact bytes that the first scheme signed.
     pub signed_content: Bytes,
 }
@@ -34,14 +36,16 @@ pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) 
         let keys = secrets.iter().map(|secret| SigningKey::read(secret.reveal(), &scheme, profile.webhooks.secret_key));
         let keys: Vec<SigningKey> =
             keys.collect::<Result<_, _>>().map_err(|problem| format!("the secret {problem}"))?;
-        let signed = sign(&scheme, &keys, &message);
+        let signed = sign_tampered(&scheme, &keys, &message, job.event.tamper);
         for (name, value) in &signed.headers {
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string())?;
             headers.insert(name, HeaderValue::from_str(value).map_err(|error| error.to_string())?);
         }
         signed_content.get_or_insert(signed.content);
     }
-    Ok(Prepared { headers, signed_content: signed_content.unwrap_or_default().into() })
+    let forged = job.event.tamper.and_then(|tamper| tamper.falsify_body(&job.event.body));
+    let body = forged.map_or_else(|| job.event.body.clone(), Bytes::from);
+    Ok(Prepared { headers, body, signed_content: signed_content.unwrap_or_default().into() })
 }
 
 /// The time that a signature carries, by the knob `webhooks.timestamp`: receivers compare it with their own clock.

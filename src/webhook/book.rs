@@ -136,8 +136,9 @@ impl Book {
     }
 
     /// Returns when the state of any delivery has changed after the call.
-    pub async fn changed(&self) {
-        self.changed.notified().await;
+    /// To miss nothing: make and enable the future, look, then await it.
+    pub fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
     }
 
     /// Deliveries pending.

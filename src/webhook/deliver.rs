@@ -79,6 +79,10 @@ impl Deliverer {
             let mut appended = pin!(self.journal.appended());
             appended.as_mut().enable();
             for event in self.journal.take_events() {
+                if event.lost {
+                    self.cancel_all(&event, "dropped on purpose");
+                    continue;
+                }
                 if event.deliveries.is_empty() {
                     continue;
                 }
@@ -113,9 +117,9 @@ impl Deliverer {
         let mut draining = false;
         loop {
             let profile = self.profile_of(&workspace);
-            let order = profile.webhooks.order;
+            queue.set_order(profile.webhooks.order);
             let now = workspace.clock().now();
-            while let Some(job) = queue.take_due(now.moment, order) {
+            while let Some(job) = queue.take_due(now.moment) {
                 let (courier, workspace, ended) = (Arc::clone(&self), Arc::clone(&workspace), ended.clone());
                 let profile = Arc::clone(&profile);
                 tokio::spawn(async move {
@@ -128,7 +132,7 @@ impl Deliverer {
             if draining && queue.under_way() == 0 {
                 return;
             }
-            let next = queue.next_due(order);
+            let next = queue.next_due();
             tokio::select! {
                 event = events.recv(), if !draining => match event {
                     Some(event) => queue.push(&event),
@@ -166,7 +170,7 @@ impl Deliverer {
                     None,
                 ),
                 Ok(prepared) => {
-                    let (outcome, dialled) = self.send(&job, &url, &prepared, &secrets, profile, now.wall, at).await;
+                    let (outcome, dialled) = self.send(&url, &prepared, &secrets, profile, now.wall, at).await;
                     (outcome, dialled, Some(prepared))
                 }
             },
@@ -186,8 +190,8 @@ impl Deliverer {
             url: job.delivery.url.clone(),
             dialled,
             headers,
-            signed_content: prepared.map(|prepared| prepared.signed_content).unwrap_or_default(),
-            body: job.event.body.clone(),
+            signed_content: prepared.as_ref().map(|prepared| prepared.signed_content.clone()).unwrap_or_default(),
+            body: prepared.as_ref().map_or_else(|| job.event.body.clone(), |prepared| prepared.body.clone()),
             outcome,
             latency: std::time::Duration::ZERO,
             next: None,
@@ -198,7 +202,6 @@ impl Deliverer {
     #[allow(clippy::too_many_arguments, reason = "one attempt's facts, each used once")]
     async fn send(
         &self,
-        job: &Job,
         url: &Url,
         prepared: &Prepared,
         secrets: &[Secret],
@@ -215,8 +218,8 @@ impl Deliverer {
                     headers: headers
                         .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
                         .collect(),
-                    body: job.event.body.clone(),
-                    verified: verify_delivery(&prepared.headers, url.as_str(), &job.event.body, secrets, profile, at),
+                    body: prepared.body.clone(),
+                    verified: verify_delivery(&prepared.headers, url.as_str(), &prepared.body, secrets, profile, at),
                     status: 200,
                 };
                 let status = self.sinks.receive(&name, receipt);
@@ -230,7 +233,7 @@ impl Deliverer {
                 let post = Post {
                     url: target,
                     headers: prepared.headers.clone(),
-                    body: job.event.body.clone(),
+                    body: prepared.body.clone(),
                     timeout: profile.webhooks.timeout.get(),
                     connect_timeout: profile.webhooks.connect_timeout.get(),
                 };

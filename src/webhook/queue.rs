@@ -3,7 +3,7 @@
 //! One lane per subscription, one attempt under way in each: first attempts keep the order of events, lanes do not wait
 //! for each other. Knows no sockets, tasks or clock; `now` is an argument.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::clock::{Moment, Random};
@@ -38,69 +38,98 @@ pub enum Next {
     Gone(Vec<Job>),
 }
 
-/// The queue of one workspace.
+/// The queue of one workspace. Each call costs no more than the logarithm of what is waiting.
 #[derive(Debug, Default)]
 pub struct Queue {
-    lanes: BTreeMap<String, Lane>,
+    lanes: HashMap<u64, Lane>,
+    lane_of: HashMap<String, u64>,
+    /// What each free lane may do next, earliest first.
+    ready: BTreeSet<(Key, u64)>,
+    strict: bool,
     serial: u64,
+    under_way: usize,
+    waiting: usize,
 }
 
+/// When a job is due, then the order in which its delivery came.
+type Key = (Moment, u64);
+
+/// The jobs of one subscription.
 #[derive(Debug, Default)]
 struct Lane {
-    /// Waiting jobs by due time, then by the order in which they came.
-    waiting: BTreeMap<(Moment, u64), Job>,
+    subscription: String,
+    waiting: BTreeMap<Key, Job>,
+    /// With strict order: the delivery that is being repeated, which goes before all others.
+    retried: Option<Key>,
     /// The job whose attempt is under way, and the order in which its delivery came.
     under_way: Option<(u64, Job)>,
+    /// What stands in `ready` for this lane.
+    listed: Option<Key>,
 }
 
 impl Lane {
-    /// The job that may go next, if its time has come. With strict order, a delivery that is being retried goes first.
-    fn next(&self, order: DeliveryOrder) -> Option<(Moment, u64)> {
-        if self.under_way.is_some() {
-            return None;
-        }
-        let earliest = self.waiting.keys().next().copied()?;
-        match order {
-            DeliveryOrder::FirstAttempts => Some(earliest),
-            DeliveryOrder::Strict => {
-                let retried = self.waiting.iter().filter(|(_, job)| job.attempt > 1).map(|(key, _)| *key);
-                Some(retried.min_by_key(|(_, serial)| *serial).unwrap_or(earliest))
-            }
+    /// The job that may go next.
+    fn next(&self, strict: bool) -> Option<Key> {
+        match (&self.under_way, self.retried) {
+            (Some(_), _) => None,
+            (None, Some(key)) if strict => Some(key),
+            (None, _) => self.waiting.keys().next().copied(),
         }
     }
 }
 
 impl Queue {
-    /// Takes over the deliveries of an event.
-    pub fn push(&mut self, event: &Arc<EventRecord>) {
-        for delivery in &event.deliveries {
-            self.push_delivery(event, delivery.clone(), event.due);
+    /// Sets whether a delivery that is being repeated holds back those behind it.
+    pub fn set_order(&mut self, order: DeliveryOrder) {
+        let strict = order == DeliveryOrder::Strict;
+        if self.strict != strict {
+            self.strict = strict;
+            for id in self.lanes.keys().copied().collect::<Vec<_>>() {
+                self.list(id);
+            }
         }
     }
 
-    /// Takes over one delivery, as for a redelivery.
-    pub fn push_delivery(&mut self, event: &Arc<EventRecord>, delivery: PlannedDelivery, due: Moment) {
-        self.serial += 1;
-        let lane = self.lanes.entry(delivery.subscription.clone()).or_default();
-        let job = Job { delivery, event: Arc::clone(event), attempt: 1, due };
-        lane.waiting.insert((due, self.serial), job);
+    /// Takes over the deliveries of an event.
+    pub fn push(&mut self, event: &Arc<EventRecord>) {
+        for delivery in &event.deliveries {
+            self.serial += 1;
+            let serial = self.serial;
+            let id = if let Some(id) = self.lane_of.get(&delivery.subscription) {
+                *id
+            } else {
+                self.lane_of.insert(delivery.subscription.clone(), serial);
+                serial
+            };
+            let job = Job { delivery: delivery.clone(), event: Arc::clone(event), attempt: 1, due: event.due };
+            let lane = self
+                .lanes
+                .entry(id)
+                .or_insert_with(|| Lane { subscription: delivery.subscription.clone(), ..Lane::default() });
+            lane.waiting.insert((event.due, serial), job);
+            self.waiting += 1;
+            self.list(id);
+        }
     }
 
     /// Takes the next attempt that is due, if there is one; its lane then waits for [`Queue::finish`].
-    pub fn take_due(&mut self, now: Moment, order: DeliveryOrder) -> Option<Job> {
-        let (key, lane) = self
-            .lanes
-            .values_mut()
-            .filter_map(|lane| lane.next(order).filter(|(due, _)| *due <= now).map(|key| (key, lane)))
-            .min_by_key(|(key, _)| *key)?;
+    pub fn take_due(&mut self, now: Moment) -> Option<Job> {
+        let (key, id) = self.ready.first().copied().filter(|((due, _), _)| *due <= now)?;
+        let lane = self.lanes.get_mut(&id)?;
         let job = lane.waiting.remove(&key)?;
+        if lane.retried == Some(key) {
+            lane.retried = None;
+        }
         lane.under_way = Some((key.1, job.clone()));
+        self.waiting -= 1;
+        self.under_way += 1;
+        self.list(id);
         Some(job)
     }
 
     /// When the next attempt is due; `None` while there is nothing to wait for but outcomes.
-    pub fn next_due(&self, order: DeliveryOrder) -> Option<Moment> {
-        self.lanes.values().filter_map(|lane| lane.next(order)).map(|(due, _)| due).min()
+    pub fn next_due(&self) -> Option<Moment> {
+        self.ready.first().map(|((due, _), _)| *due)
     }
 
     /// Notes how the attempt under way for `subscription` ended at `now`.
@@ -112,12 +141,14 @@ impl Queue {
         now: Moment,
         random: &mut Random,
     ) -> Next {
-        let Some(lane) = self.lanes.get_mut(subscription) else { return Next::Exhausted };
+        let Some(id) = self.lane_of.get(subscription).copied() else { return Next::Exhausted };
+        let Some(lane) = self.lanes.get_mut(&id) else { return Next::Exhausted };
         let Some((serial, job)) = lane.under_way.take() else { return Next::Exhausted };
+        self.under_way -= 1;
         let next = if outcome.is_success() {
             Next::Delivered
         } else if matches!(outcome, AttemptOutcome::Answered { status: 410, .. }) && webhooks.disable_on_gone {
-            Next::Gone(std::mem::take(&mut lane.waiting).into_values().collect())
+            Next::Gone(self.give_up(id))
         } else {
             let wish = match outcome {
                 AttemptOutcome::Answered { retry_after, .. } => *retry_after,
@@ -128,32 +159,64 @@ impl Queue {
                 Some(delay) => {
                     let due = now.plus(delay);
                     lane.waiting.insert((due, serial), Job { attempt: job.attempt + 1, due, ..job });
+                    lane.retried = Some((due, serial));
+                    self.waiting += 1;
                     Next::Retry(due)
                 }
             }
         };
-        if lane.waiting.is_empty() && lane.under_way.is_none() {
-            self.lanes.remove(subscription);
-        }
+        self.list(id);
         next
     }
 
-    /// Gives up every waiting delivery of a subscription that is no longer delivered to; the attempt under way ends by
+    /// Gives up every waiting delivery of a subscription that is no longer delivered to; an attempt under way ends by
     /// itself.
     pub fn cancel(&mut self, subscription: &str) -> Vec<Job> {
-        self.lanes
-            .get_mut(subscription)
-            .map(|lane| std::mem::take(&mut lane.waiting).into_values().collect())
-            .unwrap_or_default()
+        let Some(id) = self.lane_of.get(subscription).copied() else { return Vec::new() };
+        let jobs = self.give_up(id);
+        self.list(id);
+        jobs
     }
 
     /// Attempts under way.
     pub fn under_way(&self) -> usize {
-        self.lanes.values().filter(|lane| lane.under_way.is_some()).count()
+        self.under_way
     }
 
     /// Deliveries not yet delivered or given up.
     pub fn pending(&self) -> usize {
-        self.lanes.values().map(|lane| lane.waiting.len() + usize::from(lane.under_way.is_some())).sum()
+        self.waiting + self.under_way
+    }
+
+    fn give_up(&mut self, id: u64) -> Vec<Job> {
+        let Some(lane) = self.lanes.get_mut(&id) else { return Vec::new() };
+        lane.retried = None;
+        let jobs: Vec<Job> = std::mem::take(&mut lane.waiting).into_values().collect();
+        self.waiting -= jobs.len();
+        jobs
+    }
+
+    /// Lists what a lane may do next; forgets a lane with nothing left.
+    fn list(&mut self, id: u64) {
+        let Some(lane) = self.lanes.get_mut(&id) else { return };
+        let next = lane.next(self.strict);
+        if lane.listed != next {
+            if let Some(old) = std::mem::replace(&mut lane.listed, next) {
+                self.ready.remove(&(old, id));
+            }
+            if let Some(next) = next {
+                self.ready.insert((next, id));
+            }
+        }
+        if lane.waiting.is_empty()
+            && lane.under_way.is_none()
+            && let Some(lane) = self.lanes.remove(&id)
+        {
+            self.lane_of.remove(&lane.subscription);
+        }
     }
 }
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

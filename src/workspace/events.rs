@@ -14,6 +14,7 @@ use crate::contract::ids::IdKind;
 use crate::contract::nearest;
 use crate::contract::profile::Profile;
 use crate::contract::rules::unsupported;
+use crate::contract::signature::Tamper;
 use crate::contract::timestamp::format_timestamp;
 use crate::contract::types::{EventEnvelope, SubscriptionStatus};
 use crate::template::render_map;
@@ -31,6 +32,12 @@ pub struct FireRequest {
     pub subscription: Option<String>,
     /// When the first attempts are due; at once when absent.
     pub due: Option<Moment>,
+    /// What is falsified in each delivery.
+    pub tamper: Option<Tamper>,
+    /// Copies of each delivery beside the first.
+    pub extra_copies: u32,
+    /// Whether nothing is delivered at all, as if it were lost on the way.
+    pub lost: bool,
 }
 
 /// An event that was fired.
@@ -52,6 +59,10 @@ pub struct EventRecord {
     pub deliveries: Vec<PlannedDelivery>,
     /// Where it does not go, and why.
     pub skipped: Vec<SkippedSubscription>,
+    /// What is falsified in each delivery.
+    pub tamper: Option<Tamper>,
+    /// Whether nothing is delivered at all, as if it were lost on the way.
+    pub lost: bool,
 }
 
 /// One event on its way to one subscription.
@@ -161,8 +172,10 @@ impl State {
                 None => targets.push((subscription, url)),
             }
         }
+        let copies = 1 + request.extra_copies as usize;
         let deliveries = targets
             .into_iter()
+            .flat_map(|target| std::iter::repeat_n(target, copies))
             .map(|(subscription, url)| PlannedDelivery {
                 id: self.make_id(IdKind::Delivery, profile, now),
                 subscription,
@@ -178,6 +191,8 @@ impl State {
             due: request.due.unwrap_or(now.moment),
             deliveries,
             skipped,
+            tamper: request.tamper,
+            lost: request.lost,
         })
     }
 }

@@ -42,6 +42,7 @@ pub struct State {
     quotas: BTreeMap<Arc<str>, Quota>,
     pub(crate) subscriptions: Subscriptions,
     turns: Turns,
+    met: u64,
 }
 
 impl Workspace {
@@ -56,6 +57,7 @@ impl Workspace {
             quotas: BTreeMap::new(),
             subscriptions: Subscriptions::default(),
             turns: Turns::default(),
+            met: 0,
         };
         Self { name, id, clock, last_used: AtomicU64::new(0), state: Mutex::new(state) }
     }
@@ -105,6 +107,15 @@ impl State {
     /// The rule counters and the random source, which scenarios use together.
     pub fn turns_and_random(&mut self) -> (&mut Turns, &mut Random) {
         (&mut self.turns, &mut self.random)
+    }
+
+    /// Whether this activation of scenarios is met for the first time. Zero is no activation.
+    pub fn meets(&mut self, activation: u64) -> bool {
+        let first = activation != 0 && self.met != activation;
+        if first {
+            self.met = activation;
+        }
+        first
     }
 
     /// Counts a request against the quota of `key`.

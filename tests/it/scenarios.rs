@@ -154,3 +154,118 @@ then = "end"
     clock.advance(Duration::from_secs(2));
     assert_eq!(asked.await.status, 200);
 }
+
+/// Waits until this many deliveries have been tried, moving the clock on where it takes time.
+async fn until_received(emulator: &Emulator, sink: &str, count: usize) {
+    let enough = async {
+        while emulator.control().received(sink).len() < count {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, enough).await.expect("the deliveries come");
+}
+
+#[tokio::test]
+async fn an_answer_sets_an_emission_off() {
+    let emulator = builder().scenario("webhook-forged").start().await.expect("it starts");
+    crate::support::subscribe_sink(&emulator, "app").await;
+    // Each forgery is due a second after the one before; the first event after a quarter of a second.
+    for (advance, count) in [(250, 1), (1000, 2), (1000, 3), (1000, 4), (1000, 5), (1000, 6)] {
+        until_planned(&emulator).await;
+        emulator.control().clock().advance(Duration::from_millis(advance));
+        until_received(&emulator, "app", count).await;
+    }
+    let verdicts: Vec<bool> =
+        emulator.control().received("app").iter().map(|receipt| receipt.verified.is_ok()).collect();
+    assert_eq!(verdicts, [true, false, false, false, false, false]);
+}
+
+/// The driver of emissions works in a task of its own; give it its turn before the clock moves.
+async fn until_planned(_emulator: &Emulator) {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn given_state_is_there_and_time_fires_events() {
+    let text = r#"
+[[given.subscription]]
+url = "https://given.sink.localhost/x"
+events = ["workflow.completed"]
+
+[[emit]]
+event = "workflow.completed"
+on = { every = "10s" }
+times = 3
+data = { workflow_id = "wf_{{ ulid() }}", status = "completed" }
+
+[[emit]]
+name = "by hand"
+event = "workflow.completed"
+on = "command"
+delivery = { duplicate = 2 }
+"#;
+    let emulator = builder().scenario_text(text).start().await.expect("it starts");
+    get(&emulator, "/v1/hello").await;
+    assert_eq!(get(&emulator, "/v1/system/status").await.status, 200);
+    let listed = control(&emulator, "GET", "subscriptions", &Value::Null).await.json();
+    assert_eq!(listed["data"][0]["url"], "https://given.sink.localhost/x");
+    until_planned(&emulator).await;
+    emulator.control().clock().advance(Duration::from_secs(25));
+    until_received(&emulator, "given", 2).await;
+    emulator.control().clock().advance(Duration::from_mins(1));
+    until_received(&emulator, "given", 3).await;
+    let set_off = control(&emulator, "POST", "events", &json!({ "emit": "by hand" })).await;
+    assert_eq!(set_off.status, 200, "{set_off:?}");
+    until_received(&emulator, "given", 5).await;
+    let ids: Vec<_> = emulator
+        .control()
+        .received("given")
+        .iter()
+        .map(|receipt| receipt.headers.iter().find(|(name, _)| name == "webhook-id").expect("an id").1.clone())
+        .collect();
+    assert_eq!(ids[3], ids[4], "a duplicate is the same event");
+    let unknown = control(&emulator, "POST", "events", &json!({ "emit": "by heart" })).await;
+    assert_eq!((unknown.status, unknown.message().contains("by hand")), (404, true), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn firing_can_forge_double_reorder_and_lose() {
+    let emulator = builder().start().await.expect("it starts");
+    crate::support::subscribe_sink(&emulator, "app").await;
+    for tamper in ["body", "signature", "secret", "timestamp", "future_timestamp", "headers"] {
+        let fired = crate::support::fire(&emulator, &json!({ "type": "workflow.completed", "tamper": tamper })).await;
+        assert_eq!(fired["deliveries"][0]["status"], "delivered", "{tamper}");
+        let receipt = emulator.control().received("app").pop().expect("a receipt");
+        assert!(receipt.verified.is_err(), "{tamper}");
+    }
+    let before = emulator.control().received("app").len();
+    crate::support::fire(&emulator, &json!({ "type": "workflow.completed", "duplicate": 3 })).await;
+    assert_eq!(emulator.control().received("app").len(), before + 3);
+    let lost = crate::support::fire(&emulator, &json!({ "type": "workflow.completed", "drop": true })).await;
+    assert_eq!(
+        (&lost["deliveries"][0]["status"], &lost["deliveries"][0]["note"]),
+        (&json!("cancelled"), &json!("dropped on purpose"))
+    );
+    let shuffled =
+        crate::support::fire(&emulator, &json!({ "type": "workflow.completed", "count": 5, "shuffle": true })).await;
+    let fired: Vec<&str> = shuffled["events"]
+        .as_array()
+        .expect("events")
+        .iter()
+        .map(|event| event["id"].as_str().expect("an id"))
+        .collect();
+    let receipts = emulator.control().received("app");
+    let got: Vec<_> = receipts[before + 3..]
+        .iter()
+        .map(|receipt| receipt.headers.iter().find(|(name, _)| name == "webhook-id").expect("an id").1.as_str())
+        .collect();
+    assert_eq!(got.len(), 5);
+    assert_ne!(got, fired);
+    for wrong in [json!({ "tamper": "everything" }), json!({ "duplicate": 0 })] {
+        let mut wish = wrong.clone();
+        wish["type"] = "workflow.completed".into();
+        assert_eq!(control(&emulator, "POST", "events", &wish).await.status, 422, "{wrong}");
+    }
+}

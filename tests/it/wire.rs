@@ -1,1 +1,12 @@
-//! To come.
+//! What the wire withstands: bytes that are no proper request, peers that are slow, too many or too greedy, and the
+//! life of the process. Raw sockets throughout, for no client library would send these bytes.
+
+mod bodies;
+mod capacity;
+mod deadlines;
+mod mutations;
+mod peer;
+mod process;
+mod refusals;
+mod requests;
+mod stopping;

@@ -7,8 +7,9 @@
 //! Must not know about deliveries, retries, subscriptions, sockets or clocks.
 //!
 //! Reading order: `layout` (every scheme as one row of data), `template` (the signed content),
-//! `mac`, `key` and `warning` (secrets), `sign`, `verify`, `rejection`, `custom` (the scheme that a
-//! profile spells out), `diagnose` and `rewrite` (what would make a rejected delivery verify).
+//! `mac`, `key` and `warning` (secrets), `sign`, `verify`, `rejection`, `tamper` (forged
+//! deliveries), `custom` (the scheme that a profile spells out), `diagnose` and `rewrite` (what
+//! would make a rejected delivery verify).
 
 mod custom;
 mod diagnose;
@@ -20,6 +21,7 @@ mod rewrite;
 #[cfg(test)]
 mod round_trip_tests;
 mod sign;
+mod tamper;
 mod template;
 mod verify;
 mod warning;
@@ -34,6 +36,7 @@ pub use key::{KeyReading, SecretProblem, SigningKey};
 pub use mac::{Encoding, Hash};
 pub use rejection::{Rejection, Verified};
 pub use sign::{Signed, sign};
+pub use tamper::{Tamper, sign_tampered};
 pub use verify::verify;
 pub use warning::secret_warnings;
 

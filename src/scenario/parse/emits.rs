@@ -11,8 +11,9 @@ use super::reader::{Place, nearest_hint, shown};
 use super::words;
 use super::{Parser, Prints};
 use crate::contract::signature::SigningKey;
+use crate::contract::signature::Tamper;
 use crate::contract::webhook_url::check_webhook_url;
-use crate::scenario::emit::{Delivery, Emit, Tamper, Trigger};
+use crate::scenario::emit::{Delivery, Emit, Trigger};
 use crate::scenario::{Given, GivenSubscription, GivenWorkflow};
 
 /// Most events for one trigger.

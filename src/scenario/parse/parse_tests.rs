@@ -1,8 +1,9 @@
 //! Tests of the parser: what is read, and what each kind of mistake is called.
 
 use super::*;
+use crate::contract::signature::Tamper;
 use crate::diagnostic::render_all;
-use crate::scenario::{Action, Delay, Fault, Tamper, Trigger};
+use crate::scenario::{Action, Delay, Fault, Trigger};
 use std::time::Duration;
 
 fn valid(text: &str) -> Scenario {

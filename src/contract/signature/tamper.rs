@@ -1,0 +1,150 @@
+//! Forged deliveries: what a receiver must refuse, made from a true one. Which deliveries are forged is not decided here.
+
+use sha2::{Digest as _, Sha256};
+
+use super::{Message, Scheme, Signed, SigningKey, sign};
+
+/// How far a falsified timestamp lies off: beyond what any receiver tolerates.
+const OFF_SECONDS: i64 = 3600;
+
+/// What is falsified in a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tamper {
+    /// The body is changed after it was signed.
+    Body,
+    /// The signature is changed.
+    Signature,
+    /// Another secret signs.
+    Secret,
+    /// The timestamp is an hour old, and signed so.
+    Timestamp,
+    /// The timestamp is an hour ahead, and signed so.
+    FutureTimestamp,
+    /// The signature headers are missing.
+    Headers,
+}
+
+impl Tamper {
+    /// Every kind.
+    pub const ALL: [Self; 6] =
+        [Self::Body, Self::Signature, Self::Secret, Self::Timestamp, Self::FutureTimestamp, Self::Headers];
+
+    /// The name as scenarios and the control API write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Body => "body",
+            Self::Signature => "signature",
+            Self::Secret => "secret",
+            Self::Timestamp => "timestamp",
+            Self::FutureTimestamp => "future_timestamp",
+            Self::Headers => "headers",
+        }
+    }
+
+    /// The kind with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tamper| tamper.name() == name)
+    }
+
+    /// The body that is sent in place of the true one: still a JSON object where it was one, with a field more.
+    pub fn falsify_body(self, body: &[u8]) -> Option<Vec<u8>> {
+        if self != Self::Body {
+            return None;
+        }
+        let mut forged = body.to_vec();
+        match forged.iter().rposition(|byte| *byte == b'}') {
+            Some(end) if body.len() > 2 => drop(forged.splice(end..end, *b",\"tampered\":true")),
+            _ => forged.push(b' '),
+        }
+        Some(forged)
+    }
+}
+
+/// Signs a delivery and falsifies it; without a tamper it is [`sign()`].
+pub fn sign_tampered(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, tamper: Option<Tamper>) -> Signed {
+    match tamper {
+        None | Some(Tamper::Body) => sign(scheme, keys, message),
+        Some(Tamper::Timestamp) => {
+            sign(scheme, keys, &Message { timestamp: message.timestamp.saturating_sub(OFF_SECONDS), ..*message })
+        }
+        Some(Tamper::FutureTimestamp) => {
+            sign(scheme, keys, &Message { timestamp: message.timestamp.saturating_add(OFF_SECONDS), ..*message })
+        }
+        Some(Tamper::Secret) => sign(scheme, &keys.iter().map(another_key).collect::<Vec<_>>(), message),
+        Some(Tamper::Signature) => {
+            let mut signed = sign(scheme, keys, message);
+            let forged: Vec<String> =
+                signed.signatures.iter().map(|signature| change_one_character(signature)).collect();
+            for (_, value) in &mut signed.headers {
+                for (true_one, forged) in signed.signatures.iter().zip(&forged) {
+                    *value = value.replace(true_one.as_str(), forged);
+                }
+            }
+            signed.signatures = forged;
+            signed
+        }
+        Some(Tamper::Headers) => {
+            let signed = sign(scheme, keys, message);
+            Signed { headers: Vec::new(), signatures: Vec::new(), ..signed }
+        }
+    }
+}
+
+/// A key that follows from the true one, so that a run can be repeated, and that nobody knows.
+fn another_key(key: &SigningKey) -> SigningKey {
+    let bytes = Sha256::new().chain_update(b"another secret").chain_update(key.as_bytes()).finalize().to_vec();
+    SigningKey::from_bytes(bytes).expect("a hash is never empty")
+}
+
+/// Changes a character in the last quarter: past any prefix, before any padding; it stays hex or base64.
+fn change_one_character(signature: &str) -> String {
+    let at = signature.len() - signature.len() / 4;
+    let other = if signature.as_bytes().get(at) == Some(&b'a') { "b" } else { "a" };
+    match (signature.get(..at), signature.get(at + 1..)) {
+        (Some(before), Some(after)) => format!("{before}{other}{after}"),
+        _ => format!("{signature}a"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::signature::{CustomScheme, KeyReading, SchemeName, verify};
+
+    #[test]
+    fn no_forged_delivery_verifies_where_the_scheme_can_tell() {
+        let now = 1_769_851_800;
+        let body = br#"{"id":"evt_1"}"#;
+        let message = Message { id: "evt_1", timestamp: now, url: "https://a.example/", body };
+        for name in SchemeName::ALL {
+            let scheme = Scheme::new(name, &CustomScheme::default());
+            let key = SigningKey::read("a secret of sixteen", &scheme, KeyReading::Auto).expect("a key");
+            let holds = |tamper: Option<Tamper>| {
+                let signed = sign_tampered(&scheme, std::slice::from_ref(&key), &message, tamper);
+                let sent = tamper.and_then(|tamper| tamper.falsify_body(body)).unwrap_or_else(|| body.to_vec());
+                let header = |wanted: &str| {
+                    signed.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone())
+                };
+                verify(&scheme, std::slice::from_ref(&key), &header, message.url, &sent, now, 300).is_ok()
+            };
+            assert!(holds(None), "{name}");
+            for tamper in [Tamper::Body, Tamper::Signature, Tamper::Secret, Tamper::Headers] {
+                assert!(!holds(Some(tamper)), "{name} {}", tamper.name());
+            }
+            let sees_time = !matches!(name, SchemeName::Github | SchemeName::Shopify);
+            assert_eq!(holds(Some(Tamper::Timestamp)), !sees_time, "{name}");
+            // Stripe's own libraries let timestamps from the future pass.
+            let sees_future = sees_time && name != SchemeName::Stripe;
+            assert_eq!(holds(Some(Tamper::FutureTimestamp)), !sees_future, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_forged_body_is_still_json() {
+        let forged = Tamper::Body.falsify_body(br#"{"a":{"b":1}}"#).expect("a body");
+        let value: serde_json::Value = serde_json::from_slice(&forged).expect("JSON");
+        assert_eq!(value, serde_json::json!({ "a": { "b": 1 }, "tampered": true }));
+        assert_eq!(Tamper::Body.falsify_body(b"{}").as_deref(), Some(&b"{} "[..]));
+        assert_eq!(Tamper::Secret.falsify_body(b"{}"), None);
+    }
+}

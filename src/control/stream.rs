@@ -1,0 +1,131 @@
+//! `GET stream`: everything that happens as server-sent events, resumable by `Last-Event-ID`.
+//!
+//! Each viewer reads the journal with a cursor of its own, so a slow one holds nothing up: it misses what the journal has
+//! let go, and is told how much.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::unfold;
+use http_body_util::{BodyExt as _, Either, StreamBody};
+use hyper::Response;
+use hyper::body::{Bytes, Frame};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::scope::{Scope, scope};
+use super::view::{attempt, event, request_row, timestamp};
+use super::{Call, Control, ControlError, Reply};
+use crate::contract::error::ErrorKind;
+use crate::journal::{Entry, Journal};
+use crate::workspace::Registry;
+
+/// Most viewers at a time.
+pub const MOST_VIEWERS: usize = 64;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// A comment is sent after this much silence, so that a viewer that is gone is noticed.
+const SILENCE: Duration = Duration::from_secs(15);
+/// Most entries sent in one piece.
+const PIECE: usize = 256;
+
+pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let key = call.query("key").unwrap_or_else(|| "*".to_owned());
+    let scope = scope(control, Some(&key))?;
+    let Ok(seat) = Arc::clone(&control.viewers).try_acquire_owned() else {
+        let message = format!("{MOST_VIEWERS} viewers follow the stream already, which is the most");
+        return Err(ControlError::new(ErrorKind::RateLimitExceeded, message).coded("too_many_viewers"));
+    };
+    let next = match call.parts.headers.get(LAST_EVENT_ID) {
+        None => control.journal.next_number(),
+        Some(value) => match value.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok()) {
+            Some(last) => last.saturating_add(1),
+            None => return Err(ControlError::invalid("Last-Event-ID: expected the number of an event")),
+        },
+    };
+    let viewer = Viewer {
+        journal: Arc::clone(&control.journal),
+        registry: Arc::clone(&control.registry),
+        scope,
+        next,
+        greeted: false,
+        _seat: seat,
+    };
+    let frames = unfold(viewer, |mut viewer| async {
+        let piece = viewer.piece().await;
+        Some((Ok::<_, std::io::Error>(Frame::data(Bytes::from(piece))), viewer))
+    });
+    let mut response = Response::new(Either::Right(StreamBody::new(frames).boxed_unsync()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    Ok(Reply::of(response))
+}
+
+struct Viewer {
+    journal: Arc<Journal>,
+    registry: Arc<Registry>,
+    scope: Scope,
+    next: u64,
+    greeted: bool,
+    _seat: OwnedSemaphorePermit,
+}
+
+impl Viewer {
+    /// The next piece of the stream; waits for something to happen.
+    async fn piece(&mut self) -> String {
+        if !self.greeted {
+            // The head of the answer travels with the first bytes.
+            self.greeted = true;
+            return ": what happens from now on\n\n".to_owned();
+        }
+        loop {
+            let journal = Arc::clone(&self.journal);
+            let mut appended = std::pin::pin!(journal.appended());
+            appended.as_mut().enable();
+            let entries = self.journal.read(self.next, PIECE);
+            let mut piece = String::new();
+            for (number, entry) in &entries {
+                if *number > self.next {
+                    let missed = json!({ "missed": number - self.next });
+                    push(&mut piece, number - 1, "skipped", &missed);
+                }
+                self.next = number + 1;
+                if self.scope.covers(entry.workspace()) {
+                    self.push_entry(&mut piece, *number, entry);
+                }
+            }
+            if !piece.is_empty() {
+                return piece;
+            }
+            if entries.is_empty() && tokio::time::timeout(SILENCE, appended).await.is_err() {
+                return ": still here\n\n".to_owned();
+            }
+        }
+    }
+
+    fn push_entry(&self, piece: &mut String, number: u64, entry: &Entry) {
+        match entry {
+            Entry::Request(request) => push(piece, number, "request", &request_row(request, &self.registry)),
+            Entry::Event(fired) => push(piece, number, "event", &event(fired, &self.registry)),
+            Entry::Attempt(record) => {
+                let mut view = attempt(record);
+                view["delivery"] = record.delivery.as_str().into();
+                view["event"] = record.event.as_str().into();
+                view["type"] = record.event_type.as_str().into();
+                view["subscription"] = record.subscription.as_str().into();
+                push(piece, number, "attempt", &view);
+            }
+            Entry::Notice(notice) if notice.message.is_empty() => {}
+            Entry::Notice(notice) => {
+                let view = json!({ "at": timestamp(notice.at), "message": notice.message, "warning": notice.warning });
+                push(piece, number, "notice", &view);
+            }
+        }
+    }
+}
+
+/// One server-sent event; JSON has no line ends of its own.
+fn push(piece: &mut String, number: u64, kind: &str, data: &Value) {
+    piece.push_str(&format!("id: {number}\nevent: {kind}\ndata: {data}\n\n"));
+}

@@ -1,0 +1,77 @@
+//! What scenarios put in place and want fired: `given` state when a key first meets an activation, and orders to the driver
+//! of emissions. The service decides that something is to be fired; when and how is the driver's business.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::clock::Now;
+use crate::contract::rules::CheckedSubscribe;
+use crate::contract::types::SubscribeRequest;
+use crate::contract::webhook_url::check_webhook_url;
+use crate::scenario::{Emit, GivenSubscription, RequestView, Setup, after_answer};
+use crate::workspace::{State, Workspace};
+
+/// An order to the driver of emissions.
+#[derive(Clone, Debug)]
+pub enum EmissionOrder {
+    /// A workspace met an activation whose emissions time sets off.
+    Met(Arc<Workspace>),
+    /// Something set an emission off in a workspace.
+    Fire(Arc<Workspace>, Arc<Emit>),
+}
+
+/// The way to the driver of emissions.
+#[derive(Clone, Debug)]
+pub struct Emissions {
+    orders: mpsc::UnboundedSender<EmissionOrder>,
+}
+
+impl Emissions {
+    /// A way, and its end for the driver.
+    pub fn new() -> (Self, mpsc::UnboundedReceiver<EmissionOrder>) {
+        let (orders, driver) = mpsc::unbounded_channel();
+        (Self { orders }, driver)
+    }
+
+    /// Lets a workspace meet what is active for it; only the first time does anything.
+    pub fn meet(&self, workspace: &Arc<Workspace>, state: &mut State, setup: &Setup, now: Now) {
+        if !state.meets(setup.activation) {
+            return;
+        }
+        for given in setup.active.iter().flat_map(|scenario| &scenario.given.subscriptions) {
+            if let Some(checked) = checked(given, setup) {
+                // A full workspace keeps what it has; the same limit stops a client.
+                let _ = state.subscribe(checked, &setup.profile, now);
+            }
+        }
+        if setup.emits.iter().any(|emit| emit.is_timed()) {
+            self.order(EmissionOrder::Met(Arc::clone(workspace)));
+        }
+    }
+
+    /// Orders the emissions that an answer sets off.
+    pub fn answered(&self, workspace: &Arc<Workspace>, setup: &Setup, view: &RequestView<'_>, status: u16) {
+        for emit in after_answer(setup.emits.iter(), view, status) {
+            self.order(EmissionOrder::Fire(Arc::clone(workspace), emit));
+        }
+    }
+
+    /// Orders an emission by command.
+    pub fn order(&self, order: EmissionOrder) {
+        // The driver ends only with the emulator.
+        let _ = self.orders.send(order);
+    }
+}
+
+/// A given subscription as a client's request; it was checked when the scenario was read.
+fn checked(given: &GivenSubscription, setup: &Setup) -> Option<CheckedSubscribe> {
+    let url = check_webhook_url(&given.url, setup.profile.webhooks.allow_http).ok()?;
+    let request = SubscribeRequest {
+        url: given.url.clone(),
+        events: given.events.clone(),
+        secret: given.secret.clone(),
+        description: given.description.clone(),
+    };
+    Some(CheckedSubscribe { request, url })
+}

@@ -1,0 +1,34 @@
+//! Catches a panic while one request is answered, so that it costs that request and nothing else.
+//!
+//! Locks do not poison here (`parking_lot`), so what a panic leaves behind is at worst one half-done effect.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt as _;
+
+/// Runs a future to its end; `Err` carries what it panicked with, empty where that was no text.
+pub async fn caught<T>(future: impl Future<Output = T>) -> Result<T, String> {
+    AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn fail(with_text: bool) -> u8 {
+        // Past the first suspension as well.
+        tokio::task::yield_now().await;
+        if with_text { panic!("number {}", 7) } else { std::panic::panic_any(7) }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_told_and_the_next_future_runs() {
+        assert_eq!(caught(async { panic!("plain") }).await, Err::<u8, _>("plain".to_owned()));
+        assert_eq!(caught(fail(true)).await, Err("number 7".to_owned()));
+        assert_eq!(caught(fail(false)).await, Err(String::new()));
+        assert_eq!(caught(async { 7 }).await, Ok(7));
+    }
+}

@@ -1,0 +1,74 @@
+//! A panic in one request: a 500 with the envelope, told in the journal; the next request works.
+
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+
+use super::*;
+use crate::clock::{Clock, Seed};
+use crate::contract::profile::Layered;
+
+fn api() -> Api {
+    let registry = Arc::new(Registry::new(Seed::from_number(7), Clock::real(), 10));
+    let (journal, limits) = (Arc::new(Journal::new(10, 10_000)), Limits::default());
+    let bodies = Arc::new(BodyReader::new(&limits));
+    Api::new(Arc::new(Library::new(Layered::default())), registry, journal, bodies, Emissions::new().0, &limits)
+}
+
+fn exchange(api: &Api) -> Exchange {
+    let request = Request::get("/v1/hello").header("host", "localhost").body(()).expect("a request");
+    api.begin(request.into_parts().0, &api.library.load())
+}
+
+async fn json(response: Response<AnswerBody>) -> Value {
+    let body = response.into_body().collect().await.expect("bytes at hand").to_bytes();
+    serde_json::from_slice(&body).expect("the body is JSON")
+}
+
+#[tokio::test]
+async fn a_panic_is_a_500_and_the_next_request_works() {
+    let api = api();
+    let mut first = exchange(&api);
+    first.identify();
+    first.break_connection(Break::Reset);
+    let progress = Progress::default();
+    let responded = caught(async {
+        let _held = first.workspace.lock();
+        panic!("by the test")
+    })
+    .await;
+    let response = api.conclude(first, responded, &progress);
+    assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
+    let body = json(response).await;
+    assert_eq!(body["error"]["code"], "internal_error");
+    assert_eq!(body["error"]["request_id"], id);
+    assert!(!body.to_string().contains("by the test"), "{body}");
+    let entries = api.journal.read(0, 10);
+    let told = entries.iter().any(|(_, entry)| match entry {
+        Entry::Request(record) => {
+            record.id == id
+                && record.status == 500
+                && matches!(&record.reason, Reason::Panicked(text) if text == "by the test")
+        }
+        _ => false,
+    });
+    assert!(told, "{entries:?}");
+
+    // The workspace's lock was held by the one that panicked.
+    let mut next = exchange(&api);
+    next.identify();
+    let outcome = handlers::perform(&next, Operation::Hello);
+    let response = api.conclude(next, Ok(outcome), &progress);
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_ne!(response.headers()[REQUEST_ID].to_str().expect("text"), id);
+}
+
+#[tokio::test]
+async fn a_panic_before_a_request_has_its_id_is_answered_with_one() {
+    let api = api();
+    let responded = caught(async { panic!() }).await;
+    let response = api.conclude(exchange(&api), responded, &Progress::default());
+    let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
+    assert!(id.starts_with("req_"), "{id}");
+    assert_eq!(json(response).await["error"]["request_id"], id);
+}

@@ -1,0 +1,206 @@
+//! Receivers under load and hostile ones: nothing lost, nothing altered, every attempt ends, the next is unaffected.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use wrs_emulator::Emulator;
+
+use crate::support::{PATIENCE, Receiver, builder, control, fire, subscribe};
+
+/// Reads one HTTP request; gives its path, its `webhook-id` and its body.
+async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, String, Vec<u8>)> {
+    loop {
+        if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
+            let header =
+                |name: &str| head.lines().find_map(|line| line.strip_prefix(&format!("{name}: "))).map(str::to_owned);
+            let length: usize = header("content-length")?.parse().ok()?;
+            if buffer.len() >= end + 4 + length {
+                let body = buffer[end + 4..end + 4 + length].to_vec();
+                buffer.drain(..end + 4 + length);
+                return Some((head.split(' ').nth(1)?.to_owned(), header("webhook-id")?, body));
+            }
+        }
+        let mut part = [0; 4096];
+        match stream.read(&mut part).await {
+            Ok(count) if count > 0 => buffer.extend_from_slice(&part[..count]),
+            _ => return None,
+        }
+    }
+}
+
+/// What a receiver that fails three of ten first attempts has seen: by path and event, the bodies.
+type Seen = Arc<Mutex<HashMap<(String, String), Vec<Vec<u8>>>>>;
+
+async fn unreliable(seen: Seen) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let seen = Arc::clone(&seen);
+            tokio::spawn(async move {
+                let mut buffer = Vec::new();
+                while let Some((path, id, body)) = read_request(&mut stream, &mut buffer).await {
+                    let fails = {
+                        let mut seen = seen.lock().expect("no test panics with the lock");
+                        let total = seen.len();
+                        let bodies = seen.entry((path, id)).or_default();
+                        bodies.push(body);
+                        bodies.len() == 1 && total % 10 < 3
+                    };
+                    let answer: &[u8] = if fails {
+                        b"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n"
+                    } else {
+                        b"HTTP/1.1 204 Ok\r\n\r\n"
+                    };
+                    if stream.write_all(answer).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_deliveries_with_three_in_ten_failing_all_arrive_unaltered() {
+    const SUBSCRIPTIONS: usize = 100;
+    const EVENTS: usize = 100;
+    let seen = Seen::default();
+    let address = unreliable(Arc::clone(&seen)).await;
+    let emulator = builder()
+        .set("rate_limit.enabled=false")
+        .set("webhooks.retry.preset=ci")
+        .forward(&format!("https://app.example.com=http://{address}"))
+        .start()
+        .await
+        .expect("it starts");
+    for number in 0..SUBSCRIPTIONS {
+        let hook = json!({ "url": format!("https://app.example.com/{number}"), "events": ["workflow.completed"] });
+        assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+    }
+    let fired =
+        control(&emulator, "POST", "events", &json!({ "type": "workflow.completed", "count": EVENTS })).await.json();
+    let bodies: BTreeMap<String, String> = fired["events"]
+        .as_array()
+        .expect("events")
+        .iter()
+        .map(|event| {
+            (event["id"].as_str().expect("an id").to_owned(), event["body"].as_str().expect("a body").to_owned())
+        })
+        .collect();
+    let settled = async {
+        while emulator.control().deliveries().pending() > 0 {
+            emulator.control().clock().advance(Duration::from_millis(100));
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(3 * PATIENCE, settled).await.expect("everything is delivered");
+    let all = emulator.control().deliveries().list(None, usize::MAX, |_| true);
+    assert_eq!(all.len(), SUBSCRIPTIONS * EVENTS);
+    assert!(all.iter().all(|(_, record)| format!("{:?}", record.status) == "Delivered"));
+    let seen = seen.lock().expect("no test panics with the lock");
+    assert_eq!(seen.len(), SUBSCRIPTIONS * EVENTS, "each event reached each subscription");
+    let repeated = seen.values().filter(|bodies| bodies.len() > 1).count();
+    assert!(repeated >= SUBSCRIPTIONS * EVENTS / 5, "three in ten first attempts failed: {repeated}");
+    for ((_, id), got) in seen.iter() {
+        assert!(got.len() <= 2 && got.iter().all(|body| *body == bodies[id].as_bytes()), "{id}: another body");
+    }
+}
+
+/// A receiver that answers each connection with these bytes, again and again if `endless`, and then goes silent.
+async fn answering(bytes: &'static [u8], endless: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await;
+                while stream.write_all(bytes).await.is_ok() && endless {}
+                // Held open until the sender gives up.
+                let _ = stream.read_to_end(&mut Vec::new()).await;
+            });
+        }
+    });
+    address
+}
+
+async fn attempt(emulator: &Emulator, path: &str) -> Value {
+    let made = subscribe(
+        emulator,
+        &json!({ "url": format!("https://app.example.com/{path}"), "events": ["workflow.completed"] }),
+    )
+    .await;
+    let wish = json!({ "type": "workflow.completed", "subscription": made.json()["id"] });
+    let fired = fire(emulator, &wish).await;
+    fired["deliveries"][0]["attempts"][0]["outcome"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_receivers_end_each_with_its_own_reason() {
+    let ok = "HTTP/1.1 200 OK\r\n";
+    let huge: &'static str = Box::leak(format!("{ok}x: {}\r\n\r\n", "y".repeat(200_000)).into_boxed_str());
+    let bomb = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 30\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03aaaaaaaaaaaaaaaaaaaa";
+    let mut forwards = Vec::new();
+    let cases: Vec<(&str, String, Result<u64, &str>)> = vec![
+        (
+            "endless",
+            answering(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1000\r\n", false).await,
+            Err("timeout"),
+        ),
+        (
+            "flood",
+            answering(
+                Box::leak([b"HTTP/1.1 200 OK\r\n\r\n".as_slice(), &[b'z'; 65536]].concat().into_boxed_slice()),
+                true,
+            )
+            .await,
+            Ok(200),
+        ),
+        ("drip", answering(b"HTTP/1.1 200 OK\r\ncontent-le", false).await, Err("timeout")),
+        ("garbage", answering(b"\x00\xff nothing of HTTP \r\n\r\n", false).await, Err("invalid_answer")),
+        ("headers", answering(huge.as_bytes(), false).await, Err("invalid_answer")),
+        ("bomb", answering(bomb, false).await, Ok(200)),
+        ("silent", answering(b"", false).await, Err("timeout")),
+        (
+            "redirect",
+            answering(b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n", false).await,
+            Ok(302),
+        ),
+        ("continue", answering(b"HTTP/1.1 100 Continue\r\n\r\n", true).await, Err("timeout")),
+    ];
+    for (name, address, _) in &cases {
+        forwards.push(format!("https://app.example.com/{name}=http://{address}"));
+    }
+    let reset = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    forwards.push(format!("https://app.example.com/reset=http://{}", reset.local_addr().expect("an address")));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = reset.accept().await {
+            let _ = stream.read(&mut [0; 64]).await;
+            stream.set_zero_linger().expect("the option is there");
+        }
+    });
+    let mut good = Receiver::plain(&[]).await;
+    forwards.push(format!("https://app.example.com/good=http://{}", good.address));
+    let start = builder().set("webhooks.timeout=500ms").set("webhooks.retry.preset=none");
+    let emulator = forwards.iter().fold(start, |builder, rule| builder.forward(rule)).start().await.expect("it starts");
+    for (name, _, expected) in &cases {
+        let outcome = attempt(&emulator, name).await;
+        match expected {
+            Ok(status) => assert_eq!(outcome["status"], *status, "{name}: {outcome}"),
+            Err(reason) => assert_eq!(outcome["failure"], *reason, "{name}: {outcome}"),
+        }
+        assert!(outcome["body"].as_str().is_none_or(|body| body.len() <= 16 * 1024), "{name}");
+        let next = attempt(&emulator, "good").await;
+        assert_eq!(next["status"], 200, "after {name}: {next}");
+        good.next().await;
+    }
+    let outcome = attempt(&emulator, "reset").await;
+    assert_eq!(outcome["failure"], "connection_reset", "{outcome}");
+}

@@ -1,0 +1,115 @@
+//! The event stream and waiting: what happens is told at once, from where one left off.
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use wrs_emulator::Emulator;
+
+use crate::support::{PATIENCE, control, fire, get, start, subscribe_sink};
+
+/// A viewer of the stream.
+struct Viewer {
+    stream: TcpStream,
+    text: String,
+}
+
+impl Viewer {
+    async fn open(emulator: &Emulator, last: Option<u64>) -> Self {
+        let address = emulator.base_url().trim_start_matches("http://").to_owned();
+        let mut stream = TcpStream::connect(&address).await.expect("the emulator listens");
+        let resume = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
+        let request = format!("GET /_emulator/stream HTTP/1.1\r\nHost: {address}\r\n{resume}\r\n");
+        stream.write_all(request.as_bytes()).await.expect("it is sent");
+        let mut viewer = Self { stream, text: String::new() };
+        viewer.until(": what happens from now on").await;
+        viewer
+    }
+
+    /// Reads until this text has come.
+    async fn until(&mut self, text: &str) {
+        let read = async {
+            let mut buffer = [0; 4096];
+            while !self.text.contains(text) {
+                let count = self.stream.read(&mut buffer).await.expect("the stream is open");
+                assert!(count > 0, "the stream ended: {}", self.text);
+                self.text.push_str(&String::from_utf8_lossy(&buffer[..count]));
+            }
+        };
+        tokio::time::timeout(PATIENCE, read).await.expect("it comes in time");
+    }
+
+    /// The number of the last event of this kind.
+    fn last(&self, kind: &str) -> u64 {
+        let at = self.text.rfind(&format!("\nevent: {kind}")).expect("an event of the kind");
+        let id = self.text[..at].rsplit("id: ").next().expect("an id before it");
+        id.trim().parse().expect("a number")
+    }
+}
+
+#[tokio::test]
+async fn what_happens_is_streamed_and_can_be_resumed() {
+    let emulator = start().await;
+    let mut viewer = Viewer::open(&emulator, None).await;
+    assert!(viewer.text.contains("content-type: text/event-stream"), "{}", viewer.text);
+    get(&emulator, "/v1/system/status").await;
+    viewer.until("\"operation\":\"system.status\"").await;
+    subscribe_sink(&emulator, "app").await;
+    fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    viewer.until("event: attempt").await;
+    let last = viewer.last("request");
+    let mut again = Viewer::open(&emulator, Some(last)).await;
+    again.until("event: attempt").await;
+    assert!(!again.text.contains("system.status"), "only what came after is told again: {}", again.text);
+    let wrong = crate::support::send(&emulator, "GET", "/_emulator/stream", &[("last-event-id", "x")], "").await;
+    assert_eq!(wrong.status, 422);
+}
+
+#[tokio::test]
+async fn viewers_are_bounded_and_their_seats_are_given_back() {
+    let emulator = start().await;
+    let mut viewers = Vec::new();
+    for _ in 0..64 {
+        viewers.push(Viewer::open(&emulator, None).await);
+    }
+    let refused = control(&emulator, "GET", "stream", &Value::Null).await;
+    assert_eq!((refused.status, refused.code().as_str()), (429, "too_many_viewers"));
+    viewers.clear();
+    let seat = async {
+        loop {
+            let address = emulator.base_url().trim_start_matches("http://").to_owned();
+            let mut stream = TcpStream::connect(&address).await.expect("the emulator listens");
+            stream
+                .write_all(format!("GET /_emulator/stream HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes())
+                .await
+                .expect("it is sent");
+            let mut head = [0; 12];
+            stream.read_exact(&mut head).await.expect("an answer");
+            if &head == b"HTTP/1.1 200" {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, seat).await.expect("a seat is free again");
+}
+
+#[tokio::test]
+async fn waiting_for_deliveries_returns_when_they_fit_or_says_what_differed() {
+    let emulator = start().await;
+    subscribe_sink(&emulator, "app").await;
+    let wish = json!({ "status": "delivered", "count": 2, "timeout": "15s" });
+    let waiting = control(&emulator, "POST", "deliveries/wait", &wish);
+    let firing = async {
+        fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+        fire(&emulator, &json!({ "type": "reference.matched" })).await;
+    };
+    let (found, ()) = tokio::join!(waiting, firing);
+    assert_eq!((found.status, found.json()["data"].as_array().map(Vec::len)), (200, Some(2)));
+    let wish = json!({ "status": "exhausted", "type": "workflow.completed", "timeout": "50ms" });
+    let late = control(&emulator, "POST", "deliveries/wait", &wish).await;
+    assert_eq!(late.status, 408);
+    let nearest = &late.json()["nearest"][0];
+    assert_eq!(nearest["differs"], json!(["status: wanted exhausted, found delivered"]));
+    assert_eq!(nearest["delivery"]["type"], "workflow.completed");
+    let wrong = control(&emulator, "POST", "deliveries/wait", &json!({ "timeout": "1h" })).await;
+    assert_eq!(wrong.status, 422);
+}

@@ -1,0 +1,191 @@
+//! Bodies: how their length is told, how large they may be, and that a refusal reaches a client that is still sending.
+
+use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
+use wrs_emulator::http::limits::Limits;
+
+use super::peer::{GOOD, Peer, assert_error, assert_journaled, others_are_served};
+use crate::support::{builder, start};
+
+const KIB: usize = 1024;
+
+/// The head of a subscription whose body is described by `fields`.
+pub(super) fn subscription(fields: &str) -> String {
+    format!(
+        "POST /v1/events/subscribe HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk_test_local\r\nContent-Type: application/json\r\n{fields}\r\n"
+    )
+}
+
+fn chunk(data: &str) -> String {
+    format!("{:x}\r\n{data}\r\n", data.len())
+}
+
+fn proper_body() -> String {
+    json!({ "url": "https://a.example/", "events": ["reference.matched"] }).to_string()
+}
+
+#[tokio::test]
+async fn chunks_are_put_together() {
+    let emulator = start().await;
+    let body = proper_body();
+    let (first, second) = body.split_at(10);
+    for chunks in [
+        chunk(&body) + "0\r\n\r\n",
+        chunk(first) + &chunk(second) + "0\r\n\r\n",
+        body.chars().map(|letter| chunk(&letter.to_string())).collect::<String>() + "0\r\n\r\n",
+        chunk(first) + &chunk(second) + "0\r\nX-Trailer: a\r\n\r\n",
+        format!("{:X};name=value\r\n{body}\r\n000\r\n\r\n", body.len()),
+    ] {
+        let mut peer = Peer::sending(&emulator, subscription("Transfer-Encoding: chunked\r\n") + &chunks).await;
+        assert_eq!(peer.answer().await.status, 200, "{chunks:?}");
+        peer.send(GOOD).await;
+        assert_eq!(peer.answer().await.status, 200, "the connection is kept after {chunks:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_with_both_lengths_gets_one_answer_and_the_end() {
+    let emulator = start().await;
+    let body = chunk(&proper_body()) + "0\r\n\r\n";
+    let smuggled = String::from_utf8_lossy(GOOD);
+    for fields in [
+        "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 9999\r\n",
+    ] {
+        let mut peer = Peer::sending(&emulator, subscription(fields) + &body + &smuggled).await;
+        let answer = peer.answer().await;
+        assert_eq!(answer.header("connection"), Some("close"), "{fields}");
+        peer.ends().await;
+        let control = "POST /_emulator/requests HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+        let mut peer = Peer::sending(&emulator, format!("{control}{fields}\r\n{body}{smuggled}")).await;
+        peer.answer().await;
+        peer.ends().await;
+    }
+}
+
+#[tokio::test]
+async fn other_transfer_codings_are_refused() {
+    let emulator = start().await;
+    for fields in [
+        "Transfer-Encoding: gzip, chunked\r\n",
+        "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: identity, chunked\r\n",
+        "Transfer-Encoding: chunked, chunked\r\n",
+    ] {
+        let mut peer = Peer::sending(&emulator, subscription(fields) + &chunk("{}") + "0\r\n\r\n").await;
+        let answer = peer.answer().await;
+        assert_error(&answer, 415, "unsupported_media_type", fields);
+        assert_journaled(&emulator, &answer).await;
+        peer.ends().await;
+    }
+}
+
+#[tokio::test]
+async fn malformed_chunks_are_no_large_body() {
+    let emulator = start().await;
+    for chunks in [
+        "zz\r\n{}\r\n0\r\n\r\n",
+        "-1\r\n{}\r\n0\r\n\r\n",
+        "2\r\n{}xx0\r\n\r\n",
+        "2 2\r\n{}\r\n0\r\n\r\n",
+        "ffffffffffffffffff\r\n{}\r\n0\r\n\r\n",
+        "\r\n\r\n\r\n",
+    ] {
+        let mut peer = Peer::sending(&emulator, subscription("Transfer-Encoding: chunked\r\n") + chunks).await;
+        let answer = peer.answer().await;
+        assert_error(&answer, 400, "bad_request", chunks);
+        assert_journaled(&emulator, &answer).await;
+        peer.ends().await;
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_ends_early_is_malformed() {
+    let emulator = start().await;
+    for (fields, body) in [("Content-Length: 100\r\n", "{}"), ("Transfer-Encoding: chunked\r\n", "2\r\n{}\r\n")] {
+        let mut peer = Peer::sending(&emulator, subscription(fields) + body).await;
+        peer.stream.shutdown().await.expect("half of the connection closes");
+        let text = String::from_utf8(peer.rest().await).expect("text");
+        assert!(text.is_empty() || text.starts_with("HTTP/1.1 400"), "{fields}: {text}");
+        others_are_served(&emulator).await;
+    }
+}
+
+#[tokio::test]
+async fn a_body_of_the_largest_size_is_read() {
+    let emulator = start().await;
+    let size = 256 * KIB;
+    let body = "x".repeat(size);
+    let mut peer = Peer::connect(&emulator).await;
+    for _ in 0..2 {
+        peer.send(subscription(&format!("Content-Length: {size}\r\n")) + &body).await;
+        assert_error(&peer.answer().await, 422, "validation_error", "256 KiB");
+    }
+    let chunks = chunk(&body[..100 * KIB]) + &chunk(&body[100 * KIB..]) + "0\r\n\r\n";
+    peer.send(subscription("Transfer-Encoding: chunked\r\n") + &chunks).await;
+    assert_error(&peer.answer().await, 422, "validation_error", "256 KiB in chunks");
+}
+
+#[tokio::test]
+async fn a_body_that_is_announced_too_large_is_refused_unread() {
+    let emulator = start().await;
+    for size in [256 * KIB + 1, 10_000_000_000] {
+        let mut peer = Peer::sending(&emulator, subscription(&format!("Content-Length: {size}\r\n"))).await;
+        // Not one byte of it was sent.
+        let answer = peer.answer().await;
+        assert_error(&answer, 413, "payload_too_large", "announced");
+        assert_eq!(answer.header("connection"), Some("close"));
+        assert_journaled(&emulator, &answer).await;
+        peer.ends().await;
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_reaches_a_client_that_is_still_sending() {
+    let emulator = start().await;
+    let size = 4 * 1024 * KIB;
+    let body = "x".repeat(size);
+    let control = "POST /_emulator/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    let by_length = format!("Content-Length: {size}\r\n");
+    let chunks = chunk(&body) + "0\r\n\r\n";
+    let small_chunks = chunk(&body[..1000]).repeat(4_000) + "0\r\n\r\n";
+    for (head, body, status) in [
+        (subscription(&by_length), &body, 413),
+        (subscription("Transfer-Encoding: chunked\r\n"), &chunks, 413),
+        (subscription("Transfer-Encoding: chunked\r\n"), &small_chunks, 413),
+        (format!("{control}{by_length}\r\n"), &body, 413),
+        (format!("{control}Transfer-Encoding: chunked\r\n\r\n"), &small_chunks, 413),
+        (subscription("Transfer-Encoding: gzip, chunked\r\n"), &chunks, 415),
+        // Nobody reads the body of these either.
+        (format!("POST /nowhere HTTP/1.1\r\nHost: localhost\r\n{by_length}\r\n"), &body, 404),
+        (format!("POST /v1/events/subscribe HTTP/1.1\r\nHost: localhost\r\n{by_length}\r\n"), &body, 401),
+        (format!("POST /v1/events/subscribe HTTP/1.1\r\n{by_length}\r\n"), &body, 400),
+        ("nonsense\r\n\r\n".to_owned(), &body, 400),
+    ] {
+        let mut peer = Peer::connect(&emulator).await;
+        // A reset would fail the sending, and most clients never read an answer then.
+        let taken = peer.stream.write_all((head.clone() + body).as_bytes()).await;
+        assert!(taken.is_ok(), "{taken:?}: {head}");
+        assert_eq!(peer.answer().await.status, status, "{head}");
+        peer.ends().await;
+    }
+}
+
+#[tokio::test]
+async fn a_refused_client_that_stays_holds_its_place_only_for_a_while() {
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let mut stays = Peer::sending(&emulator, subscription("Content-Length: 10000000\r\n")).await;
+    assert_eq!(stays.answer().await.status, 413);
+    // The only place is free again although this client neither sends nor closes.
+    others_are_served(&emulator).await;
+    let mut sends = Peer::sending(&emulator, subscription("Content-Length: 10000000000\r\n")).await;
+    assert_eq!(sends.answer().await.status, 413);
+    let endless = tokio::spawn(async move {
+        let data = vec![b'x'; 64 * KIB];
+        while sends.stream.write_all(&data).await.is_ok() {}
+    });
+    others_are_served(&emulator).await;
+    endless.await.expect("the sender ends when it is cut off");
+}

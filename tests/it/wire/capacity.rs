@@ -1,0 +1,91 @@
+//! Too many: connections over the cap wait their turn, and bodies share one budget.
+
+use wrs_emulator::http::limits::Limits;
+
+use super::bodies::subscription;
+use super::peer::{GOOD, Peer, others_are_served};
+use crate::support::{builder, subscribe};
+
+#[tokio::test]
+async fn connections_over_the_cap_wait_and_are_served_once_one_leaves() {
+    let limits = Limits { connections: 2, ..Limits::default() };
+    let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let mut first = Peer::sending(&emulator, GOOD).await;
+    assert_eq!(first.answer().await.status, 200);
+    let mut second = Peer::sending(&emulator, GOOD).await;
+    assert_eq!(second.answer().await.status, 200);
+    let mut waiting = Vec::new();
+    for _ in 0..5 {
+        waiting.push(Peer::sending(&emulator, GOOD).await);
+    }
+    // Those who have a place go on; nobody else is served meanwhile.
+    for _ in 0..20 {
+        first.send(GOOD).await;
+        assert_eq!(first.answer().await.status, 200);
+    }
+    for peer in &waiting {
+        peer.has_nothing();
+    }
+    drop(first);
+    for mut peer in waiting {
+        assert_eq!(peer.answer().await.status, 200);
+    }
+    second.send(GOOD).await;
+    assert_eq!(second.answer().await.status, 200);
+}
+
+#[tokio::test]
+async fn silent_connections_over_the_cap_give_way() {
+    let limits = Limits { connections: 4, header_timeout: std::time::Duration::from_millis(200), ..Limits::default() };
+    let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let mut silent = Vec::new();
+    for _ in 0..12 {
+        silent.push(Peer::connect(&emulator).await);
+    }
+    others_are_served(&emulator).await;
+}
+
+#[tokio::test]
+async fn bodies_that_never_end_delay_no_ordinary_request() {
+    let size = 200 * 1024;
+    // Only the budget's own rule can let others through: none of these bodies ends by its deadline.
+    let body_timeout = std::time::Duration::from_hours(1);
+    let limits = Limits { body_bytes_in_all: 256 * 1024, body_timeout, ..Limits::default() };
+    let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let head = subscription(&format!("Content-Length: {size}\r\n"));
+    let mut half_sent = Vec::new();
+    for _ in 0..4 {
+        half_sent.push(Peer::sending(&emulator, head.clone() + &"x".repeat(size - 1)).await);
+    }
+    let body = serde_json::json!({ "url": "https://a.example/", "events": ["reference.matched"] });
+    for _ in 0..5 {
+        assert_eq!(subscribe(&emulator, &body).await.status, 200);
+    }
+    // The budget is given back: with them gone a large body is read at once, and each time again.
+    drop(half_sent);
+    let mut peer = Peer::connect(&emulator).await;
+    for _ in 0..4 {
+        peer.send(head.clone() + &"x".repeat(size)).await;
+        assert_eq!(peer.answer().await.status, 422);
+    }
+}
+
+#[tokio::test]
+async fn large_bodies_wait_for_the_budget() {
+    let size = 200 * 1024;
+    let limits = Limits { body_bytes_in_all: 256 * 1024, ..Limits::default() };
+    let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let head = subscription(&format!("Content-Length: {size}\r\n"));
+    let mut peers = Vec::new();
+    for _ in 0..8 {
+        peers.push(Peer::sending(&emulator, head.clone() + &"x".repeat(size / 2)).await);
+    }
+    // Together they are more than the budget, and each one has its turn.
+    for peer in &mut peers {
+        peer.send("x".repeat(size - size / 2)).await;
+    }
+    for peer in &mut peers {
+        assert_eq!(peer.answer().await.status, 422);
+    }
+    others_are_served(&emulator).await;
+}

@@ -1,0 +1,143 @@
+//! Slow peers: each is ended by a deadline on the machine's time, while the emulator's clock stands still and others are
+//! served. The deadline under test is short, the others are hours, so that only the right one can pass.
+
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt as _;
+use wrs_emulator::Emulator;
+use wrs_emulator::http::limits::Limits;
+
+use super::bodies::subscription;
+use super::peer::{GOOD, Peer, assert_error, assert_journaled, others_are_served};
+use crate::support::builder;
+
+const SHORT: Duration = Duration::from_millis(300);
+const NEVER: Duration = Duration::from_hours(10);
+
+fn patient() -> Limits {
+    Limits {
+        header_timeout: NEVER,
+        body_timeout: NEVER,
+        idle_timeout: NEVER,
+        write_timeout: NEVER,
+        ..Limits::default()
+    }
+}
+
+async fn start(limits: Limits) -> Emulator {
+    builder().limits(limits).start().await.expect("the emulator starts")
+}
+
+/// Sends one byte after the other, for ever.
+fn drip(peer: Peer, byte: &'static [u8]) -> (tokio::net::tcp::OwnedReadHalf, tokio::task::JoinHandle<()>) {
+    let (read, mut write) = peer.stream.into_split();
+    let dripping = tokio::spawn(async move {
+        while write.write_all(byte).await.is_ok() {
+            tokio::time::sleep(SHORT / 10).await;
+        }
+    });
+    (read, dripping)
+}
+
+#[tokio::test]
+async fn a_silent_connection_is_ended() {
+    let emulator = start(Limits { header_timeout: SHORT, ..patient() }).await;
+    let mut silent = Peer::connect(&emulator).await;
+    let mut half = Peer::sending(&emulator, "GET /v1/hello HT").await;
+    others_are_served(&emulator).await;
+    silent.is_gone().await;
+    half.is_gone().await;
+}
+
+#[tokio::test]
+async fn a_dripping_header_block_is_ended() {
+    let emulator = start(Limits { header_timeout: SHORT, ..patient() }).await;
+    let (_read, dripping) = drip(Peer::sending(&emulator, "GET /v1/hello HTTP/1.1\r\nX-A: ").await, b"a");
+    others_are_served(&emulator).await;
+    dripping.await.expect("the peer is cut off");
+}
+
+#[tokio::test]
+async fn a_second_header_block_has_the_same_deadline() {
+    let emulator = start(Limits { header_timeout: SHORT, ..patient() }).await;
+    let mut peer = Peer::sending(&emulator, GOOD).await;
+    assert_eq!(peer.answer().await.status, 200);
+    // Between requests the header deadline does not run.
+    tokio::time::sleep(SHORT * 2).await;
+    peer.send(GOOD).await;
+    assert_eq!(peer.answer().await.status, 200);
+    let (_read, dripping) = drip(peer, b"G");
+    dripping.await.expect("the peer is cut off");
+    // The beginning of a block came with the whole of the one before, and nothing after it.
+    for beginning in ["GET /v1/he", "GET /v1/hello HTTP/1.1\r\n"] {
+        let mut peer = Peer::sending(&emulator, [GOOD, beginning.as_bytes()].concat()).await;
+        assert_eq!(peer.answer().await.status, 200);
+        others_are_served(&emulator).await;
+        peer.is_gone().await;
+    }
+    // After a body nobody can tell such a beginning from the body but the parser: with the idle deadline it ends as well.
+    let emulator = start(Limits { idle_timeout: SHORT, ..patient() }).await;
+    let request = subscription("Content-Length: 2\r\n") + "{}GET /v1/he";
+    let mut peer = Peer::sending(&emulator, request).await;
+    assert_eq!(peer.answer().await.status, 422);
+    peer.is_gone().await;
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_ended() {
+    let emulator = start(Limits { idle_timeout: SHORT, ..patient() }).await;
+    let mut peer = Peer::sending(&emulator, [GOOD, GOOD].concat()).await;
+    assert_eq!(peer.answer().await.status, 200);
+    assert_eq!(peer.answer().await.status, 200);
+    others_are_served(&emulator).await;
+    peer.is_gone().await;
+}
+
+#[tokio::test]
+async fn a_slow_body_is_told_and_ended() {
+    let emulator = start(Limits { body_timeout: SHORT, ..patient() }).await;
+    for (fields, beginning) in [("Content-Length: 100\r\n", "{"), ("Transfer-Encoding: chunked\r\n", "5\r\n{")] {
+        let mut peer = Peer::sending(&emulator, subscription(fields) + beginning).await;
+        others_are_served(&emulator).await;
+        let answer = peer.answer().await;
+        assert_error(&answer, 408, "request_timeout", fields);
+        assert_journaled(&emulator, &answer).await;
+        peer.ends().await;
+    }
+    let (_read, dripping) = drip(Peer::sending(&emulator, subscription("Content-Length: 100000\r\n")).await, b"x");
+    others_are_served(&emulator).await;
+    dripping.await.expect("the peer is cut off");
+    // The control API reads its bodies in the same way.
+    let head = "POST /_emulator/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n";
+    let mut peer = Peer::sending(&emulator, head).await;
+    assert_eq!(peer.answer().await.status, 408);
+    peer.ends().await;
+}
+
+#[tokio::test]
+async fn a_client_that_takes_no_bytes_is_ended() {
+    let limits = Limits { write_timeout: SHORT, connections: 1, ..patient() };
+    let text = "x".repeat(2 * 1024 * 1024);
+    let large = format!("hello.body={{ text = \"{text}\" }}");
+    let emulator = builder().limits(limits).set(&large).start().await.expect("the emulator starts");
+    // More than what both ends of a loopback connection buffer.
+    let full = Peer::sending(&emulator, GOOD.repeat(20)).await;
+    // There is one place: the next client is served only when this one has been ended.
+    let mut next = Peer::sending(&emulator, "GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    assert_eq!(next.answer().await.status, 404);
+    drop(full);
+}
+
+#[tokio::test]
+async fn a_client_that_takes_bytes_slowly_gets_all_of_them() {
+    let limits = Limits { write_timeout: Duration::from_secs(5), ..patient() };
+    let text = "x".repeat(2 * 1024 * 1024);
+    let large = format!("hello.body={{ text = \"{text}\" }}");
+    let emulator = builder().limits(limits).set(&large).start().await.expect("the emulator starts");
+    let mut peer = Peer::sending(&emulator, GOOD.repeat(10)).await;
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let answer = peer.answer().await;
+        assert_eq!((answer.status, answer.body.len() > text.len()), (200, true));
+    }
+}

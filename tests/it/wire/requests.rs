@@ -1,0 +1,189 @@
+//! Targets, `Host`, methods and versions of requests that parse.
+
+use super::peer::{GOOD, Peer, assert_error, assert_journaled};
+use crate::support::{send, start};
+
+#[tokio::test]
+async fn a_host_that_is_missing_doubled_or_malformed_is_refused() {
+    let emulator = start().await;
+    for hosts in [
+        "",
+        "Host: localhost\r\nHost: localhost\r\n",
+        "Host: a\r\nHost: b\r\n",
+        "Host:\r\n",
+        "Host: a b\r\n",
+        "Host: user@a\r\n",
+        "Host: a:port\r\n",
+        "Host: [::1\r\n",
+        "Host: http://a/\r\n",
+        "Host: \u{e4}\r\n",
+    ] {
+        let mut peer = Peer::sending(&emulator, format!("GET /v1/hello HTTP/1.1\r\n{hosts}\r\n")).await;
+        let answer = peer.answer().await;
+        assert_error(&answer, 400, "bad_request", hosts);
+        assert!(answer.message().to_lowercase().contains("host"), "{hosts}: {}", answer.message());
+        assert_journaled(&emulator, &answer).await;
+        peer.ends().await;
+        // The control API wants the same.
+        let mut peer = Peer::sending(&emulator, format!("GET /_emulator/health HTTP/1.1\r\n{hosts}\r\n")).await;
+        assert_eq!(peer.answer().await.status, 400, "{hosts}");
+        peer.ends().await;
+    }
+}
+
+#[tokio::test]
+async fn any_one_well_formed_host_is_served() {
+    let emulator = start().await;
+    for host in ["localhost", "api.example.com:443", "127.0.0.1", "[::1]:9770", "LOCALHOST"] {
+        let mut peer = Peer::sending(&emulator, format!("GET /v1/hello HTTP/1.1\r\nhost: {host}\r\n\r\n")).await;
+        assert_eq!(peer.answer().await.status, 200, "{host}");
+    }
+    let whole = "GET http://api.example.com/v1/hello HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    assert_eq!(Peer::sending(&emulator, whole).await.answer().await.status, 200);
+}
+
+#[tokio::test]
+async fn targets_that_are_no_path_of_this_host_are_refused() {
+    let emulator = start().await;
+    for line in [
+        "GET http://elsewhere.example/v1/hello",
+        "GET http://localhost:1/v1/hello",
+        "OPTIONS *",
+        "CONNECT elsewhere.example:443",
+        "CONNECT localhost",
+    ] {
+        let mut peer = Peer::sending(&emulator, format!("{line} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
+        let answer = peer.answer().await;
+        assert_error(&answer, 400, "bad_request", line);
+        assert_journaled(&emulator, &answer).await;
+        peer.ends().await;
+    }
+}
+
+#[tokio::test]
+async fn paths_are_taken_as_they_are_written() {
+    let emulator = start().await;
+    let mut peer = Peer::connect(&emulator).await;
+    for path in [
+        "//",
+        "//v1/hello",
+        "/v1//hello",
+        "/v1/../v1/hello",
+        "/v1/%2e%2e/v1/hello",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "/v1/hello%00",
+        "/v1/hello%2F",
+        "/v1/hello;a=b",
+        "/%",
+        "/%zz",
+    ] {
+        peer.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
+        assert_error(&peer.answer().await, 404, "not_found", path);
+    }
+}
+
+#[tokio::test]
+async fn trace_is_not_echoed() {
+    let emulator = start().await;
+    for path in ["/v1/hello", "/v1/system/status", "/nowhere"] {
+        let request = format!(
+            "TRACE {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk_test_echo\r\nX-Mark: mark-7\r\nConnection: close\r\n\r\n"
+        );
+        let text = Peer::sending(&emulator, request).await.rest().await;
+        let text = String::from_utf8(text).expect("text");
+        assert!(text.starts_with("HTTP/1.1 40"), "{text}");
+        assert!(!text.contains("mark-7") && !text.contains("echo") && !text.contains("TRACE"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn http_1_0_is_served_and_closed_unless_it_asks_to_stay() {
+    let emulator = start().await;
+    let mut peer = Peer::sending(&emulator, "GET /v1/hello HTTP/1.0\r\n\r\n").await;
+    assert_eq!(peer.answer().await.status, 200);
+    peer.ends().await;
+    let mut peer = Peer::connect(&emulator).await;
+    for _ in 0..2 {
+        peer.send("GET /v1/hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").await;
+        assert_eq!(peer.answer().await.status, 200);
+    }
+    // The refusal that follows is one to a peer of the older version.
+    peer.send("nonsense\r\n\r\n").await;
+    assert_error(&peer.answer().await, 400, "bad_request", "after HTTP/1.0");
+    peer.ends().await;
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_order() {
+    let emulator = start().await;
+    let mut bytes = Vec::new();
+    for number in 0..40 {
+        let body = format!("{{\"url\": \"https://a.example/{number}\", \"events\": []}}");
+        let request = match number % 4 {
+            0 => "GET /v1/hello HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
+            1 => "GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
+            2 => "GET /v1/system/status HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
+            _ => format!(
+                "POST /v1/events/subscribe HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk_test_local\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            ),
+        };
+        bytes.extend_from_slice(request.as_bytes());
+    }
+    let mut peer = Peer::sending(&emulator, bytes).await;
+    for number in 0..40 {
+        let expected = [200, 404, 401, 422][number % 4];
+        assert_eq!(peer.answer().await.status, expected, "answer {number}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_asks_first_is_told_to_go_on() {
+    let emulator = start().await;
+    let head = |size: usize| {
+        format!(
+            "POST /v1/events/subscribe HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk_test_local\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: {size}\r\n\r\n"
+        )
+    };
+    let body = "{\"url\": \"https://a.example/\", \"events\": [\"reference.matched\"]}";
+    let mut peer = Peer::sending(&emulator, head(body.len())).await;
+    assert_eq!(peer.head().await.status, 100);
+    peer.send(body).await;
+    assert_eq!(peer.answer().await.status, 200);
+    // Refused without asking for the body.
+    let mut peer = Peer::sending(&emulator, head(10_000_000)).await;
+    assert_error(&peer.answer().await, 413, "payload_too_large", "Expect");
+    peer.stream.set_zero_linger().expect("an open socket");
+}
+
+#[tokio::test]
+async fn the_answer_to_head_has_no_body() {
+    let emulator = start().await;
+    let mut peer = Peer::connect(&emulator).await;
+    for (path, status) in
+        [("/v1/hello", 200), ("/nowhere", 404), ("/v1/system/status", 401), ("/v1/events/subscribe", 405)]
+    {
+        peer.send(format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
+        let head = peer.head().await;
+        assert_eq!(head.status, status, "{path}");
+        assert!(head.header("x-emulator-request-id").is_some(), "{path}");
+        // Were there a body, it would be taken for the next answer.
+        peer.send(GOOD).await;
+        assert_eq!(peer.answer().await.status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn odd_but_proper_heads_are_served() {
+    let emulator = start().await;
+    for request in [
+        // Line ends of one byte, empty lines first, no space after the colon, opaque bytes in a value.
+        &b"GET /v1/hello HTTP/1.1\nHost: localhost\n\n"[..],
+        b"\r\n\r\nGET /v1/hello HTTP/1.1\r\nHost:localhost\r\n\r\n",
+        b"GET /v1/hello HTTP/1.1\r\nHost: localhost\r\nX-Opaque: \xff\xfe\r\n\r\n",
+        b"GET /v1/hello HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
+    ] {
+        assert_eq!(Peer::sending(&emulator, request).await.answer().await.status, 200, "{}", request.escape_ascii());
+    }
+    assert_eq!(send(&emulator, "GET", "/v1/hello", &[("x-empty", "")], "").await.status, 200);
+}
