@@ -1,6 +1,7 @@
 // Deliveries signed by the emulator, verified by npm packages: standardwebhooks, stripe, @octokit/webhooks-methods.
 //
-// A good delivery must be accepted and each tampered copy rejected, as far as the library promises to.
+// A good delivery must be accepted, each tampered copy and each delivery that the emulator falsifies itself rejected, as
+// far as the library promises to.
 // Usage: node verifiers.mjs EMULATOR_BINARY, from a folder beside which the packages are installed.
 
 import { spawn, spawnSync } from "node:child_process";
@@ -16,17 +17,17 @@ import Stripe from "stripe";
 const KEY = "sk_test_verifiers_node";
 const OTHER = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const PUBLIC = "https://app.example.com";
+const TAMPERS = ["body", "signature", "secret", "timestamp", "future_timestamp", "headers"];
 const emulator = resolve(process.argv[2]);
 
-/** Subscribes, fires one event, and gives the secret with what the receiver got. */
+/** Subscribes, fires a good event and one of each tampering; gives the secret and what the receiver got for each. */
 async function deliver() {
-  let arrived;
-  const delivery = new Promise((done) => (arrived = done));
+  let last;
   const receiver = createServer(async (request, response) => {
     const parts = [];
     for await (const part of request) parts.push(part);
+    last = { headers: request.headers, body: Buffer.concat(parts).toString() };
     response.writeHead(204).end();
-    arrived({ headers: request.headers, body: Buffer.concat(parts).toString() });
   });
   receiver.listen(0, "127.0.0.1");
   await once(receiver, "listening");
@@ -48,9 +49,14 @@ async function deliver() {
     };
     const hook = { url: `${PUBLIC}/hooks`, events: ["workflow.completed"] };
     const { secret } = await call("/v1/events/subscribe", hook);
-    const fired = await call("/_emulator/events?wait=20s", { type: "workflow.completed", key: KEY });
-    if (fired.deliveries[0].status !== "delivered") throw new Error(JSON.stringify(fired));
-    return { secret, ...(await delivery) };
+    const received = new Map();
+    for (const tamper of [undefined, ...TAMPERS]) {
+      const fired = await call("/_emulator/events?wait=20s", { type: "workflow.completed", key: KEY, tamper });
+      if (fired.deliveries[0].status !== "delivered") throw new Error(JSON.stringify(fired));
+      // The answer is written once the delivery is kept.
+      received.set(tamper, last);
+    }
+    return { secret, received };
   } finally {
     emulated.kill("SIGTERM");
     const [code] = await ended;
@@ -111,7 +117,8 @@ const LIBRARIES = [
   },
 ];
 
-const { secret, headers, body } = await deliver();
+const { secret, received } = await deliver();
+const { headers, body } = received.get(undefined);
 const now = Math.floor(Date.now() / 1000);
 let passed = 0;
 let failed = 0;
@@ -149,6 +156,11 @@ for (const { library, scheme, signature, needed, verify, retimed, stale, future 
     const left = { ...headers };
     delete left[name];
     await check(`a delivery without ${name}`, false, secret, left, body);
+  }
+  for (const tamper of TAMPERS) {
+    const accepted = { timestamp: stale, future_timestamp: future }[tamper] ?? false;
+    const forged = received.get(tamper);
+    await check(`a delivery with \`tamper: ${tamper}\``, accepted, secret, forged.headers, forged.body);
   }
 }
 

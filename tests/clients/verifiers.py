@@ -1,6 +1,7 @@
 """Deliveries signed by the emulator, verified by PyPI packages: standardwebhooks, svix, slack_sdk.
 
-A good delivery must be accepted and each tampered copy rejected, as far as the library promises to.
+A good delivery must be accepted, each tampered copy and each delivery that the emulator falsifies itself rejected, as
+far as the library promises to.
 Usage: verifiers.py EMULATOR_BINARY
 """
 
@@ -21,6 +22,7 @@ from slack_sdk.signature import SignatureVerifier
 KEY = "sk_test_verifiers"
 OTHER = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 PUBLIC = "https://app.example.com"
+TAMPERS = ["body", "signature", "secret", "timestamp", "future_timestamp", "headers"]
 
 
 def start_receiver(got: queue.Queue) -> http.server.ThreadingHTTPServer:
@@ -39,8 +41,8 @@ def start_receiver(got: queue.Queue) -> http.server.ThreadingHTTPServer:
     return server
 
 
-def deliver(emulator: str) -> tuple[str, dict, bytes]:
-    """Subscribes, fires one event, and gives the secret with what the receiver got."""
+def deliver(emulator: str) -> tuple[str, dict]:
+    """Subscribes, fires a good event and one of each tampering; gives the secret and what the receiver got for each."""
     got: queue.Queue = queue.Queue()
     receiver = start_receiver(got)
     command = [emulator, "serve", "--quiet", "--listen", "127.0.0.1:0",
@@ -58,10 +60,13 @@ def deliver(emulator: str) -> tuple[str, dict, bytes]:
         url = process.stdout.readline().split()[-1]
         hook = {"url": f"{PUBLIC}/hooks", "events": ["workflow.completed"]}
         secret = call("/v1/events/subscribe", hook)["secret"]
-        fired = call("/_emulator/events?wait=20s", {"type": "workflow.completed", "key": KEY})
-        assert fired["deliveries"][0]["status"] == "delivered", fired
-        headers, body = got.get(timeout=20)
-        return secret, headers, body
+        received = {}
+        for tamper in [None, *TAMPERS]:
+            wish = {"type": "workflow.completed", "key": KEY, **({"tamper": tamper} if tamper else {})}
+            fired = call("/_emulator/events?wait=20s", wish)
+            assert fired["deliveries"][0]["status"] == "delivered", fired
+            received[tamper] = got.get(timeout=20)
+        return secret, received
     finally:
         process.terminate()
         assert process.wait(timeout=10) == 0
@@ -109,7 +114,8 @@ LIBRARIES = [
 
 def main() -> None:
     emulator = os.path.abspath(sys.argv[1])
-    secret, headers, body = deliver(emulator)
+    secret, received = deliver(emulator)
+    headers, body = received[None]
     now = int(time.time())
     passed, failed = 0, 0
 
@@ -141,6 +147,8 @@ def main() -> None:
         for name in names:
             left = {key: value for key, value in headers.items() if key != name}
             check(f"a delivery without {name}", False, secret, left, body)
+        for tamper in TAMPERS:
+            check(f"a delivery with `tamper: {tamper}`", False, secret, *received[tamper])
 
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
