@@ -33,6 +33,7 @@ use crate::control::{Access, Control, MOST_VIEWERS};
 use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
 use crate::http::service::Api;
+use crate::http::tls::ServerTls;
 use crate::http::{bind, serve};
 use crate::journal::{Entry, Journal, Notice};
 use crate::scenario::{FileTexts, Library, Watcher};
@@ -54,6 +55,7 @@ pub struct Emulator {
     address: SocketAddr,
     control_address: Option<SocketAddr>,
     control_token: Option<String>,
+    tls: bool,
     handle: ControlHandle,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
@@ -89,6 +91,8 @@ impl Emulator {
             None => None,
             Some(listener) => Some(listener.local_addr().map_err(|source| StartError::Bind { address, source })?),
         };
+        let names = settings.certificate_names();
+        let tls = settings.tls.as_ref().map(|setting| ServerTls::new(setting, &names)).transpose()?;
         let trust = Trust::new(&settings.webhook_ca, settings.webhook_insecure)?;
         let seed = settings.seed.map_or_else(Seed::from_entropy, Seed::from_number);
         let clock = match settings.clock {
@@ -131,6 +135,7 @@ impl Emulator {
             sinks: Arc::clone(&sinks),
             bodies,
             emissions,
+            ca_pem: tls.as_ref().and_then(ServerTls::ca_pem).map(str::to_owned),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
             scenario_folders: settings.scenario_folders.clone(),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
@@ -144,24 +149,28 @@ impl Emulator {
         let (limits, grace) = (settings.limits, settings.grace);
         let on_main_port = control_listener.is_none().then(|| Arc::clone(&control));
         let front = Arc::new(Front { api: Some(Arc::clone(&api)), control: on_main_port, refusals: Arc::clone(&api) });
-        tasks.push(tokio::spawn(serve(listener, front, limits, stopping.clone(), grace)));
+        tasks.push(tokio::spawn(serve(listener, front, tls.clone(), limits, stopping.clone(), grace)));
         if let Some(listener) = control_listener {
             let front = Arc::new(Front { api: None, control: Some(control), refusals: api });
-            tasks.push(tokio::spawn(serve(listener, front, limits, stopping.clone(), grace)));
+            tasks.push(tokio::spawn(serve(listener, front, tls.clone(), limits, stopping.clone(), grace)));
         }
         tasks.push(tokio::spawn(emitter.run(orders, stopping.clone())));
         tasks.push(tokio::spawn(deliverer.run(stopping)));
-        Ok(Self { address, control_address, control_token, handle, stop, tasks, _watcher: watcher })
+        Ok(Self { address, control_address, control_token, tls: tls.is_some(), handle, stop, tasks, _watcher: watcher })
     }
 
     /// Where the emulated API is served, such as `http://127.0.0.1:9770`.
     pub fn base_url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme(), self.address)
     }
 
     /// Where the control API is served: the base URL, unless it has a listener of its own.
     pub fn control_url(&self) -> String {
-        format!("http://{}", self.control_address.unwrap_or(self.address))
+        format!("{}://{}", self.scheme(), self.control_address.unwrap_or(self.address))
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.tls { "https" } else { "http" }
     }
 
     /// The token that control calls need, given or made at start.

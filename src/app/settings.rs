@@ -10,6 +10,7 @@ use crate::clock::Now;
 use crate::contract::profile::Layered;
 use crate::diagnostic::{Diagnostic, render_all};
 use crate::http::limits::Limits;
+use crate::http::tls::{TlsProblem, TlsSetting};
 use crate::journal::{MOST_BYTES, MOST_ENTRIES};
 use crate::scenario::{FileTexts, Library};
 use crate::webhook::egress::Forward;
@@ -53,6 +54,8 @@ pub struct Settings {
     pub seed: Option<u64>,
     /// How the clock starts.
     pub clock: ClockSetting,
+    /// Serve TLS in place of plain HTTP.
+    pub tls: Option<TlsSetting>,
     /// Where webhooks go instead.
     pub forwards: Vec<Forward>,
     /// Files with authorities that receivers' certificates may be signed by.
@@ -87,6 +90,7 @@ impl Default for Settings {
             scenario_texts: Vec::new(),
             seed: None,
             clock: ClockSetting::Real,
+            tls: None,
             forwards: Vec::new(),
             webhook_ca: Vec::new(),
             webhook_insecure: false,
@@ -101,6 +105,17 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The names that a certificate made at start is for.
+    pub(super) fn certificate_names(&self) -> Vec<String> {
+        let local = ["localhost", "127.0.0.1", "::1", "host.docker.internal", "wrs-emulator"].map(str::to_owned);
+        let own = Some(self.listen.ip()).filter(|address| !address.is_loopback() && !address.is_unspecified());
+        local
+            .into_iter()
+            .chain(own.map(|address| address.to_string()))
+            .chain(self.allow_hosts.iter().cloned())
+            .collect()
+    }
+
     /// Refuses folders that are not there; while running they may come and go.
     pub(super) fn check_folders(&self) -> Result<(), StartError> {
         match self.scenario_folders.iter().find(|folder| !folder.is_dir()) {
@@ -143,6 +158,9 @@ pub enum StartError {
     /// A certificate file cannot be used.
     #[error(transparent)]
     Trust(#[from] TrustProblem),
+    /// The certificate to be served cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsProblem),
     /// A scenario is broken or not there.
     #[error("the scenarios cannot be used\n{}", render_all(.0, false))]
     Scenarios(Vec<Diagnostic>),

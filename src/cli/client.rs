@@ -4,16 +4,20 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 use url::{Url, form_urlencoded};
 
 use super::Target;
 use super::failure::Failure;
+use crate::webhook::tls::Trust;
 
 /// One answer of the control API.
 pub(super) struct Answer {
@@ -58,7 +62,7 @@ pub(super) fn call(
 
 fn base(text: &str) -> Result<Url, Failure> {
     let url = Url::parse(text).map_err(|error| Failure::usage(format!("--url: `{text}` is not a URL: {error}")))?;
-    if url.scheme() != "http" || url.host().is_none() {
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
         return Err(Failure::usage(format!(
             "--url: expected an address such as http://127.0.0.1:9770, found `{text}`"
         )));
@@ -93,8 +97,17 @@ async fn send(
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().unwrap_or(80);
     let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-    tokio::spawn(async move { drop(connection.await) });
+    let mut sender = if url.scheme() == "https" {
+        let trust = Trust::new(&target.ca, target.insecure).map_err(|problem| format!("--ca: {problem}"))?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
+        let connected = TlsConnector::from(trust.config()).connect(name, stream).await;
+        open(connected.map_err(|error| {
+            format!("{error}; its authority: --ca FILE (from {url}_emulator/ca.pem), or --insecure")
+        })?)
+        .await?
+    } else {
+        open(stream).await?
+    };
     let mut pairs = form_urlencoded::Serializer::new(String::new());
     let target_text = format!("/_emulator/{path}?{}", pairs.extend_pairs(query).finish());
     let bytes = body.map(Value::to_string).unwrap_or_default();
@@ -108,6 +121,14 @@ async fn send(
     }
     let request = request.body(Full::new(Bytes::from(bytes))).map_err(|error| error.to_string())?;
     sender.send_request(request).await.map_err(|error| error.to_string())
+}
+
+async fn open<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+) -> Result<SendRequest<Full<Bytes>>, String> {
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    tokio::spawn(async move { drop(connection.await) });
+    Ok(sender)
 }
 
 /// Follows the event stream and hands each event on with its kind, until the emulator ends it.

@@ -21,6 +21,7 @@ mod signing;
 mod trigger;
 mod verify;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -97,6 +98,12 @@ struct Target {
     /// The control API's token, where it wants one.
     #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     control_token: Option<String>,
+    /// Trust the authority in this PEM file, for an emulator that serves TLS: its /_emulator/ca.pem.
+    #[arg(long, env = "WRS_EMULATOR_CA", value_name = "FILE")]
+    ca: Vec<PathBuf>,
+    /// Trust any certificate of the emulator.
+    #[arg(long, env = "WRS_EMULATOR_INSECURE")]
+    insecure: bool,
 }
 
 /// Runs the program with the process's arguments.

@@ -19,6 +19,7 @@ use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::profile::{Layered, parse_duration};
 use crate::diagnostic::render_all;
 use crate::http::limits::Limits;
+use crate::http::tls::TlsSetting;
 use crate::webhook::egress::Forward;
 
 /// Arguments of `serve`.
@@ -63,6 +64,9 @@ pub(super) struct ServeArgs {
     /// Let webhooks go to this public host, or to `any`. Repeatable.
     #[arg(long, env = "WRS_EMULATOR_ALLOW_EGRESS", value_name = "HOST", value_delimiter = ',')]
     allow_egress: Vec<String>,
+    /// Serve TLS: `self-signed` (its CA at /_emulator/ca.pem), or CERT:KEY as PEM files.
+    #[arg(long, env = "WRS_EMULATOR_TLS", value_name = "SETTING", value_parser = TlsSetting::parse)]
+    tls: Option<TlsSetting>,
     /// The token that control calls need. Beyond loopback one is made and printed if none is given.
     #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     control_token: Option<String>,
@@ -218,6 +222,7 @@ fn start_failure(error: StartError) -> Failure {
             let rendered = render_all(found, colored());
             Failure::usage(format!("the scenarios cannot be used\n\n{}", rendered.trim_end()))
         }
+        StartError::Tls(_) => Failure::usage(format!("--tls: {error}")),
         StartError::Trust(_) => Failure::usage(format!("--webhook-ca: {error}")),
         _ => Failure::usage(error.to_string()),
     }
@@ -250,6 +255,7 @@ fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         scenario_texts: args.scenario_text.iter().cloned().collect(),
         seed: args.seed,
         clock: clock(&args.clock)?,
+        tls: args.tls.clone(),
         forwards: forwards.map_err(|problem| Failure::usage(format!("--forward: {problem}")))?,
         webhook_ca: args.webhook_ca.clone(),
         webhook_insecure: args.webhook_insecure,

@@ -70,6 +70,8 @@ pub struct Control {
     pub emissions: Emissions,
     /// Folders of scenario files, for reloading.
     pub scenario_folders: Vec<PathBuf>,
+    /// The authority made for `--tls self-signed`.
+    pub ca_pem: Option<String>,
     /// Viewers of the event stream, at most so many at a time.
     pub viewers: Arc<Semaphore>,
     /// Who may call.
@@ -158,6 +160,7 @@ impl Control {
         let call = Call { parts, body, segment };
         match action {
             Action::Health => Ok(health::health(self)),
+            Action::CaPem => health::ca_pem(self),
             Action::Assumptions => profile::assumptions(self, &call),
             Action::Profile => profile::profile(self, &call),
             Action::OpenApi => profile::openapi(self, &call),

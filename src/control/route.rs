@@ -7,6 +7,7 @@ use percent_encoding::percent_decode_str;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Health,
+    CaPem,
     Assumptions,
     Profile,
     OpenApi,
@@ -36,9 +37,10 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// Whether anybody may call it without a token: what a container's health check uses.
+    /// Whether anybody may call it without a token: what a container's health check uses, and the
+    /// authority without which nobody could speak to a TLS port.
     pub(super) fn is_open(self) -> bool {
-        self == Self::Health
+        matches!(self, Self::Health | Self::CaPem)
     }
 
     /// Whether a TOML body is taken beside JSON.
@@ -55,6 +57,7 @@ impl Action {
 /// Method, path below `/_emulator/` with `{}` for its one variable segment, call.
 const ROUTES: &[(Method, &str, Action)] = &[
     (Method::GET, "health", Action::Health),
+    (Method::GET, "ca.pem", Action::CaPem),
     (Method::GET, "assumptions", Action::Assumptions),
     (Method::GET, "profile", Action::Profile),
     (Method::GET, "openapi.json", Action::OpenApi),

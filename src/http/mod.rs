@@ -34,11 +34,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tokio_rustls::TlsAcceptor;
 
 use crate::http::answer::AnswerBody;
 use crate::http::connection::{Progress, Refusals, Resettable, TimedStream};
 use crate::http::limits::Limits;
+use crate::http::tls::ServerTls;
 
 /// What answers requests.
 pub trait Handler: Refusals {
@@ -59,18 +59,7 @@ pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 pub async fn serve<H: Handler>(
     listener: TcpListener,
     handler: Arc<H>,
-    limits: Limits,
-    stop: watch::Receiver<bool>,
-    grace: Duration,
-) {
-    serve_over(listener, None, handler, limits, stop, grace).await;
-}
-
-/// [`serve`], over TLS if `tls` is given. A handshake may take as long as a header block.
-pub async fn serve_over<H: Handler>(
-    listener: TcpListener,
-    tls: Option<TlsAcceptor>,
-    handler: Arc<H>,
+    tls: Option<ServerTls>,
     limits: Limits,
     mut stop: watch::Receiver<bool>,
     grace: Duration,
@@ -90,7 +79,7 @@ pub async fn serve_over<H: Handler>(
         tokio::spawn(async move {
             match tls {
                 None => connection.run(stream).await,
-                Some(tls) => connection.run_tls(stream, tls).await,
+                Some(tls) => connection.run_tls(stream, &tls).await,
             }
             drop((slot, alive));
         });
@@ -136,13 +125,13 @@ struct Connection<H> {
 }
 
 impl<H: Handler> Connection<H> {
-    async fn run_tls(self, stream: TcpStream, tls: TlsAcceptor) {
-        let mut stop = self.stop.clone();
+    /// A peer that does not finish its handshake in time is a peer that does not send its header block.
+    async fn run_tls(mut self, stream: TcpStream, tls: &ServerTls) {
+        let handshake = tokio::time::timeout(self.limits.header_timeout, tls.acceptor().accept(stream));
         let accepted = tokio::select! {
-            () = stopped(&mut stop) => return,
-            accepted = tokio::time::timeout(self.limits.header_timeout, tls.accept(stream)) => accepted,
+            accepted = handshake => accepted,
+            () = stopped(&mut self.stop) => return,
         };
-        // A peer that does not trust the certificate, or speaks no TLS, has been told by an alert.
         if let Ok(Ok(stream)) = accepted {
             self.run(stream).await;
         }

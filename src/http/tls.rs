@@ -1,70 +1,131 @@
-//! TLS towards clients: a certificate and its key from PEM files.
-//!
-//! Which files, and who trusts them, is the caller's business; `webhook::tls` is the other direction.
+//! TLS towards clients, for `--tls`: a certificate from files, or an authority and a certificate made at start, offline.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
-use rustls::pki_types::pem::{Error as PemError, PemObject as _};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-/// A certificate or key file that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum CertificateProblem {
-    /// The certificate file cannot be read or holds broken PEM.
-    #[error("cannot read the certificates in `{}`: {source}", path.display())]
-    Certificates {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: PemError,
-    },
-    /// The certificate file holds no certificate.
-    #[error("there is no certificate in `{}`; expected PEM with `-----BEGIN CERTIFICATE-----`", .0.display())]
-    NoCertificate(PathBuf),
-    /// The key file cannot be read or holds no key.
-    #[error("cannot read a private key in `{}`: {source}", path.display())]
-    Key {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: PemError,
-    },
-    /// The two do not belong together, or the key is of a kind that cannot sign.
-    #[error("the key in `{}` does not go with the certificate in `{}`: {source}", key.display(), certificate.display())]
-    Mismatch {
-        /// The certificate file.
+/// Where the certificate comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TlsSetting {
+    /// Made at start, with an authority of its own.
+    SelfSigned,
+    /// PEM files.
+    Files {
+        /// The certificate, and what leads to its authority.
         certificate: PathBuf,
-        /// The key file.
+        /// Its private key.
         key: PathBuf,
-        /// What TLS makes of them.
-        source: rustls::Error,
     },
 }
 
-/// Reads a certificate chain, the server's own first, and its key; HTTP/1.1 is what is spoken over it.
-pub fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, CertificateProblem> {
-    let broken = |source| CertificateProblem::Certificates { path: certificate.to_owned(), source };
-    let chain: Vec<_> =
-        CertificateDer::pem_file_iter(certificate).map_err(broken)?.collect::<Result<_, _>>().map_err(broken)?;
-    if chain.is_empty() {
-        return Err(CertificateProblem::NoCertificate(certificate.to_owned()));
+impl TlsSetting {
+    /// Reads `self-signed` or `CERT:KEY`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text == "self-signed" {
+            return Ok(Self::SelfSigned);
+        }
+        match text.split_once(':') {
+            Some((certificate, key)) if !certificate.is_empty() && !key.is_empty() => {
+                Ok(Self::Files { certificate: certificate.into(), key: key.into() })
+            }
+            _ => Err(format!("expected `self-signed` or CERT:KEY, two PEM files, found `{text}`")),
+        }
     }
-    let private =
-        PrivateKeyDer::from_pem_file(key).map_err(|source| CertificateProblem::Key { path: key.to_owned(), source })?;
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("ring supports the default protocol versions")
-        .with_no_client_auth()
-        .with_single_cert(chain, private)
-        .map_err(|source| CertificateProblem::Mismatch {
-            certificate: certificate.to_owned(),
-            key: key.to_owned(),
-            source,
-        })?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// A certificate that cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsProblem {
+    /// A file cannot be read or holds broken PEM.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// The certificate and the key do not fit.
+    #[error("the certificate and its key cannot be used: {0}")]
+    Unusable(#[from] rustls::Error),
+    /// No certificate could be made.
+    #[error("cannot make a certificate: {0}")]
+    NotMade(#[from] rcgen::Error),
+}
+
+/// What a listener needs to speak TLS.
+#[derive(Clone)]
+pub struct ServerTls {
+    acceptor: TlsAcceptor,
+    ca_pem: Option<Arc<str>>,
+}
+
+impl std::fmt::Debug for ServerTls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ServerTls(…)")
+    }
+}
+
+impl ServerTls {
+    /// Reads or makes a certificate; one that is made is for `names`.
+    pub fn new(setting: &TlsSetting, names: &[String]) -> Result<Self, TlsProblem> {
+        match setting {
+            TlsSetting::Files { certificate, key } => Self::from_files(certificate, key),
+            TlsSetting::SelfSigned => Self::self_signed(names),
+        }
+    }
+
+    /// The authority made at start, as PEM; `None` when the certificate came from files.
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.ca_pem.as_deref()
+    }
+
+    /// Takes handshakes.
+    pub fn acceptor(&self) -> &TlsAcceptor {
+        &self.acceptor
+    }
+
+    fn from_files(certificate: &Path, key: &Path) -> Result<Self, TlsProblem> {
+        let unreadable = |path: &Path| {
+            let path = path.to_owned();
+            move |source| TlsProblem::Unreadable { path, source }
+        };
+        let chain = CertificateDer::pem_file_iter(certificate).map_err(unreadable(certificate))?;
+        let chain = chain.collect::<Result<Vec<_>, _>>().map_err(unreadable(certificate))?;
+        let key_der = PrivateKeyDer::from_pem_file(key).map_err(unreadable(key))?;
+        Self::serving(chain, key_der, None)
+    }
+
+    fn self_signed(names: &[String]) -> Result<Self, TlsProblem> {
+        let mut authority = CertificateParams::new(Vec::new())?;
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        authority.distinguished_name.push(DnType::CommonName, "wrs-emulator, made at start");
+        let authority_key = KeyPair::generate()?;
+        let ca_pem = authority.self_signed(&authority_key)?.pem();
+        let mut served = CertificateParams::new(names.to_vec())?;
+        served.distinguished_name.push(DnType::CommonName, "wrs-emulator");
+        let key = KeyPair::generate()?;
+        let certificate = served.signed_by(&key, &Issuer::new(authority, authority_key))?;
+        let key_der = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        Self::serving(vec![certificate.der().clone()], key_der, Some(ca_pem.into()))
+    }
+
+    fn serving(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        ca_pem: Option<Arc<str>>,
+    ) -> Result<Self, TlsProblem> {
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), ca_pem })
+    }
 }

@@ -322,3 +322,25 @@ fn scenarios_are_written_checked_and_chosen() {
     let refused = served.call(&["scenarios", "reload"]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
+
+#[test]
+fn tls_is_served_with_an_authority_made_at_start() {
+    let served = Served::start(&["--tls", "self-signed"]);
+    assert!(served.url.starts_with("https://127.0.0.1:"), "{}", served.url);
+    let distrusted = served.call(&["health"]);
+    assert_eq!(distrusted.status.code(), Some(3));
+    assert!(text(&distrusted.stderr).contains("--ca FILE"), "{distrusted:?}");
+    assert_eq!(served.call(&["health", "--insecure"]).status.code(), Some(0));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("ca.pem");
+    let fetched =
+        Command::new("curl").args(["-sk", &format!("{}/_emulator/ca.pem", served.url), "-o"]).arg(&file).status();
+    assert!(fetched.expect("curl runs").success());
+    let trusted = served.call(&["health", "--ca", &file.display().to_string()]);
+    assert_eq!(trusted.status.code(), Some(0), "{trusted:?}");
+    let hello =
+        Command::new("curl").arg("-s").arg("--cacert").arg(&file).arg(format!("{}/v1/hello", served.url)).output();
+    assert!(text(&hello.expect("curl runs").stdout).contains("1.3.2"));
+    let (code, log) = served.stop();
+    assert_eq!(code, Some(0), "{log}");
+}

@@ -220,7 +220,7 @@ fn bad_input_is_exit_2_with_its_reason() {
         (&["listen", "--respond", "200,,500"], &["--respond"]),
         (&["listen", "--count", "0"], &["--count"]),
         (&["listen", "--tls", "cert.pem"], &["--tls", "CERT:KEY"]),
-        (&["listen", "--tls", &pair], &["--tls", "no certificate"]),
+        (&["listen", "--tls", &pair], &["--tls", "cannot read", "empty.pem"]),
         (&["listen", "--secret", "whsec_%"], &["to be base64"]),
     ] {
         let output = run(arguments, b"");
@@ -418,4 +418,9 @@ fn listen_serves_https_from_pem_files() {
     assert!(listen.line().contains("verified, answered 200"));
     assert_eq!(listen.wait().0, Some(0));
     drop(stray);
+    let listen = ["listen", "--listen", "127.0.0.1:0", "--tls", "self-signed", "--count", "1"];
+    let listen = Running::start(&listen, Some(SECRET));
+    let emulator = self::emulator(&listen.url, &["--webhook-insecure"]);
+    assert_eq!(trigger(&emulator).status.code(), Some(0));
+    assert_eq!(listen.wait().0, Some(0));
 }

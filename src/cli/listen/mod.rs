@@ -6,7 +6,6 @@
 
 mod receiver;
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +13,14 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use tokio::sync::watch;
-use tokio_rustls::TlsAcceptor;
 
 use super::failure::Failure;
 use super::output::print;
 use super::serve::{Signals, address};
 use super::signing::{Signing, SigningArgs, check_url};
 use crate::http::limits::Limits;
-use crate::http::{bind, serve_over, tls};
+use crate::http::tls::{ServerTls, TlsSetting};
+use crate::http::{bind, serve};
 use receiver::{Receiver, Tally};
 
 /// How long answers under way may take when it ends.
@@ -47,8 +46,9 @@ pub(super) struct ListenArgs {
     /// The URL of the subscription, for a custom scheme that signs it; this receiver's own if left out.
     #[arg(long)]
     url: Option<String>,
-    /// Serve HTTPS with these PEM files.
-    #[arg(long, value_name = "CERT:KEY")]
+    /// Serve HTTPS with these PEM files, or with a certificate made at start, which senders have to take unseen
+    /// (`serve --webhook-insecure`).
+    #[arg(long, value_name = "self-signed|CERT:KEY")]
     tls: Option<String>,
     /// Print one JSON object a line, with headers and body.
     #[arg(long)]
@@ -60,7 +60,7 @@ pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
     if let Some(url) = &args.url {
         check_url(url)?;
     }
-    let tls = args.tls.as_deref().map(acceptor).transpose()?;
+    let tls = args.tls.as_deref().map(server_tls).transpose()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -70,7 +70,7 @@ pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
     code
 }
 
-async fn listen(args: ListenArgs, signing: Signing, tls: Option<TlsAcceptor>) -> Result<ExitCode, Failure> {
+async fn listen(args: ListenArgs, signing: Signing, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
     // Installed before the ready line: whoever reads it may send a signal at once.
     let mut signals =
         Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
@@ -92,7 +92,7 @@ async fn listen(args: ListenArgs, signing: Signing, tls: Option<TlsAcceptor>) ->
     let limits = Limits { connections: 64, ..Limits::default() };
     let base = args.url.map_or(receiver::Address::Own(url), receiver::Address::Fixed);
     let receiver = Arc::new(Receiver::new(signing, base, args.respond, args.count, args.json, &limits, stop.clone()));
-    let mut served = tokio::spawn(serve_over(listener, tls, Arc::clone(&receiver), limits, stopping, GRACE));
+    let mut served = tokio::spawn(serve(listener, Arc::clone(&receiver), tls, limits, stopping, GRACE));
     tokio::select! {
         _ = &mut served => verdict(&receiver.tally()),
         _ = signals.wait() => {
@@ -113,10 +113,8 @@ fn verdict(tally: &Tally) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn acceptor(pair: &str) -> Result<TlsAcceptor, Failure> {
-    let (certificate, key) =
-        pair.split_once(':').filter(|(certificate, key)| !certificate.is_empty() && !key.is_empty()).ok_or_else(
-            || Failure::usage(format!("--tls: expected CERT:KEY, two PEM files, found `{}`", pair.escape_debug())),
-        )?;
-    tls::acceptor(Path::new(certificate), Path::new(key)).map_err(|problem| Failure::usage(format!("--tls: {problem}")))
+fn server_tls(text: &str) -> Result<ServerTls, Failure> {
+    let setting = TlsSetting::parse(text).map_err(|problem| Failure::usage(format!("--tls: {problem}")))?;
+    let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    ServerTls::new(&setting, &names).map_err(|problem| Failure::usage(format!("--tls: {problem}")))
 }
