@@ -10,12 +10,16 @@ mod explain;
 mod failure;
 mod follow;
 mod health;
+mod listen;
 mod log;
 mod output;
 mod requests;
 mod scenarios;
 mod serve;
+mod sign;
+mod signing;
 mod trigger;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,6 +34,7 @@ Examples:
   wrs-emulator serve --listen 127.0.0.1:0 --port-file url.txt
   wrs-emulator serve --scenario rate-limit-burst --set rate_limit.window=10s
   wrs-emulator trigger workflow.completed --wait        fire a webhook and see what the receiver said
+  wrs-emulator listen --secret whsec_... --respond 500,200  receive webhooks and verify them
   wrs-emulator explain req_01k...                       why this answer
 
 Exit status: 0 done, 1 the thing checked falls short, 2 wrong usage or an invalid file, 3 the emulator cannot be reached.
@@ -54,6 +59,12 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Fire an event at the matching subscriptions now.
     Trigger(trigger::TriggerArgs),
+    /// Receive webhooks: print each delivery, verified or with the reason it is not.
+    Listen(listen::ListenArgs),
+    /// Print the headers that sign a body, as a delivery would carry them.
+    Sign(sign::SignArgs),
+    /// Check the signature of a delivery, and say what would make it hold.
+    Verify(verify::VerifyArgs),
     /// List and show requests and their answers.
     #[command(subcommand)]
     Requests(requests::RequestsCommand),
@@ -102,6 +113,9 @@ pub fn main() -> ExitCode {
         None => serve::run(cli.serve),
         Some(Command::Serve(args)) => serve::run(*args),
         Some(Command::Trigger(args)) => trigger::run(args),
+        Some(Command::Listen(args)) => listen::run(args),
+        Some(Command::Sign(args)) => sign::run(&args),
+        Some(Command::Verify(args)) => verify::run(&args),
         Some(Command::Requests(command)) => requests::run(command),
         Some(Command::Deliveries(command)) => deliveries::run(command),
         Some(Command::Explain(args)) => explain::run(args),

@@ -192,18 +192,19 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
     }
 }
 
-struct Signals {
+/// SIGTERM and SIGINT.
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn install() -> std::io::Result<Self> {
+    pub(super) fn install() -> std::io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
     /// Waits for a signal to stop; gives its number.
-    async fn wait(&mut self) -> u8 {
+    pub(super) async fn wait(&mut self) -> u8 {
         tokio::select! {
             _ = self.terminate.recv() => 15,
             _ = self.interrupt.recv() => 2,
@@ -278,7 +279,8 @@ fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
     })
 }
 
-fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
+/// An address to listen at, as people type it.
+pub(super) fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
     // `:0` and `localhost:9770` are what people type.
     let spelled = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),

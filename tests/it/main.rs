@@ -16,5 +16,6 @@ mod scenarios;
 mod stream;
 mod subscribe;
 mod support;
+mod tools;
 mod webhooks;
 mod wire;

@@ -8,14 +8,16 @@
 //!
 //! Reading order: `layout` (every scheme as one row of data), `template` (the signed content),
 //! `mac`, `key` and `warning` (secrets), `sign`, `verify`, `rejection`, `tamper` (forged
-//! deliveries), `custom` (the scheme that a
-//! profile spells out).
+//! deliveries), `custom` (the scheme that a profile spells out), `diagnose` and `rewrite` (what
+//! would make a rejected delivery verify).
 
 mod custom;
+mod diagnose;
 mod key;
 mod layout;
 mod mac;
 mod rejection;
+mod rewrite;
 #[cfg(test)]
 mod round_trip_tests;
 mod sign;
@@ -29,6 +31,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use custom::{CustomScheme, SchemeProblem};
+pub use diagnose::{Change, Evidence, Remedy};
 pub use key::{KeyReading, SecretProblem, SigningKey};
 pub use mac::{Encoding, Hash};
 pub use rejection::{Rejection, Verified};

@@ -1,0 +1,120 @@
+//! `listen`: a webhook receiver for trying things out. Prints each delivery, verified or with the reason it is not, and
+//! answers from a script of statuses.
+//!
+//! Flags and the life of the process are here, what one delivery comes to is in `receiver`. It shares the accept loop,
+//! the deadlines and the limits of the emulator itself (`crate::http`).
+
+mod receiver;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::failure::Failure;
+use super::output::print;
+use super::serve::{Signals, address};
+use super::signing::{Signing, SigningArgs, check_url};
+use crate::http::limits::Limits;
+use crate::http::tls::{ServerTls, TlsSetting};
+use crate::http::{bind, serve};
+use receiver::{Receiver, Tally};
+
+/// How long answers under way may take when it ends.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Arguments of `listen`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  wrs-emulator listen --secret whsec_...\n  wrs-emulator listen --respond 500,500,200 --count 3 --json\n  wrs-emulator serve --forward https://app.example.com=http://127.0.0.1:9780\n\nExit status: 0 ended by a signal, or --count deliveries came and none failed to verify; 1 one did; 2 wrong usage."
+)]
+pub(super) struct ListenArgs {
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, default_value = "127.0.0.1:9780", value_name = "ADDRESS")]
+    listen: String,
+    #[command(flatten)]
+    signing: SigningArgs,
+    /// Statuses to answer with, one a delivery; the last one stays.
+    #[arg(long, default_value = "200", value_name = "STATUSES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(200..=599))]
+    respond: Vec<u16>,
+    /// End after this many deliveries.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// The URL of the subscription, for a custom scheme that signs it; this receiver's own if left out.
+    #[arg(long)]
+    url: Option<String>,
+    /// Serve HTTPS with these PEM files, or with a certificate made at start, which senders have to take unseen
+    /// (`serve --webhook-insecure`).
+    #[arg(long, value_name = "self-signed|CERT:KEY")]
+    tls: Option<String>,
+    /// Print one JSON object a line, with headers and body.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
+    let signing = Signing::resolve(&args.signing)?;
+    if let Some(url) = &args.url {
+        check_url(url)?;
+    }
+    let tls = args.tls.as_deref().map(server_tls).transpose()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::usage(format!("cannot start: {error}")))?;
+    let code = runtime.block_on(listen(args, signing, tls));
+    runtime.shutdown_background();
+    code
+}
+
+async fn listen(args: ListenArgs, signing: Signing, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
+    // Installed before the ready line: whoever reads it may send a signal at once.
+    let mut signals =
+        Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
+    let wanted = address("--listen", &args.listen)?;
+    let cannot_bind = |error: std::io::Error| {
+        Failure::usage(format!("cannot listen on {wanted}: {error}"))
+            .with_hint("choose another with --listen 127.0.0.1:0 (a free port)")
+    };
+    let listener = bind(wanted).await.map_err(cannot_bind)?;
+    let local = listener.local_addr().map_err(cannot_bind)?;
+    let url = format!("{}://{local}", if tls.is_some() { "https" } else { "http" });
+    signing.warn();
+    if args.json {
+        print(&format!("{}\n", json!({ "event": "ready", "url": url })));
+    } else {
+        print(&format!("wrs-emulator listening on {url}\n"));
+    }
+    let (stop, stopping) = watch::channel(false);
+    let limits = Limits { connections: 64, ..Limits::default() };
+    let base = args.url.map_or(receiver::Address::Own(url), receiver::Address::Fixed);
+    let receiver = Arc::new(Receiver::new(signing, base, args.respond, args.count, args.json, &limits, stop.clone()));
+    let mut served = tokio::spawn(serve(listener, Arc::clone(&receiver), tls, limits, stopping, GRACE));
+    tokio::select! {
+        _ = &mut served => verdict(&receiver.tally()),
+        _ = signals.wait() => {
+            let _ = stop.send(true);
+            tokio::select! {
+                _ = served => Ok(ExitCode::SUCCESS),
+                number = signals.wait() => Ok(ExitCode::from(128u8.saturating_add(number))),
+            }
+        }
+    }
+}
+
+/// After --count deliveries.
+fn verdict(tally: &Tally) -> Result<ExitCode, Failure> {
+    if tally.rejected > 0 {
+        return Err(Failure::short(format!("{} of {} deliveries did not verify", tally.rejected, tally.received)));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn server_tls(text: &str) -> Result<ServerTls, Failure> {
+    let setting = TlsSetting::parse(text).map_err(|problem| Failure::usage(format!("--tls: {problem}")))?;
+    let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    ServerTls::new(&setting, &names).map_err(|problem| Failure::usage(format!("--tls: {problem}")))
+}

@@ -1,0 +1,246 @@
+//! One delivery at the receiver: read within limits, verified, printed, answered. Must not know how the process lives.
+//!
+//! Deliveries are numbered, printed and answered under one lock, so that the lines stand in the order of the script.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http_body_util::{Either, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::cli::output::{cell, escape, print};
+use crate::cli::signing::Signing;
+use crate::cli::verify::{kind, remedies_view};
+use crate::clock::machine_wall_time;
+use crate::contract::profile::Precision;
+use crate::contract::signature::{Evidence, Rejection, Remedy};
+use crate::contract::timestamp::format_timestamp;
+use crate::http::Handler;
+use crate::http::answer::AnswerBody;
+use crate::http::body::{BodyProblem, BodyReader};
+use crate::http::connection::{Progress, Refusals};
+use crate::http::limits::Limits;
+
+/// Seconds a timestamp may be off, as in every scheme's libraries.
+const TOLERANCE: i64 = 300;
+
+/// The URL that deliveries are taken to be addressed to.
+pub(super) enum Address {
+    /// This receiver's base URL; the path of the request follows.
+    Own(String),
+    /// The URL of a subscription, whole.
+    Fixed(String),
+}
+
+/// What has come so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// Deliveries.
+    pub(super) received: u64,
+    /// Those that did not verify.
+    pub(super) rejected: u64,
+}
+
+/// Answers deliveries.
+pub(super) struct Receiver {
+    signing: Signing,
+    address: Address,
+    respond: Vec<u16>,
+    count: Option<u64>,
+    json: bool,
+    bodies: BodyReader,
+    tally: Mutex<Tally>,
+    stop: watch::Sender<bool>,
+}
+
+/// What verification came to.
+enum Verdict {
+    NotChecked,
+    Verified,
+    Rejected(Rejection, Vec<Remedy>),
+    Unreadable(BodyProblem),
+}
+
+impl Receiver {
+    pub(super) fn new(
+        signing: Signing,
+        address: Address,
+        respond: Vec<u16>,
+        count: Option<u64>,
+        json: bool,
+        limits: &Limits,
+        stop: watch::Sender<bool>,
+    ) -> Self {
+        let bodies = BodyReader::new(limits);
+        Self { signing, address, respond, count, json, bodies, tally: Mutex::default(), stop }
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        *self.tally.lock()
+    }
+
+    /// Every scheme must hold; the first that does not is told.
+    fn verify(&self, target: &str, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Verdict {
+        if self.signing.secrets.is_empty() {
+            return Verdict::NotChecked;
+        }
+        let url = match &self.address {
+            Address::Own(base) => format!("{base}{target}"),
+            Address::Fixed(url) => url.clone(),
+        };
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        for scheme in &self.signing.schemes {
+            let evidence = Evidence {
+                scheme,
+                custom: &self.signing.custom,
+                secrets: &self.signing.secrets,
+                reading: self.signing.reading,
+                header: &header,
+                url: &url,
+                body,
+                now: now.as_second(),
+                tolerance: TOLERANCE,
+            };
+            if let Err(rejection) = evidence.verify() {
+                return Verdict::Rejected(rejection, evidence.remedies());
+            }
+        }
+        Verdict::Verified
+    }
+
+    /// Takes the next place in the script and prints the delivery; `None` if as many came as were asked for.
+    fn record(&self, delivery: &Delivery<'_>, verdict: &Verdict) -> Option<u16> {
+        let mut tally = self.tally.lock();
+        if self.count.is_some_and(|count| tally.received >= count) {
+            return None;
+        }
+        let at = usize::try_from(tally.received).unwrap_or(usize::MAX).min(self.respond.len() - 1);
+        let status = match verdict {
+            Verdict::Unreadable(BodyProblem::TooLarge(_)) => 413,
+            Verdict::Unreadable(BodyProblem::TooSlow(_)) => 408,
+            Verdict::Unreadable(BodyProblem::Malformed | BodyProblem::TransferCoding) => 400,
+            _ => self.respond[at],
+        };
+        tally.received += 1;
+        tally.rejected += u64::from(matches!(verdict, Verdict::Rejected(..) | Verdict::Unreadable(_)));
+        print(&if self.json { delivery.json(verdict, status) } else { delivery.line(verdict, status) });
+        if self.count == Some(tally.received) {
+            let _ = self.stop.send(true);
+        }
+        Some(status)
+    }
+}
+
+/// One delivery as it came.
+struct Delivery<'a> {
+    at: Timestamp,
+    target: &'a str,
+    headers: &'a HeaderMap,
+    body: &'a [u8],
+}
+
+impl Delivery<'_> {
+    /// Time, path, event type and id, verdict, status.
+    fn line(&self, verdict: &Verdict, status: u16) -> String {
+        let at = format_timestamp(self.at, Precision::Milliseconds);
+        let event: Value = serde_json::from_slice(self.body).unwrap_or_default();
+        let told = match verdict {
+            Verdict::NotChecked => "not checked".to_owned(),
+            Verdict::Verified => "verified".to_owned(),
+            Verdict::Unreadable(problem) => format!("not verified: {problem}"),
+            Verdict::Rejected(rejection, remedies) => {
+                let remedy = remedies.first().map_or_else(String::new, |remedy| format!("; would verify: {remedy}"));
+                format!("not verified: {rejection}{remedy}")
+            }
+        };
+        let (kind, id) = (cell(&event, "type"), cell(&event, "id"));
+        format!("{at} {} {kind} {id} {}, answered {status}\n", escape(self.target), escape(&told))
+    }
+
+    fn json(&self, verdict: &Verdict, status: u16) -> String {
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers: Vec<Value> =
+            self.headers.iter().map(|(name, value)| json!([name.as_str(), text(value)])).collect();
+        let event: Value = serde_json::from_slice(self.body).unwrap_or_default();
+        let mut view = json!({
+            "event": "delivery",
+            "at": format_timestamp(self.at, Precision::Milliseconds),
+            "target": self.target,
+            "type": event["type"],
+            "id": event["id"],
+            "verified": match verdict {
+                Verdict::NotChecked => None,
+                Verdict::Verified => Some(true),
+                Verdict::Rejected(..) | Verdict::Unreadable(_) => Some(false),
+            },
+            "status": status,
+        });
+        match verdict {
+            Verdict::NotChecked | Verdict::Verified => {}
+            Verdict::Unreadable(problem) => {
+                view["rejection"] = json!({ "kind": "unreadable_body", "message": problem.to_string() });
+            }
+            Verdict::Rejected(rejection, remedies) => {
+                view["rejection"] = json!({ "kind": kind(rejection), "message": rejection.to_string() });
+                view["would_verify"] = remedies_view(remedies);
+            }
+        }
+        view["headers"] = headers.into();
+        match std::str::from_utf8(self.body) {
+            Ok(text) => view["body"] = text.into(),
+            Err(_) => view["body_base64"] = STANDARD.encode(self.body).into(),
+        }
+        format!("{view}\n")
+    }
+}
+
+/// A short answer; a status that may have no body gets none.
+fn answer(status: u16) -> Response<AnswerBody> {
+    let status = StatusCode::from_u16(status).expect("statuses are checked when the flags are read");
+    let body = match status {
+        StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED => String::new(),
+        // A 4xx without a body would be taken for one that the HTTP library wrote by itself.
+        status => format!("answered {}\n", status.as_u16()),
+    };
+    let mut response = Response::new(Either::Left(Full::new(Bytes::from(body))));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    response
+}
+
+impl Refusals for Receiver {
+    fn refuse(&self, status: StatusCode) -> Bytes {
+        let body = "these bytes are no HTTP/1.1 request\n";
+        let length = body.len();
+        format!("HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+            .into()
+    }
+}
+
+impl Handler for Receiver {
+    async fn handle(&self, request: Request<Incoming>, _: &Progress) -> Response<AnswerBody> {
+        let (parts, body) = request.into_parts();
+        if parts.method != Method::POST {
+            let mut response = answer(405);
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+            return response;
+        }
+        let read = self.bodies.read(&parts.headers, body).await;
+        let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+        let at = machine_wall_time();
+        let (body, verdict) = match read {
+            Ok(body) => {
+                let verdict = self.verify(target, &parts.headers, &body, at);
+                (body, verdict)
+            }
+            Err(problem) => (Bytes::new(), Verdict::Unreadable(problem)),
+        };
+        let delivery = Delivery { at, target, headers: &parts.headers, body: &body };
+        self.record(&delivery, &verdict).map_or_else(|| answer(503), answer)
+    }
+}

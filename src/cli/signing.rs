@@ -1,0 +1,167 @@
+//! What `sign`, `verify` and `listen` share: secrets, schemes and how a secret is read, from flags and the profile's
+//! knobs; files of bounded size. Must not know what is then done with them.
+
+use std::io::Read as _;
+
+use clap::Args;
+
+use super::failure::Failure;
+use super::output::escape;
+use super::serve::load_profile;
+use crate::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeName, SigningKey, secret_warnings};
+
+/// Largest file that is read: far beyond any webhook, and no danger to memory.
+const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// Flags about schemes and secrets.
+#[derive(Debug, Args)]
+pub(super) struct SigningArgs {
+    /// The signing secret. Repeatable while one replaces another, newest first. In `WRS_WEBHOOK_SECRET` it stands in no
+    /// list of processes.
+    #[arg(long, env = "WRS_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
+    secret: Vec<String>,
+    /// `standard` (the default), `svix`, `stripe`, `github`, `slack`, `shopify` or `custom`, which --set
+    /// webhooks.custom.… describes.
+    #[arg(long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_scheme)]
+    scheme: Vec<SchemeName>,
+    /// How the secret becomes a key: `auto` (as the scheme's libraries do), `base64`, `utf8` or `utf8_with_prefix`.
+    #[arg(long, value_name = "READING", value_parser = parse_reading)]
+    secret_key: Option<KeyReading>,
+    /// Set a knob of the profile, such as `webhooks.custom.hash=sha512`. Repeatable.
+    #[arg(long, env = "WRS_EMULATOR_SET", value_name = "PATH=VALUE", value_delimiter = ';')]
+    set: Vec<String>,
+}
+
+/// What the flags come to.
+pub(super) struct Signing {
+    /// The texts of the secrets, newest first; every one can be read under every scheme.
+    pub(super) secrets: Vec<String>,
+    /// At least one.
+    pub(super) schemes: Vec<Scheme>,
+    /// The scheme that `webhooks.custom` describes, in force or not.
+    pub(super) custom: CustomScheme,
+    /// How secrets are read.
+    pub(super) reading: KeyReading,
+}
+
+impl Signing {
+    /// Resolves the flags; refuses a secret that makes no key, naming the reading that would.
+    pub(super) fn resolve(args: &SigningArgs) -> Result<Self, Failure> {
+        let profile = load_profile(None, &args.set)?.profile().clone();
+        let custom = profile.webhooks.custom.clone();
+        let schemes = if args.scheme.is_empty() {
+            profile.schemes()
+        } else {
+            args.scheme.iter().map(|name| Scheme::new(*name, &custom)).collect()
+        };
+        let reading = args.secret_key.unwrap_or(profile.webhooks.secret_key);
+        let signing = Self { secrets: args.secret.clone(), schemes, custom, reading };
+        for (secret, scheme) in
+            signing.secrets.iter().flat_map(|secret| signing.schemes.iter().map(move |s| (secret, s)))
+        {
+            SigningKey::read(secret, scheme, reading).map_err(|problem| {
+                let failure = Failure::usage(format!("--secret, for scheme {}: {problem}", scheme.name()));
+                if secret.is_empty() {
+                    failure
+                } else {
+                    failure.with_hint("`--secret-key utf8` takes the text as it is")
+                }
+            })?;
+        }
+        Ok(signing)
+    }
+
+    /// The same, for a command that can do nothing without a secret and works on one scheme.
+    pub(super) fn resolve_one(args: &SigningArgs) -> Result<(Self, Scheme), Failure> {
+        let signing = Self::resolve(args)?;
+        if signing.secrets.is_empty() {
+            return Err(Failure::usage("expected a signing secret")
+                .with_hint("pass it as --secret SECRET or in WRS_WEBHOOK_SECRET"));
+        }
+        match signing.schemes.as_slice() {
+            [one] => {
+                let scheme = one.clone();
+                Ok((signing, scheme))
+            }
+            several => {
+                let names: Vec<&str> = several.iter().map(|scheme| scheme.name().as_str()).collect();
+                Err(Failure::usage(format!("expected one scheme, found {}", names.join(", ")))
+                    .with_hint(format!("name it: --scheme {}", names[0])))
+            }
+        }
+    }
+
+    /// The keys under `scheme`, newest first.
+    pub(super) fn keys(&self, scheme: &Scheme) -> Vec<SigningKey> {
+        let keys = self.secrets.iter().map(|secret| SigningKey::read(secret, scheme, self.reading));
+        keys.collect::<Result<_, _>>().expect("every secret was read when the flags were resolved")
+    }
+
+    /// Tells on stderr where libraries disagree about the secrets.
+    #[allow(clippy::print_stderr, reason = "talk goes to stderr")]
+    pub(super) fn warn(&self) {
+        let pairs = self.secrets.iter().flat_map(|secret| self.schemes.iter().map(move |scheme| (secret, scheme)));
+        for warning in pairs.flat_map(|(secret, scheme)| secret_warnings(secret, scheme, self.reading)) {
+            eprintln!("warning: {}", escape(&warning));
+        }
+    }
+}
+
+fn parse_scheme(text: &str) -> Result<SchemeName, String> {
+    let names = SchemeName::ALL.map(SchemeName::as_str);
+    SchemeName::ALL
+        .into_iter()
+        .find(|name| name.as_str() == text)
+        .ok_or_else(|| format!("expected one of {}, found `{}`", names.join(", "), text.escape_debug()))
+}
+
+fn parse_reading(text: &str) -> Result<KeyReading, String> {
+    let all = [KeyReading::Auto, KeyReading::Base64, KeyReading::Utf8, KeyReading::Utf8WithPrefix];
+    all.into_iter().find(|reading| reading.as_str() == text).ok_or_else(|| {
+        format!("expected one of {}, found `{}`", all.map(KeyReading::as_str).join(", "), text.escape_debug())
+    })
+}
+
+/// The bytes of a file, or of stdin for `-`; `what` names them in messages.
+pub(super) fn read_file(what: &str, path: &str) -> Result<Vec<u8>, Failure> {
+    let unreadable = |cause: String| Failure::usage(format!("{what}: cannot read `{}`: {cause}", path.escape_debug()));
+    let mut bytes = Vec::new();
+    let read = if path == "-" {
+        std::io::stdin().lock().take(LARGEST + 1).read_to_end(&mut bytes)
+    } else {
+        let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
+        file.take(LARGEST + 1).read_to_end(&mut bytes)
+    };
+    read.map_err(|error| unreadable(error.to_string()))?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(unreadable("it is larger than 16 MiB".to_owned()));
+    }
+    Ok(bytes)
+}
+
+/// Unix seconds, or `now`.
+pub(super) fn unix_seconds(flag: &str, text: &str) -> Result<i64, Failure> {
+    if text == "now" {
+        return Ok(crate::clock::machine_wall_time().as_second());
+    }
+    text.parse().ok().filter(|seconds| *seconds >= 0).ok_or_else(|| {
+        Failure::usage(format!("{flag}: expected Unix seconds or `now`, found `{}`", text.escape_debug()))
+    })
+}
+
+/// A URL that may be signed, exactly as it was written.
+pub(super) fn check_url(text: &str) -> Result<(), Failure> {
+    let shown = text.escape_debug();
+    url::Url::parse(text).map_err(|error| Failure::usage(format!("--url: `{shown}` is not a URL: {error}")))?;
+    if text.chars().any(char::is_control) {
+        return Err(Failure::usage(format!("--url: `{shown}` holds control characters")));
+    }
+    Ok(())
+}
+
+/// Whether the URL is part of what `scheme` signs: another URL, another content.
+pub(super) fn signs_url(scheme: &Scheme) -> bool {
+    use crate::contract::signature::{Message, sign};
+    let content = |url| sign(scheme, &[], &Message { id: "", timestamp: 0, url, body: b"" }).content;
+    content("a") != content("b")
+}

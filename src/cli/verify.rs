@@ -1,0 +1,187 @@
+//! `verify`: checks the signature of a delivery at hand and, if it does not hold, says what would make it hold.
+//! Pure and offline; the looking for causes is `contract::signature`'s.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::output::{escape, print, print_json};
+use super::signing::{Signing, SigningArgs, check_url, read_file, signs_url, unix_seconds};
+use crate::contract::signature::{Evidence, Rejection, Remedy};
+
+/// Arguments of `verify`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  wrs-emulator verify --secret whsec_... --headers headers.txt body.json\n  wrs-emulator verify --scheme github --header 'x-hub-signature-256: sha256=...' - <body.json\n\nExit status: 0 verified, 1 not, 2 wrong usage."
+)]
+pub(super) struct VerifyArgs {
+    /// The body, exactly as it was received; `-` for stdin.
+    file: String,
+    #[command(flatten)]
+    signing: SigningArgs,
+    /// A header of the delivery: `name: value`. Repeatable.
+    #[arg(long, value_name = "NAME: VALUE")]
+    header: Vec<String>,
+    /// The headers, one a line or as a JSON object; `-` for stdin.
+    #[arg(long, value_name = "FILE")]
+    headers: Option<String>,
+    /// The URL of the subscription, for a custom scheme that signs it.
+    #[arg(long)]
+    url: Option<String>,
+    /// The time of verification: Unix seconds, or `now`.
+    #[arg(long, default_value = "now", value_name = "SECONDS", allow_hyphen_values = true)]
+    now: String,
+    /// Seconds that a timestamp may be off.
+    #[arg(long, default_value_t = 300, value_name = "SECONDS", allow_hyphen_values = true, value_parser = clap::value_parser!(i64).range(0..))]
+    tolerance: i64,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
+    let (signing, scheme) = Signing::resolve_one(&args.signing)?;
+    let now = unix_seconds("--now", &args.now)?;
+    match &args.url {
+        Some(url) => check_url(url)?,
+        None if signs_url(&scheme) => {
+            return Err(Failure::usage("`webhooks.custom.content` signs `{url}`: expected --url URL"));
+        }
+        None => {}
+    }
+    if args.file == "-" && args.headers.as_deref() == Some("-") {
+        return Err(Failure::usage("the body and --headers cannot both come from stdin"));
+    }
+    let headers = headers(args)?;
+    let body = read_file("the body", &args.file)?;
+    let header = |wanted: &str| headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
+    let evidence = Evidence {
+        scheme: &scheme,
+        custom: &signing.custom,
+        secrets: &signing.secrets,
+        reading: signing.reading,
+        header: &header,
+        url: args.url.as_deref().unwrap_or_default(),
+        body: &body,
+        now,
+        tolerance: args.tolerance,
+    };
+    let verdict = evidence.verify();
+    let remedies = evidence.remedies();
+    if args.json {
+        let mut view = json!({ "verified": verdict.is_ok(), "scheme": scheme.name() });
+        match &verdict {
+            Ok(verified) => {
+                view["id"] = json!(verified.id);
+                view["timestamp"] = json!(verified.timestamp);
+            }
+            Err(rejection) => {
+                view["rejection"] = json!({ "kind": kind(rejection), "message": rejection.to_string() });
+                view["would_verify"] = remedies_view(&remedies);
+            }
+        }
+        print_json(&view);
+    } else {
+        match &verdict {
+            Ok(_) => print("verified\n"),
+            Err(rejection) => print(&explanation(rejection, &remedies)),
+        }
+    }
+    Ok(if verdict.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn explanation(rejection: &Rejection, remedies: &[Remedy]) -> String {
+    let mut text = format!("not verified: {}\n", escape(&rejection.to_string()));
+    for remedy in remedies {
+        text.push_str(&format!("would verify: {remedy}\n"));
+    }
+    if remedies.is_empty() {
+        text.push_str(
+            "nothing tried would verify: other readings of the secret, newlines at the end, line ends, the body written \
+             again as JSON, other schemes; it is another secret, or the delivery was changed\n",
+        );
+    }
+    text
+}
+
+/// What would verify, as JSON.
+pub(super) fn remedies_view(remedies: &[Remedy]) -> Value {
+    let view = |remedy: &Remedy| {
+        let changes = remedy.changes.iter().map(|change| json!({ "change": change.kind(), "value": change.value() }));
+        json!({ "message": remedy.to_string(), "changes": changes.collect::<Vec<_>>() })
+    };
+    Value::Array(remedies.iter().map(view).collect())
+}
+
+/// The kind of a rejection, for programs.
+pub(super) fn kind(rejection: &Rejection) -> &'static str {
+    match rejection {
+        Rejection::NoKey => "no_key",
+        Rejection::MissingHeader { .. } => "missing_header",
+        Rejection::BadTimestamp { .. } => "bad_timestamp",
+        Rejection::Stale { .. } => "stale",
+        Rejection::Future { .. } => "future",
+        Rejection::MalformedSignature { .. } => "malformed_signature",
+        Rejection::Mismatch { .. } => "mismatch",
+    }
+}
+
+type Headers = Vec<(String, String)>;
+
+/// The headers given, names in lower case; --header goes before --headers.
+fn headers(args: &VerifyArgs) -> Result<Headers, Failure> {
+    let mut headers = Vec::new();
+    for line in &args.header {
+        headers.push(header_line(line).ok_or_else(|| {
+            Failure::usage(format!("--header: expected `name: value`, found `{}`", line.escape_debug()))
+        })?);
+    }
+    if let Some(path) = &args.headers {
+        let text = String::from_utf8(read_file("--headers", path)?)
+            .map_err(|_| Failure::usage(format!("--headers: `{}` is not UTF-8", path.escape_debug())))?;
+        headers.extend(if text.trim_start().starts_with('{') { json_headers(&text)? } else { text_headers(&text)? });
+    }
+    if headers.is_empty() {
+        return Err(Failure::usage("expected the delivery's headers")
+            .with_hint("pass --header 'name: value' for each, or --headers FILE with one a line"));
+    }
+    Ok(headers)
+}
+
+fn header_line(line: &str) -> Option<(String, String)> {
+    let (name, value) = line.split_once(':')?;
+    let name = name.trim();
+    let is_name = !name.is_empty() && hyper::header::HeaderName::from_bytes(name.as_bytes()).is_ok();
+    is_name.then(|| (name.to_ascii_lowercase(), value.trim().to_owned()))
+}
+
+/// One a line; a request or status line in front, as captures have it, is passed over.
+fn text_headers(text: &str) -> Result<Headers, Failure> {
+    let lines = text.lines().enumerate().filter(|(at, line)| {
+        let first_line = *at == 0 && (line.starts_with("HTTP/") || line.contains(" HTTP/"));
+        !line.trim().is_empty() && !first_line
+    });
+    lines
+        .map(|(at, line)| {
+            header_line(line).ok_or_else(|| {
+                let line = line.escape_debug();
+                Failure::usage(format!("--headers: line {}: expected `name: value`, found `{line}`", at + 1))
+            })
+        })
+        .collect()
+}
+
+/// An object of texts, or what `sign --json` prints.
+fn json_headers(text: &str) -> Result<Headers, Failure> {
+    let value: Value = serde_json::from_str(text).map_err(|error| Failure::usage(format!("--headers: {error}")))?;
+    let object = value.get("headers").unwrap_or(&value).as_object();
+    let pairs = object.into_iter().flatten().map(|(name, value)| {
+        let value = value.as_str().ok_or_else(|| {
+            Failure::usage(format!("--headers: expected a text for `{}`, found {value}", name.escape_debug()))
+        })?;
+        Ok((name.to_ascii_lowercase(), value.to_owned()))
+    });
+    pairs.collect()
+}

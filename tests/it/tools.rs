@@ -1,0 +1,426 @@
+//! `sign`, `verify` and `listen` as people use them: the binary's streams, exit codes and messages.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_wrs-emulator");
+const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+const BODY: &str = r#"{"id":"evt_9","type":"workflow.completed","data":{"name":"é"}}"#;
+const SCHEMES: [&str; 7] = ["standard", "svix", "stripe", "github", "slack", "shopify", "custom"];
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(arguments).current_dir(std::env::temp_dir()).stdin(Stdio::null());
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WRS_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs a command with the secret in the environment and `input` on stdin.
+fn run(arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = command(arguments);
+    command.env("WRS_WEBHOOK_SECRET", SECRET).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary runs");
+    // A command that ends before it reads closes the pipe.
+    let _ = child.stdin.take().expect("a pipe").write_all(input);
+    child.wait_with_output().expect("it ends")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// Signs `body` and writes the headers to a file.
+fn signed(folder: &Path, arguments: &[&str], body: &str) -> String {
+    let output = run(&[&["sign", "-"], arguments].concat(), body.as_bytes());
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
+    let path = folder.join("headers.txt");
+    std::fs::write(&path, &output.stdout).expect("the file is written");
+    path.display().to_string()
+}
+
+#[test]
+fn what_sign_prints_verify_accepts_for_every_scheme() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for scheme in SCHEMES {
+        for form in [&[][..], &["--json"]] {
+            let headers = signed(folder.path(), &[&["--scheme", scheme], form].concat(), BODY);
+            let output = run(&["verify", "-", "--scheme", scheme, "--headers", &headers], BODY.as_bytes());
+            assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "verified\n"), "{scheme}");
+        }
+        let changed = run(
+            &["verify", "-", "--scheme", scheme, "--headers", &folder.path().join("headers.txt").display().to_string()],
+            b"{}",
+        );
+        assert_eq!(changed.status.code(), Some(1), "{scheme}: {changed:?}");
+        assert!(text(&changed.stdout).contains("nothing tried would verify"), "{scheme}: {changed:?}");
+    }
+}
+
+#[test]
+fn sign_prints_the_published_vector_and_its_parts() {
+    let arguments = &[
+        "sign",
+        "-",
+        "--id",
+        "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "--timestamp",
+        "1614265330",
+        "--secret",
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    ];
+    let body = br#"{"test": 2432232314}"#;
+    let output = run(arguments, body);
+    assert_eq!(
+        text(&output.stdout),
+        "webhook-id: msg_p5jXN8AQM9LWM0D4loKWxJek\nwebhook-timestamp: 1614265330\nwebhook-signature: v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=\n"
+    );
+    let view = json(&run(&[&arguments[..], &["--json"]].concat(), body));
+    assert_eq!(view["headers"]["webhook-timestamp"], "1614265330");
+    assert_eq!(view["signatures"][0], "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    assert_eq!(view["signed_content"], "msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330.{\"test\": 2432232314}");
+    let several = run(
+        &["sign", "-", "--secret", SECRET, "--secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "--json"],
+        b"\xff",
+    );
+    let view = json(&several);
+    assert_eq!(view["signatures"].as_array().map(Vec::len), Some(2), "{view}");
+    assert!(view["signed_content_base64"].is_string() && view["signed_content"].is_null(), "{view}");
+}
+
+#[test]
+fn a_custom_scheme_comes_from_knobs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let knobs = [
+        "--scheme",
+        "custom",
+        "--set",
+        "webhooks.custom.hash=sha512",
+        "--set",
+        "webhooks.custom.content={url}|{body}",
+        "--set",
+        "webhooks.custom.timestamp_header=",
+    ];
+    let url = ["--url", "https://app.example.com/hooks"];
+    let headers = signed(folder.path(), &[&knobs[..], &url].concat(), BODY);
+    let accepted = run(&[&["verify", "-", "--headers", &headers][..], &knobs, &url].concat(), BODY.as_bytes());
+    assert_eq!(accepted.status.code(), Some(0), "{accepted:?}");
+    let slash = run(
+        &[&["verify", "-", "--headers", &headers][..], &knobs, &["--url", "https://app.example.com/hooks/"]].concat(),
+        BODY.as_bytes(),
+    );
+    assert!(text(&slash.stdout).contains("would verify: the URL with its last slash"), "{slash:?}");
+    let without = run(&[&["sign", "-"][..], &knobs].concat(), BODY.as_bytes());
+    assert_eq!(without.status.code(), Some(2));
+    assert!(text(&without.stderr).contains("expected --url URL"), "{without:?}");
+}
+
+#[test]
+fn verify_names_what_would_hold() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |sign: &[&str], verify: &[&str], body: &str, parts: &[&str], change: &str| {
+        let headers = signed(folder.path(), sign, BODY);
+        let arguments = [&["verify", "-", "--headers", &headers], verify].concat();
+        let output = run(&arguments, body.as_bytes());
+        let said = text(&output.stdout);
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), ""), "{verify:?}: {said}");
+        assert!(said.starts_with("not verified: "), "{said}");
+        assert!(parts.iter().all(|part| said.contains(part)), "{parts:?} in {said}");
+        assert!(!said.contains(SECRET), "{said}");
+        let view = json(&run(&[&arguments[..], &["--json"]].concat(), body.as_bytes()));
+        assert_eq!(view["verified"], false);
+        assert_eq!(view["would_verify"][0]["changes"][0]["change"], change, "{view}");
+    };
+    check(&["--secret-key", "utf8"], &[], BODY, &["would verify: the secret read as `utf8`"], "secret_key");
+    check(
+        &["--scheme", "github", "--secret-key", "base64"],
+        &["--scheme", "github"],
+        BODY,
+        &["read as `base64`"],
+        "secret_key",
+    );
+    check(&[], &[], &format!("{BODY}\n"), &["the body without its last newline"], "body");
+    check(
+        &[],
+        &[],
+        r#"{"id": "evt_9", "type": "workflow.completed", "data": {"name": "\u00e9"}}"#,
+        &["the body as compact JSON"],
+        "body",
+    );
+    check(
+        &["--timestamp", "1700000000"],
+        &["--now", "1700000301"],
+        BODY,
+        &["301 s old", "only the time is off"],
+        "time",
+    );
+    check(
+        &["--timestamp", "1700000000"],
+        &["--now", "1700000011", "--tolerance", "10"],
+        BODY,
+        &["11 s old", "only the time"],
+        "time",
+    );
+    check(&["--scheme", "stripe"], &[], BODY, &["no `webhook-id` header", "scheme `stripe`"], "scheme");
+    let lf = signed(folder.path(), &[], "a\nb");
+    let crlf = run(&["verify", "-", "--headers", &lf], b"a\r\nb");
+    assert!(text(&crlf.stdout).contains("the body with LF in place of CR LF"), "{crlf:?}");
+}
+
+#[test]
+fn bad_input_is_exit_2_with_its_reason() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).expect("the file is written");
+        path.display().to_string()
+    };
+    let here = folder.path().display().to_string();
+    let missing = folder.path().join("missing").display().to_string();
+    let body = file("body.json", BODY.as_bytes());
+    let pem = file("empty.pem", b"nothing\n");
+    let pair = format!("{pem}:{pem}");
+    let lines = file("lines.txt", b"webhook-id: x\nno header\n");
+    let not_utf8 = file("bytes.txt", b"a: \xff\n");
+    for (arguments, parts) in [
+        (&["sign"][..], &["FILE"][..]),
+        (&["sign", &missing], &["cannot read", "missing"]),
+        (&["sign", &here], &["cannot read"]),
+        (&["sign", &body, "--scheme", "strip"], &["--scheme", "`strip`", "stripe"]),
+        (&["sign", &body, "--scheme", "stripe,github"], &["expected one scheme, found stripe, github"]),
+        (&["sign", &body, "--secret-key", "hex"], &["--secret-key", "utf8_with_prefix"]),
+        (&["sign", &body, "--secret", ""], &["--secret", "found an empty text"]),
+        (&["sign", &body, "--secret", "whsec_%"], &["to be base64", "--secret-key utf8"]),
+        (&["sign", &body, "--timestamp", "soon"], &["--timestamp", "`soon`"]),
+        (&["sign", &body, "--timestamp", "-5"], &["--timestamp", "`-5`"]),
+        (&["sign", &body, "--id", "a\nb"], &["--id", "`a\\nb`"]),
+        (&["sign", &body, "--url", "nowhere"], &["--url", "`nowhere`"]),
+        (
+            &["sign", &body, "--scheme", "custom", "--set", "webhooks.custom.content=x"],
+            &["--set webhooks.custom.content=x", "leaves out"],
+        ),
+        (&["sign", &body, "--set", "webhook.custom.hash=sha1"], &["unknown knob"]),
+        (&["verify", &body], &["expected the delivery's headers", "--header"]),
+        (&["verify", &body, "--header", "nothing"], &["--header", "`nothing`"]),
+        (&["verify", &body, "--headers", &lines], &["line 2", "`no header`"]),
+        (&["verify", &body, "--headers", &not_utf8], &["not UTF-8"]),
+        (&["verify", "-", "--headers", "-"], &["cannot both come from stdin"]),
+        (&["verify", &body, "--tolerance", "-1", "--header", "a: b"], &["--tolerance"]),
+        (&["verify", &body, "--now", "1.5", "--header", "a: b"], &["--now", "`1.5`"]),
+        (&["listen", "--listen", "here"], &["--listen", "`here`"]),
+        (&["listen", "--respond", "99"], &["--respond", "99"]),
+        (&["listen", "--respond", "200,,500"], &["--respond"]),
+        (&["listen", "--count", "0"], &["--count"]),
+        (&["listen", "--tls", "cert.pem"], &["--tls", "CERT:KEY"]),
+        (&["listen", "--tls", &pair], &["--tls", "cannot read", "empty.pem"]),
+        (&["listen", "--secret", "whsec_%"], &["to be base64"]),
+    ] {
+        let output = run(arguments, b"");
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{arguments:?}: {said}");
+        assert!(parts.iter().all(|part| said.contains(part)), "{arguments:?}: {parts:?} in\n{said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+    let unset = command(&["sign", &body]).output().expect("the binary runs");
+    assert_eq!(unset.status.code(), Some(2));
+    assert!(text(&unset.stderr).contains("WRS_WEBHOOK_SECRET"), "{unset:?}");
+    let help = run(&["sign", "--help"], b"");
+    assert!(text(&help.stdout).contains("WRS_WEBHOOK_SECRET") && !text(&help.stdout).contains(SECRET), "{help:?}");
+}
+
+/// A process with a ready line.
+struct Running {
+    child: Child,
+    stdout: BufReader<std::process::ChildStdout>,
+    url: String,
+}
+
+impl Running {
+    fn start(arguments: &[&str], secret: Option<&str>) -> Self {
+        let mut command = command(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).envs(secret.map(|secret| ("WRS_WEBHOOK_SECRET", secret)));
+        let mut child = command.spawn().expect("the binary runs");
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("a ready line");
+        let ready: Option<Value> = serde_json::from_str(&line).ok();
+        let url = ready.map_or_else(
+            || line.trim().rsplit(' ').next().expect("a word").to_owned(),
+            |ready| ready["url"].as_str().expect("a URL").to_owned(),
+        );
+        assert!(url.starts_with("http"), "{line:?}");
+        Self { child, stdout, url }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("a line");
+        line
+    }
+
+    /// Waits for the end; gives exit code, the rest of stdout, and stderr.
+    fn wait(mut self) -> (Option<i32>, String, String) {
+        let (mut rest, mut said) = (String::new(), String::new());
+        self.stdout.read_to_string(&mut rest).expect("text");
+        self.child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+        (self.child.wait().expect("it ends").code(), rest, said)
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().expect("kill runs").success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One request by hand.
+fn post(url: &str, target: &str, headers: &str, body: &[u8]) -> String {
+    let address = url.trim_start_matches("http://");
+    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+    let length = body.len();
+    write!(
+        stream,
+        "POST {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
+    )
+    .and_then(|()| stream.write_all(body))
+    .expect("it is sent");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    text(&answer)
+}
+
+/// An emulator that delivers what is subscribed at `PUBLIC` to `receiver`, with a subscription whose secret is `SECRET`.
+fn emulator(receiver: &str, more: &[&str]) -> Running {
+    let forward = format!("https://app.example.com={receiver}");
+    let emulator = Running::start(
+        &[
+            &[
+                "serve",
+                "--quiet",
+                "--listen",
+                "127.0.0.1:0",
+                "--forward",
+                &forward,
+                "--set",
+                "webhooks.retry.schedule=[\"0s\", \"10ms\", \"10ms\"]",
+            ],
+            more,
+        ]
+        .concat(),
+        None,
+    );
+    let hook =
+        format!(r#"{{"url":"https://app.example.com/hooks?a=1","events":["workflow.completed"],"secret":"{SECRET}"}}"#);
+    let headers = "Authorization: Bearer sk_test_local\r\nContent-Type: application/json\r\n";
+    let answer = post(&emulator.url, "/v1/events/subscribe", headers, hook.as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    emulator
+}
+
+fn trigger(emulator: &Running) -> Output {
+    let arguments = ["trigger", "workflow.completed", "--wait"];
+    command(&arguments).env("WRS_EMULATOR_URL", &emulator.url).output().expect("the binary runs")
+}
+
+#[test]
+fn listen_verifies_what_an_emulator_delivers_and_answers_by_its_script() {
+    let mut listen = Running::start(
+        &["listen", "--listen", "127.0.0.1:0", "--respond", "500,200", "--count", "2", "--json"],
+        Some(SECRET),
+    );
+    let emulator = emulator(&listen.url, &[]);
+    trigger(&emulator);
+    for status in [500, 200] {
+        let line = listen.line();
+        let delivery: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert_eq!((&delivery["verified"], &delivery["status"]), (&Value::from(true), &Value::from(status)), "{line}");
+        assert_eq!((&delivery["target"], &delivery["type"]), (&"/hooks?a=1".into(), &"workflow.completed".into()));
+        assert!(delivery["body"].as_str().is_some_and(|body| body.contains("workflow.completed")), "{line}");
+        assert!(
+            delivery["headers"].as_array().is_some_and(|all| all.iter().any(|one| one[0] == "webhook-id")),
+            "{line}"
+        );
+    }
+    assert_eq!(listen.wait(), (Some(0), String::new(), String::new()));
+}
+
+#[test]
+fn listen_tells_why_a_delivery_does_not_verify_and_ends_with_1() {
+    let arguments = ["listen", "--listen", "127.0.0.1:0", "--count", "2", "--secret-key", "utf8", "--respond", "410"];
+    let mut listen = Running::start(&arguments, Some(SECRET));
+    let emulator = emulator(&listen.url, &[]);
+    trigger(&emulator);
+    let line = listen.line();
+    assert!(line.contains(" /hooks?a=1 workflow.completed evt_"), "{line}");
+    assert!(line.contains("would verify: the secret read as") && line.ends_with("answered 410\n"), "{line}");
+    let answer = post(&listen.url, "/x", "", b"{\"type\":\"a\\u001b[31m\\nb\"}");
+    assert!(answer.starts_with("HTTP/1.1 410 "), "{answer}");
+    let (code, rest, said) = listen.wait();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("2 of 2 deliveries did not verify"), "{said}");
+    assert!(
+        rest.contains("no `webhook-id` header") && !rest.contains('\u{1b}') && rest.lines().count() == 1,
+        "{rest:?}"
+    );
+}
+
+#[test]
+fn listen_without_a_secret_checks_nothing_and_ends_with_0_on_signals() {
+    for signal in ["-TERM", "-INT"] {
+        let mut listen = Running::start(&["listen", "--listen", "127.0.0.1:0", "--respond", "204"], None);
+        assert!(post(&listen.url, "/a", "", b"no json").starts_with("HTTP/1.1 204 "));
+        let line = listen.line();
+        assert!(line.contains(" /a - - not checked, answered 204"), "{line}");
+        let large = post(&listen.url, "/a", "", &vec![b'x'; 300 * 1024]);
+        assert!(large.starts_with("HTTP/1.1 413 "), "{large}");
+        let line = listen.line();
+        assert!(line.contains("larger than 262144 bytes, answered 413"), "{line}");
+        let taken = run(&["listen", "--listen", listen.url.trim_start_matches("http://")], b"");
+        assert_eq!(taken.status.code(), Some(2), "{taken:?}");
+        listen.signal(signal);
+        assert_eq!(listen.wait(), (Some(0), String::new(), String::new()));
+    }
+}
+
+#[test]
+fn listen_serves_https_from_pem_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("parameters");
+    let certificate = params.self_signed(&key).expect("a certificate");
+    let (certificate_file, key_file) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate_file, certificate.pem()).expect("the file is written");
+    std::fs::write(&key_file, key.serialize_pem()).expect("the file is written");
+    let pair = format!("{}:{}", certificate_file.display(), key_file.display());
+    let mut listen =
+        Running::start(&["listen", "--listen", "127.0.0.1:0", "--tls", &pair, "--count", "1"], Some(SECRET));
+    assert!(listen.url.starts_with("https://"), "{}", listen.url);
+    // A client that speaks no TLS costs nobody else anything.
+    let stray = std::net::TcpStream::connect(listen.url.trim_start_matches("https://")).expect("it listens");
+    let authority = certificate_file.display().to_string();
+    let emulator = emulator(&listen.url, &["--webhook-ca", &authority]);
+    let fired = trigger(&emulator);
+    assert_eq!(fired.status.code(), Some(0), "{fired:?}");
+    assert!(listen.line().contains("verified, answered 200"));
+    assert_eq!(listen.wait().0, Some(0));
+    drop(stray);
+    let listen = ["listen", "--listen", "127.0.0.1:0", "--tls", "self-signed", "--count", "1"];
+    let listen = Running::start(&listen, Some(SECRET));
+    let emulator = self::emulator(&listen.url, &["--webhook-insecure"]);
+    assert_eq!(trigger(&emulator).status.code(), Some(0));
+    assert_eq!(listen.wait().0, Some(0));
+}
