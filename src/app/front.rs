@@ -7,12 +7,12 @@ use hyper::{Request, Response, StatusCode};
 
 use crate::contract::error::ErrorKind;
 use crate::control::{Control, ControlError, PREFIX};
-use crate::http::Handler;
 use crate::http::answer::AnswerBody;
 use crate::http::connection::{Progress, Refusals};
 use crate::http::guard::caught;
 use crate::http::host::check_host;
 use crate::http::service::Api;
+use crate::http::{Answering, Handler};
 
 /// What one listener serves.
 pub(super) struct Front {
@@ -31,21 +31,29 @@ impl Refusals for Front {
 }
 
 impl Handler for Front {
-    async fn handle(&self, request: Request<Incoming>, progress: &Progress) -> Response<AnswerBody> {
+    fn handle(self: &Arc<Self>, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering {
         let for_control = request.uri().path().starts_with(PREFIX);
         match (&self.control, &self.api) {
             (Some(control), _) if for_control => {
-                let host = check_host(request.method(), request.uri(), request.version(), request.headers());
-                match host.map(str::to_owned) {
-                    Ok(host) => caught(control.handle(request, &host)).await.unwrap_or_else(|_| {
-                        let kind = ErrorKind::InternalError;
-                        ControlError::new(kind, kind.message()).into_response()
-                    }),
-                    Err(problem) => ControlError::new(ErrorKind::BadRequest, problem.to_string()).into_response(),
-                }
+                let control = Arc::clone(control);
+                Answering::Later(Box::pin(async move { call(&control, request).await }))
             }
-            (_, Some(api)) => api.handle(request, progress).await,
-            _ => ControlError::new(ErrorKind::NotFound, "this port serves the control API only").into_response(),
+            (_, Some(api)) => api.handle(request, progress),
+            _ => {
+                let nothing = ControlError::new(ErrorKind::NotFound, "this port serves the control API only");
+                Answering::Ready(nothing.into_response())
+            }
         }
+    }
+}
+
+async fn call(control: &Control, request: Request<Incoming>) -> Response<AnswerBody> {
+    let host = check_host(request.method(), request.uri(), request.version(), request.headers());
+    match host.map(str::to_owned) {
+        Ok(host) => caught(control.handle(request, &host)).await.unwrap_or_else(|_| {
+            let kind = ErrorKind::InternalError;
+            ControlError::new(kind, kind.message()).into_response()
+        }),
+        Err(problem) => ControlError::new(ErrorKind::BadRequest, problem.to_string()).into_response(),
     }
 }

@@ -118,7 +118,7 @@ fn record(entry: &Entry) -> Option<Value> {
 }
 
 fn request_record(request: &RequestRecord) -> Value {
-    let (method, target) = request.heads.request_line();
+    let (method, target) = request.transcript.request_line();
     let why = match &request.reason {
         Reason::Unauthorized(refusal) => format!(" - {refusal}"),
         Reason::Invalid(problems) => {
@@ -141,13 +141,13 @@ fn request_record(request: &RequestRecord) -> Value {
     json!({
         "at": stamp(request.at),
         "event": "request",
-        "id": request.id,
+        "id": request.transcript.id(),
         "key": request.key().map(mask),
         "method": method,
         "target": target,
         "operation": request.operation.map(super::super::contract::routes::Operation::name),
         "status": request.status,
-        "message": format!("{} {line} {}{why}", request.status, request.id),
+        "message": format!("{} {line} {}{why}", request.status, request.transcript.id()),
     })
 }
 

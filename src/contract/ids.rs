@@ -40,7 +40,13 @@ impl IdKind {
 
 /// Makes an id. `unix_millis` is the wall time (ULIDs carry it), `serial` the number that the style `counter` shows.
 pub fn make_id(kind: IdKind, style: IdStyle, unix_millis: u64, serial: u64, random: &mut impl Rng) -> String {
-    let mut id = String::with_capacity(kind.prefix().len() + 36);
+    // Exact, so that whoever takes the bytes over need not move them.
+    let length = match style {
+        IdStyle::Ulid => ulid::ULID_LEN,
+        IdStyle::Uuid => uuid::fmt::Hyphenated::LENGTH,
+        IdStyle::Counter => 8,
+    };
+    let mut id = String::with_capacity(kind.prefix().len() + length);
     id.push_str(kind.prefix());
     // The same number of random bits is drawn for each style, so that a changed style does not shift what follows.
     let bits = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());

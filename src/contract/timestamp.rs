@@ -16,7 +16,10 @@ pub fn format_timestamp(instant: Timestamp, precision: Precision) -> String {
         Precision::Milliseconds => &MILLISECONDS,
         Precision::Microseconds => &MICROSECONDS,
     };
-    printer.timestamp_to_string(&instant)
+    let mut text = String::with_capacity("2026-01-31T09:30:00.000000Z".len());
+    // Writing to a String cannot fail.
+    let _ = printer.print_timestamp(&instant, &mut text);
+    text
 }
 
 #[cfg(test)]

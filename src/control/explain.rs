@@ -95,7 +95,7 @@ fn status_text(status: u16) -> String {
 
 /// The checks in the order of the contract's implementation: route, authentication, quota, content, scenario, operation.
 fn request_steps(request: &RequestRecord) -> Vec<Step> {
-    let (method, target) = request.heads.request_line();
+    let (method, target) = request.transcript.request_line();
     let path = target.split('?').next().unwrap_or_default();
     let needs_key = request.operation.is_some_and(|operation| operation.name() != "hello");
     let mut steps = Vec::new();

@@ -22,7 +22,7 @@ pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError
         })?),
     };
     let wanted = |request: &RequestRecord| {
-        let (known_method, target) = request.heads.request_line();
+        let (known_method, target) = request.transcript.request_line();
         let known_path = target.split('?').next().unwrap_or_default();
         scope.covers(request.workspace.as_ref().map(|workspace| workspace.name()))
             && operation.as_deref().is_none_or(|name| request.operation.is_some_and(|known| known.name() == name))
@@ -55,7 +55,7 @@ pub(super) fn clear(control: &Control, call: &Call) -> Result<Reply, ControlErro
 /// The request with this id.
 pub(super) fn find(control: &Control, id: &str) -> Result<Arc<RequestRecord>, ControlError> {
     let found = control.journal.search(None, 1, |_, entry| match entry {
-        Entry::Request(request) if request.id == id => Some(Arc::clone(request)),
+        Entry::Request(request) if request.transcript.id() == id => Some(Arc::clone(request)),
         _ => None,
     });
     found.into_iter().next().ok_or_else(|| {

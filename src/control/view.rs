@@ -1,5 +1,7 @@
 //! How requests, events and attempts are shown: JSON for the control API, keys masked, bodies as text or base64.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -32,10 +34,10 @@ fn workspace_id(registry: &Registry, name: Option<&std::sync::Arc<str>>) -> Opti
 
 /// A request as a row of the listing.
 pub(super) fn request_row(request: &RequestRecord) -> Value {
-    let (method, target) = request.heads.request_line();
+    let (method, target) = request.transcript.request_line();
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     json!({
-        "id": request.id,
+        "id": request.transcript.id(),
         "at": timestamp(request.at),
         "workspace": request.workspace.as_ref().map(|workspace| workspace.id()),
         "key": request.key().map(mask),
@@ -63,9 +65,9 @@ pub(super) fn request_whole(request: &RequestRecord) -> Value {
             "resets_in_ms": millis(quota.reset),
         })
     });
-    view["headers"] = headers(request.heads.headers());
+    view["headers"] = headers(request.transcript.headers());
     view["body"] = request_body(request);
-    view["answer"] = json!({ "status": request.status, "headers": headers(request.heads.answer_headers()), "body": answer_body(request) });
+    view["answer"] = json!({ "status": request.status, "headers": headers(request.transcript.answer_headers()), "body": answer_body(request) });
     view["quota"] = json!(quota);
     view
 }
@@ -73,25 +75,25 @@ pub(super) fn request_whole(request: &RequestRecord) -> Value {
 /// The request's body; a signing secret in it is hidden. A body that cannot be read as JSON may hold one anywhere.
 fn request_body(request: &RequestRecord) -> Value {
     if request.operation != Some(Operation::EventsSubscribe) {
-        return bytes(&request.body);
+        return bytes(request.transcript.body());
     }
-    match serde_json::from_slice::<Map<String, Value>>(&request.body) {
-        Ok(fields) if fields.get("secret").is_none_or(Value::is_null) => bytes(&request.body),
+    match serde_json::from_slice::<Map<String, Value>>(request.transcript.body()) {
+        Ok(fields) if fields.get("secret").is_none_or(Value::is_null) => bytes(request.transcript.body()),
         Ok(mut fields) => {
             fields.insert("secret".to_owned(), "…".into());
             Value::String(Value::Object(fields).to_string())
         }
-        Err(_) if request.body.windows(6).any(|window| window.eq_ignore_ascii_case(b"secret")) => {
+        Err(_) if request.transcript.body().windows(6).any(|window| window.eq_ignore_ascii_case(b"secret")) => {
             Value::String("… (not shown: it is no JSON object and may hold a secret)".to_owned())
         }
-        Err(_) => bytes(&request.body),
+        Err(_) => bytes(request.transcript.body()),
     }
 }
 
 /// The answer's body; a secret that it carried was shown once, to the client, and is not shown again.
 fn answer_body(request: &RequestRecord) -> Value {
     let hides = matches!(request.reason, Reason::Subscribed { .. });
-    match serde_json::from_slice::<Map<String, Value>>(&request.answer_body) {
+    match serde_json::from_slice::<Map<String, Value>>(request.transcript.answer_body()) {
         Ok(mut fields) if hides => {
             const PUBLISHED: [&str; 5] = ["id", "url", "events", "status", "created_at"];
             for (name, value) in &mut fields {
@@ -101,11 +103,11 @@ fn answer_body(request: &RequestRecord) -> Value {
             }
             Value::String(Value::Object(fields).to_string())
         }
-        _ => bytes(&request.answer_body),
+        _ => bytes(request.transcript.answer_body()),
     }
 }
 
-fn headers<'h>(headers: impl Iterator<Item = (&'h str, &'h str)>) -> Value {
+fn headers<'h>(headers: impl Iterator<Item = (&'h str, Cow<'h, str>)>) -> Value {
     Value::Array(headers.map(|(name, value)| json!([name, value])).collect())
 }
 
@@ -173,7 +175,7 @@ pub(super) fn attempt(attempt: &AttemptRecord) -> Value {
         "url": attempt.url,
         "dialled": attempt.dialled,
         "request": {
-            "headers": headers(attempt.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))),
+            "headers": headers(attempt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())))),
             "body": bytes(&attempt.body),
         },
         "signed_content": bytes(&attempt.signed_content),

@@ -15,13 +15,13 @@ use crate::contract::routes::{Lookup, Operation};
 use crate::http::answer::{AnswerBody, JSON, answer};
 use crate::http::fault::Break;
 use crate::http::handlers;
-use crate::journal::{Heads, Reason, RequestRecord, Scripted, kept};
+use crate::journal::{Reason, RequestRecord, Scripted, Transcript};
 use crate::rate_limit::Verdict;
 use crate::scenario::{Generation, RequestView, Setup};
 use crate::workspace::Workspace;
 
 /// What is known of a request while it is being answered.
-pub struct Exchange<'a> {
+pub struct Exchange {
     /// The request without its body.
     pub parts: Parts,
     /// When it arrived.
@@ -32,10 +32,10 @@ pub struct Exchange<'a> {
     pub id: String,
     /// The body, once read.
     pub body: Bytes,
-    /// Where requests without a valid key draw from.
-    anonymous: &'a Arc<Workspace>,
     /// Whose it is, once a valid key was seen.
     owner: Option<Arc<Workspace>>,
+    /// Where it draws chance from without a valid key; only scenarios ask.
+    pub(super) anonymous: Option<Arc<Workspace>>,
     /// The key, where the workspace is not named after it.
     group_key: Option<Arc<str>>,
     pub(super) operation: Option<Operation>,
@@ -63,17 +63,17 @@ impl Outcome {
     }
 }
 
-impl<'a> Exchange<'a> {
+impl Exchange {
     /// An exchange of which nothing is known but the request's head.
-    pub(super) fn begin(parts: Parts, now: Now, generation: &Generation, anonymous: &'a Arc<Workspace>) -> Self {
+    pub(super) fn begin(parts: Parts, now: Now, generation: &Generation) -> Self {
         Self {
             parts,
             now,
             setup: Arc::clone(generation.setup_for(None)),
             id: String::new(),
             body: Bytes::new(),
-            anonymous,
             owner: None,
+            anonymous: None,
             group_key: None,
             operation: None,
             quota: None,
@@ -83,9 +83,15 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Whose it is; the anonymous workspace until a valid key was seen.
+    /// Whose it is; the anonymous workspace without a valid key.
     pub fn workspace(&self) -> &Arc<Workspace> {
-        self.owner.as_ref().unwrap_or(self.anonymous)
+        let workspace = self.owner.as_ref().or(self.anonymous.as_ref());
+        workspace.expect("an operation with a key has its owner, and scenarios without one the anonymous workspace")
+    }
+
+    /// Whose it is, if a valid key came.
+    pub(super) fn owner(&self) -> Option<&Arc<Workspace>> {
+        self.owner.as_ref()
     }
 
     /// The key, if a valid one came.
@@ -99,10 +105,9 @@ impl<'a> Exchange<'a> {
         self.group_key = group_key;
     }
 
-    /// Draws the request's id from its workspace's source.
-    pub(super) fn identify(&mut self) {
-        let id = self.workspace().lock().make_id(IdKind::Request, &self.setup.profile, self.now);
-        self.id = id;
+    /// Draws the request's id from the source of requests without a valid key.
+    pub(super) fn identify(&mut self, anonymous: &Workspace) {
+        self.id = anonymous.lock().make_id(IdKind::Request, &self.setup.profile, self.now);
     }
 
     /// Takes the setup of the key that the request carries, or the one that it asks for by header.
@@ -152,10 +157,10 @@ impl<'a> Exchange<'a> {
     }
 
     /// What is answered in place of an answer that a panic ended. What the scenario wanted of it is forgotten.
-    pub(super) fn panicked(&mut self, text: String) -> Outcome {
+    pub(super) fn panicked(&mut self, text: String, anonymous: &Workspace) -> Outcome {
         self.broken = None;
         if self.id.is_empty() {
-            self.identify();
+            self.identify(anonymous);
         }
         let error = Error::new(ErrorKind::InternalError, ErrorKind::InternalError.message());
         self.error(&error, Reason::Panicked(text))
@@ -239,24 +244,14 @@ impl<'a> Exchange<'a> {
     }
 
     /// The journal's record of the whole exchange. Status 0 stands for a connection that was broken off.
-    pub(super) fn record(
-        self,
-        heads: Heads,
-        status: u16,
-        answer_body: &Bytes,
-        reason: Reason,
-        ended: Moment,
-    ) -> RequestRecord {
+    pub(super) fn record(self, transcript: Transcript, status: u16, reason: Reason, ended: Moment) -> RequestRecord {
         RequestRecord {
-            id: self.id,
+            transcript,
             at: self.now.wall,
             workspace: self.owner,
             group_key: self.group_key,
             operation: self.operation,
-            heads,
-            body: kept(&self.body),
             status,
-            answer_body: kept(answer_body),
             latency: ended.since(self.now.moment),
             reason,
             quota: self.quota,

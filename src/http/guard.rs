@@ -2,16 +2,25 @@
 //!
 //! Locks do not poison here (`parking_lot`), so what a panic leaves behind is at worst one half-done effect.
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
 
 /// Runs a future to its end; `Err` carries what it panicked with, empty where that was no text.
 pub async fn caught<T>(future: impl Future<Output = T>) -> Result<T, String> {
-    AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
-    })
+    AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| said(&*panic))
+}
+
+/// Runs a function to its end; `Err` as for [`caught`].
+pub fn caught_now<T>(function: impl FnOnce() -> T) -> Result<T, String> {
+    std::panic::catch_unwind(AssertUnwindSafe(function)).map_err(|panic| said(&*panic))
+}
+
+/// What a panic says.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -30,5 +39,7 @@ mod tests {
         assert_eq!(caught(fail(true)).await, Err("number 7".to_owned()));
         assert_eq!(caught(fail(false)).await, Err(String::new()));
         assert_eq!(caught(async { 7 }).await, Ok(7));
+        assert_eq!(caught_now(|| panic!("now")), Err::<u8, _>("now".to_owned()));
+        assert_eq!(caught_now(|| 7), Ok(7));
     }
 }

@@ -18,7 +18,7 @@ use crate::journal::Reason;
 pub const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
 
 /// Performs an operation.
-pub fn perform(exchange: &Exchange<'_>, operation: Operation) -> Outcome {
+pub fn perform(exchange: &Exchange, operation: Operation) -> Outcome {
     match operation {
         Operation::SystemStatus => system_status(exchange),
         Operation::EventsSubscribe => events_subscribe(exchange),
@@ -26,7 +26,7 @@ pub fn perform(exchange: &Exchange<'_>, operation: Operation) -> Outcome {
     }
 }
 
-fn system_status(exchange: &Exchange<'_>) -> Outcome {
+fn system_status(exchange: &Exchange) -> Outcome {
     let profile = &exchange.setup.profile;
     let query = match parse_status_query(exchange.parts.uri.query(), profile) {
         Ok(query) => query,
@@ -43,7 +43,7 @@ fn system_status(exchange: &Exchange<'_>) -> Outcome {
     Outcome::json(StatusCode::OK, body, Reason::Answered)
 }
 
-fn events_subscribe(exchange: &Exchange<'_>) -> Outcome {
+fn events_subscribe(exchange: &Exchange) -> Outcome {
     let profile = Arc::clone(&exchange.setup.profile);
     let checked = check_content_type(&content_types(&exchange.parts), &profile)
         .and_then(|()| parse_subscribe(&exchange.body, &profile));
@@ -58,12 +58,12 @@ fn events_subscribe(exchange: &Exchange<'_>) -> Outcome {
     }
 }
 
-fn hello(exchange: &Exchange<'_>) -> Outcome {
+fn hello(exchange: &Exchange) -> Outcome {
     let body = serde_json::to_vec(&exchange.setup.profile.hello.body).expect("JSON values always serialise");
     Outcome::json(StatusCode::OK, body, Reason::Answered)
 }
 
-fn invalid(exchange: &Exchange<'_>, error: Error) -> Outcome {
+fn invalid(exchange: &Exchange, error: Error) -> Outcome {
     let outcome = exchange.error(&error, Reason::Invalid(Vec::new()));
     Outcome { reason: Reason::Invalid(error.problems), ..outcome }
 }

@@ -22,8 +22,9 @@ pub mod tls;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::{Body as _, Incoming};
@@ -44,11 +45,44 @@ use crate::http::tls::ServerTls;
 /// What answers requests.
 pub trait Handler: Refusals {
     /// Answers one request; never fails and never panics.
-    fn handle(
-        &self,
-        request: Request<Incoming>,
-        progress: &Progress,
-    ) -> impl Future<Output = Response<AnswerBody>> + Send;
+    fn handle(self: &Arc<Self>, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering;
+}
+
+/// An answer that is at hand, or one that something has to be waited for. Most are at hand, and spare hyper a large future.
+pub enum Answering {
+    /// At hand.
+    Ready(Response<AnswerBody>),
+    /// To be waited for.
+    Later(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>),
+}
+
+/// An answer on its way to hyper.
+struct Delivering {
+    answering: Option<Answering>,
+    progress: Arc<Progress>,
+}
+
+impl Future for Delivering {
+    type Output = Result<Response<AnswerBody>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut answer = match self.answering.take() {
+            Some(Answering::Ready(answer)) => answer,
+            Some(Answering::Later(mut later)) => match later.as_mut().poll(cx) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => {
+                    self.answering = Some(Answering::Later(later));
+                    return Poll::Pending;
+                }
+            },
+            None => unreachable!("hyper drops an answer's future once it is ready"),
+        };
+        if leaves_input(answer.status()) {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        self.progress.answer();
+        Poll::Ready(Ok(answer))
+    }
 }
 
 /// Binds a listener. The port is known before anything runs.
@@ -141,17 +175,10 @@ impl<H: Handler> Connection<H> {
     async fn run<S: AsyncRead + AsyncWrite + Resettable + Unpin>(mut self, stream: S) {
         let progress = Arc::new(Progress::default());
         let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), &self.limits);
-        let (handler, told) = (&self.handler, &progress);
         let service = service_fn(|request: Request<Incoming>| {
-            told.begin(!request.body().is_end_stream());
-            async move {
-                let mut answer = handler.handle(request, told).await;
-                if leaves_input(answer.status()) {
-                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-                }
-                told.answer();
-                Ok::<_, Infallible>(answer)
-            }
+            progress.begin(!request.body().is_end_stream());
+            let answering = self.handler.handle(request, &progress);
+            Delivering { answering: Some(answering), progress: Arc::clone(&progress) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())

@@ -7,7 +7,7 @@ use jiff::fmt::rfc2822::DateTimePrinter;
 
 use crate::clock::Now;
 use crate::contract::profile::{Profile, ResetForm, RetryAfterForm};
-use crate::http::answer::header_value;
+use crate::http::answer::{header_value, number_value};
 use crate::rate_limit::Verdict;
 
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
@@ -17,8 +17,8 @@ const IETF_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// Adds the quota headers of an answer to a valid key.
 pub fn push_quota_headers(headers: &mut HeaderMap, verdict: &Verdict, profile: &Profile, now: Now) {
     let rate_limit = &profile.rate_limit;
-    headers.insert(rate_limit.header_names.limit.name().clone(), HeaderValue::from(verdict.limit));
-    headers.insert(rate_limit.header_names.remaining.name().clone(), HeaderValue::from(verdict.remaining));
+    headers.insert(rate_limit.header_names.limit.name().clone(), number_value(verdict.limit.into()));
+    headers.insert(rate_limit.header_names.remaining.name().clone(), number_value(verdict.remaining.into()));
     if !verdict.allowed {
         push_retry_after(headers, verdict.wait, rate_limit.retry_after, now);
     }

@@ -18,7 +18,7 @@ use crate::journal::{Reason, Scripted};
 use crate::scenario::{Action, Decision, Fault, Patch, Reply, ReplyBody, render_patch, render_reply};
 
 /// Answers by the scenario rule that decides, or by the operation itself.
-pub async fn scripted_or_ordinary(exchange: &mut Exchange<'_>, operation: Operation) -> Outcome {
+pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation) -> Outcome {
     // Without rules nothing of this costs anything.
     if exchange.setup.rules.rules().is_empty() {
         return perform(exchange, operation);
@@ -49,14 +49,14 @@ fn describe(decision: &Decision) -> String {
     }
 }
 
-fn decide(exchange: &Exchange<'_>) -> Option<Decision> {
+fn decide(exchange: &Exchange) -> Option<Decision> {
     let view = exchange.view();
     let mut state = exchange.workspace().lock();
     let (turns, random) = state.turns_and_random();
     exchange.setup.decide(&view, turns, exchange.now.moment, random)
 }
 
-fn scripted(exchange: &mut Exchange<'_>, reply: &Reply) -> Outcome {
+fn scripted(exchange: &mut Exchange, reply: &Reply) -> Outcome {
     let rendered = {
         let mut state = exchange.workspace().lock();
         render_reply(reply, &exchange.view(), exchange.now.wall, state.random())
@@ -87,7 +87,7 @@ fn scripted(exchange: &mut Exchange<'_>, reply: &Reply) -> Outcome {
     outcome
 }
 
-fn enveloped(exchange: &Exchange<'_>, reply: &Reply, status: StatusCode) -> Outcome {
+fn enveloped(exchange: &Exchange, reply: &Reply, status: StatusCode) -> Outcome {
     let kind = reply.error.unwrap_or(ErrorKind::InternalError);
     let message = reply.message.as_deref().unwrap_or_else(|| kind.message());
     let error = Error { status: status.as_u16(), ..Error::new(kind, message) };
@@ -108,7 +108,7 @@ fn kind_of(status: StatusCode) -> ErrorKind {
     ErrorKind::ALL.into_iter().find(|kind| kind.status() == status.as_u16()).unwrap_or(ErrorKind::InternalError)
 }
 
-fn patched(exchange: &Exchange<'_>, operation: Operation, patch: &Patch) -> Outcome {
+fn patched(exchange: &Exchange, operation: Operation, patch: &Patch) -> Outcome {
     let outcome = perform(exchange, operation);
     let Ok(mut body) = serde_json::from_slice::<Value>(&outcome.body) else { return outcome };
     let rendered = {
@@ -130,7 +130,7 @@ fn patched(exchange: &Exchange<'_>, operation: Operation, patch: &Patch) -> Outc
     }
 }
 
-fn faulty(exchange: &mut Exchange<'_>, operation: Operation, fault: Fault) -> Outcome {
+fn faulty(exchange: &mut Exchange, operation: Operation, fault: Fault) -> Outcome {
     let ordinary = perform(exchange, operation);
     let clock = exchange.workspace().clock().clone();
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -157,13 +157,13 @@ fn faulty(exchange: &mut Exchange<'_>, operation: Operation, fault: Fault) -> Ou
 }
 
 /// Nothing of HTTP goes out: the connection does something else in its place.
-fn broken_off(exchange: &mut Exchange<'_>, how: Break) -> Outcome {
+fn broken_off(exchange: &mut Exchange, how: Break) -> Outcome {
     exchange.break_connection(how);
     Outcome::json(StatusCode::OK, Vec::new(), Reason::Scripted)
 }
 
 /// A template of the scenario failed while rendering, which no check can foresee.
-fn broken(exchange: &Exchange<'_>, problem: &str) -> Outcome {
+fn broken(exchange: &Exchange, problem: &str) -> Outcome {
     let error = Error::new(ErrorKind::InternalError, format!("a scenario's {problem}"));
     exchange.error(&error, Reason::Scripted)
 }

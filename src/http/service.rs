@@ -7,23 +7,25 @@ use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::ids::IdKind;
 use crate::contract::keys::{authenticate, workspace_of};
 use crate::contract::routes::{Credential, Lookup, Route, look_up};
-use crate::http::answer::{AnswerBody, GENERATION, REQUEST_ID, header_value, number_value};
+use crate::http::Answering;
+use crate::http::answer::{AnswerBody, GENERATION, REQUEST_ID, id_value, number_value};
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::Progress;
 use crate::http::emissions::Emissions;
 use crate::http::exchange::{Exchange, Outcome};
-use crate::http::guard::caught;
+use crate::http::guard::{caught, caught_now};
+use crate::http::handlers::perform;
 use crate::http::host::check_host;
 use crate::http::limits::Limits;
 use crate::http::quota::push_quota_headers;
 use crate::http::scripted::scripted_or_ordinary;
-use crate::journal::{Entry, Heads, Journal, Notice, Reason};
+use crate::journal::{Entry, Journal, Notice, Reason, Transcript, Wire};
 use crate::scenario::{Generation, Library};
 use crate::workspace::Registry;
 
@@ -51,23 +53,39 @@ impl Api {
         Self { library, registry, journal, bodies, emissions, uri_bytes: limits.uri_bytes }
     }
 
-    /// Answers one request.
-    pub async fn handle(&self, request: Request<Incoming>, progress: &Progress) -> Response<AnswerBody> {
+    /// Answers one request: at once where nothing has to be waited for.
+    pub fn handle(self: &Arc<Self>, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering {
         let (parts, body) = request.into_parts();
         let generation = self.library.load();
-        let mut exchange = self.begin(parts, &generation);
-        let responded = caught(self.respond(&mut exchange, body, &generation)).await;
-        self.conclude(exchange, responded, progress)
+        let mut exchange = Exchange::begin(parts, self.registry.clock().now(), &generation);
+        let begun = caught_now(|| match self.admit(&mut exchange, &generation) {
+            Err(outcome) => Begun::Answered(*outcome),
+            Ok(route) if route.method == Method::POST || !exchange.setup.rules.rules().is_empty() => {
+                Begun::Waits(route)
+            }
+            Ok(route) => Begun::Answered(perform(&exchange, route.operation)),
+        });
+        match begun {
+            Ok(Begun::Waits(route)) => {
+                let (api, progress) = (Arc::clone(self), Arc::clone(progress));
+                Answering::Later(Box::pin(async move {
+                    let responded = caught(api.respond(&mut exchange, route, body)).await;
+                    api.conclude(exchange, responded, &progress)
+                }))
+            }
+            Ok(Begun::Answered(outcome)) => Answering::Ready(self.conclude(exchange, Ok(outcome), progress)),
+            Err(panic) => Answering::Ready(self.conclude(exchange, Err(panic), progress)),
+        }
     }
 
     /// The answer to a request that was responded to, or whose response panicked.
     fn conclude(
         &self,
-        mut exchange: Exchange<'_>,
+        mut exchange: Exchange,
         responded: Result<Outcome, String>,
         progress: &Progress,
     ) -> Response<AnswerBody> {
-        let outcome = responded.unwrap_or_else(|panic| exchange.panicked(panic));
+        let outcome = responded.unwrap_or_else(|panic| exchange.panicked(panic, self.registry.anonymous()));
         let broken = exchange.broken.take().map(|how| progress.break_off(how)).is_some();
         self.finish(exchange, outcome, broken)
     }
@@ -80,82 +98,84 @@ impl Api {
             _ => ErrorKind::BadRequest,
         };
         let (parts, ()) = Request::new(()).into_parts();
-        let generation = self.library.load();
-        let mut exchange = self.begin(parts, &generation);
-        exchange.identify();
+        let mut exchange = Exchange::begin(parts, self.registry.clock().now(), &self.library.load());
+        exchange.identify(self.registry.anonymous());
         let text = match kind {
             ErrorKind::BadRequest => "the bytes sent are no HTTP/1.1 request",
             kind => kind.message(),
         };
         let outcome = exchange.refused(kind, text);
-        let id = exchange.id.clone();
-        let body = outcome.body.clone();
-        let ended = self.registry.clock().moment();
-        let record = exchange.record(Heads::default(), status.as_u16(), &body, outcome.reason, ended);
-        self.journal.append(Entry::Request(Arc::new(record)));
         let head = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{REQUEST_ID}: {id}\r\nconnection: close\r\n\r\n",
-            body.len()
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{REQUEST_ID}: {}\r\nconnection: close\r\n\r\n",
+            outcome.body.len(),
+            exchange.id
         );
-        [head.as_bytes(), &body].concat().into()
+        let answer = [head.as_bytes(), &outcome.body].concat().into();
+        let transcript = Transcript::new(&Wire {
+            id: &exchange.id,
+            request: None,
+            headers: &exchange.parts.headers,
+            body: &[],
+            answer_headers: outcome.response.headers(),
+            answer_body: &outcome.body,
+        });
+        let record = exchange.record(transcript, status.as_u16(), outcome.reason, self.registry.clock().moment());
+        self.journal.append(Entry::Request(Arc::new(record)));
+        answer
     }
 
-    fn begin(&self, parts: Parts, generation: &Generation) -> Exchange<'_> {
-        Exchange::begin(parts, self.registry.clock().now(), generation, self.registry.anonymous())
-    }
-
-    async fn respond(&self, exchange: &mut Exchange<'_>, body: Incoming, generation: &Generation) -> Outcome {
-        let route = match self.admit(exchange, generation) {
-            Ok(route) => route,
-            Err(outcome) => return *outcome,
-        };
+    /// What has to be waited for: a body, a scenario's delay.
+    async fn respond(&self, exchange: &mut Exchange, route: &Route, body: Incoming) -> Outcome {
         if let Err(outcome) = self.read_content(exchange, route, body).await {
             return *outcome;
+        }
+        if exchange.owner().is_none() {
+            exchange.anonymous = Some(Arc::clone(self.registry.anonymous()));
         }
         scripted_or_ordinary(exchange, route.operation).await
     }
 
     /// Everything before the content: a proper request, a route, a key, quota.
-    fn admit(&self, exchange: &mut Exchange<'_>, generation: &Generation) -> Result<&'static Route, Box<Outcome>> {
+    fn admit(&self, exchange: &mut Exchange, generation: &Generation) -> Result<&'static Route, Box<Outcome>> {
         let Parts { method, uri, version, headers, .. } = &exchange.parts;
         let host = check_host(method, uri, *version, headers).map(|_| ());
         let target_bytes = uri.path_and_query().map_or(0, |target| target.as_str().len());
         let route = match host {
             Err(problem) => {
-                exchange.identify();
+                exchange.identify(self.registry.anonymous());
                 return Err(Box::new(exchange.refused(ErrorKind::BadRequest, &problem.to_string())));
             }
             Ok(()) if target_bytes > self.uri_bytes => {
-                exchange.identify();
+                exchange.identify(self.registry.anonymous());
                 let text = format!("the request target is longer than {} bytes", self.uri_bytes);
                 return Err(Box::new(exchange.refused(ErrorKind::UriTooLong, &text)));
             }
             Ok(()) => match look_up(method, uri.path()) {
                 Lookup::Found(route) => route,
                 nowhere => {
-                    exchange.identify();
+                    exchange.identify(self.registry.anonymous());
                     return Err(Box::new(exchange.nowhere(&nowhere)));
                 }
             },
         };
         exchange.operation = Some(route.operation);
         if let Err(message) = exchange.choose_setup(generation) {
-            exchange.identify();
+            exchange.identify(self.registry.anonymous());
             return Err(Box::new(exchange.refused(ErrorKind::BadRequest, &message)));
         }
         match route.credential {
-            Credential::None => exchange.identify(),
+            Credential::None => exchange.identify(self.registry.anonymous()),
             Credential::Bearer => self.authenticate_and_count(exchange)?,
         }
         Ok(route)
     }
 
-    fn authenticate_and_count(&self, exchange: &mut Exchange<'_>) -> Result<(), Box<Outcome>> {
+    fn authenticate_and_count(&self, exchange: &mut Exchange) -> Result<(), Box<Outcome>> {
         let (setup, now) = (&exchange.setup, exchange.now);
         let key = match authenticate(&exchange.parts.headers, &setup.profile) {
             Ok(key) => key,
             Err(refusal) => {
-                exchange.identify();
+                exchange.identify(self.registry.anonymous());
                 return Err(Box::new(exchange.unauthorized(refusal)));
             }
         };
@@ -188,13 +208,8 @@ impl Api {
         Err(Box::new(exchange.error(&Error::new(ErrorKind::RateLimitExceeded, message), Reason::RateLimited)))
     }
 
-    async fn read_content(
-        &self,
-        exchange: &mut Exchange<'_>,
-        route: &Route,
-        body: Incoming,
-    ) -> Result<(), Box<Outcome>> {
-        if route.method != hyper::Method::POST {
+    async fn read_content(&self, exchange: &mut Exchange, route: &Route, body: Incoming) -> Result<(), Box<Outcome>> {
+        if route.method != Method::POST {
             return Ok(());
         }
         exchange.body = self.bodies.read(&exchange.parts.headers, body).await.map_err(|problem| {
@@ -210,25 +225,42 @@ impl Api {
     }
 
     /// Adds what every answer has, and writes the journal entry.
-    fn finish(&self, mut exchange: Exchange<'_>, outcome: Outcome, broken: bool) -> Response<AnswerBody> {
+    fn finish(&self, mut exchange: Exchange, outcome: Outcome, broken: bool) -> Response<AnswerBody> {
         let Outcome { mut response, body, reason } = outcome;
         let status = response.status();
         exchange.refund(status);
         let headers = response.headers_mut();
-        headers.insert(REQUEST_ID, header_value(&exchange.id));
+        let id = id_value(std::mem::take(&mut exchange.id));
         headers.insert(GENERATION, number_value(exchange.generation));
         if let Some(verdict) = &exchange.quota {
             push_quota_headers(headers, verdict, &exchange.setup.profile, exchange.now);
         }
-        if !exchange.setup.emits.is_empty() && exchange.key().is_some() {
-            self.emissions.answered(exchange.workspace(), &exchange.setup, &exchange.view(), status.as_u16());
+        if let Some(owner) = exchange.owner().filter(|_| !exchange.setup.emits.is_empty()) {
+            self.emissions.answered(owner, &exchange.setup, &exchange.view(), status.as_u16());
         }
-        let heads = Heads::new(&exchange.parts.method, &exchange.parts.uri, &exchange.parts.headers, headers);
+        headers.insert(REQUEST_ID, id.clone());
+        let transcript = Transcript::new(&Wire {
+            id: id.to_str().unwrap_or_default(),
+            request: Some((&exchange.parts.method, &exchange.parts.uri)),
+            headers: &exchange.parts.headers,
+            body: &exchange.body,
+            answer_headers: headers,
+            answer_body: &body,
+        });
         let status = if broken { 0 } else { status.as_u16() };
-        let record = exchange.record(heads, status, &body, reason, self.registry.clock().moment());
+        let record = exchange.record(transcript, status, reason, self.registry.clock().moment());
         self.journal.append(Entry::Request(Arc::new(record)));
         response
     }
+}
+
+/// How far a request came without waiting.
+#[allow(clippy::large_enum_variant, reason = "the large one is the usual one")]
+enum Begun {
+    /// It has its answer.
+    Answered(Outcome),
+    /// Something has to be waited for.
+    Waits(&'static Route),
 }
 
 #[cfg(test)]

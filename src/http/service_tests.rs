@@ -17,9 +17,9 @@ fn api() -> Api {
     Api::new(Arc::new(Library::new(Layered::default())), registry, journal, bodies, Emissions::new().0, &limits)
 }
 
-fn exchange(api: &Api) -> Exchange<'_> {
+fn exchange(api: &Api) -> Exchange {
     let request = Request::get("/v1/hello").header("host", "localhost").body(()).expect("a request");
-    api.begin(request.into_parts().0, &api.library.load())
+    Exchange::begin(request.into_parts().0, api.registry.clock().now(), &api.library.load())
 }
 
 async fn json(response: Response<AnswerBody>) -> Value {
@@ -31,11 +31,11 @@ async fn json(response: Response<AnswerBody>) -> Value {
 async fn a_panic_is_a_500_and_the_next_request_works() {
     let api = api();
     let mut first = exchange(&api);
-    first.identify();
+    first.identify(api.registry.anonymous());
     first.break_connection(Break::Reset);
     let progress = Progress::default();
     let responded = caught(async {
-        let _held = first.workspace().lock();
+        let _held = api.registry.anonymous().lock();
         panic!("by the test")
     })
     .await;
@@ -49,7 +49,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
     let entries = api.journal.read(0, 10);
     let told = entries.iter().any(|(_, entry)| match entry {
         Entry::Request(record) => {
-            record.id == id
+            record.transcript.id() == id
                 && record.status == 500
                 && matches!(&record.reason, Reason::Panicked(text) if text == "by the test")
         }
@@ -59,7 +59,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
 
     // The workspace's lock was held by the one that panicked.
     let mut next = exchange(&api);
-    next.identify();
+    next.identify(api.registry.anonymous());
     let outcome = handlers::perform(&next, Operation::Hello);
     let response = api.conclude(next, Ok(outcome), &progress);
     assert_eq!(response.status(), StatusCode::OK);

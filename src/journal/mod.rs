@@ -11,13 +11,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hyper::body::Bytes;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason};
-pub use request::{Heads, Reason, RequestRecord, Scripted};
+pub use request::{Reason, RequestRecord, Scripted, Transcript, Wire};
 
 use crate::workspace::EventRecord;
 
@@ -279,11 +278,6 @@ impl Drop for Reader {
 
 /// At most this much of a body is kept in the journal.
 pub const KEPT_BODY: usize = 64 * 1024;
-
-/// The part of a body that the journal keeps. Copied when cut, so that the rest is freed.
-pub fn kept(body: &Bytes) -> Bytes {
-    if body.len() <= KEPT_BODY { body.clone() } else { Bytes::copy_from_slice(&body[..KEPT_BODY]) }
-}
 
 #[cfg(test)]
 mod tests {

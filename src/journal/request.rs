@@ -1,9 +1,9 @@
 //! A request as the journal keeps it: what came, what was answered, and why.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::Bytes;
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::{Method, Uri};
 use jiff::Timestamp;
@@ -11,14 +11,15 @@ use jiff::Timestamp;
 use crate::contract::error::{ErrorKind, FieldProblem};
 use crate::contract::keys::{KeyRefusal, mask_parts};
 use crate::contract::routes::Operation;
+use crate::journal::KEPT_BODY;
 use crate::rate_limit::Verdict;
 use crate::workspace::Workspace;
 
 /// One request and its answer.
 #[derive(Clone, Debug)]
 pub struct RequestRecord {
-    /// Form `req_<id>`: the `X-Emulator-Request-Id` of the answer.
-    pub id: String,
+    /// What went over the wire, both ways.
+    pub transcript: Transcript,
     /// When it arrived.
     pub at: Timestamp,
     /// Whose it is; `None` without a valid key.
@@ -27,14 +28,8 @@ pub struct RequestRecord {
     pub group_key: Option<Arc<str>>,
     /// The operation that the route led to.
     pub operation: Option<Operation>,
-    /// Method, target and headers, and the answer's headers; the key masked.
-    pub heads: Heads,
-    /// The body, as far as it was read and is kept.
-    pub body: Bytes,
     /// The answer's status; 0 if the connection was broken instead.
     pub status: u16,
-    /// The answer's body, as far as it is kept.
-    pub answer_body: Bytes,
     /// From arrival to answer, by the emulator's clock.
     pub latency: Duration,
     /// Why this answer.
@@ -49,7 +44,7 @@ pub struct RequestRecord {
 
 impl RequestRecord {
     pub(super) fn bytes(&self) -> usize {
-        self.heads.text.len() + self.body.len() + self.answer_body.len()
+        self.transcript.bytes.len()
     }
 
     /// The key, if a valid one came; never shown unmasked.
@@ -103,80 +98,146 @@ pub struct Scripted {
     pub action: String,
 }
 
-/// The request line, the request's headers and the answer's, in one allocation; a key in `Authorization` is masked.
+/// A request and its answer in one allocation: id, request line and headers, the answer's headers, both bodies. A key in
+/// `Authorization` is masked.
 ///
-/// A copy on purpose: header values handed out by hyper keep its whole read buffer alive.
+/// A copy on purpose: what hyper hands out keeps its whole read buffer alive, and ten thousand records with a handful of
+/// allocations each cost more to let go than to write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heads {
-    /// `METHOD target\r\nname: value\r\n…`, then the answer's `name: value\r\n…`.
-    text: String,
-    /// Where the answer's headers begin.
-    answer: usize,
+pub struct Transcript {
+    bytes: Vec<u8>,
+    /// Where the id, the request's head, the answer's head and the request's body end; the answer's body follows.
+    ends: [usize; 4],
 }
 
-impl Heads {
-    /// The heads of a request and its answer.
-    pub fn new(method: &Method, uri: &Uri, headers: &HeaderMap, answer_headers: &HeaderMap) -> Self {
-        let target = uri.path_and_query().map_or(uri.path(), |target| target.as_str());
-        let line = method.as_str().len() + target.len() + 3;
+/// What a transcript is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Wire<'a> {
+    /// Form `req_<id>`.
+    pub id: &'a str,
+    /// The method; absent for bytes that were no request.
+    pub request: Option<(&'a Method, &'a Uri)>,
+    /// The request's headers.
+    pub headers: &'a HeaderMap,
+    /// The request's body, as far as it was read.
+    pub body: &'a [u8],
+    /// The answer's headers.
+    pub answer_headers: &'a HeaderMap,
+    /// The answer's body.
+    pub answer_body: &'a [u8],
+}
+
+impl Transcript {
+    /// Copies what went over the wire; of a body at most 64 KiB.
+    pub fn new(wire: &Wire<'_>) -> Self {
+        let (body, answer_body) = (kept(wire.body), kept(wire.answer_body));
+        let target =
+            wire.request.map_or("", |(_, uri)| uri.path_and_query().map_or(uri.path(), |target| target.as_str()));
+        let method = wire.request.map_or("", |(method, _)| method.as_str());
+        let heads = size_of_headers(wire.headers) + size_of_headers(wire.answer_headers);
         // A masked key may be a few bytes longer than the key.
-        let size = line + size_of_headers(headers) + size_of_headers(answer_headers) + 8;
-        let mut text = String::with_capacity(size);
-        text.push_str(method.as_str());
-        text.push(' ');
-        text.push_str(target);
-        text.push_str("\r\n");
-        push_headers(&mut text, headers);
-        let answer = text.len();
-        push_headers(&mut text, answer_headers);
-        Self { text, answer }
+        let slack = 8;
+        let size = wire.id.len() + method.len() + target.len() + 3 + heads + slack + body.len() + answer_body.len();
+        let mut bytes = Vec::with_capacity(size);
+        bytes.extend_from_slice(wire.id.as_bytes());
+        let id_end = bytes.len();
+        for part in [method, " ", target, "\r\n"] {
+            bytes.extend_from_slice(part.as_bytes());
+        }
+        push_headers(&mut bytes, wire.headers);
+        let head_end = bytes.len();
+        push_headers(&mut bytes, wire.answer_headers);
+        let answer_head_end = bytes.len();
+        bytes.extend_from_slice(body);
+        let body_end = bytes.len();
+        bytes.extend_from_slice(answer_body);
+        Self { bytes, ends: [id_end, head_end, answer_head_end, body_end] }
+    }
+
+    /// Form `req_<id>`: the `X-Emulator-Request-Id` of the answer.
+    pub fn id(&self) -> &str {
+        text(&self.bytes[..self.ends[0]])
     }
 
     /// The method and target of the request; empty where there was none.
     pub fn request_line(&self) -> (&str, &str) {
-        self.text.split("\r\n").next().and_then(|line| line.split_once(' ')).unwrap_or_default()
+        let line = self.bytes[self.ends[0]..self.ends[1]].split(|byte| *byte == b'\r').next().unwrap_or_default();
+        text(line).split_once(' ').unwrap_or_default()
     }
 
     /// The request's names and values in the order in which they came.
-    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.text[..self.answer].split("\r\n").skip(1).filter_map(|line| line.split_once(": "))
+    pub fn headers(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        fields(&self.bytes[self.ends[0]..self.ends[1]]).skip(1).flatten()
     }
 
     /// The answer's names and values.
-    pub fn answer_headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.text[self.answer..].split("\r\n").filter_map(|line| line.split_once(": "))
+    pub fn answer_headers(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        fields(&self.bytes[self.ends[1]..self.ends[2]]).flatten()
     }
+
+    /// The request's body, as far as it was read and is kept.
+    pub fn body(&self) -> &[u8] {
+        &self.bytes[self.ends[2]..self.ends[3]]
+    }
+
+    /// The answer's body, as far as it is kept.
+    pub fn answer_body(&self) -> &[u8] {
+        &self.bytes[self.ends[3]..]
+    }
+}
+
+/// Bytes that were text when they were copied.
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Header lines as names and values; values that are no text are escaped. A line that is none gives nothing.
+fn fields(bytes: &[u8]) -> impl Iterator<Item = Option<(&str, Cow<'_, str>)>> {
+    bytes.split(|byte| *byte == b'\n').map(|line| {
+        let line = line.strip_suffix(b"\r")?;
+        let at = line.windows(2).position(|pair| pair == b": ")?;
+        let value = match std::str::from_utf8(&line[at + 2..]) {
+            Ok(value) => Cow::Borrowed(value),
+            Err(_) => Cow::Owned(line[at + 2..].escape_ascii().to_string()),
+        };
+        Some((text(&line[..at]), value))
+    })
+}
+
+/// The part of a body that the journal keeps.
+fn kept(body: &[u8]) -> &[u8] {
+    &body[..body.len().min(KEPT_BODY)]
 }
 
 fn size_of_headers(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
 }
 
-fn push_headers(text: &mut String, headers: &HeaderMap) {
+fn push_headers(bytes: &mut Vec<u8>, headers: &HeaderMap) {
     for (name, value) in headers {
-        text.push_str(name.as_str());
-        text.push_str(": ");
-        match value.to_str() {
-            Ok(value) if name == AUTHORIZATION => push_credential(text, value),
-            Ok(value) => text.push_str(value),
-            Err(_) => text.push_str(&value.as_bytes().escape_ascii().to_string()),
+        bytes.extend_from_slice(name.as_str().as_bytes());
+        bytes.extend_from_slice(b": ");
+        if name == AUTHORIZATION {
+            push_credential(bytes, value.as_bytes());
+        } else {
+            bytes.extend_from_slice(value.as_bytes());
         }
-        text.push_str("\r\n");
+        bytes.extend_from_slice(b"\r\n");
     }
 }
 
-fn push_credential(text: &mut String, value: &str) {
-    match value.split_once(' ') {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
-            text.push_str(scheme);
-            text.push(' ');
-            let (before, after) = mask_parts(token.trim());
-            text.push_str(before);
-            text.push('…');
-            text.push_str(after);
-        }
+fn push_credential(bytes: &mut Vec<u8>, value: &[u8]) {
+    let key = match value.split_at_checked(7) {
+        Some((scheme, key)) if scheme.eq_ignore_ascii_case(b"bearer ") => std::str::from_utf8(key).ok(),
         // Whatever else it is, it is a credential.
-        _ => text.push('…'),
+        _ => None,
+    };
+    let (before, after) = key.map_or(("", ""), |key| mask_parts(key.trim()));
+    if key.is_some() {
+        bytes.extend_from_slice(&value[..7]);
+    }
+    for part in [before, "…", after] {
+        bytes.extend_from_slice(part.as_bytes());
     }
 }
 
@@ -187,20 +248,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_keep_order_and_mask_keys() {
-        let (mut headers, mut answer) = (HeaderMap::new(), HeaderMap::new());
+    fn transcripts_keep_order_and_mask_keys() {
+        let (mut headers, mut answer_headers) = (HeaderMap::new(), HeaderMap::new());
         headers.insert("x-a", HeaderValue::from_static("1: 2"));
         headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer sk_test_abcdefgh"));
         headers.insert("x-b", HeaderValue::from_bytes(b"\xff").expect("opaque bytes are allowed"));
-        answer.insert("x-c", HeaderValue::from_static("3"));
-        let heads = Heads::new(&Method::GET, &Uri::from_static("/v1/hello?a=b"), &headers, &answer);
-        assert_eq!(heads.request_line(), ("GET", "/v1/hello?a=b"));
-        let shown: Vec<_> = heads.headers().collect();
-        assert_eq!(shown, [("x-a", "1: 2"), ("authorization", "Bearer sk_test_…efgh"), ("x-b", "\\xff")]);
-        assert_eq!(heads.answer_headers().collect::<Vec<_>>(), [("x-c", "3")]);
-        headers.insert(AUTHORIZATION, HeaderValue::from_static("sk_test_abcdefgh"));
-        let bare = Heads::new(&Method::GET, &Uri::from_static("/"), &headers, &answer);
-        assert!(!format!("{bare:?}").contains("abcdefgh"));
-        assert_eq!(Heads::default().request_line(), ("", ""));
+        answer_headers.insert("x-c", HeaderValue::from_static("3"));
+        let uri = Uri::from_static("/v1/hello?a=b");
+        let wire = Wire {
+            id: "req_1",
+            request: Some((&Method::GET, &uri)),
+            headers: &headers,
+            body: b"sent\r\nx: y",
+            answer_headers: &answer_headers,
+            answer_body: b"got",
+        };
+        let transcript = Transcript::new(&wire);
+        assert_eq!((transcript.id(), transcript.request_line()), ("req_1", ("GET", "/v1/hello?a=b")));
+        let shown: Vec<_> = transcript.headers().map(|(name, value)| format!("{name}: {value}")).collect();
+        assert_eq!(shown, ["x-a: 1: 2", "authorization: Bearer sk_test_…efgh", "x-b: \\xff"]);
+        assert_eq!(transcript.answer_headers().map(|(name, _)| name).collect::<Vec<_>>(), ["x-c"]);
+        assert_eq!((transcript.body(), transcript.answer_body()), (&b"sent\r\nx: y"[..], &b"got"[..]));
+        for credential in ["sk_test_abcdefgh", "Basic abcdefgh", "bearer"] {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_static(credential));
+            let other = Transcript::new(&Wire { headers: &headers, ..wire });
+            assert!(other.headers().all(|(_, value)| !value.contains("abcdefgh")), "{credential}");
+        }
+        let none = Transcript::new(&Wire { id: "req_2", request: None, ..wire });
+        assert_eq!((none.id(), none.request_line()), ("req_2", ("", "")));
     }
 }

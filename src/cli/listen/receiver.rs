@@ -2,6 +2,8 @@
 //!
 //! Deliveries are numbered, printed and answered under one lock, so that the lines stand in the order of the script.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::{Either, Full};
@@ -20,11 +22,11 @@ use crate::clock::machine_wall_time;
 use crate::contract::profile::Precision;
 use crate::contract::signature::{Evidence, Rejection, Remedy};
 use crate::contract::timestamp::format_timestamp;
-use crate::http::Handler;
 use crate::http::answer::AnswerBody;
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::{Progress, Refusals};
 use crate::http::limits::Limits;
+use crate::http::{Answering, Handler};
 
 /// Seconds a timestamp may be off, as in every scheme's libraries.
 const TOLERANCE: i64 = 300;
@@ -223,7 +225,14 @@ impl Refusals for Receiver {
 }
 
 impl Handler for Receiver {
-    async fn handle(&self, request: Request<Incoming>, _: &Progress) -> Response<AnswerBody> {
+    fn handle(self: &Arc<Self>, request: Request<Incoming>, _: &Arc<Progress>) -> Answering {
+        let receiver = Arc::clone(self);
+        Answering::Later(Box::pin(async move { receiver.receive(request).await }))
+    }
+}
+
+impl Receiver {
+    async fn receive(&self, request: Request<Incoming>) -> Response<AnswerBody> {
         let (parts, body) = request.into_parts();
         if parts.method != Method::POST {
             let mut response = answer(405);
