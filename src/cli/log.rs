@@ -126,6 +126,7 @@ fn request_record(request: &RequestRecord) -> Value {
                 problems.iter().map(|problem| format!("{}: {}", problem.field, problem.reason)).collect();
             format!(" - {}", texts.join("; "))
         }
+        Reason::Subscribed { warnings, .. } if !warnings.is_empty() => format!(" - warning: {}", warnings.join("; ")),
         Reason::RateLimited => " - the quota is used up".to_owned(),
         Reason::Refused(_, text) => format!(" - {text}"),
         Reason::Announced(_) => " - announced, not open yet".to_owned(),

@@ -164,9 +164,10 @@ fn request_steps(request: &RequestRecord) -> Vec<Step> {
             Some(texts.join("; "))
         }
         Reason::Answered => Some("every check passed".to_owned()),
-        Reason::Subscribed { id, created: true } => Some(format!("every check passed and {id} was created")),
-        Reason::Subscribed { id, created: false } => {
-            Some(format!("every check passed and {id} had the same URL, so it was updated"))
+        Reason::Subscribed { id, created, warnings } => {
+            let made = if *created { "was created" } else { "had the same URL, so it was updated" };
+            let warned: String = warnings.iter().map(|warning| format!("; warning: {warning}")).collect();
+            Some(format!("every check passed and {id} {made}{warned}"))
         }
         Reason::Panicked(text) => Some(format!("the emulator failed: {text}")),
         _ => None,

@@ -7,8 +7,10 @@ use hyper::header::HeaderName;
 
 use crate::contract::VERSION;
 use crate::contract::error::Error;
+use crate::contract::profile::Profile;
 use crate::contract::routes::Operation;
 use crate::contract::rules::{check_content_type, parse_status_query, parse_subscribe};
+use crate::contract::signature::secret_warnings;
 use crate::contract::timestamp::format_timestamp;
 use crate::contract::types::SystemStatus;
 use crate::http::exchange::{Exchange, Outcome, content_types};
@@ -47,15 +49,29 @@ fn events_subscribe(exchange: &Exchange) -> Outcome {
     let profile = Arc::clone(&exchange.setup.profile);
     let checked = check_content_type(&content_types(&exchange.parts), &profile)
         .and_then(|()| parse_subscribe(&exchange.body, &profile));
+    let secret = checked.as_ref().ok().and_then(|checked| checked.request.secret.as_deref());
+    let warnings = secret.map(|secret| warnings(secret, &profile)).unwrap_or_default();
     let subscribed = checked.and_then(|checked| exchange.workspace().lock().subscribe(checked, &profile, exchange.now));
     match subscribed {
         Ok(subscribed) => {
             let body = serde_json::to_vec(&subscribed.body).expect("JSON values always serialise");
-            let reason = Reason::Subscribed { id: subscribed.id, created: subscribed.created };
+            let reason = Reason::Subscribed { id: subscribed.id, created: subscribed.created, warnings };
             Outcome::json(StatusCode::OK, body, reason)
         }
         Err(error) => invalid(exchange, error),
     }
+}
+
+/// Where receivers' libraries may read the secret otherwise, by scheme; each said once.
+fn warnings(secret: &str, profile: &Profile) -> Vec<String> {
+    let schemes = profile.schemes();
+    let all = schemes.iter().flat_map(|scheme| secret_warnings(secret, scheme, profile.webhooks.secret_key));
+    all.fold(Vec::new(), |mut said, warning| {
+        if !said.contains(&warning) {
+            said.push(warning);
+        }
+        said
+    })
 }
 
 fn hello(exchange: &Exchange) -> Outcome {

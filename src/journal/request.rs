@@ -64,6 +64,8 @@ pub enum Reason {
         id: String,
         /// False when an earlier one was updated.
         created: bool,
+        /// What about its secret receivers' libraries may see otherwise.
+        warnings: Vec<String>,
     },
     /// The key was refused.
     Unauthorized(KeyRefusal),

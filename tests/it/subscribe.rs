@@ -150,3 +150,16 @@ async fn http_urls_can_be_allowed() {
     let emulator = start_with(&["webhooks.allow_http=true"]).await;
     assert_eq!(subscribe(&emulator, &hook("http://localhost:3000/x")).await.status, 200);
 }
+
+#[tokio::test]
+async fn a_secret_that_libraries_may_read_otherwise_is_warned_about() {
+    let emulator = start().await;
+    for (secret, said) in [("short", "16"), ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "")] {
+        let body = json!({ "url": "https://x.example/", "events": ["workflow.completed"], "secret": secret });
+        let answer = subscribe(&emulator, &body).await;
+        let id = answer.header("x-emulator-request-id").expect("an id").to_owned();
+        let why = control(&emulator, "GET", &format!("explain/{id}"), &Value::Null).await.json().to_string();
+        assert_eq!(why.contains("warning: "), !said.is_empty(), "{why}");
+        assert!(why.contains(said), "{why}");
+    }
+}
