@@ -1,4 +1,20 @@
 //! Offline emulator of the Workflow Reference Service API (v1.0, sandbox beta).
+//!
+//! It serves the whole v1 contract from memory, keeps a quota per API key, plays scenario files, and delivers signed
+//! webhooks. Where the published contract is silent, a typed profile says what is assumed ([`contract::profile`]).
+//!
+//! To embed it in a Rust test, start with [`Emulator::builder`]. To work on it, read in this order:
+//!
+//! - [`contract`], layer 0: the API's rules, pure;
+//! - [`clock`], [`rate_limit`], [`template`], [`turns`], [`workspace`], [`journal`], layer 1: one key's state and the log of
+//!   what happened;
+//! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
+//! - [`http`], layer 3: one request end to end;
+//! - [`webhook`], layer 4: one event to its receivers;
+//! - [`control`], layer 5: the API under `/_emulator/`;
+//! - [`app`] and [`cli`], layer 7: the parts put together, and the command line.
+//!
+//! A file imports only from its own layer or a lower one. `docs/architecture.md` says what is absent from each, and why.
 
 #![forbid(unsafe_code)]
 

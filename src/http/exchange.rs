@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 
@@ -14,11 +14,13 @@ use crate::contract::keys::{KeyRefusal, bearer_token, workspace_of};
 use crate::contract::routes::{Lookup, Operation};
 use crate::http::answer::{AnswerBody, JSON, answer};
 use crate::http::fault::Break;
-use crate::http::handlers;
 use crate::journal::{Reason, RequestRecord, Scripted, Transcript};
 use crate::rate_limit::Verdict;
 use crate::scenario::{Generation, RequestView, Setup};
 use crate::workspace::Workspace;
+
+/// Chooses scenarios for one request: names joined by commas.
+pub const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
 
 /// What is known of a request while it is being answered.
 pub struct Exchange {
@@ -113,7 +115,7 @@ impl Exchange {
     /// Takes the setup of the key that the request carries, or the one that it asks for by header.
     pub(super) fn choose_setup(&mut self, generation: &Generation) -> Result<(), String> {
         let headers = &self.parts.headers;
-        if let Some(wanted) = headers.get(handlers::SCENARIO) {
+        if let Some(wanted) = headers.get(SCENARIO) {
             let text = wanted
                 .to_str()
                 .map_err(|_| "X-Emulator-Scenario: expected scenario names, joined by commas".to_owned())?;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use hyper::header::HeaderName;
 
 use crate::contract::VERSION;
 use crate::contract::error::Error;
@@ -15,9 +14,6 @@ use crate::contract::timestamp::format_timestamp;
 use crate::contract::types::SystemStatus;
 use crate::http::exchange::{Exchange, Outcome, content_types};
 use crate::journal::Reason;
-
-/// Chooses scenarios for one request: names joined by commas.
-pub const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
 
 /// Performs an operation.
 pub fn perform(exchange: &Exchange, operation: Operation) -> Outcome {
