@@ -174,7 +174,7 @@ fn attempt_record(attempt: &AttemptRecord) -> Value {
         "event": "attempt",
         "id": attempt.delivery,
         "number": attempt.number,
-        "url": attempt.url,
+        "url": attempt.url.as_ref(),
         "accepted": attempt.outcome.is_success(),
         "message": format!("delivery {} attempt {} to {}: {outcome}", attempt.delivery, attempt.number, attempt.url),
     })

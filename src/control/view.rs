@@ -150,7 +150,7 @@ pub(super) fn delivery_row(delivery: &DeliveryRecord, registry: &Registry) -> Va
         "event": delivery.event.id,
         "type": delivery.event.event_type,
         "subscription": delivery.planned.subscription,
-        "url": delivery.planned.url,
+        "url": delivery.planned.url.as_ref(),
         "workspace": workspace_id(registry, Some(&delivery.event.workspace)),
         "status": delivery.status,
         "attempts": delivery.attempts.len(),
@@ -172,10 +172,10 @@ pub(super) fn attempt(attempt: &AttemptRecord) -> Value {
     json!({
         "number": attempt.number,
         "at": timestamp(attempt.at),
-        "url": attempt.url,
-        "dialled": attempt.dialled,
+        "url": attempt.url.as_ref(),
+        "dialled": attempt.dialled.as_ref(),
         "request": {
-            "headers": headers(attempt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())))),
+            "headers": headers(attempt.headers.iter().map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))),
             "body": bytes(&attempt.body),
         },
         "signed_content": bytes(&attempt.signed_content),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
+use hyper::header::HeaderMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -27,11 +28,11 @@ pub struct AttemptRecord {
     /// When it began.
     pub at: Timestamp,
     /// The subscription's URL.
-    pub url: String,
+    pub url: Arc<str>,
     /// Where the attempt really went, when `--forward` or the sink changed it.
-    pub dialled: String,
+    pub dialled: Arc<str>,
     /// The request's headers in sending order.
-    pub headers: Vec<(String, String)>,
+    pub headers: HeaderMap,
     /// The exact bytes that were signed, for the first scheme.
     pub signed_content: Bytes,
     /// The body as sent.
@@ -46,7 +47,7 @@ pub struct AttemptRecord {
 
 impl AttemptRecord {
     pub(super) fn bytes(&self) -> usize {
-        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 48).sum();
+        let headers: usize = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 48).sum();
         let answer = match &self.outcome {
             AttemptOutcome::Answered { body, .. } => body.len(),
             AttemptOutcome::Failed { detail, .. } => detail.len(),

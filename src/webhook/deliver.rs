@@ -1,14 +1,17 @@
 //! The driver: takes events from the journal, makes due attempts, reports outcomes back to journal and book.
 //!
-//! One courier task per workspace owns its queue; when and whether to retry is the queue's business, not this file's.
+//! One courier task per workspace owns its queue and sets workers to what is due; when and whether to retry is the
+//! queue's business, not this file's.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use hyper::body::Bytes;
+use hyper::header::HeaderMap;
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, mpsc, watch};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
-use url::Url;
 
 use crate::clock::{Moment, Now, Seed};
 use crate::contract::profile::Profile;
@@ -21,10 +24,12 @@ use crate::webhook::client::{Client, Post};
 use crate::webhook::egress::{Destination, Egress};
 use crate::webhook::queue::{Job, Next, Queue};
 use crate::webhook::sink::{Receipt, Sinks};
-use crate::workspace::{EventRecord, Registry, Secret, Workspace};
+use crate::workspace::{EventRecord, PlannedDelivery, Registry, Secret, Workspace};
 
 /// Most attempts under way at a time, over all workspaces.
 const CONCURRENT_ATTEMPTS: usize = 256;
+/// Most events taken over before the next attempts are looked for.
+const MOST_AT_ONCE: usize = 256;
 
 /// Everything deliveries need.
 #[derive(Debug)]
@@ -38,6 +43,14 @@ pub struct Deliverer {
     client: Arc<Client>,
     seed: Seed,
     slots: Arc<Semaphore>,
+}
+
+/// What the courier of one workspace shares with its workers.
+struct Round {
+    workspace: Arc<Workspace>,
+    queue: Mutex<Queue>,
+    /// Told when a worker has nothing more to do.
+    changed: Notify,
 }
 
 /// An attempt that has ended.
@@ -104,41 +117,52 @@ impl Deliverer {
         while tasks.join_next().await.is_some() {}
     }
 
+    /// Owns the queue of one workspace: takes events over, sets workers to what is due, sleeps until more is.
     async fn courier(
         self: Arc<Self>,
         workspace: Arc<Workspace>,
         mut events: mpsc::UnboundedReceiver<Arc<EventRecord>>,
     ) {
-        let mut queue = Queue::default();
-        let (ended, mut outcomes) = mpsc::unbounded_channel();
-        let mut draining = false;
+        let round = Arc::new(Round { workspace, queue: Mutex::default(), changed: Notify::new() });
+        let (mut fired, mut draining) = (Vec::new(), false);
         loop {
-            let profile = self.profile_of(&workspace);
-            queue.set_order(profile.webhooks.order);
-            let now = workspace.clock().now();
-            while let Some(job) = queue.take_due(now.moment) {
-                let (courier, workspace, ended) = (Arc::clone(&self), Arc::clone(&workspace), ended.clone());
-                let profile = Arc::clone(&profile);
-                tokio::spawn(async move {
-                    let _slot = courier.slots.acquire().await;
-                    let outcome = courier.attempt(job, &workspace, &profile).await;
-                    // The courier outlives its attempts unless the whole runtime is going down.
-                    let _ = ended.send(outcome);
-                });
-            }
-            if draining && queue.under_way() == 0 {
-                return;
-            }
-            let next = queue.next_due();
+            let order = self.profile_of(&round.workspace).webhooks.order;
+            let now = round.workspace.clock().now();
+            let next = {
+                let mut queue = round.queue.lock();
+                queue.set_order(order);
+                while let Some(job) = queue.take_due(now.moment) {
+                    tokio::spawn(Arc::clone(&self).work(Arc::clone(&round), job));
+                }
+                if draining && queue.under_way() == 0 {
+                    return;
+                }
+                queue.next_due()
+            };
             tokio::select! {
-                event = events.recv(), if !draining => match event {
-                    Some(event) => queue.push(&event),
-                    None => draining = true,
-                },
-                Some(ended) = outcomes.recv() => self.settle(&mut queue, &workspace, ended),
-                () = sleep_until(&workspace, next), if !draining => {}
+                count = events.recv_many(&mut fired, MOST_AT_ONCE), if !draining => {
+                    draining = count == 0;
+                    let mut queue = round.queue.lock();
+                    fired.drain(..).for_each(|event| queue.push(&event));
+                }
+                () = round.changed.notified() => {}
+                () = sleep_until(&round.workspace, next), if !draining => {}
             }
         }
+    }
+
+    /// Makes one attempt, and then whatever else is due, without a way back to the courier.
+    async fn work(self: Arc<Self>, round: Arc<Round>, first: Job) {
+        let _slot = self.slots.acquire().await;
+        let mut next = Some(first);
+        while let Some(job) = next {
+            let profile = self.profile_of(&round.workspace);
+            let ended = self.attempt(job, &round.workspace, &profile).await;
+            self.settle(&round, &profile, ended);
+            next = round.queue.lock().take_due(round.workspace.clock().moment());
+        }
+        // The courier sleeps until what was due next when it looked last; retries may be due earlier.
+        round.changed.notify_one();
     }
 
     fn profile_of(&self, workspace: &Workspace) -> Arc<Profile> {
@@ -150,32 +174,26 @@ impl Deliverer {
         let now = workspace.clock().now();
         let secrets = workspace.lock().signing_secrets(&job.delivery.subscription, now);
         let at = signature_time(workspace.clock(), now, profile);
-        let url = Url::parse(&job.delivery.url);
-        let (outcome, dialled, prepared) = match (secrets, url) {
-            (None, _) => (
-                failed(FailureReason::SubscriptionGone, "the subscription was deleted or disabled before this attempt"),
-                String::new(),
-                None,
-            ),
-            (_, Err(error)) => {
-                (failed(FailureReason::NameNotFound, &format!("the URL cannot be read: {error}")), String::new(), None)
+        let (outcome, dialled, prepared) = match secrets {
+            None => {
+                let gone = "the subscription was deleted or disabled before this attempt";
+                (failed(FailureReason::SubscriptionGone, gone), Arc::from(""), None)
             }
-            (Some(secrets), Ok(url)) => match prepare(&job, &secrets, profile, at) {
-                Err(problem) => (
-                    failed(FailureReason::SecretUnreadable, &format!("{problem} (webhooks.secret_key)")),
-                    String::new(),
-                    None,
-                ),
+            Some(secrets) => match prepare(&job, &secrets, profile, at) {
+                Err(problem) => {
+                    let unreadable = format!("{problem} (webhooks.secret_key)");
+                    (failed(FailureReason::SecretUnreadable, &unreadable), Arc::from(""), None)
+                }
                 Ok(prepared) => {
-                    let (outcome, dialled) = self.send(&url, &prepared, &secrets, profile, now.wall, at).await;
+                    let (outcome, dialled) = self.send(&job.delivery, &prepared, &secrets, profile, now.wall, at).await;
                     (outcome, dialled, Some(prepared))
                 }
             },
         };
-        let headers = prepared.iter().flat_map(|prepared| &prepared.headers);
-        let headers = headers
-            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
-            .collect();
+        let (headers, body, signed_content) = match prepared {
+            Some(prepared) => (prepared.headers, prepared.body, prepared.signed_content),
+            None => (HeaderMap::new(), job.event.body.clone(), Bytes::new()),
+        };
         let record = AttemptRecord {
             delivery: job.delivery.id.clone(),
             event: job.event.id.clone(),
@@ -184,11 +202,11 @@ impl Deliverer {
             workspace: Arc::clone(workspace.name()),
             number: job.attempt,
             at: now.wall,
-            url: job.delivery.url.clone(),
+            url: Arc::clone(&job.delivery.url),
             dialled,
             headers,
-            signed_content: prepared.as_ref().map(|prepared| prepared.signed_content.clone()).unwrap_or_default(),
-            body: prepared.as_ref().map_or_else(|| job.event.body.clone(), |prepared| prepared.body.clone()),
+            signed_content,
+            body,
             outcome,
             latency: std::time::Duration::ZERO,
             next: None,
@@ -196,16 +214,16 @@ impl Deliverer {
         Ended { job, record, began: now.moment }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "one attempt's facts, each used once")]
     async fn send(
         &self,
-        url: &Url,
+        delivery: &PlannedDelivery,
         prepared: &Prepared,
         secrets: &[Secret],
         profile: &Profile,
         now: Timestamp,
         at: Timestamp,
-    ) -> (AttemptOutcome, String) {
+    ) -> (AttemptOutcome, Arc<str>) {
+        let url = delivery.target.as_ref();
         match self.egress.destination(url) {
             Destination::Sink(name) => {
                 let headers = prepared.headers.iter();
@@ -220,13 +238,11 @@ impl Deliverer {
                     status: 200,
                 };
                 let status = self.sinks.receive(&name, receipt);
-                (
-                    AttemptOutcome::Answered { status, retry_after: None, body: hyper::body::Bytes::new() },
-                    format!("sink {name}"),
-                )
+                let outcome = AttemptOutcome::Answered { status, retry_after: None, body: Bytes::new() };
+                (outcome, format!("sink {name}").into())
             }
             Destination::Dial(target) => {
-                let dialled = target.to_string();
+                let dialled = if target == *url { Arc::clone(&delivery.url) } else { Arc::from(target.as_str()) };
                 let post = Post {
                     url: target,
                     headers: prepared.headers.clone(),
@@ -240,15 +256,15 @@ impl Deliverer {
     }
 
     /// Tells queue, book, subscription and journal how an attempt ended.
-    fn settle(&self, queue: &mut Queue, workspace: &Workspace, ended: Ended) {
+    fn settle(&self, round: &Round, profile: &Profile, ended: Ended) {
+        let workspace = &round.workspace;
         let Ended { job, mut record, began } = ended;
         let now = workspace.clock().now();
-        let profile = self.profile_of(workspace);
         // Jitter follows from the delivery alone, so that the order in which receivers answer changes nothing.
-        let mut random = self.seed.source(&format!("{}/{}/{}", workspace.name(), record.delivery, record.number));
+        let random = || self.seed.source(&format!("{}/{}/{}", workspace.name(), record.delivery, record.number));
         let gone = matches!(record.outcome, AttemptOutcome::Failed { reason: FailureReason::SubscriptionGone, .. });
-        let next =
-            queue.finish(&job.delivery.subscription, &record.outcome, &profile.webhooks, now.moment, &mut random);
+        let subscription = &job.delivery.subscription;
+        let next = round.queue.lock().finish(subscription, &record.outcome, &profile.webhooks, now.moment, random);
         record.latency = now.moment.since(began);
         let status = match &next {
             Next::Delivered => DeliveryStatus::Delivered,
@@ -274,7 +290,8 @@ impl Deliverer {
                 ),
             );
         } else if gone {
-            self.cancel(queue.cancel(&job.delivery.subscription), "the subscription was deleted or disabled");
+            let waiting = round.queue.lock().cancel(subscription);
+            self.cancel(waiting, "the subscription was deleted or disabled");
             self.book.note_cancelled(&job.delivery.id, "the subscription was deleted or disabled");
         }
     }

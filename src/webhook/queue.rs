@@ -132,14 +132,14 @@ impl Queue {
         self.ready.first().map(|((due, _), _)| *due)
     }
 
-    /// Notes how the attempt under way for `subscription` ended at `now`.
+    /// Notes how the attempt under way for `subscription` ended at `now`. Chance is asked for only by a failure.
     pub fn finish(
         &mut self,
         subscription: &str,
         outcome: &AttemptOutcome,
         webhooks: &Webhooks,
         now: Moment,
-        random: &mut Random,
+        random: impl FnOnce() -> Random,
     ) -> Next {
         let Some(id) = self.lane_of.get(subscription).copied() else { return Next::Exhausted };
         let Some(lane) = self.lanes.get_mut(&id) else { return Next::Exhausted };
@@ -154,7 +154,7 @@ impl Queue {
                 AttemptOutcome::Answered { retry_after, .. } => *retry_after,
                 AttemptOutcome::Failed { .. } => None,
             };
-            match next_delay(webhooks, job.attempt, wish, random) {
+            match next_delay(webhooks, job.attempt, wish, &mut random()) {
                 None => Next::Exhausted,
                 Some(delay) => {
                     let due = now.plus(delay);

@@ -15,7 +15,8 @@ fn event(number: u64, due: Moment, subscriptions: &[usize]) -> Arc<EventRecord> 
     let deliveries = subscriptions.iter().map(|subscription| PlannedDelivery {
         id: format!("dlv_{number}_{subscription}"),
         subscription: format!("sub_{subscription}"),
-        url: "https://a.example/".to_owned(),
+        url: Arc::from("https://a.example/"),
+        target: Arc::new(url::Url::parse("https://a.example/").expect("a URL")),
     });
     Arc::new(EventRecord {
         id: format!("evt_{number}"),
@@ -49,17 +50,19 @@ fn at(seconds: u64) -> Moment {
 #[test]
 fn lanes_keep_their_order_and_do_not_wait_for_each_other() {
     let (mut queue, webhooks) = (Queue::default(), webhooks(&[]));
-    let mut random = Seed::from_number(1).source("test");
     queue.push(&event(1, at(0), &[1, 2]));
     queue.push(&event(2, at(0), &[1, 2]));
     let mut due = || queue.take_due(at(0)).map(|job| job.delivery.id);
     assert_eq!([due(), due(), due()], [Some("dlv_1_1".to_owned()), Some("dlv_1_2".to_owned()), None]);
     // The first fails; its lane goes on with the second event, and comes back a second later.
     assert!(
-        matches!(queue.finish("sub_1", &answered(500), &webhooks, at(0), &mut random), Next::Retry(due) if due == at(1))
+        matches!(queue.finish("sub_1", &answered(500), &webhooks, at(0), || Seed::from_number(1).source("test")), Next::Retry(due) if due == at(1))
     );
     assert_eq!(queue.take_due(at(0)).map(|job| job.delivery.id).as_deref(), Some("dlv_2_1"));
-    assert!(matches!(queue.finish("sub_1", &answered(200), &webhooks, at(0), &mut random), Next::Delivered));
+    assert!(matches!(
+        queue.finish("sub_1", &answered(200), &webhooks, at(0), || Seed::from_number(1).source("test")),
+        Next::Delivered
+    ));
     assert_eq!((queue.next_due(), queue.under_way(), queue.pending()), (Some(at(1)), 1, 3));
     assert_eq!(queue.take_due(at(1)).map(|job| (job.delivery.id, job.attempt)), Some(("dlv_1_1".to_owned(), 2)));
 }
@@ -67,12 +70,11 @@ fn lanes_keep_their_order_and_do_not_wait_for_each_other() {
 #[test]
 fn strict_order_holds_later_events_back() {
     let (mut queue, webhooks) = (Queue::default(), webhooks(&["webhooks.order=strict"]));
-    let mut random = Seed::from_number(1).source("test");
     queue.set_order(webhooks.order);
     queue.push(&event(1, at(0), &[1]));
     queue.push(&event(2, at(0), &[1]));
     queue.take_due(at(0)).expect("the first is due");
-    queue.finish("sub_1", &answered(500), &webhooks, at(0), &mut random);
+    queue.finish("sub_1", &answered(500), &webhooks, at(0), || Seed::from_number(1).source("test"));
     assert!(queue.take_due(at(0)).is_none());
     assert_eq!(queue.take_due(at(1)).map(|job| job.delivery.id).as_deref(), Some("dlv_1_1"));
 }
@@ -80,12 +82,11 @@ fn strict_order_holds_later_events_back() {
 #[test]
 fn gone_gives_up_what_waits() {
     let (mut queue, webhooks) = (Queue::default(), webhooks(&[]));
-    let mut random = Seed::from_number(1).source("test");
     for number in 1..=3 {
         queue.push(&event(number, at(0), &[1]));
     }
     queue.take_due(at(0)).expect("the first is due");
-    let next = queue.finish("sub_1", &answered(410), &webhooks, at(0), &mut random);
+    let next = queue.finish("sub_1", &answered(410), &webhooks, at(0), || Seed::from_number(1).source("test"));
     assert!(matches!(next, Next::Gone(jobs) if jobs.len() == 2));
     assert_eq!((queue.pending(), queue.next_due()), (0, None));
 }
@@ -119,7 +120,6 @@ struct Seen {
 
 fn run(steps: &[Step], strict: bool) -> Result<(), TestCaseError> {
     let webhooks = webhooks(if strict { &["webhooks.order=strict"] } else { &[] });
-    let mut random = Seed::from_number(1).source("test");
     let mut queue = Queue::default();
     queue.set_order(webhooks.order);
     let (mut now, mut made) = (0, 0);
@@ -152,7 +152,9 @@ fn run(steps: &[Step], strict: bool) -> Result<(), TestCaseError> {
                     4 => answered(410),
                     _ => answered(200),
                 };
-                let next = queue.finish(&job.delivery.subscription, &outcome, &webhooks, at(now), &mut random);
+                let next = queue.finish(&job.delivery.subscription, &outcome, &webhooks, at(now), || {
+                    Seed::from_number(1).source("test")
+                });
                 let ended = match next {
                     Next::Delivered => Some("delivered"),
                     Next::Exhausted => Some("exhausted"),

@@ -7,6 +7,7 @@ use hyper::body::Bytes;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use url::Url;
 
 use super::State;
 use crate::clock::{Moment, Now};
@@ -73,7 +74,11 @@ pub struct PlannedDelivery {
     /// The subscription.
     pub subscription: String,
     /// The subscription's URL as it is dialled.
-    pub url: String,
+    #[serde(serialize_with = "as_text")]
+    pub url: Arc<str>,
+    /// The same, read.
+    #[serde(skip)]
+    pub target: Arc<Url>,
 }
 
 /// A subscription that an event does not go to.
@@ -166,20 +171,24 @@ impl State {
             } else {
                 Some(SkipReason::TypeNotSubscribed)
             };
-            let (subscription, url) = (record.id.clone(), record.target.to_string());
+            let subscription = record.id.clone();
             match reason {
-                Some(reason) => skipped.push(SkippedSubscription { subscription, url, reason }),
-                None => targets.push((subscription, url)),
+                Some(reason) => {
+                    let url = record.target.to_string();
+                    skipped.push(SkippedSubscription { subscription, url, reason });
+                }
+                None => targets.push((subscription, Arc::clone(&record.target_text), Arc::clone(&record.target))),
             }
         }
         let copies = 1 + request.extra_copies as usize;
         let deliveries = targets
             .into_iter()
             .flat_map(|target| std::iter::repeat_n(target, copies))
-            .map(|(subscription, url)| PlannedDelivery {
+            .map(|(subscription, url, target)| PlannedDelivery {
                 id: self.make_id(IdKind::Delivery, profile, now),
                 subscription,
                 url,
+                target,
             })
             .collect();
         Ok(EventRecord {
@@ -195,6 +204,10 @@ impl State {
             lost: request.lost,
         })
     }
+}
+
+fn as_text<S: serde::Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
 }
 
 /// Changes one field that is there already; a path that leads nowhere is a typing error, not a new field.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -60,7 +61,9 @@ pub struct SubscriptionRecord {
     /// As the client wrote it.
     pub url: String,
     /// Normalised, for comparison and dialling.
-    pub target: Url,
+    pub target: Arc<Url>,
+    /// The same as text.
+    pub target_text: Arc<str>,
     /// Subscribed event types.
     pub events: Vec<String>,
     /// Short label.
@@ -180,7 +183,8 @@ impl State {
         let record = SubscriptionRecord {
             id: id.clone(),
             url: request.url,
-            target,
+            target_text: Arc::from(target.as_str()),
+            target: Arc::new(target),
             events: request.events,
             description: request.description,
             status: SubscriptionStatus::Active,
