@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{HOST, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::header::{HOST, HeaderMap, RETRY_AFTER};
 use hyper::{Method, Request, Response, Version};
 use parking_lot::Mutex;
 use tokio::time::timeout;
-use url::Url;
 
 use crate::journal::{AttemptOutcome, FailureReason};
 use crate::webhook::dial::{DialProblem, Reach, Sender, dial};
+use crate::webhook::egress::Target;
 
 /// At most this much of an answer's body is read.
 pub const ANSWER_LIMIT: usize = 16 * 1024;
@@ -27,7 +27,7 @@ const IDLE_IN_ALL: usize = 512;
 #[derive(Clone, Debug)]
 pub struct Post {
     /// Where it goes.
-    pub url: Url,
+    pub target: Arc<Target>,
     /// Headers beside `host` and `content-length`.
     pub headers: HeaderMap,
     /// The bytes.
@@ -38,11 +38,18 @@ pub struct Post {
     pub connect_timeout: Duration,
 }
 
+/// Connections that wait for their next request, by origin.
+#[derive(Debug, Default)]
+struct Idle {
+    by_origin: HashMap<Arc<str>, Vec<Sender>>,
+    count: usize,
+}
+
 /// A client with a pool of connections.
 #[derive(Debug)]
 pub struct Client {
     reach: Reach,
-    idle: Mutex<HashMap<String, Vec<Sender>>>,
+    idle: Mutex<Idle>,
 }
 
 impl Client {
@@ -65,10 +72,11 @@ impl Client {
     }
 
     async fn exchange(&self, post: Post) -> Result<AttemptOutcome, DialProblem> {
-        let origin = post.url.origin().ascii_serialization();
-        let mut request = request(&post)?;
+        let target = Arc::clone(&post.target);
+        let (origin, connect_timeout) = (&target.origin, post.connect_timeout);
+        let mut request = request(post);
         // A kept connection may have been closed by the receiver; then hyper hands the request back and the next is tried.
-        while let Some(mut sender) = self.take_idle(&origin) {
+        while let Some(mut sender) = self.take_idle(origin) {
             if sender.ready().await.is_err() {
                 continue;
             }
@@ -80,14 +88,14 @@ impl Client {
                 },
             }
         }
-        let mut sender = dial(&post.url, &self.reach.egress, &self.reach.trust, post.connect_timeout).await?;
+        let mut sender = dial(&target.url, &self.reach.egress, &self.reach.trust, connect_timeout).await?;
         let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
         self.read(origin, sender, response).await
     }
 
     async fn read(
         &self,
-        origin: String,
+        origin: &Arc<str>,
         sender: Sender,
         response: Response<Incoming>,
     ) -> Result<AttemptOutcome, DialProblem> {
@@ -117,41 +125,45 @@ impl Client {
     }
 
     fn take_idle(&self, origin: &str) -> Option<Sender> {
-        self.idle.lock().get_mut(origin)?.pop()
+        let mut idle = self.idle.lock();
+        let sender = idle.by_origin.get_mut(origin)?.pop()?;
+        idle.count -= 1;
+        Some(sender)
     }
 
-    fn keep(&self, origin: String, sender: Sender) {
+    fn keep(&self, origin: &Arc<str>, sender: Sender) {
         if sender.is_closed() {
             return;
         }
         let mut idle = self.idle.lock();
-        if idle.values().map(Vec::len).sum::<usize>() >= IDLE_IN_ALL {
-            idle.clear();
+        if idle.count >= IDLE_IN_ALL {
+            *idle = Idle::default();
         }
-        let kept = idle.entry(origin).or_default();
-        kept.retain(|sender| !sender.is_closed());
+        let Idle { by_origin, count } = &mut *idle;
+        let kept = match by_origin.get_mut(origin) {
+            Some(kept) => kept,
+            None => by_origin.entry(Arc::clone(origin)).or_default(),
+        };
+        if kept.len() >= IDLE_PER_ORIGIN {
+            *count -= kept.len();
+            kept.retain(|sender| !sender.is_closed());
+            *count += kept.len();
+        }
         if kept.len() < IDLE_PER_ORIGIN {
             kept.push(sender);
+            *count += 1;
         }
     }
 }
 
-fn request(post: &Post) -> Result<Request<Full<Bytes>>, DialProblem> {
-    let invalid = |what: &str| {
-        DialProblem::new(FailureReason::InvalidAnswer, format!("the {what} of `{}` cannot be sent", post.url))
-    };
-    let target = &post.url[url::Position::BeforePath..url::Position::AfterQuery];
-    let mut request = Request::new(Full::new(post.body.clone()));
+fn request(post: Post) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(post.body));
     *request.method_mut() = Method::POST;
     *request.version_mut() = Version::HTTP_11;
-    *request.uri_mut() = target.parse().map_err(|_| invalid("path"))?;
-    *request.headers_mut() = post.headers.clone();
-    request.headers_mut().insert(
-        HOST,
-        HeaderValue::from_str(&post.url[url::Position::BeforeHost..url::Position::AfterPort])
-            .map_err(|_| invalid("host"))?,
-    );
-    Ok(request)
+    *request.uri_mut() = post.target.uri.clone();
+    *request.headers_mut() = post.headers;
+    request.headers_mut().insert(HOST, post.target.host.clone());
+    request
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {

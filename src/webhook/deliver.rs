@@ -224,8 +224,9 @@ impl Deliverer {
         at: Timestamp,
     ) -> (AttemptOutcome, Arc<str>) {
         let url = delivery.target.as_ref();
-        match self.egress.destination(url) {
-            Destination::Sink(name) => {
+        match self.egress.destination(url, &delivery.url) {
+            None => (failed(FailureReason::InvalidAnswer, "no request can be made for this URL"), Arc::from("")),
+            Some(Destination::Sink(name)) => {
                 let headers = prepared.headers.iter();
                 let receipt = Receipt {
                     at: now,
@@ -241,10 +242,10 @@ impl Deliverer {
                 let outcome = AttemptOutcome::Answered { status, retry_after: None, body: Bytes::new() };
                 (outcome, format!("sink {name}").into())
             }
-            Destination::Dial(target) => {
-                let dialled = if target == *url { Arc::clone(&delivery.url) } else { Arc::from(target.as_str()) };
+            Some(Destination::Dial(target)) => {
+                let dialled = Arc::clone(&target.text);
                 let post = Post {
-                    url: target,
+                    target,
                     headers: prepared.headers.clone(),
                     body: prepared.body.clone(),
                     timeout: profile.webhooks.timeout.get(),

@@ -1,9 +1,13 @@
 //! Where an attempt really goes: the forward map, the built-in sink's names, and what may be dialled.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use url::Url;
+use hyper::Uri;
+use hyper::header::HeaderValue;
+use parking_lot::Mutex;
+use url::{Position, Url};
 
 use crate::webhook::guard::{Reach, judge};
 
@@ -54,38 +58,87 @@ impl Forward {
 }
 
 /// Where one attempt goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Destination {
     /// The built-in receiver of this name.
-    Sink(String),
+    Sink(Arc<str>),
     /// A server.
-    Dial(Url),
+    Dial(Arc<Target>),
 }
 
+/// A server's URL, with what a request to it needs.
+#[derive(Debug)]
+pub struct Target {
+    /// The URL.
+    pub url: Url,
+    /// The same as text.
+    pub text: Arc<str>,
+    /// Scheme, host and port: connections are kept by it.
+    pub origin: Arc<str>,
+    /// Path and query, as the request line has them.
+    pub uri: Uri,
+    /// The `Host` header.
+    pub host: HeaderValue,
+}
+
+impl Target {
+    /// A target, unless its parts cannot stand in a request.
+    fn new(url: Url) -> Option<Self> {
+        let uri = url[Position::BeforePath..Position::AfterQuery].parse().ok()?;
+        let host = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]).ok()?;
+        let (text, origin) = (Arc::from(url.as_str()), Arc::from(url.origin().ascii_serialization()));
+        Some(Self { url, text, origin, uri, host })
+    }
+}
+
+/// Most URLs whose destination is remembered.
+const MOST_KNOWN: usize = 10_000;
+
 /// The egress rules of one emulator.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Egress {
     forwards: Vec<Forward>,
     allowed: BTreeSet<String>,
     allow_any: bool,
+    /// Where URLs lead that were asked for before; the rules do not change.
+    known: Mutex<HashMap<Arc<str>, Destination>>,
 }
 
 impl Egress {
     /// Rules from `--forward` and `--allow-egress` (host names, or `any`).
     pub fn new(forwards: Vec<Forward>, allowed: &[String]) -> Self {
         let allow_any = allowed.iter().any(|host| host == "any");
-        Self { forwards, allowed: allowed.iter().map(|host| host.to_ascii_lowercase()).collect(), allow_any }
+        Self {
+            forwards,
+            allowed: allowed.iter().map(|host| host.to_ascii_lowercase()).collect(),
+            allow_any,
+            known: Mutex::default(),
+        }
     }
 
-    /// Where an attempt at `url` goes: the longest forward that covers it decides.
-    pub fn destination(&self, url: &Url) -> Destination {
+    /// Where an attempt at `url` goes; `None` if no request can be made for it.
+    pub fn destination(&self, url: &Url, text: &Arc<str>) -> Option<Destination> {
+        if let Some(known) = self.known.lock().get(text) {
+            return Some(known.clone());
+        }
+        let found = self.find_destination(url)?;
+        let mut known = self.known.lock();
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        known.insert(Arc::clone(text), found.clone());
+        Some(found)
+    }
+
+    /// The longest forward that covers a URL decides where it leads.
+    fn find_destination(&self, url: &Url) -> Option<Destination> {
         let covering =
             self.forwards.iter().filter_map(|forward| Some((forward.from.path().len(), forward.apply(url)?)));
         let url = covering.max_by_key(|(length, _)| *length).map_or_else(|| url.clone(), |(_, target)| target);
         let sink = url.host_str().and_then(|host| host.strip_suffix(SINK_SUFFIX)).filter(|name| !name.is_empty());
         match sink {
-            Some(name) => Destination::Sink(name.to_owned()),
-            None => Destination::Dial(url),
+            Some(name) => Some(Destination::Sink(Arc::from(name))),
+            None => Some(Destination::Dial(Arc::new(Target::new(url)?))),
         }
     }
 
@@ -124,9 +177,14 @@ mod tests {
 
     fn destination(forwards: &[&str], url: &str) -> String {
         let forwards = forwards.iter().map(|text| Forward::parse(text).expect("the rule is valid")).collect();
-        match Egress::new(forwards, &[]).destination(&Url::parse(url).expect("a URL")) {
+        let egress = Egress::new(forwards, &[]);
+        let parsed = Url::parse(url).expect("a URL");
+        let text: Arc<str> = Arc::from(parsed.as_str());
+        // Asked twice, as what is remembered must be what was found.
+        egress.destination(&parsed, &text).expect("a destination");
+        match egress.destination(&parsed, &text).expect("a destination") {
             Destination::Sink(name) => format!("sink {name}"),
-            Destination::Dial(url) => url.to_string(),
+            Destination::Dial(target) => target.url.to_string(),
         }
     }
 
