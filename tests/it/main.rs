@@ -9,6 +9,7 @@ mod documents;
 mod explain;
 mod knobs;
 mod layers;
+mod library;
 mod openapi;
 mod quota;
 mod receivers;
