@@ -127,6 +127,11 @@ impl State {
         (&mut self.turns, &mut self.random)
     }
 
+    /// The rule counters.
+    pub fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
     /// Whether this activation of scenarios is met for the first time. Zero is no activation.
     pub fn meets(&mut self, activation: u64) -> bool {
         let first = activation != 0 && self.met != activation;
