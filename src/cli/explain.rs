@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use hyper::Method;
+use serde_json::Value;
 
 use super::Target;
 use super::client::{SHORT, call, segment};
@@ -38,6 +39,18 @@ pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
         };
         text.push_str(&format!("{mark} {:<16} {}\n", cell(step, "check"), cell(step, "detail")));
     }
+    push_rules(&mut text, &body);
     print(&text);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The rules of the active scenarios and what each makes of the request, if there are any.
+fn push_rules(text: &mut String, body: &Value) {
+    let Some(rules) = body["rules"].as_array() else { return };
+    text.push_str(&format!("rules ({}):\n", cell(body, "note")));
+    for rule in rules {
+        let mark = if rule["applied"] == true { "  ▸" } else { "  ·" };
+        let name = format!("{}, {}", cell(rule, "scenario"), cell(rule, "rule"));
+        text.push_str(&format!("{mark} {name}: {}\n", cell(rule, "outcome")));
+    }
 }

@@ -91,7 +91,7 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
     }
     if wish.shuffle {
         let mut order = fired.clone();
-        order.shuffle(workspace.lock().random());
+        order.shuffle(workspace.lock().event_random());
         if order.len() > 1 && order.iter().zip(&fired).all(|(one, other)| Arc::ptr_eq(one, other)) {
             order.rotate_left(1);
         }
@@ -170,7 +170,7 @@ fn fire_emission(
         let message = format!("no emission of the active scenarios is named `{}`; {known}", name.escape_debug());
         return Err(ControlError::not_found(message));
     };
-    control.emissions.order(EmissionOrder::Fire(Arc::clone(workspace), emit));
+    control.emissions.order(EmissionOrder::Fire(Arc::clone(workspace), emit, workspace.clock().moment()));
     Ok(ok(&json!({ "emit": name, "events": [] })))
 }
 

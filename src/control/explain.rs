@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::requests;
+use super::trace::{RULES_NOTE, rules_of};
 use super::view::{delivery_whole, event, millis, request_whole};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::keys::mask;
@@ -50,9 +51,12 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
                 status_text(request.status),
                 decided.map_or("all checks passed", |step| &step.detail)
             );
-            Ok(ok(
-                &json!({ "id": id, "kind": "request", "summary": summary, "steps": steps, "request": request_whole(&request) }),
-            ))
+            let mut view = json!({ "id": id, "kind": "request", "summary": summary, "steps": steps, "request": request_whole(&request) });
+            if let Some(rules) = rules_of(control, &request) {
+                view["rules"] = json!(rules);
+                view["note"] = RULES_NOTE.into();
+            }
+            Ok(ok(&view))
         }
         Some("evt") => {
             let found = control.journal.search(None, 1, |_, entry| match entry {

@@ -19,6 +19,7 @@ mod scope;
 mod sinks;
 mod stream;
 mod subscriptions;
+mod trace;
 mod view;
 
 use std::path::PathBuf;

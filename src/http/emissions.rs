@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::clock::Now;
+use crate::clock::{Moment, Now};
 use crate::contract::rules::CheckedSubscribe;
 use crate::contract::types::SubscribeRequest;
 use crate::contract::webhook_url::check_webhook_url;
@@ -17,8 +17,8 @@ use crate::workspace::{State, Workspace};
 pub enum EmissionOrder {
     /// A workspace met an activation whose emissions time sets off.
     Met(Arc<Workspace>),
-    /// Something set an emission off in a workspace.
-    Fire(Arc<Workspace>, Arc<Emit>),
+    /// Something set an emission off in a workspace at this moment.
+    Fire(Arc<Workspace>, Arc<Emit>, Moment),
 }
 
 /// The way to the driver of emissions.
@@ -50,10 +50,10 @@ impl Emissions {
         }
     }
 
-    /// Orders the emissions that an answer sets off.
-    pub fn answered(&self, workspace: &Arc<Workspace>, setup: &Setup, view: &RequestView<'_>, status: u16) {
+    /// Orders the emissions that an answer sets off at `at`.
+    pub fn answered(&self, workspace: &Arc<Workspace>, setup: &Setup, view: &RequestView<'_>, status: u16, at: Moment) {
         for emit in after_answer(setup.emits.iter(), view, status) {
-            self.order(EmissionOrder::Fire(Arc::clone(workspace), emit));
+            self.order(EmissionOrder::Fire(Arc::clone(workspace), emit, at));
         }
     }
 

@@ -21,6 +21,8 @@ use crate::workspace::Workspace;
 
 /// Chooses scenarios for one request: names joined by commas.
 pub const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
+/// The challenge to a client that sent a key.
+const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
 /// What is known of a request while it is being answered.
 pub struct Exchange {
@@ -140,7 +142,11 @@ impl Exchange {
         let mut outcome = Outcome::json(status, error.body(&self.setup.profile, &self.id), reason);
         let headers = outcome.response.headers_mut();
         match error.kind {
-            ErrorKind::Unauthorized => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            ErrorKind::Unauthorized => {
+                // A key that is refused although it was accepted before: a scenario says that it is no good.
+                let challenge = if self.owner.is_some() { INVALID_TOKEN } else { HeaderValue::from_static("Bearer") };
+                headers.insert(WWW_AUTHENTICATE, challenge);
+            }
             // The rest of the request may still be on its way; nobody will read it.
             ErrorKind::PayloadTooLarge
             | ErrorKind::RequestTimeout
@@ -172,8 +178,7 @@ impl Exchange {
         let error = Error::new(ErrorKind::Unauthorized, refusal.to_string());
         let mut outcome = self.error(&error, Reason::Unauthorized(refusal));
         if refusal.token_came() {
-            let challenge = HeaderValue::from_static("Bearer error=\"invalid_token\"");
-            outcome.response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+            outcome.response.headers_mut().insert(WWW_AUTHENTICATE, INVALID_TOKEN);
         }
         outcome
     }
@@ -209,9 +214,14 @@ impl Exchange {
         self.broken = Some(how);
     }
 
-    /// Leaves the quota headers out, as on any 401.
+    /// Leaves the quota headers out and gives the request back, as on any 401: a refused key is not counted.
     pub fn forget_quota(&mut self) {
-        self.quota = None;
+        if let (Some(owner), Some(verdict)) = (&self.owner, self.quota.take())
+            && verdict.allowed
+        {
+            let key = self.group_key.as_ref().unwrap_or(owner.name());
+            owner.lock().uncount_request(key, &self.setup.profile);
+        }
     }
 
     /// Shows the quota as used up, as on any 429.

@@ -236,7 +236,8 @@ impl Api {
             push_quota_headers(headers, verdict, &exchange.setup.profile, exchange.now);
         }
         if let Some(owner) = exchange.owner().filter(|_| !exchange.setup.emits.is_empty()) {
-            self.emissions.answered(owner, &exchange.setup, &exchange.view(), status.as_u16());
+            let at = self.registry.clock().moment();
+            self.emissions.answered(owner, &exchange.setup, &exchange.view(), status.as_u16(), at);
         }
         headers.insert(REQUEST_ID, id.clone());
         let transcript = Transcript::new(&Wire {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::{AUTHORIZATION, HeaderMap};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use jiff::Timestamp;
 
@@ -167,6 +167,18 @@ impl Transcript {
         text(line).split_once(' ').unwrap_or_default()
     }
 
+    /// The request's headers as they are kept: the key is masked, and values that are no text are escaped.
+    pub fn header_map(&self) -> HeaderMap {
+        let kept = self.headers().filter_map(|(name, value)| {
+            Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(&value).ok()?))
+        });
+        let mut headers = HeaderMap::new();
+        for (name, value) in kept {
+            headers.append(name, value);
+        }
+        headers
+    }
+
     /// The request's names and values in the order in which they came.
     pub fn headers(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
         fields(&self.bytes[self.ends[0]..self.ends[1]]).skip(1).flatten()
@@ -245,8 +257,6 @@ fn push_credential(bytes: &mut Vec<u8>, value: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::HeaderValue;
-
     use super::*;
 
     #[test]
@@ -269,6 +279,9 @@ mod tests {
         assert_eq!((transcript.id(), transcript.request_line()), ("req_1", ("GET", "/v1/hello?a=b")));
         let shown: Vec<_> = transcript.headers().map(|(name, value)| format!("{name}: {value}")).collect();
         assert_eq!(shown, ["x-a: 1: 2", "authorization: Bearer sk_test_…efgh", "x-b: \\xff"]);
+        let map = transcript.header_map();
+        assert!(map.len() == 3 && map["x-a"] == "1: 2", "{map:?}");
+        assert_eq!(map[AUTHORIZATION].as_bytes(), "Bearer sk_test_…efgh".as_bytes());
         assert_eq!(transcript.answer_headers().map(|(name, _)| name).collect::<Vec<_>>(), ["x-c"]);
         assert_eq!((transcript.body(), transcript.answer_body()), (&b"sent\r\nx: y"[..], &b"got"[..]));
         for credential in ["sk_test_abcdefgh", "Basic abcdefgh", "bearer"] {

@@ -177,6 +177,9 @@ impl Condition {
         Some(match (&self.subject, failed) {
             (Subject::Key, _) => format!("the key {is}; another was expected"),
             (Subject::Header(name), _) if *name == AUTHORIZATION => "header.authorization is another".to_owned(),
+            (Subject::Body(pointer), _) if holds_secret(pointer, &found) => {
+                format!("{} is not shown, as it may hold a secret; expected {failed}", self.subject)
+            }
             _ => format!("{} {is}; expected {failed}", self.subject),
         })
     }
@@ -257,6 +260,12 @@ fn same(left: &Value, right: &Value) -> bool {
         }
         _ => left == right,
     }
+}
+
+/// Whether a place in a body is a signing secret or an object with one.
+fn holds_secret(pointer: &str, found: &Found<'_>) -> bool {
+    let has_secret = matches!(found, Found::Json(Value::Object(fields)) if fields.contains_key("secret"));
+    has_secret || (pointer.ends_with("/secret") && !matches!(found, Found::Absent))
 }
 
 fn shortened(text: &str) -> String {

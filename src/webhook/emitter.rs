@@ -37,6 +37,8 @@ struct Planned {
     emit: Arc<Emit>,
     /// The activation that it belongs to; with another one it is off.
     activation: u64,
+    /// When it goes out, if not as soon as it happens.
+    leaves: Option<Moment>,
 }
 
 impl Emitter {
@@ -59,7 +61,7 @@ impl Emitter {
             tokio::select! {
                 () = stopped(&mut stop) => return,
                 order = orders.recv() => match order {
-                    Some(order) => self.take(order, clock.now().moment),
+                    Some(order) => self.take(order),
                     None => return,
                 },
                 () = wait => {}
@@ -67,16 +69,16 @@ impl Emitter {
         }
     }
 
-    fn take(&mut self, order: EmissionOrder, now: Moment) {
+    fn take(&mut self, order: EmissionOrder) {
         match order {
             EmissionOrder::Met(workspace) => {
                 let activation = self.setup_of(&workspace).activation;
                 self.timed.retain(|(known, _)| known.name() != workspace.name());
                 self.timed.push((workspace, activation));
             }
-            EmissionOrder::Fire(workspace, emit) => {
+            EmissionOrder::Fire(workspace, emit, at) => {
                 let activation = self.setup_of(&workspace).activation;
-                self.plan(&workspace, &emit, activation, now);
+                self.plan(&workspace, &emit, activation, at);
             }
         }
     }
@@ -92,7 +94,7 @@ impl Emitter {
             }
             let planned = entry.remove();
             if self.setup_of(&planned.workspace).activation == planned.activation {
-                self.fire(&planned.workspace, &planned.emit, None);
+                self.fire(&planned.workspace, &planned.emit, planned.leaves);
             }
         }
         next
@@ -128,18 +130,19 @@ impl Emitter {
         next
     }
 
-    /// Plans the events of one trigger. Shuffled ones happen at once and only go out in another order.
-    fn plan(&mut self, workspace: &Arc<Workspace>, emit: &Arc<Emit>, activation: u64, now: Moment) {
-        let offsets: Vec<Duration> = emit.plan(workspace.lock().random());
-        for offset in offsets {
-            let due = now.plus(offset);
-            if emit.delivery.shuffle {
-                self.fire(workspace, emit, Some(due));
-                continue;
-            }
+    /// Plans the events of one trigger, which came at `at`. Shuffled ones happen in their order like any others; when the
+    /// last has happened they begin to go out, in another order, so that none is told before it happened.
+    fn plan(&mut self, workspace: &Arc<Workspace>, emit: &Arc<Emit>, activation: u64, at: Moment) {
+        let outgoing: Vec<Duration> = emit.plan(workspace.lock().event_random());
+        let mut happening = outgoing.clone();
+        happening.sort_unstable();
+        let first = happening.first().copied().unwrap_or_default();
+        let span = happening.last().copied().unwrap_or_default().saturating_sub(first);
+        for (happens, leaves) in happening.into_iter().zip(outgoing) {
             self.serial += 1;
-            let planned = Planned { workspace: Arc::clone(workspace), emit: Arc::clone(emit), activation };
-            self.planned.insert((due, self.serial), planned);
+            let leaves = emit.delivery.shuffle.then(|| at.plus(span).plus(leaves));
+            let planned = Planned { workspace: Arc::clone(workspace), emit: Arc::clone(emit), activation, leaves };
+            self.planned.insert((at.plus(happens), self.serial), planned);
         }
     }
 

@@ -147,7 +147,7 @@ impl State {
             Some(data) => data,
             None => profile.events.data.get(&request.event_type).cloned().unwrap_or_default(),
         };
-        let mut data = render_map(&template, &Map::new(), now.wall, self.random())
+        let mut data = render_map(&template, &Map::new(), now.wall, self.event_random())
             .map_err(|problem| FireProblem::Template(problem.to_string()))?;
         for (path, value) in request.set {
             set_path(&mut data, &path, value, &request.event_type)?;

@@ -39,6 +39,9 @@ pub struct Workspace {
 pub struct State {
     random: Random,
     serial: u64,
+    /// Events have a source of their own: they are fired by time, between requests, and must not shift what those draw.
+    event_random: Random,
+    event_serial: u64,
     quotas: BTreeMap<Arc<str>, Quota>,
     pub(crate) subscriptions: Subscriptions,
     turns: Turns,
@@ -54,6 +57,9 @@ impl Workspace {
         let state = State {
             random: seed.source(&name),
             serial: 0,
+            // No key has this name, as keys hold no spaces.
+            event_random: seed.source(&format!("{name} events")),
+            event_serial: 0,
             quotas: BTreeMap::new(),
             subscriptions: Subscriptions::default(),
             turns: Turns::default(),
@@ -98,8 +104,12 @@ impl Workspace {
 impl State {
     /// A fresh id of `kind`.
     pub fn make_id(&mut self, kind: IdKind, profile: &Profile, now: Now) -> String {
-        self.serial += 1;
-        make_id(kind, profile.ids.style, unix_millis(now), self.serial, &mut self.random)
+        let (serial, random) = match kind {
+            IdKind::Event | IdKind::Delivery => (&mut self.event_serial, &mut self.event_random),
+            _ => (&mut self.serial, &mut self.random),
+        };
+        *serial += 1;
+        make_id(kind, profile.ids.style, unix_millis(now), *serial, random)
     }
 
     /// The workspace's random source.
@@ -107,9 +117,19 @@ impl State {
         &mut self.random
     }
 
+    /// The random source of the workspace's events.
+    pub fn event_random(&mut self) -> &mut Random {
+        &mut self.event_random
+    }
+
     /// The rule counters and the random source, which scenarios use together.
     pub fn turns_and_random(&mut self) -> (&mut Turns, &mut Random) {
         (&mut self.turns, &mut self.random)
+    }
+
+    /// The rule counters.
+    pub fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// Whether this activation of scenarios is met for the first time. Zero is no activation.
@@ -128,6 +148,13 @@ impl State {
             None => self.quotas.entry(Arc::from(key)).or_default(),
         };
         quota.check(&profile.rate_limit, now.moment)
+    }
+
+    /// Gives a counted request back.
+    pub fn uncount_request(&mut self, key: &str, profile: &Profile) {
+        if let Some(quota) = self.quotas.get_mut(key).filter(|_| profile.rate_limit.enabled) {
+            quota.refund(&profile.rate_limit);
+        }
     }
 
     /// Gives a counted request back if the count rule says that only successful ones cost.

@@ -1,40 +1,48 @@
 #!/usr/bin/env bash
-# Runs the commands of the README's first pages, each `console` block, against a real emulator, and compares what they print.
-# Usage: readme.sh EMULATOR_BINARY
+# Runs the commands of the README and of the cookbook, each `console` block, against a real emulator, and compares what they
+# print. Usage: readme.sh EMULATOR_BINARY
 #
 # In a block, `$ …` is a command and what follows is its output, where `…` stands for anything.
 set -euo pipefail
 export emulator_binary; emulator_binary=$(realpath "$1")
-python3 - "$(dirname "$0")/../../README.md" <<'PYTHON'
-import os, re, subprocess, sys, tempfile, time
+root="$(dirname "$0")/../.."
+python3 - "$root/README.md" "$root/docs/cookbook.md" <<'PYTHON'
+import os, re, subprocess, sys, tempfile
 
-text = open(sys.argv[1], encoding="utf-8").read()
-blocks = re.findall(r"^```console\n(.*?)^```", text, re.M | re.S)
-folder = tempfile.mkdtemp()
-binaries = os.path.join(folder, "bin")
-os.mkdir(binaries)
-os.symlink(os.environ["emulator_binary"], os.path.join(binaries, "wrs-emulator"))
-environment = {**os.environ, "PATH": binaries + ":" + os.environ["PATH"]}
-server = subprocess.Popen(["wrs-emulator", "--quiet"], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
-passed = 0
-try:
-    assert "ready on http://127.0.0.1:9770" in server.stdout.readline()
-    for block in blocks:
-        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
-            lines = part.split("\n")
-            command = [lines.pop(0)]
-            while command[-1].endswith("\\"):
-                command.append(lines.pop(0))
-            command, expected = "\n".join(command), "\n".join(lines).strip()
-            result = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
-            printed = (result.stdout + result.stderr).strip()
-            pattern = ".*".join(re.escape(piece) for piece in expected.split("…"))
-            if expected and not re.fullmatch(pattern, printed, re.S):
-                sys.exit(f"README: `{command}` printed\n{printed}\nand not\n{expected}")
-            passed += 1
-finally:
-    server.terminate()
-    assert server.wait(timeout=10) == 0
-assert passed >= 8, f"only {passed} commands were found in the README"
-print(f"{passed} passed, 0 failed")
+
+def play(page):
+    text = open(page, encoding="utf-8").read()
+    name = os.path.basename(page)
+    blocks = re.findall(r"^```console\n(.*?)^```", text, re.M | re.S)
+    folder = tempfile.mkdtemp()
+    binaries = os.path.join(folder, "bin")
+    os.mkdir(binaries)
+    os.mkdir(os.path.join(folder, "scenarios"))
+    os.symlink(os.environ["emulator_binary"], os.path.join(binaries, "wrs-emulator"))
+    environment = {**os.environ, "PATH": binaries + ":" + os.environ["PATH"]}
+    server = subprocess.Popen(["wrs-emulator", "--quiet"], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    passed = 0
+    try:
+        assert "ready on http://127.0.0.1:9770" in server.stdout.readline()
+        for block in blocks:
+            for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+                lines = part.split("\n")
+                command = [lines.pop(0)]
+                while command[-1].endswith("\\"):
+                    command.append(lines.pop(0))
+                command, expected = "\n".join(command), "\n".join(lines).strip()
+                result = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+                printed = (result.stderr + result.stdout).strip()
+                pattern = ".*".join(re.escape(piece) for piece in expected.split("…"))
+                if expected and not re.fullmatch(pattern, printed, re.S):
+                    sys.exit(f"{name}: `{command}` printed\n{printed}\nand not\n{expected}")
+                passed += 1
+    finally:
+        server.terminate()
+        assert server.wait(timeout=10) == 0
+    assert passed >= 8, f"only {passed} commands were found in {name}"
+    return passed
+
+
+print(f"{sum(play(page) for page in sys.argv[1:])} passed, 0 failed")
 PYTHON

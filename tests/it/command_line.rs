@@ -130,6 +130,17 @@ fn from_start_to_first_webhook_and_stop() {
 }
 
 #[test]
+fn explain_prints_what_each_rule_makes_of_a_request() {
+    let served = Served::start(&["--scenario", "rate-limit-burst"]);
+    let status = "GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
+    assert!(request(&served.url, status, "").starts_with("HTTP/1.1 200 "));
+    let requests = served.json(&["requests", "list", "--json"]);
+    let why = text(&served.call(&["explain", requests["data"][0]["id"].as_str().expect("an id")]).stdout);
+    let rule = "  · rate-limit-burst, too many requests: lets 5 matching requests through first; this was number 2\n";
+    assert!(why.contains("\nrules (") && why.ends_with(rule), "{why}");
+}
+
+#[test]
 fn lookups_that_find_nothing_and_an_absent_emulator_have_their_exit_codes() {
     let served = Served::start(&["--quiet"]);
     for arguments in [

@@ -26,3 +26,24 @@ fn the_architecture_page_names_every_module() {
         }
     }
 }
+
+/// The cookbook has a recipe for each shipped scenario, and shows lines that are in its file.
+#[test]
+fn the_cookbook_shows_what_is_in_the_shipped_files() {
+    let page = read("docs/cookbook.md");
+    let recipes: Vec<&str> = page.split("\n### ").skip(1).collect();
+    let mut names: Vec<&str> = recipes.iter().filter_map(|recipe| recipe.lines().next()).collect();
+    names.sort_unstable();
+    let mut shipped: Vec<&str> = wrs_emulator::scenario::built_in_names().collect();
+    shipped.sort_unstable();
+    assert_eq!(names, shipped);
+    for recipe in recipes {
+        let name = recipe.lines().next().expect("a heading");
+        let file = read(&format!("scenarios/{name}.toml"));
+        let heart = recipe.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a heart");
+        for line in heart.lines() {
+            assert!(file.contains(line), "scenarios/{name}.toml has no line `{line}`");
+        }
+        assert!(recipe.contains(&format!("$ wrs-emulator scenarios use {name}\n")), "{name} is not played");
+    }
+}

@@ -49,6 +49,70 @@ async fn each_kind_of_answer_names_what_decided() {
     }
 }
 
+const STORY: &str = r#"
+[[rule]]
+name = "only with a header"
+when = { operation = "system.status", header.x-team = "red" }
+reply = { error = "unauthorized" }
+
+[[rule]]
+name = "only that secret"
+when = { operation = "events.subscribe", body."/secret" = "another" }
+reply = { error = "unauthorized" }
+
+[[rule]]
+name = "after one"
+when = { operation = "system.status" }
+skip = 1
+times = 1
+reply = { error = "rate_limit_exceeded" }
+
+[[rule]]
+name = "the rest"
+when = { operation = "system.status" }
+pass = true
+"#;
+
+#[tokio::test]
+async fn the_rules_of_active_scenarios_say_what_they_make_of_a_request() {
+    let emulator = crate::support::builder().scenario_text(STORY).start().await.expect("it starts");
+    let rules = |explanation: &Value| -> Vec<(String, bool, String)> {
+        let rules = explanation["rules"].as_array().unwrap_or_else(|| panic!("no rules in {explanation}"));
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        let row = |rule: &Value| (text(&rule["rule"]), rule["applied"] == true, text(&rule["outcome"]));
+        rules.iter().map(row).collect()
+    };
+    let first = get(&emulator, "/v1/system/status").await;
+    let explanation = explained(&emulator, &first).await;
+    assert!(explanation["note"].as_str().is_some_and(|note| note.contains("counters")), "{explanation}");
+    let found = rules(&explanation);
+    assert_eq!(found[0].2, "header.x-team is absent; expected \"red\"");
+    assert!(found[1].2.starts_with("operation is `system.status`; expected `events.subscribe`"), "{found:?}");
+    // One matching request is over, so the same one would be refused now; asking counts nothing.
+    assert_eq!((found.len(), found[2].0.as_str(), found[2].1), (3, "after one", true));
+    assert_eq!(rules(&explained(&emulator, &first).await), found);
+    assert_eq!(get(&emulator, "/v1/system/status").await.status, 429);
+    let found = rules(&explained(&emulator, &first).await);
+    assert_eq!(found[2].2, "has applied to 1 matching request, as often as it may");
+    assert_eq!((found[3].0.as_str(), found[3].1), ("the rest", true));
+    let body = json!({ "url": "https://x.example", "events": ["workflow.completed"], "secret": "my own secret text" });
+    let made = subscribe(&emulator, &body).await;
+    let explanation = explained(&emulator, &made).await;
+    assert!(rules(&explanation)[1].2.contains("is not shown") && !explanation.to_string().contains("my own secret"));
+    // A key with an empty list of its own has no rules, and a request that names a scenario has that one's.
+    let none = json!({ "active": [], "key": "sk_test_other" });
+    control(&emulator, "POST", "scenarios/active", &none).await;
+    let other = get_as(&emulator, "sk_test_other", "/v1/system/status").await;
+    assert_eq!(explained(&emulator, &other).await.get("rules"), None);
+    let named = [("authorization", "Bearer sk_test_other"), ("x-emulator-scenario", "always-401")];
+    let named = send(&emulator, "GET", "/v1/system/status", &named, "").await;
+    let explanation = explained(&emulator, &named).await;
+    assert_eq!((&explanation["rules"][0]["scenario"], named.status), (&json!("always-401"), 401));
+    for early in [get(&emulator, "/nowhere").await, get_as(&emulator, "sk_live_x", "/v1/system/status").await] {
+        assert_eq!(explained(&emulator, &early).await.get("rules"), None, "no rule was reached");
+    }
+}
+
 #[tokio::test]
 async fn events_and_deliveries_are_explained() {
     let emulator = start().await;

@@ -1,0 +1,183 @@
+//! The same run twice is the same to the last byte, and keys with scenarios of their own never meet.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use wrs_emulator::Emulator;
+
+use crate::support::{PATIENCE, builder, control, get_as};
+
+/// A story with everything that draws from chance or time.
+const STORY: &str = r#"
+[[given.subscription]]
+url = "https://app.sink.localhost/given"
+events = ["workflow.completed", "reference.matched"]
+
+[[rule]]
+name = "sometimes refused"
+when = { operation = "system.status" }
+chance = 0.4
+reply = { status = 422, code = "{{code}}", message = "{{ ulid() }} at {{ now }} for {{ request.key }}" }
+
+[[rule]]
+name = "patched"
+when = { operation = "system.status", query.include_checks = "true" }
+patch = { version = "{{ uuid() }}", ok = false }
+
+[[rule]]
+name = "broken"
+when = { operation = "hello" }
+sequence = [{ fault = { kind = "garbage", bytes = 32 } }, { fault = "empty" }, { pass = true }]
+then = "repeat"
+
+[[emit]]
+event = "workflow.completed"
+on = "activation"
+times = 3
+interval = "1s"
+data = { workflow_id = "wf_{{ ulid() }}", status = "completed", n = "{{ random_int(1, 1000) }}" }
+
+[[emit]]
+event = "reference.matched"
+on = { operation = "events.subscribe", status = 200 }
+times = 4
+interval = "500ms"
+delivery = { shuffle = true, duplicate = 2 }
+
+[[emit]]
+event = "workflow.completed"
+on = { operation = "system.status", status = 422 }
+delay = { min = "100ms", max = "900ms" }
+"#;
+
+/// One request by hand, with a `Host` that does not depend on the port, and whatever came back.
+async fn ask(emulator: &Emulator, line: &str, key: &str, body: &str) -> Vec<u8> {
+    let address = emulator.base_url().trim_start_matches("http://").to_owned();
+    let mut stream = TcpStream::connect(address).await.expect("the emulator listens");
+    let request = format!(
+        "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.expect("it is sent");
+    let mut read = Vec::new();
+    // A fault may end the connection in any way.
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut read)).await.expect("an answer in time");
+    read
+}
+
+/// Waits until every delivery that is due has had its attempt.
+async fn until_quiet(emulator: &Emulator) {
+    let quiet = async {
+        loop {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            let now = emulator.control().clock().now().moment;
+            let open = emulator.control().deliveries().list(None, 1, |delivery| {
+                let due = delivery.next.unwrap_or(delivery.event.due);
+                due <= now && delivery.attempts.is_empty()
+            });
+            if open.is_empty() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, quiet).await.expect("the deliveries are made");
+}
+
+/// Plays the story and gives everything that the emulator knows of it.
+async fn run(seed: u64) -> Vec<String> {
+    let emulator =
+        builder().seed(seed).scenario_text(STORY.replace("{{code}}", "drawn")).start().await.expect("it starts");
+    let hook = r#"{"url":"https://app.sink.localhost/own","events":["reference.matched"]}"#;
+    for round in 0..12 {
+        for key in ["sk_test_a", "sk_test_b"] {
+            ask(&emulator, "GET /v1/system/status?include_checks=true", key, "").await;
+            // Half of the rounds look what became of the events first: they are fired beside the requests.
+            if round % 2 == 0 {
+                until_quiet(&emulator).await;
+            }
+            ask(&emulator, "GET /v1/hello", key, "").await;
+        }
+        ask(&emulator, "POST /v1/events/subscribe", "sk_test_a", if round % 3 == 0 { hook } else { "{" }).await;
+        ask(&emulator, "GET /nowhere", "sk_live_no", "").await;
+        until_quiet(&emulator).await;
+        for _ in 0..10 {
+            emulator.control().clock().advance(Duration::from_millis(50));
+            until_quiet(&emulator).await;
+        }
+    }
+    let mut known = Vec::new();
+    for (listing, one) in [
+        ("requests?key=*&limit=100", "requests"),
+        ("deliveries?key=sk_test_a&limit=100", "deliveries"),
+        ("deliveries?key=sk_test_b&limit=100", "deliveries"),
+    ] {
+        let listed = control(&emulator, "GET", listing, &Value::Null).await;
+        known.push(String::from_utf8_lossy(&listed.body).into_owned());
+        let listed = listed.json();
+        let rows = listed["data"].as_array().expect("rows");
+        assert!(rows.len() > 5, "{listing}: {}", rows.len());
+        for row in rows {
+            let id = row["id"].as_str().expect("an id");
+            let shown = control(&emulator, "GET", &format!("{one}/{id}"), &Value::Null).await;
+            known.push(String::from_utf8_lossy(&shown.body).into_owned());
+        }
+    }
+    known.push(format!("{:?}", emulator.control().received("app")));
+    known
+}
+
+#[tokio::test]
+async fn the_same_run_twice_is_the_same_to_the_last_byte() {
+    let (first, second) = (run(7).await, run(7).await);
+    assert_eq!(first.len(), second.len());
+    for (first, second) in first.iter().zip(&second) {
+        assert_eq!(first, second);
+    }
+    assert_ne!(first, run(8).await, "another seed is another run");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_keys_with_scenarios_of_their_own_never_meet() {
+    let emulator = std::sync::Arc::new(builder().start().await.expect("it starts"));
+    for kind in 0..10 {
+        let text = format!(
+            "[[rule]]\nwhen = {{ operation = \"system.status\" }}\nskip = {kind}\ntimes = 5\nreply = {{ status = 422, code = \"kind_{kind}\", message = \"for {{{{ request.key }}}}\" }}\n"
+        );
+        let type_toml = [("content-type", "application/toml")];
+        let path = format!("/_emulator/scenarios/kind-{kind}");
+        let put = crate::support::send(&emulator, "PUT", &path, &type_toml, text).await;
+        assert_eq!(put.status, 200, "{put:?}");
+    }
+    let mut keys = Vec::new();
+    for number in 0..200_usize {
+        let emulator = std::sync::Arc::clone(&emulator);
+        keys.push(tokio::spawn(async move {
+            let (key, kind) = (format!("sk_test_parallel_{number:04}"), number % 11);
+            // The last of eleven plays nothing.
+            if kind < 10 {
+                let wish = json!({ "active": [format!("kind-{kind}")], "key": key });
+                assert_eq!(control(&emulator, "POST", "scenarios/active", &wish).await.status, 200);
+            }
+            for turn in 0..16 {
+                let answer = get_as(&emulator, &key, "/v1/system/status").await;
+                if kind < 10 && (kind..kind + 5).contains(&turn) {
+                    assert_eq!((answer.status, answer.code()), (422, format!("kind_{kind}")), "{key}, turn {turn}");
+                    assert_eq!(answer.message(), format!("for sk_test_para…{number:04}"));
+                } else {
+                    assert_eq!(answer.status, 200, "{key}, turn {turn}");
+                }
+                assert_eq!(answer.header("x-ratelimit-remaining"), Some((99 - turn).to_string().as_str()), "{key}");
+            }
+            let listed = control(&emulator, "GET", &format!("requests?key={key}&limit=100"), &Value::Null).await.json();
+            assert_eq!(listed["data"].as_array().map(Vec::len), Some(16), "{key}");
+        }));
+    }
+    for key in keys {
+        key.await.expect("no cross-talk");
+    }
+}

@@ -1,0 +1,437 @@
+//! Each shipped scenario, played over a socket: what its description says is what a client and a receiver see.
+//!
+//! The clock stands still and is moved on by hand; receivers are the built-in sinks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use wrs_emulator::Emulator;
+use wrs_emulator::webhook::sink::Receipt;
+
+use crate::support::{
+    Answer, KEY, PATIENCE, START, builder, control, get, get_as, subscribe, subscribe_as, subscribe_sink,
+};
+
+const STATUS: &str = "/v1/system/status";
+const HELLO: &str = "/v1/hello";
+
+async fn play(scenario: &str) -> Emulator {
+    builder().scenario(scenario).start().await.expect("it starts")
+}
+
+#[test]
+fn every_shipped_scenario_is_played_here() {
+    let here = include_str!("library.rs");
+    let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios")).expect("the folder is there");
+    let files = folder.map(|entry| entry.expect("an entry").path());
+    let scenarios = files.filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    let names: BTreeSet<String> =
+        scenarios.map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned()).collect();
+    let built_in: BTreeSet<String> = wrs_emulator::scenario::built_in_names().map(str::to_owned).collect();
+    assert_eq!(names, built_in, "every file is built in");
+    for name in names {
+        assert!(here.contains(&format!("play(\"{name}\")")), "no test plays {name}");
+    }
+}
+
+async fn statuses(emulator: &Emulator, path: &str, count: usize) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    for _ in 0..count {
+        statuses.push(get(emulator, path).await.status);
+    }
+    statuses
+}
+
+fn hook() -> Value {
+    json!({ "url": "https://app.sink.localhost/hooks", "events": ["workflow.completed"] })
+}
+
+fn said(answer: &Answer) -> (u16, String, String) {
+    (answer.status, answer.code(), answer.message())
+}
+
+/// Lets the drivers do what they can at this time.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Moves the clock on in steps until the work is done.
+async fn ticking<T>(emulator: &Emulator, step: Duration, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    let done = async {
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = tokio::time::sleep(Duration::from_millis(1)) => drop(emulator.control().clock().advance(step)),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, done).await.expect("it is done in time")
+}
+
+/// Waits until so many attempts have ended, over all deliveries.
+async fn until_attempts(emulator: &Emulator, count: usize) {
+    let enough = async {
+        loop {
+            let deliveries = emulator.control().deliveries().list(None, 2_000, |_| true);
+            if deliveries.iter().map(|(_, delivery)| delivery.attempts.len()).sum::<usize>() >= count {
+                return settle().await;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, enough).await.expect("the attempts are made");
+}
+
+/// Moves the clock on and waits for the attempts that are then due; there may be no more than these.
+async fn advance(emulator: &Emulator, millis: u64, attempts: usize) {
+    settle().await;
+    emulator.control().clock().advance(Duration::from_millis(millis));
+    settle().await;
+    until_attempts(emulator, attempts).await;
+    assert_eq!(emulator.control().received("app").len(), attempts, "{millis} ms on");
+}
+
+fn header<'r>(receipt: &'r Receipt, name: &str) -> Option<&'r str> {
+    receipt.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+fn body(receipt: &Receipt) -> Value {
+    serde_json::from_slice(&receipt.body).expect("a JSON event")
+}
+
+#[tokio::test]
+async fn always_401() {
+    let emulator = play("always-401").await;
+    // More often than the quota allows: a refused key has none.
+    for status in statuses(&emulator, STATUS, 120).await {
+        assert_eq!(status, 401);
+    }
+    for answer in [get_as(&emulator, "sk_test_other", STATUS).await, subscribe(&emulator, &hook()).await] {
+        assert_eq!((answer.status, answer.code().as_str()), (401, "unauthorized"));
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer error=\"invalid_token\""));
+        assert_eq!(answer.header("x-ratelimit-limit"), None);
+    }
+    assert_eq!(get(&emulator, HELLO).await.status, 200, "hello needs no key");
+}
+
+#[tokio::test]
+async fn always_422() {
+    let emulator = play("always-422").await;
+    for status in statuses(&emulator, STATUS, 120).await {
+        assert_eq!(status, 422, "however often it is sent");
+    }
+    let code = "validation_error".to_owned();
+    let status = get(&emulator, STATUS).await;
+    assert_eq!(said(&status), (422, code.clone(), "include_checks: must be true or false".to_owned()));
+    let subscribed = subscribe(&emulator, &hook()).await;
+    assert_eq!(said(&subscribed), (422, code, "url: must use https; events: must not be empty".to_owned()));
+}
+
+#[tokio::test]
+async fn always_429() {
+    let emulator = play("always-429").await;
+    for status in statuses(&emulator, STATUS, 120).await {
+        assert_eq!(status, 429);
+    }
+    let other = get_as(&emulator, "sk_test_other", STATUS).await;
+    assert_eq!((other.status, other.code().as_str()), (429, "rate_limit_exceeded"));
+    assert_eq!(other.header("x-ratelimit-remaining"), Some("0"));
+    assert_eq!(subscribe(&emulator, &hook()).await.status, 429);
+    assert_eq!(get(&emulator, HELLO).await.status, 200);
+}
+
+#[tokio::test]
+async fn degraded_dependencies() {
+    let emulator = play("degraded-dependencies").await;
+    for _ in 0..3 {
+        let plain = get(&emulator, STATUS).await.json();
+        assert_eq!((&plain["ok"], plain.get("checks")), (&json!(true), None));
+        let answer = get(&emulator, "/v1/system/status?include_checks=true").await;
+        let report = answer.json();
+        assert_eq!((answer.status, &report["ok"]), (200, &json!(false)));
+        assert_eq!(report["checks"]["database"]["status"], "fail");
+        assert_eq!(report["checks"]["queue"]["status"], "slow");
+        assert_eq!(report["environment"], "sandbox", "everything else stays");
+    }
+    let well = get(&emulator, "/v1/system/status?include_checks=true").await.json();
+    assert_eq!((&well["ok"], &well["checks"]["database"]["status"]), (&json!(true), &json!("ok")));
+}
+
+/// What came of one hello on a connection of its own.
+async fn hello_outcome(emulator: &Emulator) -> &'static str {
+    let began = emulator.control().clock().now().moment;
+    let address = emulator.base_url().trim_start_matches("http://").to_owned();
+    let mut stream = TcpStream::connect(address).await.expect("the emulator listens");
+    let request = b"GET /v1/hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await.expect("it is sent");
+    let mut read = Vec::new();
+    let ended = ticking(emulator, Duration::from_millis(500), stream.read_to_end(&mut read)).await;
+    let text = String::from_utf8_lossy(&read);
+    let Some((_, body)) = text.split_once("\r\n\r\n").filter(|_| text.starts_with("HTTP/1.1 200")) else {
+        return match (read.is_empty(), ended.is_err()) {
+            (true, true) => "reset",
+            (true, false) => "closed",
+            (false, _) => "garbled",
+        };
+    };
+    let took = emulator.control().clock().now().moment.since(began);
+    match body.len() {
+        45 if took >= Duration::from_secs(2) => "dripping",
+        45 => "fine",
+        20 => "cut off",
+        10 if took >= Duration::from_secs(30) => "stuck",
+        other => panic!("a body of {other} bytes after {took:?}"),
+    }
+}
+
+#[tokio::test]
+async fn flaky_network() {
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let emulator = play("flaky-network").await;
+        let mut outcomes = Vec::new();
+        for _ in 0..120 {
+            outcomes.push(hello_outcome(&emulator).await);
+        }
+        runs.push(outcomes);
+    }
+    assert_eq!(runs[0], runs[1], "the same seed gives the same run");
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for outcome in &runs[0] {
+        *counts.entry(outcome).or_default() += 1;
+    }
+    assert_eq!(counts.len(), 7, "{counts:?}");
+    assert!((60..=100).contains(&counts["fine"]), "about two in three go well: {counts:?}");
+}
+
+#[tokio::test]
+async fn invalid_subscription() {
+    let emulator = play("invalid-subscription").await;
+    let refused = subscribe(&emulator, &hook()).await;
+    assert_eq!(said(&refused), (422, "validation_error".to_owned(), "url: host is not reachable".to_owned()));
+    let listed = control(&emulator, "GET", "subscriptions", &Value::Null).await.json();
+    assert_eq!(listed["data"], json!([]), "nothing was subscribed");
+    assert_eq!((get(&emulator, STATUS).await.status, get(&emulator, HELLO).await.status), (200, 200));
+}
+
+#[tokio::test]
+async fn key_revoked_midway() {
+    let emulator = play("key-revoked-midway").await;
+    assert_eq!(statuses(&emulator, STATUS, 4).await, [200; 4]);
+    assert_eq!(subscribe(&emulator, &hook()).await.status, 200);
+    for status in statuses(&emulator, STATUS, 120).await {
+        assert_eq!(status, 401);
+    }
+    assert_eq!(subscribe(&emulator, &hook()).await.code(), "unauthorized");
+    assert_eq!(get_as(&emulator, "sk_test_another", STATUS).await.status, 200, "another key works");
+}
+
+#[tokio::test]
+async fn magic_keys() {
+    let emulator = play("magic-keys").await;
+    for (key, status, code) in [
+        ("sk_test_unauthorized", 401, "unauthorized"),
+        ("sk_test_invalid", 422, "validation_error"),
+        ("sk_test_throttled", 429, "rate_limit_exceeded"),
+        ("sk_test_team7_throttled", 429, "rate_limit_exceeded"),
+    ] {
+        for answer in [get_as(&emulator, key, STATUS).await, subscribe_as(&emulator, key, &hook()).await] {
+            assert_eq!((answer.status, answer.code().as_str()), (status, code), "{key}");
+        }
+    }
+    let began = emulator.control().clock().now().moment;
+    let slow = ticking(&emulator, Duration::from_millis(100), get_as(&emulator, "sk_test_slow", STATUS)).await;
+    let took = emulator.control().clock().now().moment.since(began);
+    assert!(slow.status == 200 && took >= Duration::from_secs(3), "{took:?}");
+    let key = |key: &str| format!("GET {STATUS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n");
+    for _ in 0..2 {
+        assert_eq!(get_as(&emulator, "sk_test_flaky", STATUS).await.status, 429);
+        assert_eq!(crate::support::raw(&emulator, key("sk_test_flaky").as_bytes()).await, "");
+        assert_eq!(get_as(&emulator, "sk_test_flaky", STATUS).await.status, 200);
+    }
+    assert_eq!(crate::support::raw(&emulator, key("sk_test_broken").as_bytes()).await, "");
+    assert_eq!((get(&emulator, STATUS).await.status, subscribe(&emulator, &hook()).await.status), (200, 200));
+}
+
+#[tokio::test]
+async fn preview_workflows() {
+    let emulator = play("preview-workflows").await;
+    for path in ["/v1/workflows", "/v1/users"] {
+        assert_eq!(get(&emulator, path).await.status, 404, "{path} is announced and stays closed");
+    }
+    assert_eq!((get(&emulator, STATUS).await.status, subscribe(&emulator, &hook()).await.status), (200, 200));
+    let scenario = wrs_emulator::scenario::built_in("preview-workflows").expect("it is shipped");
+    let statuses: Vec<_> = scenario.given.workflows.iter().map(|workflow| workflow.status.as_str()).collect();
+    assert_eq!((statuses.as_slice(), scenario.given.users.len()), (&["running", "completed", "cancelled"][..], 2));
+}
+
+#[tokio::test]
+async fn quota_exhaustion() {
+    let emulator = play("quota-exhaustion").await;
+    let clock = emulator.control().clock();
+    for left in ["2", "1", "0"] {
+        let answer = get(&emulator, STATUS).await;
+        assert_eq!((answer.status, answer.header("x-ratelimit-remaining")), (200, Some(left)));
+        assert_eq!(answer.header("x-ratelimit-limit"), Some("3"));
+        clock.advance(Duration::from_secs(5));
+    }
+    for millis in [0, 14_999] {
+        clock.advance(Duration::from_millis(millis));
+        let refused = get(&emulator, STATUS).await;
+        assert_eq!((refused.status, refused.header("x-ratelimit-remaining")), (429, Some("0")));
+    }
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(statuses(&emulator, STATUS, 4).await, [200, 200, 200, 429], "thirty seconds after the first");
+}
+
+#[tokio::test]
+async fn rate_limit_burst() {
+    let emulator = play("rate-limit-burst").await;
+    assert_eq!(statuses(&emulator, STATUS, 5).await, [200; 5]);
+    assert_eq!(subscribe(&emulator, &hook()).await.status, 200, "only status checks count");
+    for _ in 0..10 {
+        let refused = get(&emulator, STATUS).await;
+        assert_eq!((refused.status, refused.code().as_str()), (429, "rate_limit_exceeded"));
+        assert_eq!(refused.header("x-ratelimit-remaining"), Some("0"));
+    }
+    assert_eq!(statuses(&emulator, STATUS, 20).await, [200; 20]);
+}
+
+#[tokio::test]
+async fn slow_responses() {
+    let emulator = play("slow-responses").await;
+    let mut took = Vec::new();
+    for _ in 0..100 {
+        let began = emulator.control().clock().now().moment;
+        let answer = ticking(&emulator, Duration::from_millis(100), get(&emulator, HELLO)).await;
+        assert_eq!(answer.status, 200);
+        took.push(emulator.control().clock().now().moment.since(began).as_millis());
+    }
+    let (held_back, others): (Vec<_>, Vec<_>) = took.iter().enumerate().partition(|(at, _)| at % 10 == 9);
+    assert!(held_back.iter().all(|(_, millis)| **millis >= 20_000), "each tenth: {held_back:?}");
+    let slower = |limit: u128| others.iter().filter(|(_, millis)| **millis > limit).count();
+    // A step of the clock makes each answer up to 100 ms late.
+    assert!((25..=70).contains(&slower(450)), "about half of {others:?}");
+    assert!(slower(3_100) <= 5 && slower(20_000) == 0, "a few of {others:?}");
+}
+
+#[tokio::test]
+async fn unsupported_event() {
+    let emulator = play("unsupported-event").await;
+    for events in [json!(["reference.matched"]), json!(["workflow.completed", "reference.matched"])] {
+        let refused = subscribe(&emulator, &json!({ "url": "https://app.sink.localhost/x", "events": events })).await;
+        assert_eq!((refused.status, refused.code().as_str()), (422, "validation_error"));
+        assert_eq!(refused.message(), "events: unsupported event type \"reference.matched\"");
+    }
+    assert_eq!(subscribe(&emulator, &hook()).await.status, 200, "workflow.completed alone works");
+}
+
+#[tokio::test]
+async fn webhook_duplicates_out_of_order() {
+    let emulator = play("webhook-duplicates-out-of-order").await;
+    subscribe_sink(&emulator, "app").await;
+    settle().await;
+    ticking(&emulator, Duration::from_millis(50), until_attempts(&emulator, 10)).await;
+    let receipts = emulator.control().received("app");
+    assert!(receipts.len() == 10 && receipts.iter().all(|receipt| receipt.verified.is_ok()));
+    let (first, last) = (receipts[0].at, receipts[9].at);
+    assert!(last.duration_since(first).as_millis() <= 1_000, "{first} to {last}");
+    let mut arrived: Vec<(String, String)> = Vec::new();
+    for receipt in &receipts {
+        let event = body(receipt);
+        let id = header(receipt, "webhook-id").expect("an id").to_owned();
+        let happened = event["created_at"].as_str().expect("a time").to_owned();
+        assert!(happened <= receipt.at.to_string(), "nothing is told before it happened");
+        arrived.push((happened, id));
+    }
+    let pairs: Vec<_> = arrived.chunks(2).collect();
+    assert!(pairs.iter().all(|pair| pair[0] == pair[1]), "each twice: {arrived:?}");
+    let mut in_order: Vec<_> = pairs.iter().map(|pair| &pair[0]).collect();
+    in_order.sort();
+    assert_ne!(in_order, pairs.iter().map(|pair| &pair[0]).collect::<Vec<_>>(), "not as they happened");
+    let times: BTreeSet<_> = arrived.iter().map(|(happened, _)| happened).collect();
+    assert_eq!(times.len(), 5, "`created_at` tells the order: {arrived:?}");
+}
+
+#[tokio::test]
+async fn webhook_flood() {
+    let emulator = play("webhook-flood").await;
+    subscribe_sink(&emulator, "app").await;
+    advance(&emulator, 250, 1).await;
+    advance(&emulator, 10, 2).await;
+    advance(&emulator, 2_480, 250).await;
+    advance(&emulator, 2_500, 500).await;
+    advance(&emulator, 60_000, 500).await;
+    let receipts = emulator.control().received("app");
+    let ids: BTreeSet<_> = receipts.iter().map(|receipt| header(receipt, "webhook-id").expect("an id")).collect();
+    assert_eq!(ids.len(), 500, "five hundred events");
+    assert!(receipts.iter().all(|receipt| receipt.verified.is_ok()));
+}
+
+#[tokio::test]
+async fn webhook_forged() {
+    let emulator = play("webhook-forged").await;
+    subscribe_sink(&emulator, "app").await;
+    for (millis, attempts) in [(250, 1), (1000, 2), (1000, 3), (1000, 4), (1000, 5), (1000, 6)] {
+        advance(&emulator, millis, attempts).await;
+    }
+    let receipts = emulator.control().received("app");
+    let holds: Vec<bool> = receipts.iter().map(|receipt| receipt.verified.is_ok()).collect();
+    assert_eq!(holds, [true, false, false, false, false, false]);
+    let signed: Vec<bool> = receipts.iter().map(|receipt| header(receipt, "webhook-signature").is_some()).collect();
+    assert_eq!(signed, [true, true, true, true, true, false]);
+    let age = |receipt: &Receipt| {
+        let sent: i64 = header(receipt, "webhook-timestamp").expect("a time").parse().expect("a number");
+        receipt.at.as_second() - sent
+    };
+    assert!(receipts[..4].iter().all(|receipt| age(receipt) == 0) && age(&receipts[4]) > 300, "only one is stale");
+    advance(&emulator, 60_000, 6).await;
+}
+
+#[tokio::test]
+async fn webhook_happy_path() {
+    let emulator = play("webhook-happy-path").await;
+    subscribe_sink(&emulator, "app").await;
+    advance(&emulator, 249, 0).await;
+    advance(&emulator, 1, 1).await;
+    advance(&emulator, 999, 1).await;
+    advance(&emulator, 1, 2).await;
+    let receipts = emulator.control().received("app");
+    let types: Vec<Value> = receipts.iter().map(|receipt| body(receipt)["type"].clone()).collect();
+    assert_eq!(types, ["workflow.completed", "reference.matched"]);
+    assert!(receipts.iter().all(|receipt| receipt.verified.is_ok()));
+    assert_eq!(receipts[0].at.as_millisecond(), START.as_millisecond() + 250);
+    // Each subscription sets them off again, and a refused one does not.
+    assert_eq!(subscribe(&emulator, &json!({ "url": "nowhere", "events": [] })).await.status, 422);
+    advance(&emulator, 60_000, 2).await;
+    assert_eq!(subscribe_as(&emulator, KEY, &hook()).await.status, 200);
+    advance(&emulator, 250, 3).await;
+}
+
+#[tokio::test]
+async fn webhook_retries() {
+    let emulator = play("webhook-retries").await;
+    control(&emulator, "POST", "sink/app", &json!({ "respond": [500, 500, 200] })).await;
+    subscribe_sink(&emulator, "app").await;
+    for (millis, attempts) in [(250, 1), (999, 1), (1, 2), (1_999, 2), (1, 3), (60_000, 3)] {
+        advance(&emulator, millis, attempts).await;
+    }
+    let receipts = emulator.control().received("app");
+    let ids: BTreeSet<_> = receipts.iter().map(|receipt| header(receipt, "webhook-id")).collect();
+    assert_eq!(ids.len(), 1, "one event, however often it arrives");
+    control(&emulator, "POST", "sink/app", &json!({ "respond": [500, 500, 500, 500] })).await;
+    assert_eq!(subscribe(&emulator, &hook()).await.status, 200);
+    for (millis, attempts) in [(250, 4), (1_000, 5), (2_000, 6), (3_999, 6), (1, 7), (60_000, 7)] {
+        advance(&emulator, millis, attempts).await;
+    }
+    let given_up = control(&emulator, "GET", "deliveries?status=exhausted", &Value::Null).await.json();
+    assert_eq!(given_up["data"][0]["attempts"], 4, "{given_up}");
+}

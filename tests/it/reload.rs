@@ -1,0 +1,291 @@
+//! Reloading under way: each manner in which editors and platforms change a file is seen, nothing half-written is served,
+//! and no request fails while files change a thousand times.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Empty};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use wrs_emulator::Emulator;
+
+use crate::support::{PATIENCE, builder, control};
+
+/// A story whose answers all carry one number.
+fn story(number: u64) -> String {
+    let rule = |operation: &str| {
+        format!(
+            "[[rule]]\nwhen = {{ operation = \"{operation}\" }}\nreply = {{ status = 422, code = \"n{number}\", message = \"{number}\" }}\n\n"
+        )
+    };
+    format!("title = \"Number {number}\"\n\n{}{}", rule("system.status"), rule("hello"))
+}
+
+/// Writes beside the file, then puts it in its place, as careful editors do.
+fn rename_over(file: &Path, text: &str) {
+    let beside = file.with_file_name(".story.toml.new");
+    std::fs::write(&beside, text).expect("the file is written");
+    std::fs::rename(&beside, file).expect("the file is renamed");
+}
+
+/// A keep-alive connection.
+struct Connection {
+    sender: SendRequest<Empty<Bytes>>,
+    host: String,
+}
+
+/// What one answer says.
+#[derive(Debug)]
+struct Told {
+    generation: u64,
+    number: u64,
+}
+
+impl Connection {
+    async fn open(emulator: &Emulator) -> Self {
+        let host = emulator.base_url().trim_start_matches("http://").to_owned();
+        let stream = TcpStream::connect(&host).await.expect("the emulator listens");
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("a connection");
+        tokio::spawn(connection);
+        Self { sender, host }
+    }
+
+    /// Asks, and checks that the answer is whole and of one piece.
+    async fn ask(&mut self, path: &str) -> Told {
+        let request = Request::builder().uri(path).header("host", &self.host);
+        let request = request.header("authorization", "Bearer sk_test_local").body(Empty::new()).expect("a request");
+        let exchange = async {
+            self.sender.ready().await.expect("the connection is kept");
+            let response = self.sender.send_request(request).await.expect("an answer");
+            let (parts, body) = response.into_parts();
+            (parts, body.collect().await.expect("a whole body").to_bytes())
+        };
+        let (parts, body) = tokio::time::timeout(PATIENCE, exchange).await.expect("an answer in time");
+        let generation = parts.headers["x-emulator-generation"].to_str().expect("text").parse().expect("a number");
+        let body: Value = serde_json::from_slice(&body).expect("a JSON body");
+        let (code, message) = (&body["error"]["code"], &body["error"]["message"]);
+        let number: u64 =
+            message.as_str().unwrap_or_else(|| panic!("not scripted: {body}")).parse().expect("the story's number");
+        assert_eq!((parts.status.as_u16(), code), (422, &json!(format!("n{number}"))), "{body}");
+        Told { generation, number }
+    }
+}
+
+/// An emulator that plays `story` from a folder, and a connection to it.
+struct Stage {
+    emulator: Emulator,
+    connection: Connection,
+    generation: u64,
+    number: u64,
+}
+
+impl Stage {
+    async fn open(folder: &Path) -> Self {
+        let builder = builder().set("rate_limit.enabled=false").scenario_folder(folder).scenario("story");
+        let emulator = builder.start().await.expect("it starts");
+        let mut connection = Connection::open(&emulator).await;
+        let told = connection.ask("/v1/hello").await;
+        Self { emulator, connection, generation: told.generation, number: told.number }
+    }
+
+    async fn health(&self) -> Value {
+        control(&self.emulator, "GET", "health", &Value::Null).await.json()
+    }
+
+    /// What was served before is served on.
+    async fn unchanged(&mut self) {
+        for path in ["/v1/hello", "/v1/system/status"] {
+            let told = self.connection.ask(path).await;
+            assert_eq!((told.generation, told.number), (self.generation, self.number));
+        }
+    }
+
+    /// Waits until the change is seen; until then what was served before is served on.
+    async fn changed_to(&mut self, number: u64) {
+        let seen = async {
+            loop {
+                let told = self.connection.ask("/v1/hello").await;
+                if told.generation > self.generation {
+                    return told;
+                }
+                assert_eq!(told.number, self.number);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let told = tokio::time::timeout(PATIENCE, seen).await.expect("the change is seen");
+        assert_eq!(told.number, number, "nothing between the two was served");
+        assert_eq!(self.health().await["generation"], told.generation);
+        (self.generation, self.number) = (told.generation, told.number);
+        self.unchanged().await;
+    }
+
+    /// Waits until health tells this of the scenarios; what was served before is served on.
+    async fn healthy(&mut self, state: &str) {
+        let seen = async {
+            while self.health().await["scenarios"] != state {
+                self.unchanged().await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, seen).await.expect("the state is seen");
+        self.unchanged().await;
+    }
+}
+
+/// A folder with the first story.
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("story.toml");
+    std::fs::write(&file, story(1)).expect("the file is written");
+    (folder, file)
+}
+
+#[tokio::test]
+async fn saving_in_place_is_seen() {
+    let (folder, file) = folder();
+    let mut stage = Stage::open(folder.path()).await;
+    for number in 2..5 {
+        std::fs::write(&file, story(number)).expect("the file is written");
+        stage.changed_to(number).await;
+    }
+}
+
+#[tokio::test]
+async fn saving_in_two_steps_is_seen_and_no_half_is_served() {
+    use std::io::Write as _;
+    let (folder, file) = folder();
+    let mut stage = Stage::open(folder.path()).await;
+    for number in 2..5 {
+        let text = story(number);
+        // The first rule alone would be a whole scenario, and so would the empty file.
+        let half = text.rfind("[[rule]]").expect("two rules");
+        let mut open = std::fs::File::create(&file).expect("the file is emptied");
+        stage.unchanged().await;
+        open.write_all(&text.as_bytes()[..half]).expect("the first half is written");
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        stage.unchanged().await;
+        open.write_all(&text.as_bytes()[half..]).expect("the second half is written");
+        drop(open);
+        stage.changed_to(number).await;
+    }
+}
+
+#[tokio::test]
+async fn renaming_over_the_file_is_seen() {
+    let (folder, file) = folder();
+    let mut stage = Stage::open(folder.path()).await;
+    for number in 2..5 {
+        rename_over(&file, &story(number));
+        stage.changed_to(number).await;
+    }
+}
+
+#[tokio::test]
+async fn deleting_and_creating_is_seen_and_a_deleted_story_plays_on() {
+    let (folder, file) = folder();
+    let mut stage = Stage::open(folder.path()).await;
+    for number in 2..4 {
+        std::fs::remove_file(&file).expect("the file is deleted");
+        stage.healthy("last good").await;
+        std::fs::write(&file, story(number)).expect("the file is written");
+        stage.changed_to(number).await;
+        stage.healthy("as saved").await;
+    }
+    std::fs::remove_dir_all(folder.path()).expect("the folder is deleted");
+    stage.healthy("last good").await;
+    std::fs::create_dir(folder.path()).expect("the folder is made again");
+    std::fs::write(&file, story(9)).expect("the file is written");
+    stage.changed_to(9).await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn swapping_the_data_folder_of_a_mount_is_seen() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().expect("a folder");
+    let inside = |name: &str| folder.path().join(name);
+    let version = |number: u64| {
+        let version = inside(&format!("..version_{number}"));
+        std::fs::create_dir(&version).expect("a folder");
+        std::fs::write(version.join("story.toml"), story(number)).expect("the file is written");
+        version
+    };
+    let mut old = version(1);
+    symlink("..version_1", inside("..data")).expect("a link");
+    symlink("..data/story.toml", inside("story.toml")).expect("a link");
+    let mut stage = Stage::open(folder.path()).await;
+    for number in 2..5 {
+        let new = version(number);
+        symlink(new.file_name().expect("a name"), inside("..data_tmp")).expect("a link");
+        std::fs::rename(inside("..data_tmp"), inside("..data")).expect("the link is swapped");
+        std::fs::remove_dir_all(&old).expect("the old version is deleted");
+        old = new;
+        stage.changed_to(number).await;
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn saving_through_a_link_is_seen() {
+    use std::os::unix::fs::symlink;
+    let (elsewhere, file) = folder();
+    let folder = tempfile::tempdir().expect("a folder");
+    symlink(&file, folder.path().join("story.toml")).expect("a link");
+    let mut stage = Stage::open(folder.path()).await;
+    std::fs::write(&file, story(2)).expect("the file is written");
+    stage.changed_to(2).await;
+    rename_over(&file, &story(3));
+    stage.changed_to(3).await;
+    drop(elsewhere);
+    stage.healthy("last good").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_reloads_under_fifty_connections_fail_no_request_and_mix_nothing() {
+    let (folder, file) = folder();
+    let stage = Stage::open(folder.path()).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut clients = Vec::new();
+    for client in 0..50 {
+        let (mut connection, stop) = (Connection::open(&stage.emulator).await, Arc::clone(&stop));
+        clients.push(tokio::spawn(async move {
+            let path = ["/v1/hello", "/v1/system/status"][client % 2];
+            let mut seen = BTreeMap::new();
+            let (mut last, mut asked) = (0, 0_u32);
+            while !stop.load(Ordering::Relaxed) {
+                let told = connection.ask(path).await;
+                assert!(told.generation >= last, "generations never go back");
+                last = told.generation;
+                assert_eq!(*seen.entry(told.generation).or_insert(told.number), told.number, "one state each");
+                asked += 1;
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            (asked, seen)
+        }));
+    }
+    for number in 2..=1_001 {
+        rename_over(&file, &story(number));
+        let answer = control(&stage.emulator, "POST", "scenarios/reload", &json!({})).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut by_generation = BTreeMap::new();
+    let mut asked = 0;
+    for client in clients {
+        let (count, seen) = client.await.expect("no request failed");
+        asked += count;
+        for (generation, number) in seen {
+            assert_eq!(*by_generation.entry(generation).or_insert(number), number, "clients see the same state");
+        }
+    }
+    assert!(asked > 500 && by_generation.len() > 50, "{asked} requests saw {} states", by_generation.len());
+    let generation = stage.health().await["generation"].as_u64().expect("a number");
+    assert!(generation > stage.generation + 900, "{generation}");
+}
