@@ -14,6 +14,7 @@ use crate::contract::keys::{KeyRefusal, bearer_token, workspace_of};
 use crate::contract::routes::{Lookup, Operation};
 use crate::http::answer::{AnswerBody, JSON, answer};
 use crate::http::fault::Break;
+use crate::http::preview::PreviewParts;
 use crate::journal::{Reason, RequestRecord, Scripted, Transcript};
 use crate::rate_limit::Verdict;
 use crate::scenario::{Generation, RequestView, Setup};
@@ -44,6 +45,8 @@ pub struct Exchange {
     pub(super) quota: Option<Verdict>,
     pub(super) scripted: Option<Scripted>,
     pub(super) broken: Option<Break>,
+    /// What announced endpoints need; there while one of them answers.
+    pub(super) preview: Option<Arc<PreviewParts>>,
     pub(super) generation: u64,
 }
 
@@ -81,6 +84,7 @@ impl Exchange {
             quota: None,
             scripted: None,
             broken: None,
+            preview: None,
             generation: generation.number,
         }
     }
@@ -190,7 +194,7 @@ impl Exchange {
             }
             Lookup::Announced(entry) => {
                 let message = format!(
-                    "{} ({}) are announced by the contract as upcoming and not open yet",
+                    "{} ({}) are announced by the contract as upcoming and not open yet; --preview serves them in assumed shapes",
                     entry.path, entry.what
                 );
                 self.error(&Error::new(ErrorKind::NotFound, message), Reason::Announced(entry.path))

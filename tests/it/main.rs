@@ -10,6 +10,7 @@ mod explain;
 mod knobs;
 mod layers;
 mod openapi;
+mod preview;
 mod quota;
 mod receivers;
 mod scenarios;
