@@ -121,6 +121,17 @@ fn responses(route: &Route, profile: &Profile) -> Value {
         push(422, "The request failed validation.", "Error", true, None);
         push(429, "The key's quota is used up; back off before retrying.", "Error", true, None);
     }
+    if route.operation == Operation::OauthToken {
+        let schema = openapi_preview::oauth_error(profile);
+        push(401, "The client's secret is no valid API key.", schema, false, Some("oauth.error_shape"));
+        let (status, text) = if schema == "Error" {
+            (422, "Not a token request.")
+        } else {
+            (400, "Not a token request, or no proper HTTP request.")
+        };
+        let schemas = if schema == "Error" { "Error" } else { "OauthErrorOrError" };
+        push(status, text, schemas, false, Some("oauth.error_shape"));
+    }
     if route.path.contains("{id}") {
         push(404, "There is none with this id.", "Error", counted, Some("preview.enabled"));
     }

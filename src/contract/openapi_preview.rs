@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::contract::openapi::schema_of;
 use crate::contract::preview::{LONGEST_LABEL, Workflow, WorkflowStatus};
-use crate::contract::profile::{Profile, Unknown};
+use crate::contract::profile::{OauthErrorShape, Profile, Unknown};
 use crate::contract::routes::{Operation, Route};
 
 /// The name of the schema that an announced operation answers with.
@@ -14,6 +14,7 @@ pub(super) fn answer_schema(operation: Operation) -> &'static str {
         Operation::WorkflowsList => "WorkflowList",
         Operation::UsersList => "UserList",
         Operation::UsersRead => "User",
+        Operation::OauthToken => "Token",
         _ => "Workflow",
     }
 }
@@ -43,6 +44,13 @@ pub(super) fn describe(route: &Route, operation: &mut Value, profile: &Profile) 
     }
     if !parameters.is_empty() {
         operation["parameters"] = parameters.into();
+    }
+    if route.operation == Operation::OauthToken {
+        operation["requestBody"] = json!({
+            "required": true,
+            "description": "The client's secret is an API key, here or as the password of HTTP Basic.",
+            "content": { "application/x-www-form-urlencoded": { "schema": { "$ref": "#/components/schemas/TokenRequest" } } },
+        });
     }
     if matches!(route.operation, Operation::WorkflowsCreate | Operation::WorkflowsUpdate) {
         operation["requestBody"] = json!({
@@ -76,10 +84,47 @@ pub(super) fn add_schemas(schemas: &mut Map<String, Value>, profile: &Profile) {
         ("User", user),
         ("UserList", list("User")),
     ];
-    for (name, mut schema) in added {
+    for (name, mut schema) in added.into_iter().chain(oauth_schemas()) {
         schema["x-assumed"] = "preview.enabled".into();
         schemas.insert(name.to_owned(), schema);
     }
+}
+
+/// The schema of the token endpoint's errors.
+pub(super) fn oauth_error(profile: &Profile) -> &'static str {
+    match profile.oauth.error_shape {
+        OauthErrorShape::Rfc6749 => "OauthError",
+        OauthErrorShape::Envelope => "Error",
+    }
+}
+
+fn oauth_schemas() -> [(&'static str, Value); 4] {
+    let text = || json!({ "type": "string" });
+    let token = json!({
+        "type": "object",
+        "required": ["access_token", "token_type", "expires_in"],
+        "properties": {
+            "access_token": text(),
+            "token_type": { "const": "Bearer" },
+            "expires_in": { "description": "Seconds.", "type": "integer", "minimum": 0 },
+        },
+    });
+    let request = json!({
+        "type": "object",
+        "required": ["grant_type"],
+        "properties": { "grant_type": { "const": "client_credentials" }, "client_id": text(), "client_secret": text() },
+    });
+    let error = json!({
+        "type": "object",
+        "required": ["error"],
+        "properties": {
+            "error": { "enum": ["invalid_request", "invalid_client", "unsupported_grant_type"] },
+            "error_description": text(),
+        },
+    });
+    let either =
+        json!({ "anyOf": [{ "$ref": "#/components/schemas/OauthError" }, { "$ref": "#/components/schemas/Error" }] });
+    [("OauthErrorOrError", either), ("Token", token), ("TokenRequest", request), ("OauthError", error)]
 }
 
 fn list(entry: &str) -> Value {

@@ -29,6 +29,8 @@ pub enum Operation {
     UsersList,
     /// `GET /v1/users/{id}`, announced.
     UsersRead,
+    /// `POST /v1/oauth/token`, announced.
+    OauthToken,
 }
 
 impl Operation {
@@ -45,6 +47,7 @@ impl Operation {
             Self::WorkflowsCancel => "workflows.cancel",
             Self::UsersList => "users.list",
             Self::UsersRead => "users.read",
+            Self::OauthToken => "oauth.token",
         }
     }
 
@@ -161,6 +164,7 @@ pub const ROUTES: &[Route] = &[
     ),
     announced(Method::GET, "/v1/users", Operation::UsersList, Credential::Bearer, "List users"),
     announced(Method::GET, "/v1/users/{id}", Operation::UsersRead, Credential::Bearer, "Read a user"),
+    announced(Method::POST, "/v1/oauth/token", Operation::OauthToken, Credential::None, "Issue an access token"),
 ];
 
 /// Something the contract announces without opening it.
@@ -331,6 +335,9 @@ mod tests {
             ("GET", "/v1/workflows/a/b", "404"),
             ("GET", "/v1/users/x", "users.read"),
             ("POST", "/v1/users", "405 GET, HEAD"),
+            ("POST", "/v1/oauth/token", "oauth.token"),
+            ("GET", "/v1/oauth/token", "405 POST"),
+            ("POST", "/v1/oauth", "404"),
             ("GET", "/v1/system/status", "404"),
         ] {
             assert_eq!(kind(method, path), expected, "{method} {path}");

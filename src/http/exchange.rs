@@ -18,7 +18,7 @@ use crate::http::preview::PreviewParts;
 use crate::journal::{Reason, RequestRecord, Scripted, Transcript};
 use crate::rate_limit::Verdict;
 use crate::scenario::{Generation, RequestView, Setup};
-use crate::workspace::Workspace;
+use crate::workspace::{Tokens, Workspace};
 
 /// Chooses scenarios for one request: names joined by commas.
 pub const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
@@ -117,7 +117,7 @@ impl Exchange {
     }
 
     /// Takes the setup of the key that the request carries, or the one that it asks for by header.
-    pub(super) fn choose_setup(&mut self, generation: &Generation) -> Result<(), String> {
+    pub(super) fn choose_setup(&mut self, generation: &Generation, tokens: &Tokens) -> Result<(), String> {
         let headers = &self.parts.headers;
         if let Some(wanted) = headers.get(SCENARIO) {
             let text = wanted
@@ -132,6 +132,8 @@ impl Exchange {
         } else if generation.has_key_setups()
             && let Ok(token) = bearer_token(headers)
         {
+            let alias = tokens.find(token, self.now.moment);
+            let token = alias.as_ref().map_or(token, |alias| &alias.key);
             let workspace = workspace_of(token, generation.base.profile());
             self.setup = Arc::clone(generation.setup_for(Some(workspace)));
         }

@@ -11,7 +11,7 @@ use hyper::{Request, Response, StatusCode};
 
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::ids::IdKind;
-use crate::contract::keys::{authenticate, workspace_of};
+use crate::contract::keys::{KeyRefusal, authenticate, bearer_token, judge, workspace_of};
 use crate::contract::routes::{Announced, Credential, Lookup, Route, look_up, look_up_announced};
 use crate::http::Answering;
 use crate::http::answer::{AnswerBody, GENERATION, REQUEST_ID, id_value, number_value};
@@ -23,12 +23,12 @@ use crate::http::guard::{caught, caught_now};
 use crate::http::handlers::perform;
 use crate::http::host::check_host;
 use crate::http::limits::Limits;
-use crate::http::preview::{MARKED, PREVIEW, PreviewParts};
+use crate::http::preview::{MARKED, PREVIEW, PreviewParts, open_workspace};
 use crate::http::quota::push_quota_headers;
 use crate::http::scripted::scripted_or_ordinary;
-use crate::journal::{Entry, Journal, Notice, Reason, Transcript, Wire};
+use crate::journal::{Entry, Journal, Reason, Transcript, Wire};
 use crate::scenario::{Generation, Library};
-use crate::workspace::Registry;
+use crate::workspace::{Alias, Registry, Tokens};
 
 /// The emulated API.
 #[derive(Debug)]
@@ -52,7 +52,12 @@ impl Api {
         emissions: Emissions,
         limits: &Limits,
     ) -> Self {
-        let preview = Arc::new(PreviewParts { emissions: emissions.clone() });
+        let preview = Arc::new(PreviewParts {
+            emissions: emissions.clone(),
+            tokens: Tokens::default(),
+            registry: Arc::clone(&registry),
+            journal: Arc::clone(&journal),
+        });
         Self { library, registry, journal, bodies, emissions, preview, uri_bytes: limits.uri_bytes }
     }
 
@@ -161,7 +166,7 @@ impl Api {
             },
         };
         exchange.operation = Some(route.operation);
-        if let Err(message) = exchange.choose_setup(generation) {
+        if let Err(message) = exchange.choose_setup(generation, &self.preview.tokens) {
             exchange.identify(self.registry.anonymous());
             return Err(Box::new(exchange.refused(ErrorKind::BadRequest, &message)));
         }
@@ -179,7 +184,7 @@ impl Api {
         generation: &Generation,
         entry: &'static Announced,
     ) -> Result<&'static Route, Box<Outcome>> {
-        let chosen = exchange.choose_setup(generation);
+        let chosen = exchange.choose_setup(generation, &self.preview.tokens);
         let found = if chosen.is_ok() && exchange.setup.profile.preview.enabled {
             exchange.preview = Some(Arc::clone(&self.preview));
             look_up_announced(&exchange.parts.method, exchange.parts.uri.path())
@@ -198,14 +203,20 @@ impl Api {
 
     fn authenticate_and_count(&self, exchange: &mut Exchange) -> Result<(), Box<Outcome>> {
         let (setup, now) = (&exchange.setup, exchange.now);
-        let key = match authenticate(&exchange.parts.headers, &setup.profile) {
+        let alias = self.alias(exchange);
+        let judged = match &alias {
+            Some(Alias { expired: true, .. }) => Err(KeyRefusal::Expired),
+            Some(Alias { key, .. }) => judge(key, &setup.profile).map(|()| &**key),
+            None => authenticate(&exchange.parts.headers, &setup.profile),
+        };
+        let key = match judged {
             Ok(key) => key,
             Err(refusal) => {
                 exchange.identify(self.registry.anonymous());
                 return Err(Box::new(exchange.unauthorized(refusal)));
             }
         };
-        let (workspace, left) = self.registry.open(workspace_of(key, &setup.profile), now);
+        let workspace = open_workspace(&self.registry, &self.journal, workspace_of(key, &setup.profile), now);
         let (verdict, id) = {
             let mut state = workspace.lock();
             self.emissions.meet(&workspace, &mut state, setup, now);
@@ -216,13 +227,6 @@ impl Api {
         exchange.belong_to(workspace, group_key);
         exchange.id = id;
         exchange.quota = Some(verdict);
-        if let Some(left) = left {
-            let message =
-                format!("workspace {} was forgotten: there are more keys than workspaces are kept", left.id());
-            let notice =
-                Notice { at: exchange.now.wall, workspace: Some(Arc::clone(left.name())), message, warning: true };
-            self.journal.append(Entry::Notice(Arc::new(notice)));
-        }
         if verdict.allowed {
             return Ok(());
         }
@@ -232,6 +236,15 @@ impl Api {
             verdict.window.as_secs_f64()
         );
         Err(Box::new(exchange.error(&Error::new(ErrorKind::RateLimitExceeded, message), Reason::RateLimited)))
+    }
+
+    /// What the access token that came stands for; only the preview has such tokens.
+    fn alias(&self, exchange: &Exchange) -> Option<Alias> {
+        if !exchange.setup.profile.preview.enabled {
+            return None;
+        }
+        let token = bearer_token(&exchange.parts.headers).ok()?;
+        self.preview.tokens.find(token, exchange.now.moment)
     }
 
     async fn read_content(&self, exchange: &mut Exchange, route: &Route, body: Incoming) -> Result<(), Box<Outcome>> {

@@ -1,11 +1,12 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time comes in as `now`.
-//! Reading order: this file, `subscriptions`, `events`, `workflows`, `registry`.
+//! Reading order: this file, `subscriptions`, `events`, `workflows`, `registry`, `tokens`.
 
 mod events;
 mod registry;
 mod subscriptions;
+mod tokens;
 mod workflows;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use parking_lot::{Mutex, MutexGuard};
 pub use events::{EventRecord, FireProblem, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription};
 pub use registry::{MOST_WORKSPACES, Registry};
 pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, Subscribed, SubscriptionRecord, SubscriptionView};
+pub use tokens::{Alias, MOST_TOKENS, Tokens};
 pub use workflows::{Listed, MOST_WORKFLOWS, PlacedWorkflow};
 
 use crate::clock::{Clock, Moment, Now, Random, Seed};

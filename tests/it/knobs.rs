@@ -34,6 +34,8 @@ enum Probe {
     Nowhere,
     /// Two workflows made, then a list with this query.
     Workflows(&'static str),
+    /// A token asked for with this secret.
+    Token(&'static str),
     /// `GET /v1/hello`.
     Hello,
     /// An event of this type at a sink, with this secret.
@@ -205,6 +207,18 @@ const ROWS: &[(&str, &[&str], Probe, &str)] = &[
         Probe::Workflows(""),
         "\"status\":\"completed\"",
     ),
+    (
+        "oauth.token_lifetime",
+        &["preview.enabled=true", "oauth.token_lifetime=10m"],
+        Probe::Token("sk_test_local"),
+        "\"expires_in\":600",
+    ),
+    (
+        "oauth.error_shape",
+        &["preview.enabled=true", "oauth.error_shape=envelope"],
+        Probe::Token("wrong"),
+        "\"code\":\"unauthorized\"",
+    ),
     ("hello.body", &["hello.body={ hi = true }"], Probe::Hello, "{\"hi\":true}"),
 ];
 
@@ -280,6 +294,11 @@ async fn look(probe: Probe, knobs: &[&str]) -> String {
                 send(&emulator, "POST", "/v1/workflows", &headers, "{}").await;
             }
             shown(&get(&emulator, &format!("/v1/workflows?{query}")).await)
+        }
+        Probe::Token(secret) => {
+            let headers = [("content-type", "application/x-www-form-urlencoded")];
+            let body = format!("grant_type=client_credentials&client_secret={secret}");
+            shown(&send(&start_with(knobs).await, "POST", "/v1/oauth/token", &headers, body).await)
         }
         Probe::Delivery(event, secret) => look_at_delivery(&start_with(knobs).await, event, secret).await,
         Probe::Attempts(statuses, seconds) => look_at_attempts(knobs, statuses, seconds).await,

@@ -36,7 +36,7 @@ async fn received(emulator: &Emulator, sink: &str, count: usize) -> Vec<Value> {
 #[tokio::test]
 async fn closed_by_default_and_the_answer_says_how_to_open_it() {
     let emulator = start().await;
-    for path in ["/v1/workflows", "/v1/workflows/wf_1", "/v1/users"] {
+    for path in ["/v1/workflows", "/v1/workflows/wf_1", "/v1/users", "/v1/oauth/token"] {
         let answer = get(&emulator, path).await;
         assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
         assert!(answer.message().contains("--preview"), "{}", answer.message());
@@ -217,4 +217,66 @@ async fn the_document_describes_them_while_they_are_served() {
         assert_eq!(workflows["post"]["x-assumed"] == "preview.enabled", there);
         assert_eq!(document["components"]["schemas"].get("Workflow").is_some(), there);
     }
+}
+
+async fn token(emulator: &Emulator, headers: &[(&str, &str)], body: &'static str) -> Answer {
+    let form = ("content-type", "application/x-www-form-urlencoded");
+    let headers: Vec<_> = std::iter::once(form).chain(headers.iter().copied()).collect();
+    send(emulator, "POST", "/v1/oauth/token", &headers, body).await
+}
+
+const WISH: &str = "grant_type=client_credentials&client_id=x&client_secret=sk_test_local";
+
+#[tokio::test]
+async fn a_token_is_an_alias_of_its_key_until_it_expires() {
+    let emulator = start_with(&[ON]).await;
+    let made = create(&emulator, &json!({})).await;
+    let issued = token(&emulator, &[], WISH).await;
+    assert_eq!((issued.status, issued.header("cache-control")), (200, Some("no-store")));
+    assert_eq!(issued.header("x-emulator-preview"), Some("true"));
+    let body = issued.json();
+    assert_eq!((&body["token_type"], &body["expires_in"]), (&json!("Bearer"), &json!(3600)));
+    let access = body["access_token"].as_str().expect("a token");
+    let path = format!("/v1/workflows/{}", made["id"].as_str().expect("an id"));
+    assert_eq!(get_as(&emulator, access, &path).await.json()["id"], made["id"]);
+    let status = get_as(&emulator, access, "/v1/system/status").await;
+    assert_eq!((status.status, status.header("x-ratelimit-remaining")), (200, Some("97")), "one quota for both");
+    emulator.control().clock().advance(Duration::from_hours(1));
+    let late = get_as(&emulator, access, "/v1/system/status").await;
+    assert_eq!((late.status, late.message().as_str()), (401, "the Bearer token has expired"));
+    assert_eq!(late.header("www-authenticate"), Some("Bearer error=\"invalid_token\""));
+    assert_eq!(get_as(&emulator, "oat_never_issued", "/v1/system/status").await.status, 401);
+    let rows = control(&emulator, "GET", "requests?key=*&limit=100", &Value::Null).await.json();
+    for row in rows["data"].as_array().expect("rows") {
+        let id = row["id"].as_str().expect("an id");
+        let shown = control(&emulator, "GET", &format!("requests/{id}"), &Value::Null).await.json().to_string();
+        assert!(!shown.contains(access) && !shown.contains(KEY), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn token_errors_follow_the_rfc_or_the_envelope() {
+    let wrong = "grant_type=client_credentials&client_secret=wrong";
+    let emulator = start_with(&[ON]).await;
+    // `x:sk_test_local`
+    let basic = [("authorization", "Basic eDpza190ZXN0X2xvY2Fs")];
+    assert_eq!(token(&emulator, &basic, "grant_type=client_credentials").await.status, 200);
+    for (headers, body, status, error) in [
+        (&[][..], wrong, 401, "invalid_client"),
+        (&[][..], "grant_type=password&client_secret=sk_test_local", 400, "unsupported_grant_type"),
+        (&[][..], "client_secret=sk_test_local", 400, "invalid_request"),
+        (&basic[..], WISH, 400, "invalid_request"),
+        (&[("content-type", "application/json")][..], WISH, 400, "invalid_request"),
+    ] {
+        let answer = token(&emulator, headers, body).await;
+        assert_eq!((answer.status, answer.json()["error"].as_str()), (status, Some(error)), "{body}");
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+    }
+    let challenge = token(&emulator, &[], wrong).await;
+    assert_eq!(challenge.header("www-authenticate"), Some("Basic"));
+    let enveloped = start_with(&[ON, "oauth.error_shape=envelope"]).await;
+    let answer = token(&enveloped, &[], wrong).await;
+    assert_eq!((answer.status, answer.code().as_str()), (401, "unauthorized"));
+    let answer = token(&enveloped, &[], "grant_type=x&client_secret=sk_test_local").await;
+    assert_eq!((answer.status, answer.code().as_str()), (422, "validation_error"));
 }

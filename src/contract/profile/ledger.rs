@@ -222,6 +222,18 @@ pub const KNOBS: &[Knob] = &[
         "5 seconds after it was created",
         "a duration",
     ),
+    knob(
+        "oauth.token_lifetime",
+        "OAuth 2.0 client credentials are announced; token lifetimes are not shown",
+        "1 hour",
+        "a duration",
+    ),
+    knob(
+        "oauth.error_shape",
+        "OAuth 2.0 client credentials are announced; their endpoints are not shown",
+        "errors of the token endpoint follow RFC 6749",
+        "\"rfc6749\" | \"envelope\"",
+    ),
 ];
 
 /// One row of the ledger.

@@ -54,6 +54,8 @@ pub struct Profile {
     pub hello: Hello,
     /// The announced endpoints.
     pub preview: Preview,
+    /// OAuth 2.0 client credentials, part of the preview.
+    pub oauth: Oauth,
 }
 
 /// Which API keys are valid (contract: Authentication 3, prefixes not given).
@@ -240,6 +242,16 @@ pub struct Preview {
     pub page_limit: NonZeroU32,
     /// How long a created workflow runs.
     pub run_time: DurationText,
+}
+
+/// OAuth 2.0 client credentials (contract: announced, endpoints and lifetimes not shown).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Oauth {
+    /// How long an access token is valid.
+    pub token_lifetime: DurationText,
+    /// The form of the token endpoint's errors.
+    pub error_shape: OauthErrorShape,
 }
 
 impl Profile {
