@@ -175,6 +175,8 @@ fn response_headers(status: u16, counted: bool, stage: Stage, profile: &Profile)
 }
 
 fn headers(profile: &Profile) -> Value {
+    // The token endpoint of the preview is the one place with another scheme.
+    let challenge = if profile.preview.enabled { "^(Bearer|Basic)" } else { "^Bearer" };
     let retry_after = match profile.rate_limit.retry_after {
         RetryAfterForm::Date => json!({ "type": "string" }),
         _ => json!({ "type": "integer", "minimum": 0 }),
@@ -187,7 +189,7 @@ fn headers(profile: &Profile) -> Value {
         "Reset": { "description": "When the quota is whole again.", "required": true, "schema": { "type": "integer" }, "x-assumed": "rate_limit.reset" },
         "Ietf": { "description": "The quota in the form of the IETF draft.", "required": true, "schema": { "type": "string" }, "x-assumed": "rate_limit.ietf" },
         "RetryAfter": { "description": "How long to back off.", "required": true, "schema": retry_after, "x-assumed": "rate_limit.retry_after" },
-        "Challenge": { "description": "RFC 9110 wants it on 401.", "required": true, "schema": { "type": "string", "pattern": "^Bearer" }, "x-assumed": "http" },
+        "Challenge": { "description": "RFC 9110 wants it on 401.", "required": true, "schema": { "type": "string", "pattern": challenge }, "x-assumed": "http" },
     })
 }
 

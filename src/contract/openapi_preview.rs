@@ -75,7 +75,8 @@ pub(super) fn add_schemas(schemas: &mut Map<String, Value>, profile: &Profile) {
         fields["additionalProperties"] = false.into();
     }
     // Its id has any form after the prefix: a scenario may give one.
-    let workflow = schema_of::<Workflow>();
+    let mut workflow = schema_of::<Workflow>();
+    workflow["required"] = json!(["id", "name", "status", "reference", "created_at", "updated_at"]);
     let user = json!({ "description": "As the scenario gave it.", "type": "object", "required": ["id"] });
     let added = [
         ("Workflow", workflow),

@@ -52,12 +52,10 @@ pub struct Workflow {
     #[schemars(regex(pattern = r"^wf_.*$"))]
     pub id: String,
     /// A label; null when it has none.
-    #[schemars(required)]
     pub name: Option<String>,
     /// How far it is.
     pub status: WorkflowStatus,
     /// The reference that it is about; null when it has none.
-    #[schemars(required)]
     pub reference: Option<String>,
     /// ISO 8601 UTC timestamp.
     #[schemars(extend("format" = "date-time"))]
