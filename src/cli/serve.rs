@@ -46,6 +46,9 @@ pub(super) struct ServeArgs {
     /// Set one knob of the profile: `path=value`. Repeatable; joined by `;` in the environment.
     #[arg(long, env = "WRS_EMULATOR_SET", value_name = "PATH=VALUE", value_delimiter = ';')]
     set: Vec<String>,
+    /// Serve the endpoints that the contract announces, in assumed shapes: `--set preview.enabled=true`.
+    #[arg(long, env = "WRS_EMULATOR_PREVIEW")]
+    preview: bool,
     /// Fix every id, secret, jitter and dice roll.
     #[arg(long, env = "WRS_EMULATOR_SEED", value_name = "N")]
     seed: Option<u64>,
@@ -249,7 +252,7 @@ fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         control_token: args.control_token.clone(),
         control_open: args.control_open,
         allow_hosts: args.allow_host.clone(),
-        profile: load_profile(args.profile.as_deref(), &args.set)?,
+        profile: profile(args)?,
         scenario_folders,
         scenarios: args.scenario.clone(),
         scenario_texts: args.scenario_text.iter().cloned().collect(),
@@ -291,6 +294,15 @@ pub(super) fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
         Failure::usage(format!("{flag}: expected an IP address and a port, found `{text}`"))
             .with_hint(format!("for example {flag} 127.0.0.1:9770, or 0.0.0.0:9770 for every interface"))
     })
+}
+
+fn profile(args: &ServeArgs) -> Result<Layered, Failure> {
+    let layered = load_profile(args.profile.as_deref(), &args.set)?;
+    if !args.preview {
+        return Ok(layered);
+    }
+    let set = layered.with_assignment("preview.enabled=true", "--preview");
+    set.map_err(|problem| Failure::usage(format!("--preview: {}", problem.message)))
 }
 
 fn clock(text: &str) -> Result<ClockSetting, Failure> {

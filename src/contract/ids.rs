@@ -20,6 +20,8 @@ pub enum IdKind {
     Workflow,
     /// `ref_`, assumed: the form of a reference's id is not shown.
     Reference,
+    /// `usr_`, assumed: the user record is not shown.
+    User,
     /// `dlv_`, the emulator's own: one event on its way to one subscription.
     Delivery,
 }
@@ -33,6 +35,7 @@ impl IdKind {
             Self::Request => "req_",
             Self::Workflow => "wf_",
             Self::Reference => "ref_",
+            Self::User => "usr_",
             Self::Delivery => "dlv_",
         }
     }

@@ -35,6 +35,8 @@ pub enum KeyRefusal {
     UnknownPrefix,
     /// Not among the listed keys.
     NotListed,
+    /// An access token whose time is over.
+    Expired,
 }
 
 impl KeyRefusal {
@@ -55,6 +57,7 @@ impl KeyRefusal {
             Self::TestKey => "test_key",
             Self::UnknownPrefix => "unknown_prefix",
             Self::NotListed => "not_listed",
+            Self::Expired => "expired",
         }
     }
 }
@@ -71,6 +74,7 @@ impl fmt::Display for KeyRefusal {
             Self::TestKey => "the Bearer token is a test key; production takes live keys",
             Self::UnknownPrefix => "the Bearer token does not have the prefix of an API key",
             Self::NotListed => "the Bearer token is not a known API key",
+            Self::Expired => "the Bearer token has expired",
         })
     }
 }

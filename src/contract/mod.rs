@@ -2,12 +2,16 @@
 //!
 //! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments.
 //! Reading order: `routes` (which operations exist), `keys` (who may call them), `rules` (what they accept), `types`
-//! and `error` (what they answer), `profile` (what the published contract leaves open), `signature` (webhooks).
+//! and `error` (what they answer), `preview` and `oauth` (what is announced), `profile` (what the published contract
+//! leaves open), `signature` (webhooks).
 
 pub mod error;
 pub mod ids;
 pub mod keys;
+pub mod oauth;
 pub mod openapi;
+mod openapi_preview;
+pub mod preview;
 pub mod profile;
 pub mod routes;
 pub mod rules;

@@ -6,16 +6,16 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::contract::VERSION;
 use crate::contract::profile::{IdStyle, Profile, ResetForm, RetryAfterForm, Unknown};
-use crate::contract::routes::{Credential, Operation, ROUTES, Route};
+use crate::contract::routes::{Credential, Operation, ROUTES, Route, Stage};
 use crate::contract::types::{EventEnvelope, SubscribeRequest, Subscription, SystemStatus};
 use crate::contract::webhook_url::LONGEST_URL;
+use crate::contract::{VERSION, openapi_preview};
 
 /// The document, for one profile.
 pub fn document(profile: &Profile) -> Value {
     let mut paths = Map::new();
-    for route in ROUTES {
+    for route in ROUTES.iter().filter(|route| route.stage == Stage::Open || profile.preview.enabled) {
         let entry = paths.entry(route.path).or_insert_with(|| json!({}));
         entry[route.method.as_str().to_ascii_lowercase()] = operation(route, profile);
         if route.method == hyper::Method::GET {
@@ -61,6 +61,7 @@ fn operation(route: &Route, profile: &Profile) -> Value {
             });
         }
         Operation::Hello => {}
+        _ => openapi_preview::describe(route, &mut operation, profile),
     }
     operation
 }
@@ -98,13 +99,14 @@ fn responses(route: &Route, profile: &Profile) -> Value {
         Operation::SystemStatus => "SystemStatus",
         Operation::EventsSubscribe => "Subscription",
         Operation::Hello => "Hello",
+        announced => openapi_preview::answer_schema(announced),
     };
     let counted = route.credential == Credential::Bearer;
     let mut responses = Map::new();
     let mut push = |status: u16, description: &str, schema: &str, counted: bool, assumed: Option<&str>| {
         let mut response = json!({
             "description": description,
-            "headers": response_headers(status, counted, profile),
+            "headers": response_headers(status, counted, route.stage, profile),
             "content": { "application/json": { "schema": { "$ref": format!("#/components/schemas/{schema}") } } },
         });
         if let Some(knob) = assumed {
@@ -119,7 +121,21 @@ fn responses(route: &Route, profile: &Profile) -> Value {
         push(422, "The request failed validation.", "Error", true, None);
         push(429, "The key's quota is used up; back off before retrying.", "Error", true, None);
     }
-    if route.method == hyper::Method::POST {
+    if route.operation == Operation::OauthToken {
+        let schema = openapi_preview::oauth_error(profile);
+        push(401, "The client's secret is no valid API key.", schema, false, Some("oauth.error_shape"));
+        let (status, text) = if schema == "Error" {
+            (422, "Not a token request.")
+        } else {
+            (400, "Not a token request, or no proper HTTP request.")
+        };
+        let schemas = if schema == "Error" { "Error" } else { "OauthErrorOrError" };
+        push(status, text, schemas, false, Some("oauth.error_shape"));
+    }
+    if route.path.contains("{id}") {
+        push(404, "There is none with this id.", "Error", counted, Some("preview.enabled"));
+    }
+    if route.has_body() {
         push(408, "The body did not arrive in time.", "Error", counted, Some("http"));
         push(413, "The body is too large.", "Error", counted, Some("http"));
         push(415, "A transfer coding other than chunked.", "Error", counted, Some("http"));
@@ -129,12 +145,15 @@ fn responses(route: &Route, profile: &Profile) -> Value {
     Value::Object(responses)
 }
 
-fn response_headers(status: u16, counted: bool, profile: &Profile) -> Value {
+fn response_headers(status: u16, counted: bool, stage: Stage, profile: &Profile) -> Value {
     let mut headers = Map::new();
     let mut add = |name: &str, component: &str| {
         headers.insert(name.to_owned(), json!({ "$ref": format!("#/components/headers/{component}") }));
     };
     add("X-Emulator-Request-Id", "RequestId");
+    if stage == Stage::Announced && ![400, 414, 431].contains(&status) {
+        add("X-Emulator-Preview", "Preview");
+    }
     if counted {
         add(profile.rate_limit.header_names.limit.as_str(), "Limit");
         add(profile.rate_limit.header_names.remaining.as_str(), "Remaining");
@@ -156,18 +175,21 @@ fn response_headers(status: u16, counted: bool, profile: &Profile) -> Value {
 }
 
 fn headers(profile: &Profile) -> Value {
+    // The token endpoint of the preview is the one place with another scheme.
+    let challenge = if profile.preview.enabled { "^(Bearer|Basic)" } else { "^Bearer" };
     let retry_after = match profile.rate_limit.retry_after {
         RetryAfterForm::Date => json!({ "type": "string" }),
         _ => json!({ "type": "integer", "minimum": 0 }),
     };
     json!({
         "RequestId": { "description": "Names the request in the emulator's journal.", "required": true, "schema": { "type": "string", "pattern": "^req_" }, "x-assumed": "emulator" },
+        "Preview": { "description": "The endpoint is announced, its shape assumed.", "required": true, "schema": { "type": "string", "const": "true" }, "x-assumed": "preview.enabled" },
         "Limit": { "description": "Requests per window.", "required": true, "schema": { "type": "integer", "minimum": 0 }, "x-assumed": "rate_limit.requests" },
         "Remaining": { "description": "Requests left after this one.", "required": true, "schema": { "type": "integer", "minimum": 0 }, "x-assumed": "rate_limit.requests" },
         "Reset": { "description": "When the quota is whole again.", "required": true, "schema": { "type": "integer" }, "x-assumed": "rate_limit.reset" },
         "Ietf": { "description": "The quota in the form of the IETF draft.", "required": true, "schema": { "type": "string" }, "x-assumed": "rate_limit.ietf" },
         "RetryAfter": { "description": "How long to back off.", "required": true, "schema": retry_after, "x-assumed": "rate_limit.retry_after" },
-        "Challenge": { "description": "RFC 9110 wants it on 401.", "required": true, "schema": { "type": "string", "pattern": "^Bearer" }, "x-assumed": "http" },
+        "Challenge": { "description": "RFC 9110 wants it on 401.", "required": true, "schema": { "type": "string", "pattern": challenge }, "x-assumed": "http" },
     })
 }
 
@@ -208,14 +230,22 @@ fn schemas(profile: &Profile) -> Value {
     }
     let mut envelope = schema_of::<EventEnvelope>();
     envelope["properties"]["id"]["pattern"] = id_pattern("evt_", profile).into();
-    json!({
+    let mut schemas = Map::new();
+    if profile.preview.enabled {
+        openapi_preview::add_schemas(&mut schemas, profile);
+    }
+    let mut open = json!({
         "SystemStatus": status,
         "SubscribeRequest": request,
         "Subscription": subscription,
         "Hello": { "type": "object", "const": profile.hello.body, "x-assumed": "hello.body" },
         "Error": error_schema(profile),
         "Event": envelope,
-    })
+    });
+    if let Some(open) = open.as_object_mut() {
+        open.append(&mut schemas);
+    }
+    open
 }
 
 fn error_schema(profile: &Profile) -> Value {
@@ -278,7 +308,7 @@ fn webhook(profile: &Profile) -> Value {
     })
 }
 
-fn schema_of<T: JsonSchema>() -> Value {
+pub(super) fn schema_of<T: JsonSchema>() -> Value {
     let generator = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -292,11 +322,17 @@ mod tests {
 
     #[test]
     fn every_route_stands_in_the_document() {
-        let document = document(&Profile::default());
-        for route in ROUTES {
-            let operation = &document["paths"][route.path][route.method.as_str().to_ascii_lowercase()];
-            assert_eq!(operation["operationId"], route.operation.name());
+        let mut profile = Profile::default();
+        for preview in [false, true] {
+            profile.preview.enabled = preview;
+            let document = document(&profile);
+            for route in ROUTES {
+                let operation = &document["paths"][route.path][route.method.as_str().to_ascii_lowercase()];
+                let announced = route.stage == Stage::Announced;
+                assert_eq!(operation["operationId"] == route.operation.name(), preview || !announced, "{}", route.path);
+                assert_eq!(operation["x-assumed"] == "preview.enabled", preview && announced, "{}", route.path);
+            }
+            assert_eq!(document["components"]["schemas"]["Workflow"].is_object(), preview);
         }
-        assert_eq!(document["paths"].as_object().map(Map::len), Some(ROUTES.len()));
     }
 }

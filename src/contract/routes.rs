@@ -15,6 +15,22 @@ pub enum Operation {
     EventsSubscribe,
     /// `GET /v1/hello`
     Hello,
+    /// `GET /v1/workflows`, announced.
+    WorkflowsList,
+    /// `POST /v1/workflows`, announced.
+    WorkflowsCreate,
+    /// `GET /v1/workflows/{id}`, announced.
+    WorkflowsRead,
+    /// `PATCH /v1/workflows/{id}`, announced.
+    WorkflowsUpdate,
+    /// `POST /v1/workflows/{id}/cancel`, announced.
+    WorkflowsCancel,
+    /// `GET /v1/users`, announced.
+    UsersList,
+    /// `GET /v1/users/{id}`, announced.
+    UsersRead,
+    /// `POST /v1/oauth/token`, announced.
+    OauthToken,
 }
 
 impl Operation {
@@ -24,6 +40,14 @@ impl Operation {
             Self::SystemStatus => "system.status",
             Self::EventsSubscribe => "events.subscribe",
             Self::Hello => "hello",
+            Self::WorkflowsList => "workflows.list",
+            Self::WorkflowsCreate => "workflows.create",
+            Self::WorkflowsRead => "workflows.read",
+            Self::WorkflowsUpdate => "workflows.update",
+            Self::WorkflowsCancel => "workflows.cancel",
+            Self::UsersList => "users.list",
+            Self::UsersRead => "users.read",
+            Self::OauthToken => "oauth.token",
         }
     }
 
@@ -42,28 +66,73 @@ pub enum Credential {
     None,
 }
 
+/// Whether an endpoint is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Open, as the contract shows it.
+    Open,
+    /// Announced by the contract, its shape assumed; served in the preview alone.
+    Announced,
+}
+
 /// One endpoint.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// The method; HEAD is answered wherever GET is.
     pub method: Method,
-    /// The exact path.
+    /// The path; in an announced one `{id}` stands for any segment.
     pub path: &'static str,
     /// What it does.
     pub operation: Operation,
     /// What a caller must show.
     pub credential: Credential,
+    /// Whether it is open.
+    pub stage: Stage,
     /// One line for documents.
     pub summary: &'static str,
 }
 
-/// Every open endpoint.
+impl Route {
+    /// Whether a request has a body that is read.
+    pub fn has_body(&self) -> bool {
+        self.method == Method::POST || self.method == Method::PATCH
+    }
+
+    fn takes(&self, method: &Method) -> bool {
+        *method == self.method || (self.method == Method::GET && *method == Method::HEAD)
+    }
+
+    fn fits(&self, path: &str) -> bool {
+        let (mut known, mut sent) = (self.path.split('/'), path.split('/'));
+        loop {
+            match (known.next(), sent.next()) {
+                (None, None) => return true,
+                (Some("{id}"), Some(segment)) if !segment.is_empty() => {}
+                (Some(known), Some(segment)) if known == segment => {}
+                _ => return false,
+            }
+        }
+    }
+}
+
+const fn announced(
+    method: Method,
+    path: &'static str,
+    operation: Operation,
+    credential: Credential,
+    summary: &'static str,
+) -> Route {
+    Route { method, path, operation, credential, stage: Stage::Announced, summary }
+}
+
+/// Every endpoint, the open ones first. Open paths have one method each.
 pub const ROUTES: &[Route] = &[
     Route {
         method: Method::GET,
         path: "/v1/system/status",
         operation: Operation::SystemStatus,
         credential: Credential::Bearer,
+        stage: Stage::Open,
         summary: "Health and connection check",
     },
     Route {
@@ -71,6 +140,7 @@ pub const ROUTES: &[Route] = &[
         path: "/v1/events/subscribe",
         operation: Operation::EventsSubscribe,
         credential: Credential::Bearer,
+        stage: Stage::Open,
         summary: "Register an HTTPS endpoint for webhook events",
     },
     Route {
@@ -78,8 +148,23 @@ pub const ROUTES: &[Route] = &[
         path: "/v1/hello",
         operation: Operation::Hello,
         credential: Credential::None,
+        stage: Stage::Open,
         summary: "Unauthenticated hello world",
     },
+    announced(Method::GET, "/v1/workflows", Operation::WorkflowsList, Credential::Bearer, "List workflows"),
+    announced(Method::POST, "/v1/workflows", Operation::WorkflowsCreate, Credential::Bearer, "Create a workflow"),
+    announced(Method::GET, "/v1/workflows/{id}", Operation::WorkflowsRead, Credential::Bearer, "Read a workflow"),
+    announced(Method::PATCH, "/v1/workflows/{id}", Operation::WorkflowsUpdate, Credential::Bearer, "Change a workflow"),
+    announced(
+        Method::POST,
+        "/v1/workflows/{id}/cancel",
+        Operation::WorkflowsCancel,
+        Credential::Bearer,
+        "Cancel a workflow",
+    ),
+    announced(Method::GET, "/v1/users", Operation::UsersList, Credential::Bearer, "List users"),
+    announced(Method::GET, "/v1/users/{id}", Operation::UsersRead, Credential::Bearer, "Read a user"),
+    announced(Method::POST, "/v1/oauth/token", Operation::OauthToken, Credential::None, "Issue an access token"),
 ];
 
 /// Something the contract announces without opening it.
@@ -111,21 +196,45 @@ pub enum Lookup {
     Unknown,
 }
 
-/// Looks a request up. Percent-encoded unreserved characters equal themselves (RFC 3986 §6.2.2.2); nothing else is
+/// Looks a request up among the open endpoints. Percent-encoded unreserved characters equal themselves (RFC 3986 §6.2.2.2); nothing else is
 /// normalised, so `//`, a trailing slash, `%2F`, `%00` and `%2e%2e` lead nowhere.
 pub fn look_up(method: &Method, path: &str) -> Lookup {
     let path = decode_unreserved(path);
-    let Some(route) = ROUTES.iter().find(|route| route.path == path) else {
+    let Some(route) = ROUTES.iter().find(|route| route.stage == Stage::Open && route.path == path) else {
         let announced = ANNOUNCED
             .iter()
             .find(|entry| path.strip_prefix(entry.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
         return announced.map_or(Lookup::Unknown, Lookup::Announced);
     };
-    // Paths have one method each, which a test holds; a second would make this a search.
-    if *method == route.method || (route.method == Method::GET && *method == Method::HEAD) {
+    // Open paths have one method each, which a test holds; a second would make this a search.
+    if route.takes(method) {
         return Lookup::Found(route);
     }
     Lookup::MethodNotAllowed(if route.method == Method::GET { "GET, HEAD" } else { "POST" })
+}
+
+/// Looks a request up among the announced endpoints.
+pub fn look_up_announced(method: &Method, path: &str) -> Lookup {
+    let path = decode_unreserved(path);
+    let mut fitting = ROUTES.iter().filter(|route| route.stage == Stage::Announced && route.fits(&path)).peekable();
+    if fitting.peek().is_none() {
+        return Lookup::Unknown;
+    }
+    let methods: Vec<&Method> = fitting.clone().map(|route| &route.method).collect();
+    match fitting.find(|route| route.takes(method)) {
+        Some(route) => Lookup::Found(route),
+        None => Lookup::MethodNotAllowed(match methods.as_slice() {
+            [first, second] if **first == Method::GET && **second == Method::POST => "GET, HEAD, POST",
+            [first, second] if **first == Method::GET && **second == Method::PATCH => "GET, HEAD, PATCH",
+            [only] if **only == Method::GET => "GET, HEAD",
+            _ => "POST",
+        }),
+    }
+}
+
+/// What stands for `{id}` in the path of an announced endpoint.
+pub fn id_in(path: &str) -> Cow<'_, str> {
+    decode_unreserved(path.split('/').nth(3).unwrap_or_default())
 }
 
 fn decode_unreserved(path: &str) -> Cow<'_, str> {
@@ -157,12 +266,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_names_are_unique_and_methods_are_get_or_post() {
+    fn paths_and_names_are_unique_and_methods_are_known() {
         for (at, route) in ROUTES.iter().enumerate() {
-            assert!(matches!(route.method, Method::GET | Method::POST), "{}", route.path);
+            let patch = route.stage == Stage::Announced && route.method == Method::PATCH;
+            assert!(patch || matches!(route.method, Method::GET | Method::POST), "{}", route.path);
             assert_eq!(Operation::from_name(route.operation.name()), Some(route.operation));
             for other in &ROUTES[at + 1..] {
-                assert_ne!(route.path, other.path);
+                assert!(route.path != other.path || route.stage == Stage::Announced && route.method != other.method);
                 assert_ne!(route.operation.name(), other.operation.name());
             }
         }
@@ -202,5 +312,36 @@ mod tests {
         ] {
             assert_eq!(kind(method, path), expected, "{method} {path}");
         }
+    }
+
+    #[test]
+    fn announced_paths_are_looked_up_by_segments() {
+        let kind = |method: &str, path: &str| match look_up_announced(&method.parse().expect("a method"), path) {
+            Lookup::Found(route) => route.operation.name().to_owned(),
+            Lookup::MethodNotAllowed(allow) => format!("405 {allow}"),
+            Lookup::Announced(_) | Lookup::Unknown => "404".to_owned(),
+        };
+        for (method, path, expected) in [
+            ("HEAD", "/v1/workflows", "workflows.list"),
+            ("POST", "/v1/workflows", "workflows.create"),
+            ("DELETE", "/v1/workflows", "405 GET, HEAD, POST"),
+            ("GET", "/v1/workflows/wf_1", "workflows.read"),
+            ("PATCH", "/v1/workflow%73/wf%5F1", "workflows.update"),
+            ("PUT", "/v1/workflows/wf_1", "405 GET, HEAD, PATCH"),
+            ("POST", "/v1/workflows/wf_1/cancel", "workflows.cancel"),
+            ("GET", "/v1/workflows/wf_1/cancel", "405 POST"),
+            ("GET", "/v1/workflows/", "404"),
+            ("GET", "/v1/workflows//cancel", "404"),
+            ("GET", "/v1/workflows/a/b", "404"),
+            ("GET", "/v1/users/x", "users.read"),
+            ("POST", "/v1/users", "405 GET, HEAD"),
+            ("POST", "/v1/oauth/token", "oauth.token"),
+            ("GET", "/v1/oauth/token", "405 POST"),
+            ("POST", "/v1/oauth", "404"),
+            ("GET", "/v1/system/status", "404"),
+        ] {
+            assert_eq!(kind(method, path), expected, "{method} {path}");
+        }
+        assert_eq!(id_in("/v1/workflows/wf%5F1/cancel"), "wf_1");
     }
 }

@@ -104,7 +104,7 @@ pub fn parse_subscribe(body: &[u8], profile: &Profile) -> Result<CheckedSubscrib
 }
 
 /// The JSON object that a body holds. The last of duplicate keys wins.
-fn parse_object(body: &[u8], profile: &Profile) -> Result<Map<String, Value>, Error> {
+pub(super) fn parse_object(body: &[u8], profile: &Profile) -> Result<Map<String, Value>, Error> {
     let malformed = |reason: String| Error {
         status: profile.errors.malformed_json_status.into(),
         ..Error::validation(vec![FieldProblem::new("body", reason)])
@@ -187,7 +187,7 @@ fn secret_field(fields: &Map<String, Value>, profile: &Profile) -> Result<Option
 }
 
 /// An optional text field; null means absent.
-fn text_field(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
+pub(super) fn text_field(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -208,11 +208,11 @@ pub fn json_type(value: &Value) -> &'static str {
 }
 
 /// A client's text in quotes, control bytes escaped, cut where it is long.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", shortened(text))
 }
 
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     const SHOWN: usize = 64;
     let mut short: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN).is_some() {

@@ -10,6 +10,7 @@ use super::trace::{RULES_NOTE, rules_of};
 use super::view::{delivery_whole, event, millis, request_whole};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::keys::mask;
+use crate::contract::routes::Operation;
 use crate::journal::{AttemptOutcome, Entry, Reason, RequestRecord};
 use crate::rate_limit::Verdict;
 use crate::webhook::book::{DeliveryRecord, DeliveryStatus};
@@ -101,7 +102,8 @@ fn status_text(status: u16) -> String {
 fn request_steps(request: &RequestRecord) -> Vec<Step> {
     let (method, target) = request.transcript.request_line();
     let path = target.split('?').next().unwrap_or_default();
-    let needs_key = request.operation.is_some_and(|operation| operation.name() != "hello");
+    let needs_key =
+        request.operation.is_some_and(|operation| ![Operation::Hello, Operation::OauthToken].contains(&operation));
     let mut steps = Vec::new();
     let mut decided = false;
     let mut push = |check: &'static str, decides: Option<String>, passed: String| {

@@ -74,6 +74,9 @@ pub(super) fn request_whole(request: &RequestRecord) -> Value {
 
 /// The request's body; a signing secret in it is hidden. A body that cannot be read as JSON may hold one anywhere.
 fn request_body(request: &RequestRecord) -> Value {
+    if request.operation == Some(Operation::OauthToken) && !request.transcript.body().is_empty() {
+        return Value::String("… (not shown: it holds a client's secret)".to_owned());
+    }
     if request.operation != Some(Operation::EventsSubscribe) {
         return bytes(request.transcript.body());
     }
@@ -92,7 +95,8 @@ fn request_body(request: &RequestRecord) -> Value {
 
 /// The answer's body; a secret that it carried was shown once, to the client, and is not shown again.
 fn answer_body(request: &RequestRecord) -> Value {
-    let hides = matches!(request.reason, Reason::Subscribed { .. });
+    let issued = request.operation == Some(Operation::OauthToken) && request.status == 200;
+    let hides = issued || matches!(request.reason, Reason::Subscribed { .. });
     match serde_json::from_slice::<Map<String, Value>>(request.transcript.answer_body()) {
         Ok(mut fields) if hides => {
             const PUBLISHED: [&str; 5] = ["id", "url", "events", "status", "created_at"];

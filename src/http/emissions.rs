@@ -6,11 +6,12 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use crate::clock::{Moment, Now};
+use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::rules::CheckedSubscribe;
 use crate::contract::types::SubscribeRequest;
 use crate::contract::webhook_url::check_webhook_url;
 use crate::scenario::{Emit, GivenSubscription, RequestView, Setup, after_answer};
-use crate::workspace::{State, Workspace};
+use crate::workspace::{PlacedWorkflow, State, Workspace};
 
 /// An order to the driver of emissions.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub enum EmissionOrder {
     Met(Arc<Workspace>),
     /// Something set an emission off in a workspace at this moment.
     Fire(Arc<Workspace>, Arc<Emit>, Moment),
+    /// A workflow of a workspace completes at this moment, if it is left to run.
+    Completes(Arc<Workspace>, Moment),
 }
 
 /// The way to the driver of emissions.
@@ -45,8 +48,32 @@ impl Emissions {
                 let _ = state.subscribe(checked, &setup.profile, now);
             }
         }
+        if setup.profile.preview.enabled {
+            self.place_announced(workspace, state, setup, now);
+        }
         if setup.emits.iter().any(|emit| emit.is_timed()) {
             self.order(EmissionOrder::Met(Arc::clone(workspace)));
+        }
+    }
+
+    /// Workflows and users, which only the preview shows.
+    fn place_announced(&self, workspace: &Arc<Workspace>, state: &mut State, setup: &Setup, now: Now) {
+        for given in setup.active.iter().map(|scenario| &scenario.given) {
+            for user in &given.users {
+                state.place_user(user.clone(), &setup.profile, now);
+            }
+            for workflow in &given.workflows {
+                let (name, reference) = (Some(workflow.name.clone()), Some(workflow.reference.clone()));
+                let status = WorkflowStatus::from_name(&workflow.status).unwrap_or(WorkflowStatus::Running);
+                let placed =
+                    PlacedWorkflow { id: workflow.id.clone(), fields: WorkflowFields { name, reference }, status };
+                // A full workspace keeps what it has.
+                if let Ok((_, completes)) = state.place_workflow(placed, &setup.profile, now)
+                    && status == WorkflowStatus::Running
+                {
+                    self.order(EmissionOrder::Completes(Arc::clone(workspace), completes));
+                }
+            }
         }
     }
 

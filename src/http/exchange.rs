@@ -14,10 +14,11 @@ use crate::contract::keys::{KeyRefusal, bearer_token, workspace_of};
 use crate::contract::routes::{Lookup, Operation};
 use crate::http::answer::{AnswerBody, JSON, answer};
 use crate::http::fault::Break;
+use crate::http::preview::PreviewParts;
 use crate::journal::{Reason, RequestRecord, Scripted, Transcript};
 use crate::rate_limit::Verdict;
 use crate::scenario::{Generation, RequestView, Setup};
-use crate::workspace::Workspace;
+use crate::workspace::{Tokens, Workspace};
 
 /// Chooses scenarios for one request: names joined by commas.
 pub const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
@@ -46,6 +47,8 @@ pub struct Exchange {
     pub(super) quota: Option<Verdict>,
     pub(super) scripted: Option<Scripted>,
     pub(super) broken: Option<Break>,
+    /// What announced endpoints need; there while one of them answers.
+    pub(super) preview: Option<Arc<PreviewParts>>,
     pub(super) generation: u64,
 }
 
@@ -83,6 +86,7 @@ impl Exchange {
             quota: None,
             scripted: None,
             broken: None,
+            preview: None,
             generation: generation.number,
         }
     }
@@ -115,7 +119,7 @@ impl Exchange {
     }
 
     /// Takes the setup of the key that the request carries, or the one that it asks for by header.
-    pub(super) fn choose_setup(&mut self, generation: &Generation) -> Result<(), String> {
+    pub(super) fn choose_setup(&mut self, generation: &Generation, tokens: &Tokens) -> Result<(), String> {
         let headers = &self.parts.headers;
         if let Some(wanted) = headers.get(SCENARIO) {
             let text = wanted
@@ -130,6 +134,8 @@ impl Exchange {
         } else if generation.has_key_setups()
             && let Ok(token) = bearer_token(headers)
         {
+            let alias = tokens.find(token, self.now.moment);
+            let token = alias.as_ref().map_or(token, |alias| &alias.key);
             let workspace = workspace_of(token, generation.base.profile());
             self.setup = Arc::clone(generation.setup_for(Some(workspace)));
         }
@@ -195,7 +201,7 @@ impl Exchange {
             }
             Lookup::Announced(entry) => {
                 let message = format!(
-                    "{} ({}) are announced by the contract as upcoming and not open yet",
+                    "{} ({}) are announced by the contract as upcoming and not open yet; --preview serves them in assumed shapes",
                     entry.path, entry.what
                 );
                 self.error(&Error::new(ErrorKind::NotFound, message), Reason::Announced(entry.path))

@@ -13,6 +13,7 @@ use crate::contract::signature::secret_warnings;
 use crate::contract::timestamp::format_timestamp;
 use crate::contract::types::SystemStatus;
 use crate::http::exchange::{Exchange, Outcome, content_types};
+use crate::http::preview::perform_announced;
 use crate::journal::Reason;
 
 /// Performs an operation.
@@ -21,6 +22,7 @@ pub fn perform(exchange: &Exchange, operation: Operation) -> Outcome {
         Operation::SystemStatus => system_status(exchange),
         Operation::EventsSubscribe => events_subscribe(exchange),
         Operation::Hello => hello(exchange),
+        announced => perform_announced(exchange, announced).expect("every operation that is not open is announced"),
     }
 }
 
@@ -75,7 +77,8 @@ fn hello(exchange: &Exchange) -> Outcome {
     Outcome::json(StatusCode::OK, body, Reason::Answered)
 }
 
-fn invalid(exchange: &Exchange, error: Error) -> Outcome {
+/// A 422 with every field at fault.
+pub fn invalid(exchange: &Exchange, error: Error) -> Outcome {
     let outcome = exchange.error(&error, Reason::Invalid(Vec::new()));
     Outcome { reason: Reason::Invalid(error.problems), ..outcome }
 }

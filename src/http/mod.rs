@@ -2,7 +2,8 @@
 //!
 //! Any [`Handler`] can be served; which API that is, is none of this file's business. Reading order: `limits`,
 //! `connection` (deadlines on the wire), `guard` (panics), `host` and `body` (what a proper request is), `answer`, `service` (one request
-//! of the emulated API end to end), `handlers` (one function per operation).
+//! of the emulated API end to end), `handlers` (one function per operation), `preview` (the same
+//! for announced endpoints).
 
 pub mod answer;
 pub mod body;
@@ -14,6 +15,7 @@ pub mod guard;
 pub mod handlers;
 pub mod host;
 pub mod limits;
+pub mod preview;
 pub mod quota;
 pub mod scripted;
 pub mod service;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::ids::IdKind;
-use crate::contract::keys::{authenticate, workspace_of};
-use crate::contract::routes::{Credential, Lookup, Route, look_up};
+use crate::contract::keys::{KeyRefusal, authenticate, bearer_token, judge, workspace_of};
+use crate::contract::routes::{Announced, Credential, Lookup, Route, look_up, look_up_announced};
 use crate::http::Answering;
 use crate::http::answer::{AnswerBody, GENERATION, REQUEST_ID, id_value, number_value};
 use crate::http::body::{BodyProblem, BodyReader};
@@ -23,11 +23,12 @@ use crate::http::guard::{caught, caught_now};
 use crate::http::handlers::perform;
 use crate::http::host::check_host;
 use crate::http::limits::Limits;
+use crate::http::preview::{MARKED, PREVIEW, PreviewParts, open_workspace};
 use crate::http::quota::push_quota_headers;
 use crate::http::scripted::scripted_or_ordinary;
-use crate::journal::{Entry, Journal, Notice, Reason, Transcript, Wire};
+use crate::journal::{Entry, Journal, Reason, Transcript, Wire};
 use crate::scenario::{Generation, Library};
-use crate::workspace::Registry;
+use crate::workspace::{Alias, Registry, Tokens};
 
 /// The emulated API.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ pub struct Api {
     journal: Arc<Journal>,
     bodies: Arc<BodyReader>,
     emissions: Emissions,
+    preview: Arc<PreviewParts>,
     uri_bytes: usize,
 }
 
@@ -50,7 +52,13 @@ impl Api {
         emissions: Emissions,
         limits: &Limits,
     ) -> Self {
-        Self { library, registry, journal, bodies, emissions, uri_bytes: limits.uri_bytes }
+        let preview = Arc::new(PreviewParts {
+            emissions: emissions.clone(),
+            tokens: Tokens::default(),
+            registry: Arc::clone(&registry),
+            journal: Arc::clone(&journal),
+        });
+        Self { library, registry, journal, bodies, emissions, preview, uri_bytes: limits.uri_bytes }
     }
 
     /// Answers one request: at once where nothing has to be waited for.
@@ -60,9 +68,7 @@ impl Api {
         let mut exchange = Exchange::begin(parts, self.registry.clock().now(), &generation);
         let begun = caught_now(|| match self.admit(&mut exchange, &generation) {
             Err(outcome) => Begun::Answered(*outcome),
-            Ok(route) if route.method == Method::POST || !exchange.setup.rules.rules().is_empty() => {
-                Begun::Waits(route)
-            }
+            Ok(route) if route.has_body() || !exchange.setup.rules.rules().is_empty() => Begun::Waits(route),
             Ok(route) => Begun::Answered(perform(&exchange, route.operation)),
         });
         match begun {
@@ -152,6 +158,7 @@ impl Api {
             }
             Ok(()) => match look_up(method, uri.path()) {
                 Lookup::Found(route) => route,
+                Lookup::Announced(entry) => self.admit_announced(exchange, generation, entry)?,
                 nowhere => {
                     exchange.identify(self.registry.anonymous());
                     return Err(Box::new(exchange.nowhere(&nowhere)));
@@ -159,7 +166,7 @@ impl Api {
             },
         };
         exchange.operation = Some(route.operation);
-        if let Err(message) = exchange.choose_setup(generation) {
+        if let Err(message) = exchange.choose_setup(generation, &self.preview.tokens) {
             exchange.identify(self.registry.anonymous());
             return Err(Box::new(exchange.refused(ErrorKind::BadRequest, &message)));
         }
@@ -170,16 +177,46 @@ impl Api {
         Ok(route)
     }
 
+    /// An announced endpoint, if the profile of whoever asks has the preview on.
+    fn admit_announced(
+        &self,
+        exchange: &mut Exchange,
+        generation: &Generation,
+        entry: &'static Announced,
+    ) -> Result<&'static Route, Box<Outcome>> {
+        let chosen = exchange.choose_setup(generation, &self.preview.tokens);
+        let found = if chosen.is_ok() && exchange.setup.profile.preview.enabled {
+            exchange.preview = Some(Arc::clone(&self.preview));
+            look_up_announced(&exchange.parts.method, exchange.parts.uri.path())
+        } else {
+            exchange.setup = Arc::clone(generation.setup_for(None));
+            Lookup::Announced(entry)
+        };
+        match found {
+            Lookup::Found(route) => Ok(route),
+            nowhere => {
+                exchange.identify(self.registry.anonymous());
+                Err(Box::new(exchange.nowhere(&nowhere)))
+            }
+        }
+    }
+
     fn authenticate_and_count(&self, exchange: &mut Exchange) -> Result<(), Box<Outcome>> {
         let (setup, now) = (&exchange.setup, exchange.now);
-        let key = match authenticate(&exchange.parts.headers, &setup.profile) {
+        let alias = self.alias(exchange);
+        let judged = match &alias {
+            Some(Alias { expired: true, .. }) => Err(KeyRefusal::Expired),
+            Some(Alias { key, .. }) => judge(key, &setup.profile).map(|()| &**key),
+            None => authenticate(&exchange.parts.headers, &setup.profile),
+        };
+        let key = match judged {
             Ok(key) => key,
             Err(refusal) => {
                 exchange.identify(self.registry.anonymous());
                 return Err(Box::new(exchange.unauthorized(refusal)));
             }
         };
-        let (workspace, left) = self.registry.open(workspace_of(key, &setup.profile), now);
+        let workspace = open_workspace(&self.registry, &self.journal, workspace_of(key, &setup.profile), now);
         let (verdict, id) = {
             let mut state = workspace.lock();
             self.emissions.meet(&workspace, &mut state, setup, now);
@@ -190,13 +227,6 @@ impl Api {
         exchange.belong_to(workspace, group_key);
         exchange.id = id;
         exchange.quota = Some(verdict);
-        if let Some(left) = left {
-            let message =
-                format!("workspace {} was forgotten: there are more keys than workspaces are kept", left.id());
-            let notice =
-                Notice { at: exchange.now.wall, workspace: Some(Arc::clone(left.name())), message, warning: true };
-            self.journal.append(Entry::Notice(Arc::new(notice)));
-        }
         if verdict.allowed {
             return Ok(());
         }
@@ -208,8 +238,17 @@ impl Api {
         Err(Box::new(exchange.error(&Error::new(ErrorKind::RateLimitExceeded, message), Reason::RateLimited)))
     }
 
+    /// What the access token that came stands for; only the preview has such tokens.
+    fn alias(&self, exchange: &Exchange) -> Option<Alias> {
+        if !exchange.setup.profile.preview.enabled {
+            return None;
+        }
+        let token = bearer_token(&exchange.parts.headers).ok()?;
+        self.preview.tokens.find(token, exchange.now.moment)
+    }
+
     async fn read_content(&self, exchange: &mut Exchange, route: &Route, body: Incoming) -> Result<(), Box<Outcome>> {
-        if route.method != Method::POST {
+        if !route.has_body() {
             return Ok(());
         }
         exchange.body = self.bodies.read(&exchange.parts.headers, body).await.map_err(|problem| {
@@ -238,6 +277,9 @@ impl Api {
         if let Some(owner) = exchange.owner().filter(|_| !exchange.setup.emits.is_empty()) {
             let at = self.registry.clock().moment();
             self.emissions.answered(owner, &exchange.setup, &exchange.view(), status.as_u16(), at);
+        }
+        if exchange.preview.is_some() {
+            headers.insert(PREVIEW, MARKED);
         }
         headers.insert(REQUEST_ID, id.clone());
         let transcript = Transcript::new(&Wire {

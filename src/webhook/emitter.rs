@@ -27,6 +27,8 @@ pub struct Emitter {
     planned: BTreeMap<(Moment, u64), Planned>,
     /// Workspaces with emissions that time sets off, and the activation they met.
     timed: Vec<(Arc<Workspace>, u64)>,
+    /// When workflows complete, by workspace.
+    completing: BTreeMap<(Moment, u64), Arc<Workspace>>,
     serial: u64,
 }
 
@@ -44,7 +46,8 @@ struct Planned {
 impl Emitter {
     /// A driver over these parts.
     pub fn new(library: Arc<Library>, registry: Arc<Registry>, journal: Arc<Journal>, book: Arc<Book>) -> Self {
-        Self { library, registry, journal, book, planned: BTreeMap::new(), timed: Vec::new(), serial: 0 }
+        let (planned, timed, completing) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+        Self { library, registry, journal, book, planned, timed, completing, serial: 0 }
     }
 
     /// Fires until `stop` becomes true.
@@ -80,12 +83,25 @@ impl Emitter {
                 let activation = self.setup_of(&workspace).activation;
                 self.plan(&workspace, &emit, activation, at);
             }
+            EmissionOrder::Completes(workspace, due) => {
+                self.serial += 1;
+                self.completing.insert((due, self.serial), workspace);
+            }
         }
     }
 
     /// Does what is due at `now`; says when there is more to do.
     fn work_off(&mut self, now: Moment) -> Option<Moment> {
         let mut next = self.set_off(now);
+        while let Some(entry) = self.completing.first_entry() {
+            let (due, _) = *entry.key();
+            if due > now {
+                next = Some(next.map_or(due, |next| next.min(due)));
+                break;
+            }
+            let workspace = entry.remove();
+            self.complete(&workspace);
+        }
         while let Some(entry) = self.planned.first_entry() {
             let (due, _) = *entry.key();
             if due > now {
@@ -146,10 +162,19 @@ impl Emitter {
         }
     }
 
-    fn fire(&self, workspace: &Arc<Workspace>, emit: &Emit, due: Option<Moment>) {
-        if self.book.pending() >= MOST_PENDING {
-            return self.notice(workspace, format!("an emission was left out: {MOST_PENDING} deliveries are pending"));
+    /// Tells of the workflows that have completed, as long as their workspace is kept.
+    fn complete(&self, workspace: &Arc<Workspace>) {
+        if !self.registry.find(workspace.name()).is_some_and(|kept| Arc::ptr_eq(&kept, workspace)) {
+            return;
         }
+        let (setup, now) = (self.setup_of(workspace), workspace.clock().now());
+        let events = workspace.lock().tell_completed(&setup.profile, now);
+        for request in events {
+            self.hand_in(workspace, &setup, request, "a workflow completed");
+        }
+    }
+
+    fn fire(&self, workspace: &Arc<Workspace>, emit: &Emit, due: Option<Moment>) {
         let setup = self.setup_of(workspace);
         let request = FireRequest {
             event_type: emit.event.clone(),
@@ -160,13 +185,18 @@ impl Emitter {
             lost: emit.delivery.drop,
             ..FireRequest::default()
         };
+        self.hand_in(workspace, &setup, request, &format!("scenario {}, {}", emit.scenario, emit.label));
+    }
+
+    fn hand_in(&self, workspace: &Arc<Workspace>, setup: &Setup, request: FireRequest, why: &str) {
+        if self.book.pending() >= MOST_PENDING {
+            return self.notice(workspace, format!("an emission was left out: {MOST_PENDING} deliveries are pending"));
+        }
         let now = workspace.clock().now();
         let fired = workspace.lock().fire(workspace.name(), request, &setup.profile, now);
         match fired {
             Ok(event) => hand_over(&self.journal, &self.book, Arc::new(event)),
-            Err(problem) => {
-                self.notice(workspace, format!("scenario {}, {}: not fired: {problem}", emit.scenario, emit.label));
-            }
+            Err(problem) => self.notice(workspace, format!("{why}: not fired: {problem}")),
         }
     }
 

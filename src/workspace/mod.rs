@@ -1,11 +1,13 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time comes in as `now`.
-//! Reading order: this file, `subscriptions`, `events`, `registry`.
+//! Reading order: this file, `subscriptions`, `events`, `workflows`, `registry`, `tokens`.
 
 mod events;
 mod registry;
 mod subscriptions;
+mod tokens;
+mod workflows;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use parking_lot::{Mutex, MutexGuard};
 pub use events::{EventRecord, FireProblem, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription};
 pub use registry::{MOST_WORKSPACES, Registry};
 pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, Subscribed, SubscriptionRecord, SubscriptionView};
+pub use tokens::{Alias, MOST_TOKENS, Tokens};
+pub use workflows::{Listed, MOST_WORKFLOWS, PlacedWorkflow};
 
 use crate::clock::{Clock, Moment, Now, Random, Seed};
 use crate::contract::ids::{IdKind, make_id};
@@ -23,6 +27,7 @@ use crate::contract::profile::{CountRule, Profile};
 use crate::rate_limit::{Quota, Verdict};
 use crate::turns::Turns;
 use subscriptions::Subscriptions;
+use workflows::Workflows;
 
 /// One key's (or one group of keys') part of the emulator.
 #[derive(Debug)]
@@ -44,6 +49,7 @@ pub struct State {
     event_serial: u64,
     quotas: BTreeMap<Arc<str>, Quota>,
     pub(crate) subscriptions: Subscriptions,
+    workflows: Workflows,
     turns: Turns,
     met: u64,
 }
@@ -62,6 +68,7 @@ impl Workspace {
             event_serial: 0,
             quotas: BTreeMap::new(),
             subscriptions: Subscriptions::default(),
+            workflows: Workflows::default(),
             turns: Turns::default(),
             met: 0,
         };

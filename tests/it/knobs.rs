@@ -32,6 +32,10 @@ enum Probe {
     PlainText,
     /// A path that is not there.
     Nowhere,
+    /// Two workflows made, then a list with this query.
+    Workflows(&'static str),
+    /// A token asked for with this secret.
+    Token(&'static str),
     /// `GET /v1/hello`.
     Hello,
     /// An event of this type at a sink, with this secret.
@@ -189,6 +193,32 @@ const ROWS: &[(&str, &[&str], Probe, &str)] = &[
         Probe::Delivery("workflow.completed", PLAIN),
         "x-my-signature: sha256=",
     ),
+    ("preview.enabled", &["preview.enabled=true"], Probe::Workflows(""), "x-emulator-preview: true"),
+    ("preview.page_size", &["preview.enabled=true", "preview.page_size=1"], Probe::Workflows(""), "\"has_more\":true"),
+    (
+        "preview.page_limit",
+        &["preview.enabled=true", "preview.page_limit=5"],
+        Probe::Workflows("limit=6"),
+        "limit: must be a number from 1 to 5",
+    ),
+    (
+        "preview.run_time",
+        &["preview.enabled=true", "preview.run_time=0s"],
+        Probe::Workflows(""),
+        "\"status\":\"completed\"",
+    ),
+    (
+        "oauth.token_lifetime",
+        &["preview.enabled=true", "oauth.token_lifetime=10m"],
+        Probe::Token("sk_test_local"),
+        "\"expires_in\":600",
+    ),
+    (
+        "oauth.error_shape",
+        &["preview.enabled=true", "oauth.error_shape=envelope"],
+        Probe::Token("wrong"),
+        "\"code\":\"unauthorized\"",
+    ),
     ("hello.body", &["hello.body={ hi = true }"], Probe::Hello, "{\"hi\":true}"),
 ];
 
@@ -257,6 +287,19 @@ async fn look(probe: Probe, knobs: &[&str]) -> String {
         Probe::PlainText => posted(&start_with(knobs).await, "text/plain", HOOK).await,
         Probe::Nowhere => shown(&get(&start_with(knobs).await, "/nowhere").await),
         Probe::Hello => shown(&get(&start_with(knobs).await, "/v1/hello").await),
+        Probe::Workflows(query) => {
+            let emulator = start_with(knobs).await;
+            let headers = [("authorization", "Bearer sk_test_local"), ("content-type", "application/json")];
+            for _ in 0..2 {
+                send(&emulator, "POST", "/v1/workflows", &headers, "{}").await;
+            }
+            shown(&get(&emulator, &format!("/v1/workflows?{query}")).await)
+        }
+        Probe::Token(secret) => {
+            let headers = [("content-type", "application/x-www-form-urlencoded")];
+            let body = format!("grant_type=client_credentials&client_secret={secret}");
+            shown(&send(&start_with(knobs).await, "POST", "/v1/oauth/token", &headers, body).await)
+        }
         Probe::Delivery(event, secret) => look_at_delivery(&start_with(knobs).await, event, secret).await,
         Probe::Attempts(statuses, seconds) => look_at_attempts(knobs, statuses, seconds).await,
         Probe::Order => look_at_order(knobs).await,

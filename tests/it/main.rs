@@ -12,6 +12,7 @@ mod knobs;
 mod layers;
 mod library;
 mod openapi;
+mod preview;
 mod quota;
 mod receivers;
 mod reload;

@@ -95,6 +95,39 @@ async fn real_answers_fit_the_document() {
 }
 
 #[tokio::test]
+async fn real_answers_of_announced_endpoints_fit_the_document() {
+    for shape in ["rfc6749", "envelope"] {
+        let emulator = start_with(&["preview.enabled=true", &format!("oauth.error_shape={shape}")]).await;
+        let document = Document::of(&emulator).await;
+        let key = ("authorization", "Bearer sk_test_local");
+        let json = [key, ("content-type", "application/json")];
+        let form = [("content-type", "application/x-www-form-urlencoded")];
+        let (list, one, cancel) = ("/v1/workflows", "/v1/workflows/{id}", "/v1/workflows/{id}/cancel");
+        let made = send(&emulator, "POST", list, &json, r#"{"reference":"r"}"#).await;
+        document.check("post", list, &made);
+        document.check("post", list, &send(&emulator, "POST", list, &json, r#"{"name":1}"#).await);
+        document.check("get", list, &get(&emulator, list).await);
+        document.check("get", list, &get(&emulator, &format!("{list}?limit=x")).await);
+        document.check("get", list, &send(&emulator, "GET", list, &[], "").await);
+        let path = format!("{list}/{}", made.json()["id"].as_str().expect("an id"));
+        document.check("get", one, &get(&emulator, &path).await);
+        document.check("get", one, &get(&emulator, "/v1/workflows/none").await);
+        document.check("patch", one, &send(&emulator, "PATCH", &path, &json, r#"{"name":"a"}"#).await);
+        document.check("post", cancel, &send(&emulator, "POST", &format!("{path}/cancel"), &json, "").await);
+        document.check("get", "/v1/users", &get(&emulator, "/v1/users").await);
+        document.check("get", "/v1/users/{id}", &get(&emulator, "/v1/users/none").await);
+        let token = "/v1/oauth/token";
+        for body in [
+            "grant_type=client_credentials&client_secret=sk_test_a",
+            "grant_type=client_credentials&client_secret=wrong",
+            "grant_type=x&client_secret=sk_test_a",
+        ] {
+            document.check("post", token, &send(&emulator, "POST", token, &form, body).await);
+        }
+    }
+}
+
+#[tokio::test]
 async fn assumed_parts_are_marked_with_their_knob() {
     let emulator = start_with(&[]).await;
     let text = control(&emulator, "GET", "openapi.json", &Value::Null).await.json();

@@ -208,6 +208,32 @@ pub const KNOBS: &[Knob] = &[
         "id_header, timestamp_header, signature_header, content, hash, encoding, prefix, key",
     ),
     knob("hello.body", "label 1.3.2; the body is not shown", "a message and the version label", "any object"),
+    knob(
+        "preview.enabled",
+        "workflows, users and OAuth are announced; methods and payloads are not shown",
+        "not served: 404; with --preview in assumed shapes",
+        "true | false",
+    ),
+    knob("preview.page_size", "a resource list is announced; paging is not shown", "20 entries", "1 to 4294967295"),
+    knob("preview.page_limit", "a resource list is announced; paging is not shown", "at most 100", "1 to 4294967295"),
+    knob(
+        "preview.run_time",
+        "workflow.completed exists; when a workflow completes is not shown",
+        "5 seconds after it was created",
+        "a duration",
+    ),
+    knob(
+        "oauth.token_lifetime",
+        "OAuth 2.0 client credentials are announced; token lifetimes are not shown",
+        "1 hour",
+        "a duration",
+    ),
+    knob(
+        "oauth.error_shape",
+        "OAuth 2.0 client credentials are announced; their endpoints are not shown",
+        "errors of the token endpoint follow RFC 6749",
+        "\"rfc6749\" | \"envelope\"",
+    ),
 ];
 
 /// One row of the ledger.

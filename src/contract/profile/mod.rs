@@ -9,6 +9,7 @@ mod ledger;
 mod values;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +52,10 @@ pub struct Profile {
     pub webhooks: Webhooks,
     /// `GET /v1/hello`.
     pub hello: Hello,
+    /// The announced endpoints.
+    pub preview: Preview,
+    /// OAuth 2.0 client credentials, part of the preview.
+    pub oauth: Oauth,
 }
 
 /// Which API keys are valid (contract: Authentication 3, prefixes not given).
@@ -223,6 +228,30 @@ pub struct Retry {
 pub struct Hello {
     /// The whole body.
     pub body: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The announced endpoints: workflows and users (contract: shapes not shown).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preview {
+    /// Whether they are served.
+    pub enabled: bool,
+    /// Entries of a page without `limit`.
+    pub page_size: NonZeroU32,
+    /// Most entries of a page.
+    pub page_limit: NonZeroU32,
+    /// How long a created workflow runs.
+    pub run_time: DurationText,
+}
+
+/// OAuth 2.0 client credentials (contract: announced, endpoints and lifetimes not shown).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Oauth {
+    /// How long an access token is valid.
+    pub token_lifetime: DurationText,
+    /// The form of the token endpoint's errors.
+    pub error_shape: OauthErrorShape,
 }
 
 impl Profile {

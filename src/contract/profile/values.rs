@@ -181,6 +181,16 @@ choices! {
     }
 }
 
+choices! {
+    /// The form of the token endpoint's errors.
+    OauthErrorShape {
+        /// `{error, error_description}`.
+        Rfc6749,
+        /// The envelope of every other error.
+        Envelope,
+    }
+}
+
 /// 400 or 422.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]

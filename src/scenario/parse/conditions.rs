@@ -298,7 +298,7 @@ impl Parser<'_> {
     fn warn_of_foreign_route(&mut self, when: &When, table: &DeTable<'_>) {
         for condition in &when.conditions {
             let (key, fits): (_, fn(&Condition, &str, &str) -> bool) = match condition.subject {
-                Subject::Path => ("path", |condition, path, _| holds(condition, path)),
+                Subject::Path => ("path", |condition, path, _| path.contains('{') || holds(condition, path)),
                 Subject::Method => ("method", |condition, _, method| {
                     holds(condition, method) || (method == "GET" && holds(condition, "HEAD"))
                 }),

@@ -1,0 +1,161 @@
+//! OAuth 2.0 client credentials (RFC 6749 §4.4), announced by the contract, everything beyond the name assumed: what a token
+//! request must look like, and its errors.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use serde_json::{Value, json};
+use url::form_urlencoded;
+
+use crate::contract::error::{Error, ErrorKind};
+use crate::contract::keys::judge;
+use crate::contract::profile::{ContentTypeRule, OauthErrorShape, Profile};
+
+/// Why no token was issued (RFC 6749 §5.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OauthProblem {
+    /// 400 `invalid_request`: a parameter is missing, doubled or malformed.
+    Request(String),
+    /// 401 `invalid_client`: the client's secret is no valid key.
+    Client(String),
+    /// 400 `unsupported_grant_type`.
+    GrantType,
+}
+
+impl OauthProblem {
+    /// The RFC's code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Request(_) => "invalid_request",
+            Self::Client(_) => "invalid_client",
+            Self::GrantType => "unsupported_grant_type",
+        }
+    }
+
+    /// What is wrong, for people.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Request(text) | Self::Client(text) => text,
+            Self::GrantType => "grant_type: only client_credentials is supported",
+        }
+    }
+
+    /// The problem as an error of the API: 401 for the client, 422 for the rest.
+    pub fn error(&self) -> Error {
+        let kind = if matches!(self, Self::Client(_)) { ErrorKind::Unauthorized } else { ErrorKind::ValidationError };
+        Error::new(kind, self.text())
+    }
+
+    /// The body in the form of the RFC; `None` if the profile wants the API's own envelope. With its status.
+    pub fn body(&self, profile: &Profile) -> Option<(u16, Value)> {
+        let status = if matches!(self, Self::Client(_)) { 401 } else { 400 };
+        let body = json!({ "error": self.code(), "error_description": self.text() });
+        (profile.oauth.error_shape == OauthErrorShape::Rfc6749).then_some((status, body))
+    }
+}
+
+/// The key that a token request authenticates with: `client_secret` in the body, or the password of HTTP Basic.
+pub fn parse_token_request(headers: &HeaderMap, body: &[u8], profile: &Profile) -> Result<String, OauthProblem> {
+    let wrong = |text: &str| Err(OauthProblem::Request(text.to_owned()));
+    if profile.validation.content_type == ContentTypeRule::Require && !is_form(headers) {
+        return wrong("Content-Type: must be application/x-www-form-urlencoded");
+    }
+    let (mut grant, mut secret) = (None, None);
+    for (name, value) in form_urlencoded::parse(body) {
+        let place = match &*name {
+            "grant_type" => &mut grant,
+            "client_secret" => &mut secret,
+            _ => continue,
+        };
+        if place.replace(value.into_owned()).is_some() {
+            return wrong(if name == "grant_type" { "grant_type: sent twice" } else { "client_secret: sent twice" });
+        }
+    }
+    let basic = basic_secret(headers)?;
+    let key = match (secret, basic) {
+        (Some(_), Some(_)) => return wrong("client_secret: sent in the body and by HTTP Basic"),
+        (Some(key), None) | (None, Some(key)) => key,
+        (None, None) => return Err(OauthProblem::Client("client_secret: missing; send an API key".to_owned())),
+    };
+    match grant.as_deref() {
+        None => return wrong("grant_type: is required"),
+        Some("client_credentials") => {}
+        Some(_) => return Err(OauthProblem::GrantType),
+    }
+    let fits = key.len() <= crate::contract::keys::LONGEST_KEY
+        && !key.is_empty()
+        && key.bytes().all(|byte| byte.is_ascii_graphic());
+    if !fits || judge(&key, profile).is_err() {
+        return Err(OauthProblem::Client("client_secret: is no valid API key".to_owned()));
+    }
+    Ok(key)
+}
+
+fn is_form(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return false };
+    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+    essence.trim_ascii().eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
+}
+
+/// The password of HTTP Basic, form-decoded as the RFC has it (§2.3.1).
+fn basic_secret(headers: &HeaderMap) -> Result<Option<String>, OauthProblem> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let refused = || OauthProblem::Client("Authorization: must be one HTTP Basic header".to_owned());
+    if values.next().is_some() {
+        return Err(refused());
+    }
+    let (scheme, text) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(refused)?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Err(refused());
+    }
+    let decoded = STANDARD.decode(text.trim()).map_err(|_| refused())?;
+    let decoded = String::from_utf8(decoded).map_err(|_| refused())?;
+    let (_, secret) = decoded.split_once(':').ok_or_else(refused)?;
+    let unfolded = secret.replace('+', " ");
+    let unescaped = percent_encoding::percent_decode_str(&unfolded).decode_utf8().map_err(|_| refused())?;
+    Ok(Some(unescaped.into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    fn read(authorization: Option<&str>, body: &str) -> Result<String, &'static str> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded; charset=utf-8"));
+        if let Some(text) = authorization {
+            let value = format!("Basic {}", STANDARD.encode(text));
+            headers.insert(AUTHORIZATION, HeaderValue::from_str(&value).expect("a header value"));
+        }
+        parse_token_request(&headers, body.as_bytes(), &Profile::default()).map_err(|problem| problem.code())
+    }
+
+    #[test]
+    fn clients_show_a_key_once_and_ask_for_the_one_grant() {
+        let key = Ok("sk_test_a".to_owned());
+        assert_eq!(read(None, "grant_type=client_credentials&client_id=x&client_secret=sk_test_a"), key);
+        assert_eq!(read(Some("x:sk%5Ftest_a"), "grant_type=client_credentials"), key);
+        for (basic, body, code) in [
+            (Some("x:sk_test_a"), "grant_type=client_credentials&client_secret=sk_test_a", "invalid_request"),
+            (None, "client_secret=sk_test_a", "invalid_request"),
+            (None, "grant_type=client_credentials&grant_type=x&client_secret=sk_test_a", "invalid_request"),
+            (None, "grant_type=password&client_secret=sk_test_a", "unsupported_grant_type"),
+            (None, "grant_type=client_credentials", "invalid_client"),
+            (None, "grant_type=client_credentials&client_secret=sk_live_a", "invalid_client"),
+            (Some("no colon"), "grant_type=client_credentials", "invalid_client"),
+        ] {
+            assert_eq!(read(basic, body), Err(code), "{basic:?} {body}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_input_panics(body in ".{0,80}", basic in ".{0,40}") {
+            let _ = read(Some(&basic), &body);
+        }
+    }
+}

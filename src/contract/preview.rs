@@ -1,0 +1,232 @@
+//! The announced endpoints: wire types, and what they accept, as pure functions. The contract shows none of it; every shape
+//! here is assumed and served only with the knob `preview.enabled`.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use url::form_urlencoded;
+
+use crate::contract::error::{Error, FieldProblem};
+use crate::contract::profile::{Profile, Unknown};
+use crate::contract::rules::{json_type, parse_object, quoted, shortened};
+
+/// Longest name or reference, in characters.
+pub const LONGEST_LABEL: usize = 256;
+
+/// How far a workflow is. The contract shows `completed` alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkflowStatus {
+    /// From its creation on.
+    Running,
+    /// Its time is over.
+    Completed,
+    /// A client cancelled it.
+    Cancelled,
+}
+
+impl WorkflowStatus {
+    /// Every status.
+    pub const ALL: [Self; 3] = [Self::Running, Self::Completed, Self::Cancelled];
+
+    /// The word on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The status with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == name)
+    }
+}
+
+/// A workflow as it is answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Workflow {
+    /// Form `wf_<id>`.
+    #[schemars(regex(pattern = r"^wf_.*$"))]
+    pub id: String,
+    /// A label; null when it has none.
+    pub name: Option<String>,
+    /// How far it is.
+    pub status: WorkflowStatus,
+    /// The reference that it is about; null when it has none.
+    pub reference: Option<String>,
+    /// ISO 8601 UTC timestamp.
+    #[schemars(extend("format" = "date-time"))]
+    pub created_at: String,
+    /// ISO 8601 UTC timestamp of the last change, completion among them.
+    #[schemars(extend("format" = "date-time"))]
+    pub updated_at: String,
+}
+
+/// The checked body of `POST /v1/workflows` or `PATCH /v1/workflows/{id}`: for each field nothing, null or a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkflowFields {
+    /// A label.
+    pub name: Option<Option<String>>,
+    /// The reference.
+    pub reference: Option<Option<String>>,
+}
+
+/// Reads the body that creates or changes a workflow.
+pub fn parse_workflow(body: &[u8], profile: &Profile) -> Result<WorkflowFields, Error> {
+    let fields = parse_object(body, profile)?;
+    let mut problems = Vec::new();
+    let mut read = |name: &'static str| {
+        label(&fields, name).map_err(|reason| problems.push(FieldProblem::new(name, reason))).unwrap_or_default()
+    };
+    let checked = WorkflowFields { name: read("name"), reference: read("reference") };
+    if profile.validation.unknown == Unknown::Reject {
+        for name in fields.keys().filter(|name| !["name", "reference"].contains(&name.as_str())) {
+            problems.push(FieldProblem::new(shortened(name), "is not a known field"));
+        }
+    }
+    if problems.is_empty() { Ok(checked) } else { Err(Error::validation(problems)) }
+}
+
+#[allow(clippy::option_option, reason = "a field that is absent stays, one that is null is emptied")]
+fn label(fields: &Map<String, Value>, name: &str) -> Result<Option<Option<String>>, String> {
+    match fields.get(name) {
+        None => Ok(None),
+        Some(Value::Null) => Ok(Some(None)),
+        Some(Value::String(text)) if text.is_empty() => Err("must not be empty".to_owned()),
+        Some(Value::String(text)) if text.chars().nth(LONGEST_LABEL).is_some() => {
+            Err(format!("must have at most {LONGEST_LABEL} characters"))
+        }
+        Some(Value::String(text)) => Ok(Some(Some(text.clone()))),
+        Some(other) => Err(format!("must be a string, found {}", json_type(other))),
+    }
+}
+
+/// Which page of a list is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Most entries.
+    pub limit: usize,
+    /// Where the page before it ended.
+    pub cursor: Option<String>,
+}
+
+/// The checked query of `GET /v1/workflows`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkflowQuery {
+    /// Which page.
+    pub page: Page,
+    /// Only workflows that are so far.
+    pub status: Option<WorkflowStatus>,
+    /// Only workflows created later than this.
+    pub created_after: Option<Timestamp>,
+    /// Only workflows created earlier than this.
+    pub created_before: Option<Timestamp>,
+}
+
+/// Reads the query of `GET /v1/workflows`. The last of several values wins.
+pub fn parse_workflow_query(query: Option<&str>, profile: &Profile) -> Result<WorkflowQuery, Error> {
+    let mut query = Query::read(query, &["limit", "cursor", "status", "created_after", "created_before"], profile);
+    let status = query.take("status", |text| {
+        WorkflowStatus::from_name(text)
+            .ok_or_else(|| format!("must be running, completed or cancelled, found {}", quoted(text)))
+    });
+    let instant = |text: &str| {
+        text.parse::<Timestamp>().map_err(|_| format!("must be an ISO 8601 timestamp, found {}", quoted(text)))
+    };
+    let (created_after, created_before) = (query.take("created_after", instant), query.take("created_before", instant));
+    let page = query.page(profile);
+    query.finish(WorkflowQuery { page, status, created_after, created_before })
+}
+
+/// Reads the query of `GET /v1/users`.
+pub fn parse_user_query(query: Option<&str>, profile: &Profile) -> Result<Page, Error> {
+    let mut query = Query::read(query, &["limit", "cursor"], profile);
+    let page = query.page(profile);
+    query.finish(page)
+}
+
+/// The error for a cursor that is none.
+pub fn bad_cursor(cursor: &str) -> Error {
+    let reason = format!("must be the next_cursor of another page, found {}", quoted(cursor));
+    Error::validation(vec![FieldProblem::new("cursor", reason)])
+}
+
+/// Query parameters on their way to a checked query.
+struct Query {
+    values: Vec<(String, String)>,
+    problems: Vec<FieldProblem>,
+}
+
+impl Query {
+    fn read(query: Option<&str>, known: &[&str], profile: &Profile) -> Self {
+        let (mut values, mut problems) = (Vec::new(), Vec::new());
+        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            if known.contains(&&*name) {
+                values.push((name.into_owned(), value.into_owned()));
+            } else if profile.validation.unknown == Unknown::Reject {
+                problems.push(FieldProblem::new(shortened(&name), "is not a known query parameter"));
+            }
+        }
+        Self { values, problems }
+    }
+
+    fn take<T>(&mut self, name: &str, read: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let (_, text) = self.values.iter().rev().find(|(known, _)| known == name)?;
+        read(text).map_err(|reason| self.problems.push(FieldProblem::new(name, reason))).ok()
+    }
+
+    fn page(&mut self, profile: &Profile) -> Page {
+        let most = profile.preview.page_limit.get();
+        let limit = self.take("limit", |text| match text.parse::<u32>() {
+            Ok(limit) if (1..=most).contains(&limit) => Ok(limit),
+            _ => Err(format!("must be a number from 1 to {most}, found {}", quoted(text))),
+        });
+        let limit = limit.unwrap_or(profile.preview.page_size.get().min(most));
+        Page {
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            cursor: self.take("cursor", |text| Ok(text.to_owned())),
+        }
+    }
+
+    fn finish<T>(self, checked: T) -> Result<T, Error> {
+        if self.problems.is_empty() { Ok(checked) } else { Err(Error::validation(self.problems)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_tell_absent_from_null_and_report_every_field() {
+        let read = |body: &str| parse_workflow(body.as_bytes(), &Profile::default());
+        assert_eq!(read("{}"), Ok(WorkflowFields::default()));
+        let changed = WorkflowFields { name: Some(None), reference: Some(Some("r".to_owned())) };
+        assert_eq!(read(r#"{"name":null,"reference":"r","more":1}"#), Ok(changed));
+        let error = read(r#"{"name":3,"reference":""}"#).expect_err("both are wrong");
+        assert_eq!(error.message, "name: must be a string, found a number; reference: must not be empty");
+        assert!(read(&format!("{{\"name\":\"{}\"}}", "é".repeat(LONGEST_LABEL))).is_ok());
+        assert!(read(&format!("{{\"name\":\"{}\"}}", "é".repeat(LONGEST_LABEL + 1))).is_err());
+    }
+
+    #[test]
+    fn queries_are_checked_whole() {
+        let read = |query: &str| parse_workflow_query(Some(query), &Profile::default());
+        assert_eq!(read("").map(|query| query.page.limit), Ok(20));
+        assert_eq!(read("limit=x&limit=100&other=1").map(|query| query.page.limit), Ok(100));
+        let error = read("limit=0&status=done&created_after=today").expect_err("all three are wrong");
+        assert_eq!(error.problems.len(), 3, "{}", error.message);
+        assert!(read("created_before=2026-01-31T09:30:00%2B01:00&status=running").is_ok());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_input_panics(body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200), query in ".{0,80}") {
+            let _ = parse_workflow(&body, &Profile::default());
+            let _ = parse_workflow_query(Some(&query), &Profile::default());
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The announced endpoints: one short function per operation. Every answer of theirs is marked (`service`).
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::clock::Now;
+use crate::contract::error::{Error, ErrorKind};
+use crate::contract::keys::workspace_of;
+use crate::contract::oauth::{OauthProblem, parse_token_request};
+use crate::contract::preview::{parse_user_query, parse_workflow, parse_workflow_query};
+use crate::contract::routes::{Operation, id_in};
+use crate::contract::rules::check_content_type;
+use crate::http::emissions::{EmissionOrder, Emissions};
+use crate::http::exchange::{Exchange, Outcome, content_types};
+use crate::http::handlers::invalid;
+use crate::journal::{Entry, Journal, Notice, Reason};
+use crate::workspace::{Listed, Registry, Tokens, Workspace};
+
+/// Marks every answer of an announced endpoint.
+pub const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
+/// Its value.
+pub const MARKED: HeaderValue = HeaderValue::from_static("true");
+
+/// What the announced endpoints need beyond the workspace.
+#[derive(Debug)]
+pub struct PreviewParts {
+    /// The way to the driver of emissions, which completes workflows.
+    pub emissions: Emissions,
+    /// The access tokens issued.
+    pub tokens: Tokens,
+    /// Where the workspaces are that tokens are issued for.
+    pub registry: Arc<Registry>,
+    /// Where it is told that a workspace had to leave for one.
+    pub journal: Arc<Journal>,
+}
+
+/// Performs an announced operation; `None` for an open one.
+pub fn perform_announced(exchange: &Exchange, operation: Operation) -> Option<Outcome> {
+    match operation {
+        Operation::WorkflowsList => Some(list_workflows(exchange)),
+        Operation::WorkflowsCreate => Some(create_workflow(exchange)),
+        Operation::WorkflowsRead => Some(read_workflow(exchange)),
+        Operation::WorkflowsUpdate => Some(update_workflow(exchange)),
+        Operation::WorkflowsCancel => Some(cancel_workflow(exchange)),
+        Operation::UsersList => Some(list_users(exchange)),
+        Operation::UsersRead => Some(read_user(exchange)),
+        Operation::OauthToken => Some(issue_token(exchange)),
+        Operation::SystemStatus | Operation::EventsSubscribe | Operation::Hello => None,
+    }
+}
+
+fn list_workflows(exchange: &Exchange) -> Outcome {
+    let profile = &exchange.setup.profile;
+    let listed = parse_workflow_query(exchange.parts.uri.query(), profile)
+        .and_then(|query| exchange.workspace().lock().list_workflows(&query, profile, exchange.now));
+    page(exchange, listed)
+}
+
+fn create_workflow(exchange: &Exchange) -> Outcome {
+    let profile = &exchange.setup.profile;
+    let created = check_content_type(&content_types(&exchange.parts), profile)
+        .and_then(|()| parse_workflow(&exchange.body, profile))
+        .and_then(|fields| exchange.workspace().lock().create_workflow(fields, profile, exchange.now));
+    match created {
+        Ok((workflow, completes)) => {
+            if let Some(parts) = &exchange.preview {
+                parts.emissions.order(EmissionOrder::Completes(exchange.workspace().clone(), completes));
+            }
+            answered(&workflow)
+        }
+        Err(error) => invalid(exchange, error),
+    }
+}
+
+fn read_workflow(exchange: &Exchange) -> Outcome {
+    let id = id_in(exchange.parts.uri.path());
+    let found = exchange.workspace().lock().read_workflow(&id, &exchange.setup.profile, exchange.now);
+    found.map_or_else(|| missing(exchange, "workflow", &id), |workflow| answered(&workflow))
+}
+
+fn update_workflow(exchange: &Exchange) -> Outcome {
+    let (profile, id) = (&exchange.setup.profile, id_in(exchange.parts.uri.path()));
+    let checked = check_content_type(&content_types(&exchange.parts), profile)
+        .and_then(|()| parse_workflow(&exchange.body, profile));
+    match checked {
+        Ok(fields) => {
+            let changed = exchange.workspace().lock().update_workflow(&id, fields, profile, exchange.now);
+            changed.map_or_else(|| missing(exchange, "workflow", &id), |workflow| answered(&workflow))
+        }
+        Err(error) => invalid(exchange, error),
+    }
+}
+
+fn cancel_workflow(exchange: &Exchange) -> Outcome {
+    let id = id_in(exchange.parts.uri.path());
+    let cancelled = exchange.workspace().lock().cancel_workflow(&id, &exchange.setup.profile, exchange.now);
+    match cancelled {
+        Some(Ok(workflow)) => answered(&workflow),
+        Some(Err(error)) => invalid(exchange, error),
+        None => missing(exchange, "workflow", &id),
+    }
+}
+
+fn list_users(exchange: &Exchange) -> Outcome {
+    let listed = parse_user_query(exchange.parts.uri.query(), &exchange.setup.profile)
+        .and_then(|page| exchange.workspace().lock().list_users(&page));
+    page(exchange, listed)
+}
+
+fn read_user(exchange: &Exchange) -> Outcome {
+    let id = id_in(exchange.parts.uri.path());
+    let found = exchange.workspace().lock().read_user(&id).cloned();
+    found.map_or_else(|| missing(exchange, "user", &id), |user| answered(&user))
+}
+
+fn issue_token(exchange: &Exchange) -> Outcome {
+    let profile = &exchange.setup.profile;
+    let mut outcome = match parse_token_request(&exchange.parts.headers, &exchange.body, profile) {
+        Ok(key) => {
+            let parts = exchange.preview.as_ref().expect("announced endpoints have their parts");
+            let workspace = open_workspace(&parts.registry, &parts.journal, workspace_of(&key, profile), exchange.now);
+            let lifetime = profile.oauth.token_lifetime.get();
+            let expires = exchange.now.moment.plus(lifetime);
+            let token = parts.tokens.issue(&key, expires, workspace.lock().random());
+            let body = json!({ "access_token": &*token, "token_type": "Bearer", "expires_in": lifetime.as_secs() });
+            answered(&body)
+        }
+        Err(problem) => refused_token(exchange, &problem),
+    };
+    outcome.response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    outcome
+}
+
+fn refused_token(exchange: &Exchange, problem: &OauthProblem) -> Outcome {
+    let error = problem.error();
+    let reason = Reason::Refused(error.kind, problem.text().to_owned());
+    let mut outcome = match problem.body(&exchange.setup.profile) {
+        Some((status, body)) => {
+            let status = StatusCode::from_u16(status).expect("400 and 401 are statuses");
+            Outcome::json(status, body.to_string().into_bytes(), reason)
+        }
+        None => exchange.error(&error, reason),
+    };
+    if error.kind == ErrorKind::Unauthorized {
+        outcome.response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic"));
+    }
+    outcome
+}
+
+/// The workspace of this name. If another had to leave for it, the journal tells.
+pub fn open_workspace(registry: &Registry, journal: &Journal, name: &str, now: Now) -> Arc<Workspace> {
+    let (workspace, left) = registry.open(name, now);
+    if let Some(left) = left {
+        let message = format!("workspace {} was forgotten: there are more keys than workspaces are kept", left.id());
+        let notice = Notice { at: now.wall, workspace: Some(Arc::clone(left.name())), message, warning: true };
+        journal.append(Entry::Notice(Arc::new(notice)));
+    }
+    workspace
+}
+
+fn page<T: Serialize>(exchange: &Exchange, listed: Result<Listed<T>, Error>) -> Outcome {
+    match listed {
+        Ok(Listed { data, next_cursor }) => {
+            answered(&json!({ "data": data, "has_more": next_cursor.is_some(), "next_cursor": next_cursor }))
+        }
+        Err(error) => invalid(exchange, error),
+    }
+}
+
+fn answered(body: &impl Serialize) -> Outcome {
+    let body = serde_json::to_vec(body).expect("strings and JSON values always serialise");
+    Outcome::json(StatusCode::OK, body, Reason::Answered)
+}
+
+fn missing(exchange: &Exchange, what: &str, id: &str) -> Outcome {
+    let shown: String = id.chars().take(64).flat_map(char::escape_debug).collect();
+    exchange.refused(ErrorKind::NotFound, &format!("there is no {what} `{shown}` in this workspace"))
+}

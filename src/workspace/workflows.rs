@@ -1,0 +1,284 @@
+//! Workflows and users of the preview: made, listed, changed, completed when the clock says so. What they look like on the
+//! wire stands in `contract::preview`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use super::{FireRequest, State};
+use crate::clock::{Moment, Now};
+use crate::contract::error::{Error, FieldProblem};
+use crate::contract::ids::IdKind;
+use crate::contract::preview::{Page, Workflow, WorkflowFields, WorkflowQuery, WorkflowStatus, bad_cursor};
+use crate::contract::profile::Profile;
+use crate::contract::timestamp::format_timestamp;
+use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
+
+/// Most workflows of one workspace.
+pub const MOST_WORKFLOWS: usize = 10_000;
+/// Most users of one workspace.
+const MOST_USERS: usize = 10_000;
+
+#[derive(Clone, Debug)]
+struct WorkflowRecord {
+    id: String,
+    name: Option<String>,
+    reference: Option<String>,
+    status: WorkflowStatus,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    /// When it completes, if it is left to run.
+    completes: (Moment, Timestamp),
+}
+
+impl WorkflowRecord {
+    /// Completion comes with time, whether or not the driver has told of it yet.
+    fn settle(&mut self, now: Now) {
+        if self.status == WorkflowStatus::Running && self.completes.0 <= now.moment {
+            self.status = WorkflowStatus::Completed;
+            self.updated_at = self.updated_at.max(self.completes.1);
+        }
+    }
+
+    fn view(&self, profile: &Profile) -> Workflow {
+        let shown = |instant| format_timestamp(instant, profile.time.precision);
+        Workflow {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            status: self.status,
+            reference: self.reference.clone(),
+            created_at: shown(self.created_at),
+            updated_at: shown(self.updated_at),
+        }
+    }
+}
+
+/// The workflows and users of one workspace, in the order in which they were made.
+#[derive(Debug, Default)]
+pub(crate) struct Workflows {
+    by_serial: BTreeMap<u64, WorkflowRecord>,
+    serial_by_id: HashMap<String, u64>,
+    made: u64,
+    /// What the driver has not told of yet.
+    due: BTreeSet<(Moment, u64)>,
+    users: BTreeMap<u64, Map<String, Value>>,
+    user_by_id: HashMap<String, u64>,
+}
+
+/// A page of a list.
+#[derive(Clone, Debug)]
+pub struct Listed<T> {
+    /// The entries.
+    pub data: Vec<T>,
+    /// Where the next page begins, if there is one.
+    pub next_cursor: Option<String>,
+}
+
+/// A workflow that is there from the start.
+#[derive(Clone, Debug)]
+pub struct PlacedWorkflow {
+    /// The id; made when absent.
+    pub id: Option<String>,
+    /// Name and reference.
+    pub fields: WorkflowFields,
+    /// How far it is.
+    pub status: WorkflowStatus,
+}
+
+impl State {
+    /// Makes a workflow; also says when it completes.
+    pub fn create_workflow(
+        &mut self,
+        fields: WorkflowFields,
+        profile: &Profile,
+        now: Now,
+    ) -> Result<(Workflow, Moment), Error> {
+        self.place_workflow(PlacedWorkflow { id: None, fields, status: WorkflowStatus::Running }, profile, now)
+    }
+
+    /// Puts a workflow in place; one with the same id is replaced.
+    pub fn place_workflow(
+        &mut self,
+        placed: PlacedWorkflow,
+        profile: &Profile,
+        now: Now,
+    ) -> Result<(Workflow, Moment), Error> {
+        let known = placed.id.as_ref().and_then(|id| self.workflows.serial_by_id.get(id).copied());
+        if known.is_none() && self.workflows.by_serial.len() >= MOST_WORKFLOWS {
+            let reason = format!("the emulator holds at most {MOST_WORKFLOWS} workflows for one key");
+            return Err(Error::validation(vec![FieldProblem::new("body", reason)]));
+        }
+        let id = placed.id.unwrap_or_else(|| self.make_id(IdKind::Workflow, profile, now));
+        let run_time = profile.preview.run_time.get();
+        let record = WorkflowRecord {
+            id: id.clone(),
+            name: placed.fields.name.flatten(),
+            reference: placed.fields.reference.flatten(),
+            status: placed.status,
+            created_at: now.wall,
+            updated_at: now.wall,
+            completes: (now.moment.plus(run_time), later(now.wall, run_time)),
+        };
+        let (view, completes) = (record.view(profile), record.completes.0);
+        let workflows = &mut self.workflows;
+        workflows.made += 1;
+        if let Some(old) = known.and_then(|serial| Some((serial, workflows.by_serial.remove(&serial)?))) {
+            workflows.due.remove(&(old.1.completes.0, old.0));
+        }
+        workflows.serial_by_id.insert(id, workflows.made);
+        if record.status == WorkflowStatus::Running {
+            workflows.due.insert((completes, workflows.made));
+        }
+        workflows.by_serial.insert(workflows.made, record);
+        Ok((view, completes))
+    }
+
+    /// A page of workflows, newest first.
+    pub fn list_workflows(
+        &mut self,
+        query: &WorkflowQuery,
+        profile: &Profile,
+        now: Now,
+    ) -> Result<Listed<Workflow>, Error> {
+        let before = match &query.page.cursor {
+            None => u64::MAX,
+            Some(cursor) => *self.workflows.serial_by_id.get(cursor).ok_or_else(|| bad_cursor(cursor))?,
+        };
+        let fitting = self.workflows.by_serial.range_mut(..before).rev().filter_map(|(_, record)| {
+            record.settle(now);
+            let fits = query.status.is_none_or(|status| status == record.status)
+                && query.created_after.is_none_or(|after| record.created_at > after)
+                && query.created_before.is_none_or(|before| record.created_at < before);
+            fits.then(|| (record.id.clone(), record.view(profile)))
+        });
+        Ok(listed(fitting, &query.page))
+    }
+
+    /// One workflow.
+    pub fn read_workflow(&mut self, id: &str, profile: &Profile, now: Now) -> Option<Workflow> {
+        self.workflow(id, now).map(|record| record.view(profile))
+    }
+
+    /// Changes a workflow's name or reference.
+    pub fn update_workflow(
+        &mut self,
+        id: &str,
+        fields: WorkflowFields,
+        profile: &Profile,
+        now: Now,
+    ) -> Option<Workflow> {
+        let record = self.workflow(id, now)?;
+        let changed = WorkflowFields { name: Some(record.name.clone()), reference: Some(record.reference.clone()) };
+        record.name = fields.name.unwrap_or_else(|| record.name.take());
+        record.reference = fields.reference.unwrap_or_else(|| record.reference.take());
+        if changed.name.as_ref() != Some(&record.name) || changed.reference.as_ref() != Some(&record.reference) {
+            record.updated_at = now.wall;
+        }
+        Some(record.view(profile))
+    }
+
+    /// Cancels a workflow: a cancelled one stays as it is, a completed one is past cancelling.
+    pub fn cancel_workflow(&mut self, id: &str, profile: &Profile, now: Now) -> Option<Result<Workflow, Error>> {
+        let record = self.workflow(id, now)?;
+        if record.status == WorkflowStatus::Completed {
+            let problem = FieldProblem::new("status", "a completed workflow cannot be cancelled");
+            return Some(Err(Error::validation(vec![problem])));
+        }
+        if record.status == WorkflowStatus::Running {
+            record.status = WorkflowStatus::Cancelled;
+            record.updated_at = now.wall;
+        }
+        let (view, completes) = (record.view(profile), record.completes.0);
+        if let Some(serial) = self.workflows.serial_by_id.get(id) {
+            self.workflows.due.remove(&(completes, *serial));
+        }
+        Some(Ok(view))
+    }
+
+    /// The events of workflows that have completed and were not told of, oldest first: each completion, and the reference's
+    /// match. The fields that the profile's `events.data` does not have are left out.
+    pub fn tell_completed(&mut self, profile: &Profile, now: Now) -> Vec<FireRequest> {
+        let mut events = Vec::new();
+        while let Some((completes, serial)) = self.workflows.due.first().copied().filter(|(at, _)| *at <= now.moment) {
+            self.workflows.due.remove(&(completes, serial));
+            let Some(record) = self.workflows.by_serial.get_mut(&serial) else { continue };
+            record.settle(now);
+            let id = Value::from(record.id.clone());
+            let completed = [("workflow_id", id.clone()), ("status", WorkflowStatus::Completed.name().into())];
+            events.push(event(WORKFLOW_COMPLETED, completed, profile));
+            if let Some(reference) = &record.reference {
+                let matched = [("reference_id", reference.clone().into()), ("workflow_id", id)];
+                events.push(event(REFERENCE_MATCHED, matched, profile));
+            }
+        }
+        events
+    }
+
+    fn workflow(&mut self, id: &str, now: Now) -> Option<&mut WorkflowRecord> {
+        let record = self.workflows.by_serial.get_mut(self.workflows.serial_by_id.get(id)?)?;
+        record.settle(now);
+        Some(record)
+    }
+
+    /// Puts a user in place; one with the same id is replaced, and beyond the limit nothing happens.
+    pub fn place_user(&mut self, mut user: Map<String, Value>, profile: &Profile, now: Now) {
+        let id = match user.get("id") {
+            Some(Value::String(id)) => id.clone(),
+            Some(other) => other.to_string(),
+            None => {
+                let id = self.make_id(IdKind::User, profile, now);
+                user.shift_insert(0, "id".to_owned(), id.clone().into());
+                id
+            }
+        };
+        let users = &mut self.workflows;
+        let serial = match users.user_by_id.get(&id) {
+            Some(serial) => *serial,
+            None if users.users.len() >= MOST_USERS => return,
+            None => users.users.len() as u64 + 1,
+        };
+        users.user_by_id.insert(id, serial);
+        users.users.insert(serial, user);
+    }
+
+    /// A page of users, in the order in which they were put in place.
+    pub fn list_users(&self, page: &Page) -> Result<Listed<Map<String, Value>>, Error> {
+        let after = match &page.cursor {
+            None => 0,
+            Some(cursor) => *self.workflows.user_by_id.get(cursor).ok_or_else(|| bad_cursor(cursor))?,
+        };
+        let id = |user: &Map<String, Value>| match user.get("id") {
+            Some(Value::String(id)) => id.clone(),
+            other => other.map(Value::to_string).unwrap_or_default(),
+        };
+        let users = self.workflows.users.range(after + 1..).map(|(_, user)| (id(user), user.clone()));
+        Ok(listed(users, page))
+    }
+
+    /// One user.
+    pub fn read_user(&self, id: &str) -> Option<&Map<String, Value>> {
+        self.workflows.users.get(self.workflows.user_by_id.get(id)?)
+    }
+}
+
+fn listed<T>(mut entries: impl Iterator<Item = (String, T)>, page: &Page) -> Listed<T> {
+    let (mut data, mut last) = (Vec::new(), None);
+    for (id, entry) in entries.by_ref().take(page.limit) {
+        data.push(entry);
+        last = Some(id);
+    }
+    Listed { data, next_cursor: last.filter(|_| entries.next().is_some()) }
+}
+
+fn event(event_type: &str, fields: [(&str, Value); 2], profile: &Profile) -> FireRequest {
+    let template = profile.events.data.get(event_type);
+    let has = |name: &str| template.is_some_and(|template| template.contains_key(name));
+    let set = fields.into_iter().filter(|(name, _)| has(name)).map(|(name, value)| (name.to_owned(), value));
+    FireRequest { event_type: event_type.to_owned(), set: set.collect(), ..FireRequest::default() }
+}
+
+fn later(wall: Timestamp, by: Duration) -> Timestamp {
+    SignedDuration::try_from(by).ok().and_then(|by| wall.checked_add(by).ok()).unwrap_or(Timestamp::MAX)
+}
