@@ -105,6 +105,17 @@ impl Diagnostic {
         self
     }
 
+    /// The problem on one line: `path:line:column: message [code]; hint`.
+    pub fn one_line(&self) -> String {
+        let place = match (self.file.as_deref(), self.line) {
+            (None, _) => String::new(),
+            (Some(file), 0) => format!("{file}: "),
+            (Some(file), line) => format!("{file}:{line}:{}: ", self.column),
+        };
+        let hint = if self.hint.is_empty() { String::new() } else { format!("; {}", self.hint) };
+        format!("{place}{} [{}]{hint}", self.message, self.code)
+    }
+
     /// Whether the file is not taken because of this.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error

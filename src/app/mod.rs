@@ -260,7 +260,7 @@ fn watch(settings: &Settings, handle: &ControlHandle) -> Result<(Option<Watcher>
 fn control_token(settings: &Settings, address: SocketAddr) -> Option<String> {
     use rand::Rng as _;
     let needed = !address.ip().is_loopback() && !settings.control_open;
-    settings.control_token.clone().or_else(|| {
+    settings.control_token.clone().filter(|token| !token.is_empty()).or_else(|| {
         needed.then(|| {
             let mut random: Random = Seed::from_entropy().source("control token");
             format!("ctl_{:016x}{:016x}", random.next_u64(), random.next_u64())

@@ -26,10 +26,11 @@ pub(super) fn run(args: &HealthArgs) -> Result<ExitCode, Failure> {
         print_json(&body);
     } else {
         print(&format!(
-            "{} (version {}, generation {})\n",
+            "{} (version {}, generation {}, scenarios {})\n",
             cell(&body, "status"),
             cell(&body, "version"),
-            cell(&body, "generation")
+            cell(&body, "generation"),
+            cell(&body, "scenarios")
         ));
     }
     Ok(ExitCode::SUCCESS)

@@ -24,7 +24,8 @@ mod verify;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use failure::report;
 
@@ -106,9 +107,28 @@ struct Target {
     insecure: bool,
 }
 
+/// An empty variable counts as none, as pipelines pass unset ones so; a switch takes 1, yes and on as well as true.
+fn settled(mut command: clap::Command) -> clap::Command {
+    let empty = |argument: &clap::Arg| {
+        argument.get_env().is_some_and(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()))
+    };
+    let arguments: Vec<_> =
+        command.get_arguments().map(|argument| (argument.get_id().clone(), empty(argument))).collect();
+    for (id, empty) in arguments {
+        command = command.mut_arg(id, |argument| {
+            let argument = if empty { argument.env(None::<&'static str>) } else { argument };
+            let switch = argument.get_env().is_some() && matches!(argument.get_action(), ArgAction::SetTrue);
+            if switch { argument.value_parser(BoolishValueParser::new()) } else { argument }
+        });
+    }
+    let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, settled))
+}
+
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let command = settled(Cli::command());
+    let cli = Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
     let result = match cli.command {
         None => serve::run(cli.serve),
         Some(Command::Serve(args)) => serve::run(*args),
@@ -134,8 +154,6 @@ pub fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -113,14 +113,15 @@ pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
             let wish = json!({ "active": args.names, "key": args.key });
             let body =
                 call(&args.common.target, Method::POST, "scenarios/active", &[], Some(&wish), SHORT)?.success()?;
-            let text = format!("active: {} (generation {})\n", args.names.join(", "), cell(&body, "generation"));
+            let names = args.names.join(", ");
+            let text = format!("active{}: {names} (generation {})\n", whose(&body), cell(&body, "generation"));
             Ok(told(&body, &args.common, &text))
         }
         ScenariosCommand::Off(args) => {
             let wish = json!({ "active": [], "key": args.key });
             let body =
                 call(&args.common.target, Method::POST, "scenarios/active", &[], Some(&wish), SHORT)?.success()?;
-            let text = format!("no scenario is active (generation {})\n", cell(&body, "generation"));
+            let text = format!("no scenario is active{} (generation {})\n", whose(&body), cell(&body, "generation"));
             Ok(told(&body, &args.common, &text))
         }
         ScenariosCommand::New(args) => new(&args),
@@ -134,6 +135,11 @@ pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// For whom, where it is not for all keys.
+fn whose(body: &Value) -> String {
+    body["key"].as_str().map(|key| format!(" for {key}")).unwrap_or_default()
 }
 
 fn told(body: &Value, args: &CommonArgs, text: &str) -> ExitCode {
@@ -158,11 +164,13 @@ fn list(args: &CommonArgs) -> Result<ExitCode, Failure> {
     print_table(&["", "NAME", "TITLE", "ORIGIN"], &rows.collect::<Vec<_>>());
     for problem in body["diagnostics"].as_array().into_iter().flatten() {
         print(&format!(
-            "\n{}: {}:{}: {}\n",
+            "\n{}: {}:{}:{}: {}\n  hint: {}\n",
             cell(problem, "severity"),
             cell(problem, "file"),
             cell(problem, "line"),
-            cell(problem, "message")
+            cell(problem, "column"),
+            cell(problem, "message"),
+            cell(problem, "hint")
         ));
     }
     Ok(ExitCode::SUCCESS)
@@ -194,7 +202,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let mut found: Vec<Diagnostic> = Vec::new();
     let mut files = 0;
     for path in &args.paths {
-        for (file, text) in texts(path)? {
+        for (file, text) in texts(path, &mut found)? {
             files += 1;
             let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
             let shown = file.display().to_string();
@@ -225,16 +233,24 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     Ok(if short { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-fn texts(path: &Path) -> Result<Vec<(PathBuf, String)>, Failure> {
-    let read =
-        if path.is_dir() { read_directories(&[path.to_owned()]) } else { vec![(path.to_owned(), read_file(path))] };
-    read.into_iter()
-        .map(|(file, text)| {
-            let text = text.map_err(|problem| {
-                Failure::usage(format!("{}: {} [{}]", file.display(), problem.message, problem.code))
-                    .with_hint(problem.hint)
-            })?;
-            Ok((file, text))
-        })
-        .collect()
+/// The texts of a file or a folder. A file that is named must be readable; one in a folder is a diagnostic like any other.
+fn texts(path: &Path, found: &mut Vec<Diagnostic>) -> Result<Vec<(PathBuf, String)>, Failure> {
+    if !path.is_dir() {
+        let text = read_file(path).map_err(|problem| {
+            Failure::usage(format!("{}: {} [{}]", path.display(), problem.message, problem.code))
+                .with_hint(problem.hint)
+        })?;
+        return Ok(vec![(path.to_owned(), text)]);
+    }
+    let mut readable = Vec::new();
+    for (file, text) in read_directories(&[path.to_owned()]) {
+        match text {
+            Ok(text) => readable.push((file, text)),
+            Err(problem) => {
+                let shown = file.display().to_string();
+                found.push(Diagnostic::of_file(problem.code, problem.message, problem.hint).in_file(shown));
+            }
+        }
+    }
+    Ok(readable)
 }

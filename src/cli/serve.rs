@@ -18,6 +18,7 @@ use crate::app::{ClockSetting, Emulator, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::profile::{Layered, parse_duration};
 use crate::diagnostic::render_all;
+use crate::http::host::host_name;
 use crate::http::limits::Limits;
 use crate::http::tls::TlsSetting;
 use crate::webhook::egress::Forward;
@@ -158,6 +159,11 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
     let journal = emulator.control().journal().clone();
     let log = if args.quiet { None } else { Some(Log::start(journal, args.log).map_err(cannot_log)?) };
     if let Some(file) = &args.port_file {
+        let irregular = std::fs::metadata(file).is_ok_and(|metadata| !metadata.is_file());
+        if irregular {
+            let message = format!("--port-file: `{}` is there and is not a regular file", file.display());
+            return Err(Failure::usage(message));
+        }
         let written = std::fs::write(file, format!("{}\n", emulator.base_url()));
         written.map_err(|error| Failure::usage(format!("--port-file: cannot write `{}`: {error}", file.display())))?;
     }
@@ -182,7 +188,7 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
         LogFormat::Json => print(&format!("{}\n", json!({ "event": "ready", "url": url }))),
     }
     let mut stderr = std::io::stderr().lock();
-    if let Some(token) = emulator.control_token().filter(|_| args.control_token.is_none()) {
+    if let Some(token) = emulator.control_token().filter(|token| args.control_token.as_deref() != Some(*token)) {
         // Made at start: without this line nobody could use it.
         let _ = writeln!(stderr, "control token: {token} (set your own with --control-token)");
     }
@@ -234,6 +240,14 @@ fn start_failure(error: StartError) -> Failure {
 /// Resolves the arguments; every default is filled in.
 fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
     let limits = &args.limits;
+    check_limits(limits)?;
+    for (flag, hosts) in [("--allow-egress", &args.allow_egress), ("--allow-host", &args.allow_host)] {
+        if let Some(host) = hosts.iter().find(|host| host_name(host) != Some(host.as_str())) {
+            return Err(Failure::usage(format!(
+                "{flag}: expected a host name such as app.example.com, found `{host}`"
+            )));
+        }
+    }
     if limits.max_header_bytes < 8192 {
         return Err(Failure::usage(format!(
             "--max-header-bytes: expected at least 8192, found {}",
@@ -249,7 +263,8 @@ fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
     Ok(Settings {
         listen: address("--listen", &args.listen)?,
         control_listen: args.control_listen.as_deref().map(|text| address("--control-listen", text)).transpose()?,
-        control_token: args.control_token.clone(),
+        // An empty token protects nothing; whoever passes one has an unset variable.
+        control_token: args.control_token.clone().filter(|token| !token.is_empty()),
         control_open: args.control_open,
         allow_hosts: args.allow_host.clone(),
         profile: profile(args)?,
@@ -283,6 +298,31 @@ fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
 }
 
 /// An address to listen at, as people type it.
+/// Nothing works with none of these.
+fn check_limits(limits: &LimitArgs) -> Result<(), Failure> {
+    let counts = [
+        ("--max-header-fields", limits.max_header_fields),
+        ("--max-uri-bytes", limits.max_uri_bytes),
+        ("--max-body-bytes", limits.max_body_bytes),
+        ("--max-connections", limits.max_connections),
+        ("--max-journal-entries", limits.max_journal_entries),
+        ("--max-journal-bytes", limits.max_journal_bytes),
+        ("--max-workspaces", limits.max_workspaces),
+    ];
+    let deadlines = [
+        ("--header-timeout", limits.header_timeout),
+        ("--body-timeout", limits.body_timeout),
+        ("--idle-timeout", limits.idle_timeout),
+        ("--write-timeout", limits.write_timeout),
+    ];
+    let mut none = counts.iter().filter(|(_, count)| *count == 0).map(|(flag, _)| flag);
+    let mut over = deadlines.iter().filter(|(_, deadline)| deadline.is_zero()).map(|(flag, _)| flag);
+    match none.next().or_else(|| over.next()) {
+        None => Ok(()),
+        Some(flag) => Err(Failure::usage(format!("{flag}: expected more than 0"))),
+    }
+}
+
 pub(super) fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
     // `:0` and `localhost:9770` are what people type.
     let spelled = match text.strip_prefix("localhost:") {

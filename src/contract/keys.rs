@@ -25,8 +25,10 @@ pub enum KeyRefusal {
     OtherScheme,
     /// `Bearer` without a token.
     Empty,
-    /// Characters or a length that no key has.
+    /// Characters that no key has, or nothing after the prefix.
     Malformed,
+    /// Longer than any key.
+    TooLong,
     /// A live key in the sandbox.
     LiveKey,
     /// A test key in production.
@@ -42,7 +44,7 @@ pub enum KeyRefusal {
 impl KeyRefusal {
     /// Whether a token came at all: decides `error="invalid_token"` in the challenge (RFC 6750 §3).
     pub fn token_came(self) -> bool {
-        !matches!(self, Self::Missing | Self::OtherScheme)
+        !matches!(self, Self::Missing | Self::OtherScheme | Self::Empty)
     }
 
     /// A stable word for listings, such as `live_key`.
@@ -53,6 +55,7 @@ impl KeyRefusal {
             Self::OtherScheme => "other_scheme",
             Self::Empty => "empty",
             Self::Malformed => "malformed",
+            Self::TooLong => "too_long",
             Self::LiveKey => "live_key",
             Self::TestKey => "test_key",
             Self::UnknownPrefix => "unknown_prefix",
@@ -69,7 +72,8 @@ impl fmt::Display for KeyRefusal {
             Self::Doubled => "there is more than one Authorization header",
             Self::OtherScheme => "the Authorization scheme is not Bearer",
             Self::Empty => "the Bearer token is empty",
-            Self::Malformed => "the Bearer token is malformed",
+            Self::Malformed => "the Bearer token is malformed: after its prefix stand one or more of A-Z a-z 0-9 _ -",
+            Self::TooLong => "the Bearer token is malformed: it is longer than 256 characters",
             Self::LiveKey => "the Bearer token is a live key; the sandbox takes test keys",
             Self::TestKey => "the Bearer token is a test key; production takes live keys",
             Self::UnknownPrefix => "the Bearer token does not have the prefix of an API key",
@@ -104,7 +108,10 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<&str, KeyRefusal> {
     if token.is_empty() {
         return Err(KeyRefusal::Empty);
     }
-    if token.len() > LONGEST_KEY || !token.iter().all(u8::is_ascii_graphic) {
+    if token.len() > LONGEST_KEY {
+        return Err(KeyRefusal::TooLong);
+    }
+    if !token.iter().all(u8::is_ascii_graphic) {
         return Err(KeyRefusal::Malformed);
     }
     std::str::from_utf8(token).map_err(|_| KeyRefusal::Malformed)
@@ -193,7 +200,7 @@ mod tests {
         check(&["Bearer sk_test_ä"], Err(KeyRefusal::Malformed));
         check(&["Bearer sk_live_a"], Err(KeyRefusal::LiveKey));
         check(&["Bearer SK_TEST_a"], Err(KeyRefusal::UnknownPrefix));
-        check(&[&format!("Bearer sk_test_{}", "a".repeat(LONGEST_KEY))], Err(KeyRefusal::Malformed));
+        check(&[&format!("Bearer sk_test_{}", "a".repeat(LONGEST_KEY))], Err(KeyRefusal::TooLong));
         check(
             &[&format!("Bearer sk_test_{}", "a".repeat(LONGEST_KEY - 8))],
             Ok(&format!("sk_test_{}", "a".repeat(LONGEST_KEY - 8))),

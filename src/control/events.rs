@@ -10,13 +10,14 @@ use serde_json::{Map, Value, json};
 use super::scope::workspace;
 use super::view::{delivery_whole, event};
 use super::{Call, Control, ControlError, Reply, ok};
+use crate::contract::keys::mask;
 use crate::contract::profile::parse_duration;
 use crate::contract::signature::Tamper;
 use crate::http::emissions::EmissionOrder;
 use crate::scenario::emit_named;
 use crate::webhook::book::MOST_PENDING;
 use crate::webhook::deliver::hand_over;
-use crate::workspace::{FireRequest, Workspace};
+use crate::workspace::{FireRequest, SkipReason, Workspace};
 
 /// Most events fired by one call.
 const MOST_EVENTS: usize = 10_000;
@@ -104,14 +105,20 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
     let ids: Vec<String> =
         fired.iter().flat_map(|event| &event.deliveries).map(|delivery| delivery.id.clone()).collect();
     if ids.is_empty() {
-        let known = fired.first().map_or(0, |event| event.skipped.len());
-        let message = match known {
-            0 => format!(
-                "no subscription in workspace {}; subscribe with POST /v1/events/subscribe first",
-                workspace.id()
+        let skipped = fired.first().map(|event| event.skipped.as_slice()).unwrap_or_default();
+        let disabled = skipped.iter().filter(|skipped| skipped.reason == SkipReason::Disabled).count();
+        let whose = format!("key `{}` (workspace {})", mask(workspace.name()), workspace.id());
+        let message = match (skipped.len(), disabled) {
+            (0, _) => format!(
+                "no subscription for {whose}; subscribe with POST /v1/events/subscribe first, or name another key"
             ),
-            _ => format!("none of the {known} subscriptions in workspace {} takes {event_type}", workspace.id()),
+            (all, 0) => format!("none of the {all} subscriptions for {whose} takes {event_type}"),
+            (all, gone) => format!(
+                "none of the {all} subscriptions for {whose} takes {event_type}: {gone} disabled by 410 Gone until subscribed again"
+            ),
         };
+        let id = fired.first().map_or("", |event| &event.id);
+        let message = format!("{message}; `explain {id}` says why not, one by one");
         return Err(ControlError::not_found(message).coded("no_match").beside("events", events));
     }
     let mut answer = json!({ "events": events });

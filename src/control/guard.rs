@@ -33,6 +33,8 @@ impl std::fmt::Debug for Token {
 impl Access {
     /// Calls need this token if one is given; `hosts` are names taken beside the local ones.
     pub fn new(token: Option<String>, hosts: &[String]) -> Self {
+        // An empty token would let everybody in.
+        let token = token.filter(|token| !token.is_empty());
         Self { token: token.map(Token), hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect() }
     }
 

@@ -76,6 +76,11 @@ pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError>
 
 pub(super) fn remove(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
+    let present = control.library.load().find(&call.segment);
+    if let Some(scenario) = present.filter(|scenario| scenario.origin != Origin::Inline) {
+        let message = format!("`{}` was not added over the control API, so it cannot be removed here", scenario.name);
+        return Err(ControlError::invalid(message));
+    }
     let now = control.registry.clock().now().moment;
     let generation = control.library.remove_inline(&call.segment, now).map_err(|found| refused(&found))?;
     Ok(ok(&json!({ "removed": call.segment, "generation": generation })))
@@ -107,7 +112,7 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
             control.library.activate(key.as_deref(), &names, now).map_err(|found| refused(&found))?
         }
     };
-    Ok(ok(&json!({ "generation": generation, "active": wish.active })))
+    Ok(ok(&json!({ "generation": generation, "active": wish.active, "key": key.as_deref().map(mask) })))
 }
 
 /// Reads the folders again now, whether or not a change was seen.
@@ -132,10 +137,7 @@ fn unknown(generation: &Generation, name: &str) -> ControlError {
 /// A refused change: the first problem as the message, all beside it. A scenario that is not there is a 404.
 fn refused(found: &[Diagnostic]) -> ControlError {
     let first = found.iter().find(|problem| problem.is_error()).or(found.first());
-    let message = first.map_or_else(String::new, |problem| match problem.hint.as_str() {
-        "" => problem.message.clone(),
-        hint => format!("{}; {hint}", problem.message),
-    });
+    let message = first.map_or_else(String::new, Diagnostic::one_line);
     let unknown = first.is_some_and(|problem| problem.code == "scenario/unknown-scenario");
     let error = if unknown { ControlError::not_found(message) } else { ControlError::invalid(message) };
     error.beside("diagnostics", json!(found))

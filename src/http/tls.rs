@@ -50,6 +50,9 @@ pub enum TlsProblem {
         /// What is wrong with it.
         source: rustls::pki_types::pem::Error,
     },
+    /// Not a file that can be read to its end.
+    #[error("`{}` is not a regular file", .0.display())]
+    NotRegular(PathBuf),
     /// The certificate and the key do not fit.
     #[error("the certificate and its key cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
@@ -91,6 +94,11 @@ impl ServerTls {
     }
 
     fn from_files(certificate: &Path, key: &Path) -> Result<Self, TlsProblem> {
+        // Reading a pipe would wait for a writer that may never come.
+        let irregular = |path: &&Path| std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+        if let Some(path) = [certificate, key].iter().find(|path| irregular(path)) {
+            return Err(TlsProblem::NotRegular(path.to_path_buf()));
+        }
         let unreadable = |path: &Path| {
             let path = path.to_owned();
             move |source| TlsProblem::Unreadable { path, source }

@@ -29,6 +29,9 @@ pub enum TrustProblem {
         /// What is wrong with it.
         source: rustls::pki_types::pem::Error,
     },
+    /// Not a file that can be read to its end.
+    #[error("`{}` is not a regular file", .0.display())]
+    NotRegular(PathBuf),
     /// The file holds no certificate.
     #[error("there is no certificate in `{}`; expected PEM with `-----BEGIN CERTIFICATE-----`", .0.display())]
     Empty(PathBuf),
@@ -78,6 +81,10 @@ impl Trust {
 
 fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustProblem> {
     let unreadable = |source| TrustProblem::Unreadable { path: path.to_owned(), source };
+    // Reading a pipe would wait for a writer that may never come.
+    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(TrustProblem::NotRegular(path.to_owned()));
+    }
     let certificates: Vec<_> =
         CertificateDer::pem_file_iter(path).map_err(unreadable)?.collect::<Result<_, _>>().map_err(unreadable)?;
     if certificates.is_empty() {

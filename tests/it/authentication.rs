@@ -8,7 +8,7 @@ async fn refused_keys_get_401_with_a_challenge_and_no_quota_headers() {
     for (values, challenge, said) in [
         (&[][..], "Bearer", "missing"),
         (&["Basic c2s6"], "Bearer", "not Bearer"),
-        (&["Bearer"], "Bearer error=\"invalid_token\"", "empty"),
+        (&["Bearer"], "Bearer", "empty"),
         (&["Bearer sk_test_"], "Bearer error=\"invalid_token\"", "malformed"),
         (&["Bearer sk_live_a"], "Bearer error=\"invalid_token\"", "live key"),
         (&["Bearer other"], "Bearer error=\"invalid_token\"", "prefix"),

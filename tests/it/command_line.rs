@@ -93,7 +93,7 @@ fn from_start_to_first_webhook_and_stop() {
     assert_eq!(served.call(&["health"]).status.code(), Some(0));
     let nobody = served.call(&["trigger", "workflow.completed"]);
     assert_eq!(nobody.status.code(), Some(1));
-    assert!(text(&nobody.stderr).contains("no subscription in workspace"), "{nobody:?}");
+    assert!(text(&nobody.stderr).contains("no subscription for key"), "{nobody:?}");
     let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
     assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
     let fired = served.call(&["trigger", "workflow.completed", "--data", "workflow_id=wf_7", "--wait"]);
@@ -229,6 +229,49 @@ fn wrong_usage_is_exit_2_naming_value_place_and_remedy() {
         }
         assert!(!said.contains("panicked"), "{said}");
     }
+}
+
+#[test]
+fn files_that_never_end_and_limits_of_nothing_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe").display().to_string();
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let key = format!("{pipe}:{pipe}");
+    for (arguments, said) in [
+        (&["serve", "--listen", "127.0.0.1:0", "--webhook-ca", &pipe][..], "not a regular file"),
+        (&["serve", "--listen", "127.0.0.1:0", "--tls", &key], "not a regular file"),
+        (&["serve", "--listen", "127.0.0.1:0", "--port-file", &pipe], "not a regular file"),
+        (&["serve", "--profile", &pipe], "not a regular file"),
+        (&["serve", "--max-header-fields", "0"], "--max-header-fields: expected more than 0"),
+        (&["serve", "--idle-timeout", "0s"], "--idle-timeout: expected more than 0"),
+        (&["serve", "--allow-egress", "http://x"], "--allow-egress: expected a host name"),
+        (&["serve", "--allow-host", "a b"], "--allow-host: expected a host name"),
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        assert!(text(&output.stderr).contains(said), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn an_empty_token_is_no_token_and_empty_variables_are_none() {
+    let mut child = command(&["serve", "--listen", "0.0.0.0:0"])
+        .env("WRS_EMULATOR_CONTROL_TOKEN", "")
+        .env("WRS_EMULATOR_PROFILE", "")
+        .env("WRS_EMULATOR_SCENARIO", "")
+        .env("WRS_EMULATOR_QUIET", "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a ready line");
+    let url = line.trim().strip_prefix("wrs-emulator ready on ").expect("a ready line").replace("0.0.0.0", "127.0.0.1");
+    let served = Served { child, url };
+    let refused = request(&served.url, "GET /_emulator/requests HTTP/1.1", "");
+    assert!(refused.starts_with("HTTP/1.1 401 "), "{refused}");
+    let (_, log) = served.stop();
+    assert!(log.contains("control token: ctl_"), "{log}");
 }
 
 #[test]

@@ -189,7 +189,7 @@ impl Layered {
             (_, value) => drop(place.insert(last.to_owned(), value)),
         }
         let profile = Profile::deserialize_from(&table).map_err(|error| error.message().to_owned())?;
-        profile.webhooks.custom.check().map_err(|error| error.to_string())?;
+        super::check::check(&profile)?;
         let mut sources = self.sources.clone();
         sources.insert(knob.path, Arc::from(source));
         Ok(Self { profile: Arc::new(profile), table: Arc::new(table), sources })

@@ -3,6 +3,7 @@
 //! The defaults stand in `default.toml`, which this module reads; `ledger.rs` says for each knob what the contract
 //! states and what is assumed; `layers.rs` puts a user's changes on top. Nothing here reads files or the command line.
 
+mod check;
 mod duration;
 mod layers;
 mod ledger;
