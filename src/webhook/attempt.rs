@@ -37,15 +37,28 @@ pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) 
         let keys: Vec<SigningKey> =
             keys.collect::<Result<_, _>>().map_err(|problem| format!("the secret {problem}"))?;
         let signed = sign_tampered(&scheme, &keys, &message, job.event.tamper);
-        for (name, value) in &signed.headers {
-            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string())?;
-            headers.insert(name, HeaderValue::from_str(value).map_err(|error| error.to_string())?);
+        for (name, value) in signed.headers {
+            let value = HeaderValue::from_maybe_shared(Bytes::from(value)).map_err(|error| error.to_string())?;
+            headers.insert(header_name(&name)?, value);
         }
         signed_content.get_or_insert(signed.content);
     }
     let forged = job.event.tamper.and_then(|tamper| tamper.falsify_body(&job.event.body));
     let body = forged.map_or_else(|| job.event.body.clone(), Bytes::from);
     Ok(Prepared { headers, body, signed_content: signed_content.unwrap_or_default().into() })
+}
+
+/// A header's name; the usual ones are at hand, others are read.
+fn header_name(name: &str) -> Result<HeaderName, String> {
+    const USUAL: [HeaderName; 3] = [
+        HeaderName::from_static("webhook-id"),
+        HeaderName::from_static("webhook-timestamp"),
+        HeaderName::from_static("webhook-signature"),
+    ];
+    match USUAL.into_iter().find(|usual| usual == name) {
+        Some(usual) => Ok(usual),
+        None => HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string()),
+    }
 }
 
 /// The time that a signature carries, by the knob `webhooks.timestamp`: receivers compare it with their own clock.

@@ -87,9 +87,9 @@ impl Book {
 
     /// Notes an attempt and where the delivery stands after it.
     pub fn note_attempt(&self, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
-        self.change(&attempt.delivery.clone(), |record| {
+        self.change(&attempt.delivery, |record| {
             record.next = attempt.next;
-            record.attempts.push(attempt);
+            record.attempts.push(Arc::clone(&attempt));
             record.status = status;
         });
     }
