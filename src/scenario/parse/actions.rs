@@ -36,13 +36,14 @@ impl Parser<'_> {
         }
         let Some(steps) = table.get("sequence") else {
             let only = ["reply", "fault", "pass", "patch"];
-            let action = self.action(table, &only)?;
+            // Both are read before either is given up, so that each says what is wrong with it.
+            let (action, delay) = (self.action(table, &only), self.delay(table));
+            let action = action?;
             if action.is_none() && !table.contains_key("delay") && !table.contains_key("next") {
                 let hint = "add reply, patch, remove, delay, fault, sequence, or pass = true";
                 self.problems.error("scenario/missing-key", span, "the rule does not say what it does", hint);
                 return None;
             }
-            let delay = self.delay(table);
             return Some(Sequence::always(delay, action.unwrap_or(Action::Pass)));
         };
         let excluded = ["sequence", "reply", "patch", "remove", "fault", "pass", "delay"];
@@ -71,12 +72,12 @@ impl Parser<'_> {
             Some(first) => {
                 let others = [first, "reply", "fault", "pass", "patch", "remove"];
                 self.problems.only_one(table, &others, "the step's answer is written out already");
-                let reply = self.reply(table, span.clone());
-                Some(Action::Reply(Arc::new(reply?)))
+                self.reply(table, span.clone()).map(|reply| Some(Action::Reply(Arc::new(reply))))
             }
-            None => self.action(table, &["reply", "fault", "pass", "patch"])?,
+            None => self.action(table, &["reply", "fault", "pass", "patch"]),
         };
         let delay = self.delay(table);
+        let action = action?;
         if action.is_none() && !table.contains_key("delay") {
             let hint = "say { pass = true } for the ordinary answer";
             self.problems.error("scenario/missing-key", span, "the step does not say what happens", hint);

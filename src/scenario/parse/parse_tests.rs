@@ -383,3 +383,17 @@ mod mutations {
         }
     }
 }
+
+#[test]
+fn a_wrong_answer_and_a_wrong_delay_are_both_told() {
+    for rule in [
+        "reply = { error = 'nope' }\ndelay = 'x'",
+        "sequence = [{ error = 'nope', delay = 'x' }]",
+        "sequence = [{ reply = { error = 'nope' }, delay = 'x' }]",
+    ] {
+        let text = format!("[[rule]]\nwhen = {{ operation = 'hello' }}\n{rule}\n");
+        let (_, problems) = check_text("test", &text);
+        let codes: Vec<_> = problems.iter().map(|problem| problem.code).collect();
+        assert!(codes.contains(&"scenario/unknown-error") && codes.len() == 2, "{rule}: {codes:?}");
+    }
+}
