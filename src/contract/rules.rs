@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use url::{Url, form_urlencoded};
 
-use crate::contract::error::{Error, ErrorKind, FieldProblem};
+use crate::contract::error::{Error, FieldProblem};
 use crate::contract::profile::{ContentTypeRule, Profile, Unknown};
 use crate::contract::signature::SigningKey;
 use crate::contract::types::SubscribeRequest;
@@ -219,11 +219,6 @@ pub(super) fn shortened(text: &str) -> String {
         short.push('…');
     }
     short
-}
-
-/// Where a new error of `kind` without further detail is wanted.
-pub fn plain_error(kind: ErrorKind) -> Error {
-    Error::new(kind, kind.message())
 }
 
 #[cfg(test)]
