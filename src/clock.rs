@@ -1,4 +1,5 @@
-//! Time and chance: one clock that can be real, frozen or advanced, and one repeatable random source per workspace.
+//! Time and chance: a clock that can be real, frozen, set or advanced, followers of it, and one repeatable random source per
+//! workspace.
 //!
 //! This is the only file that reads the operating system's time and entropy (`clippy.toml` bans them elsewhere). It knows
 //! nothing of what is timed. Rules take `now` and a random source as arguments; only drivers call [`Clock::sleep_until`].
@@ -39,6 +40,17 @@ impl Moment {
         self.0.saturating_sub(earlier.0)
     }
 
+    /// From `origin` to this moment, below zero if `origin` is later.
+    fn from(self, origin: Self) -> SignedDuration {
+        let signed = |duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+        signed(self.0).saturating_sub(signed(origin.0))
+    }
+
+    /// This moment moved either way; never before the start.
+    fn moved(self, by: SignedDuration) -> Self {
+        if by.is_negative() { Self(self.0.saturating_sub(by.unsigned_abs())) } else { self.plus(by.unsigned_abs()) }
+    }
+
     /// The moment `delay` later.
     #[must_use]
     pub fn plus(self, delay: Duration) -> Self {
@@ -64,7 +76,7 @@ pub enum ClockMode {
     Frozen,
 }
 
-/// A cheap handle to one clock.
+/// A cheap handle to one clock: the emulator's own, or a workspace's, which follows the emulator's until it is moved by itself.
 #[derive(Clone, Debug)]
 pub struct Clock {
     shared: Arc<Shared>,
@@ -72,38 +84,69 @@ pub struct Clock {
 
 #[derive(Debug)]
 struct Shared {
-    started: Instant,
-    /// True while the clock is the machine's, unmoved: then it is read without the lock.
+    base: Base,
+    /// Where a restart puts the clock: the time at which it stood from the start, or `None` if it ran.
+    origin: Option<Timestamp>,
+    /// True while the clock is its base, unmoved: then it is read without the lock.
     plain: AtomicBool,
     state: RwLock<State>,
     changed: watch::Sender<()>,
 }
 
+/// What a running clock moves with.
+#[derive(Debug)]
+enum Base {
+    /// The machine's time since this instant.
+    Machine(Instant),
+    /// Another clock.
+    Clock(Clock),
+}
+
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// The machine's time; both offsets are what `advance` has added.
-    Real {
-        moment_offset: Duration,
+    /// The base's time; both offsets are what the clock was moved by.
+    Running {
+        moment_offset: SignedDuration,
         wall_offset: SignedDuration,
     },
     Frozen(Now),
+    /// Held back for a moment while its base moves on; then it runs again.
+    Held {
+        now: Now,
+        moment_offset: SignedDuration,
+        wall_offset: SignedDuration,
+    },
+}
+
+const FOLLOWING: State = State::Running { moment_offset: SignedDuration::ZERO, wall_offset: SignedDuration::ZERO };
+
+/// A clock as a snapshot keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedClock {
+    /// Where it stood.
+    pub now: Now,
+    /// Whether it stood still by itself.
+    pub frozen: bool,
+    /// How far its wall time was from its base's, if it ran.
+    pub wall_offset: SignedDuration,
 }
 
 impl State {
     fn is_plain(self) -> bool {
-        matches!(self, Self::Real { moment_offset: Duration::ZERO, wall_offset: SignedDuration::ZERO })
+        matches!(self, Self::Running { moment_offset: SignedDuration::ZERO, wall_offset: SignedDuration::ZERO })
     }
 }
 
 impl Clock {
     /// A clock that moves with the machine.
     pub fn real() -> Self {
-        Self::start(State::Real { moment_offset: Duration::ZERO, wall_offset: SignedDuration::ZERO })
+        Self::start(Base::Machine(machine_moment()), FOLLOWING, None)
     }
 
     /// A clock that stands at `wall` until it is advanced.
     pub fn frozen(wall: Timestamp) -> Self {
-        Self::start(State::Frozen(Now { moment: Moment::default(), wall }))
+        let stands = State::Frozen(Now { moment: Moment::default(), wall });
+        Self::start(Base::Machine(machine_moment()), stands, Some(wall))
     }
 
     /// A clock that stands at the machine's present time until it is advanced.
@@ -111,47 +154,71 @@ impl Clock {
         Self::frozen(machine_wall_time())
     }
 
-    fn start(state: State) -> Self {
-        let shared = Shared {
-            started: machine_moment(),
-            plain: AtomicBool::new(state.is_plain()),
-            state: RwLock::new(state),
-            changed: watch::Sender::new(()),
-        };
+    /// A clock that follows this one until it is moved by itself.
+    #[must_use]
+    pub fn follower(&self) -> Self {
+        Self::start(Base::Clock(self.clone()), FOLLOWING, None)
+    }
+
+    fn start(base: Base, state: State, origin: Option<Timestamp>) -> Self {
+        let plain = AtomicBool::new(state.is_plain());
+        let shared = Shared { base, origin, plain, state: RwLock::new(state), changed: watch::Sender::new(()) };
         Self { shared: Arc::new(shared) }
     }
 
     /// Reads the clock.
     pub fn now(&self) -> Now {
-        if self.shared.plain.load(Ordering::Acquire) {
-            return Now { moment: Moment(self.shared.started.elapsed()), wall: machine_wall_time() };
+        if self.is_plain() {
+            return self.shared.base.now();
         }
         self.read(*self.shared.state.read())
     }
 
     /// Reads the monotonic half of the clock alone.
     pub fn moment(&self) -> Moment {
-        if self.shared.plain.load(Ordering::Acquire) {
-            return Moment(self.shared.started.elapsed());
+        if self.is_plain() {
+            return self.shared.base.moment();
         }
         self.now().moment
     }
 
+    /// Whether the clock is its base, unmoved.
+    pub fn is_plain(&self) -> bool {
+        self.shared.plain.load(Ordering::Acquire)
+    }
+
+    /// Whether the wall time is the base's: what was moved is at most the count of what has passed.
+    pub fn follows(&self) -> bool {
+        let state = *self.shared.state.read();
+        matches!(state, State::Running { wall_offset, .. } | State::Held { wall_offset, .. } if wall_offset.is_zero())
+    }
+
+    /// Whether both are one clock.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Whether the clock stands still by itself, whatever its base does.
+    pub fn stands_alone(&self) -> bool {
+        matches!((*self.shared.state.read(), &self.shared.base), (State::Frozen(_), Base::Clock(_)))
+    }
+
     fn read(&self, state: State) -> Now {
         match state {
-            State::Frozen(now) => now,
-            State::Real { moment_offset, wall_offset } => Now {
-                moment: Moment(self.shared.started.elapsed().saturating_add(moment_offset)),
-                wall: machine_wall_time().saturating_add(wall_offset).unwrap_or(Timestamp::MAX),
-            },
+            State::Frozen(now) | State::Held { now, .. } => now,
+            State::Running { moment_offset, wall_offset } => {
+                let base = self.shared.base.now();
+                Now { moment: base.moment.moved(moment_offset), wall: moved(base.wall, wall_offset) }
+            }
         }
     }
 
-    /// How the clock moves at present.
+    /// How the clock moves at present. A clock that follows a frozen one is frozen.
     pub fn mode(&self) -> ClockMode {
-        match *self.shared.state.read() {
-            State::Real { .. } => ClockMode::Real,
-            State::Frozen(_) => ClockMode::Frozen,
+        match (*self.shared.state.read(), &self.shared.base) {
+            (State::Frozen(_), _) => ClockMode::Frozen,
+            (_, Base::Machine(_)) => ClockMode::Real,
+            (_, Base::Clock(base)) => base.mode(),
         }
     }
 
@@ -160,31 +227,101 @@ impl Clock {
         self.change(|_, now| State::Frozen(now))
     }
 
-    /// Lets a frozen clock move on with the machine from where it stands.
+    /// Lets a frozen clock move on with its base from where it stands.
     pub fn resume(&self) -> Now {
-        let elapsed = self.shared.started.elapsed();
         self.change(|state, now| match state {
-            State::Real { .. } => state,
-            State::Frozen(_) => State::Real {
-                moment_offset: now.moment.0.saturating_sub(elapsed),
-                wall_offset: now.wall.duration_since(machine_wall_time()),
-            },
+            State::Running { .. } | State::Held { .. } => state,
+            State::Frozen(_) => self.running_from(now),
         })
+    }
+
+    /// Holds a running clock back until [`Self::release`], so that whoever moves its base can let clocks go on one by one.
+    pub fn hold(&self) {
+        self.change(|state, now| match state {
+            State::Running { moment_offset, wall_offset } => State::Held { now, moment_offset, wall_offset },
+            state => state,
+        });
+    }
+
+    /// Lets a clock that is held back go on with its base.
+    pub fn release(&self) {
+        self.change(|state, _| match state {
+            State::Held { moment_offset, wall_offset, .. } => State::Running { moment_offset, wall_offset },
+            state => state,
+        });
     }
 
     /// Moves the clock forward. Everything that sleeps on it and has become due wakes.
     pub fn advance(&self, by: Duration) -> Now {
         let step = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
         self.change(|state, now| match state {
-            State::Real { moment_offset, wall_offset } => State::Real {
-                moment_offset: moment_offset.saturating_add(by),
-                wall_offset: wall_offset.saturating_add(step),
-            },
-            State::Frozen(_) => State::Frozen(Now {
-                moment: now.moment.plus(by),
-                wall: now.wall.saturating_add(step).unwrap_or(Timestamp::MAX),
-            }),
+            State::Running { moment_offset, wall_offset } | State::Held { moment_offset, wall_offset, .. } => {
+                State::Running {
+                    moment_offset: moment_offset.saturating_add(step),
+                    wall_offset: wall_offset.saturating_add(step),
+                }
+            }
+            State::Frozen(_) => State::Frozen(Now { moment: now.moment.plus(by), wall: moved(now.wall, step) }),
         })
+    }
+
+    /// Shows another wall time from now on. Nothing that waits comes sooner or later for it.
+    pub fn relabel(&self, wall: Timestamp) -> Now {
+        self.change(|state, now| match state {
+            State::Frozen(_) => State::Frozen(Now { wall, ..now }),
+            _ => self.running_from(Now { wall, ..now }),
+        })
+    }
+
+    /// Lets a clock that was moved by itself show its base's time again. What waits for it has waited for as long as the
+    /// wall time jumps forward.
+    pub fn follow(&self) -> Now {
+        self.change(|_, now| {
+            let base = self.shared.base.now();
+            let jump = base.wall.duration_since(now.wall).max(SignedDuration::ZERO);
+            let moment_offset = now.moment.moved(jump).from(base.moment);
+            State::Running { moment_offset, wall_offset: SignedDuration::ZERO }
+        })
+    }
+
+    /// Puts the clock back to the mode and wall time with which it was made. Its moment goes on.
+    pub fn restart(&self) -> Now {
+        let origin = self.shared.origin;
+        self.change(|_, now| match origin {
+            Some(wall) => State::Frozen(Now { wall, ..now }),
+            None => State::Running {
+                moment_offset: now.moment.from(self.shared.base.moment()),
+                wall_offset: SignedDuration::ZERO,
+            },
+        })
+    }
+
+    /// The clock for a snapshot.
+    pub fn save(&self) -> SavedClock {
+        let state = *self.shared.state.read();
+        let (frozen, wall_offset) = match state {
+            State::Frozen(_) => (true, SignedDuration::ZERO),
+            State::Running { wall_offset, .. } | State::Held { wall_offset, .. } => (false, wall_offset),
+        };
+        SavedClock { now: self.read(state), frozen, wall_offset }
+    }
+
+    /// Puts the clock where it was saved, `elapsed` later if it ran: neither moments nor what waits for them change.
+    pub fn restore(&self, saved: SavedClock, elapsed: Duration) -> Now {
+        self.change(|_, _| {
+            let base = self.shared.base.now();
+            if saved.frozen {
+                return State::Frozen(saved.now);
+            }
+            let moment = saved.now.moment.plus(elapsed);
+            State::Running { moment_offset: moment.from(base.moment), wall_offset: saved.wall_offset }
+        })
+    }
+
+    /// A state that runs with the base and shows `now` at present.
+    fn running_from(&self, now: Now) -> State {
+        let base = self.shared.base.now();
+        State::Running { moment_offset: now.moment.from(base.moment), wall_offset: now.wall.duration_since(base.wall) }
     }
 
     fn change(&self, next: impl FnOnce(State, Now) -> State) -> Now {
@@ -203,20 +340,49 @@ impl Clock {
         let mut changed = self.shared.changed.subscribe();
         loop {
             changed.borrow_and_update();
-            let now = self.now();
-            if now.moment >= moment {
+            let state = *self.shared.state.read();
+            if self.read(state).moment >= moment {
                 return;
             }
-            match self.mode() {
-                ClockMode::Real => {
-                    let wait = tokio::time::sleep(moment.since(now.moment));
+            match state {
+                State::Running { moment_offset, .. } => {
+                    let wait = self.shared.base.sleep_until(moment.moved(-moment_offset));
                     tokio::select! { () = wait => {}, _ = changed.changed() => {} }
                 }
                 // The sender lives in `self`, so waiting for it cannot fail.
-                ClockMode::Frozen => drop(changed.changed().await),
+                State::Frozen(_) | State::Held { .. } => drop(changed.changed().await),
             }
         }
     }
+}
+
+impl Base {
+    fn now(&self) -> Now {
+        match self {
+            Self::Machine(started) => Now { moment: Moment(started.elapsed()), wall: machine_wall_time() },
+            Self::Clock(clock) => clock.now(),
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        match self {
+            Self::Machine(started) => Moment(started.elapsed()),
+            Self::Clock(clock) => clock.moment(),
+        }
+    }
+
+    async fn sleep_until(&self, moment: Moment) {
+        match self {
+            Self::Machine(started) => tokio::time::sleep(moment.since(Moment(started.elapsed()))).await,
+            // Boxed, as a clock's sleep holds that of its base.
+            Self::Clock(clock) => Box::pin(clock.sleep_until(moment)).await,
+        }
+    }
+}
+
+fn moved(wall: Timestamp, by: SignedDuration) -> Timestamp {
+    let end = if by.is_negative() { Timestamp::MIN } else { Timestamp::MAX };
+    wall.checked_add(by).unwrap_or(end)
 }
 
 /// The machine's wall time: for labels, and for signatures that real receivers compare with their own clock.
@@ -243,6 +409,16 @@ impl Seed {
         Self(Sha256::digest(number.to_be_bytes()).into())
     }
 
+    /// The seed of a snapshot.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The seed for a snapshot; every secret follows from it.
+    pub const fn bytes(&self) -> [u8; 32] {
+        self.0
+    }
+
     /// A fresh seed from the machine's entropy.
     #[allow(clippy::disallowed_types, reason = "the one place that reads the machine's entropy")]
     pub fn from_entropy() -> Self {
@@ -260,6 +436,16 @@ impl Seed {
     }
 }
 
+/// The state of a random source, whole: whoever has it knows what will be drawn.
+pub fn save_random(random: &Random) -> [u8; 49] {
+    random.serialize_state()
+}
+
+/// A random source that goes on where [`save_random`] left it.
+pub fn restore_random(state: &[u8; 49]) -> Random {
+    Random::deserialize_state(state)
+}
+
 impl std::fmt::Debug for Seed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Secrets follow from it.
@@ -268,58 +454,5 @@ impl std::fmt::Debug for Seed {
 }
 
 #[cfg(test)]
-mod tests {
-    use rand::Rng;
-
-    use super::*;
-
-    const START: Timestamp = Timestamp::constant(1_750_000_000, 0);
-
-    #[test]
-    fn a_frozen_clock_moves_only_by_advance() {
-        let clock = Clock::frozen(START);
-        assert_eq!(clock.now(), clock.now());
-        let later = clock.advance(Duration::from_mins(1));
-        assert_eq!(later.moment, Moment::after_start(Duration::from_mins(1)));
-        assert_eq!(later.wall, START + SignedDuration::from_secs(60));
-        assert_eq!(clock.mode(), ClockMode::Frozen);
-    }
-
-    #[test]
-    fn resuming_never_goes_back() {
-        let clock = Clock::frozen(START);
-        clock.advance(Duration::from_hours(1));
-        let frozen = clock.now();
-        let resumed = clock.resume();
-        assert!(resumed.moment >= frozen.moment);
-        assert_eq!(clock.mode(), ClockMode::Real);
-        let advanced = clock.advance(Duration::from_secs(10));
-        assert!(advanced.moment.since(resumed.moment) >= Duration::from_secs(10));
-        assert_eq!(clock.freeze(), clock.now());
-    }
-
-    #[test]
-    fn sleepers_wake_when_an_advance_reaches_them() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        runtime.block_on(async {
-            let clock = Clock::frozen(START);
-            let sleeper = tokio::spawn({
-                let clock = clock.clone();
-                async move { clock.sleep_until(Moment::after_start(Duration::from_secs(5))).await }
-            });
-            clock.advance(Duration::from_secs(4));
-            tokio::task::yield_now().await;
-            assert!(!sleeper.is_finished());
-            clock.advance(Duration::from_secs(1));
-            sleeper.await.expect("the sleeper returns");
-        });
-    }
-
-    #[test]
-    fn sources_depend_on_seed_and_name_alone() {
-        let draw = |seed: u64, name: &str| Seed::from_number(seed).source(name).next_u64();
-        assert_eq!(draw(1, "a"), draw(1, "a"));
-        assert_ne!(draw(1, "a"), draw(1, "b"));
-        assert_ne!(draw(1, "a"), draw(2, "a"));
-    }
-}
+#[path = "clock_tests.rs"]
+mod tests;

@@ -6,8 +6,8 @@
 //! To embed it in a Rust test, start with [`Emulator::builder`]. To work on it, read in this order:
 //!
 //! - [`contract`], layer 0: the API's rules, pure;
-//! - [`clock`], [`rate_limit`], [`template`], [`turns`], [`workspace`], [`journal`], layer 1: one key's state and the log of
-//!   what happened;
+//! - [`clock`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`workspace`], [`journal`], layer 1: one key's state and
+//!   the log of what happened;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
 //! - [`http`], layer 3: one request end to end;
 //! - [`webhook`], layer 4: one event to its receivers;
@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agenda;
 pub mod app;
 pub mod cli;
 pub mod clock;

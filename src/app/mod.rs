@@ -20,6 +20,7 @@ mod settings;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
@@ -27,9 +28,9 @@ use tokio::task::JoinHandle;
 pub use builder::Builder;
 pub use settings::{ClockSetting, Settings, StartError};
 
-use crate::clock::{Clock, Random, Seed};
+use crate::clock::{Clock, Moment, Now, Random, Seed};
 use crate::contract::profile::Profile;
-use crate::control::{Access, Control, MOST_VIEWERS};
+use crate::control::{Access, Control, MOST_VIEWERS, Mover, settle};
 use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
 use crate::http::service::Api;
@@ -140,9 +141,8 @@ impl Emulator {
             scenario_folders: settings.scenario_folders.clone(),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
         });
-        let emitter =
-            Emitter::new(Arc::clone(&library), Arc::clone(&registry), Arc::clone(&journal), Arc::clone(&book));
-        let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client, seed);
+        let emitter = Emitter::new(Arc::clone(&library), Arc::clone(&journal), Arc::clone(&book));
+        let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client);
 
         let (stop, stopping) = watch::channel(false);
         let mut tasks = Vec::new();
@@ -207,6 +207,23 @@ impl ControlHandle {
         self.registry.clock()
     }
 
+    /// Moves the emulator's clock forward and returns when everything that was due on the way is done, in order.
+    pub async fn advance(&self, by: Duration) -> Now {
+        Mover::Emulator(Arc::clone(&self.registry)).advance(by).await
+    }
+
+    /// Waits until everything that is due is done: events planned, deliveries attempted.
+    pub async fn settle(&self) {
+        for workspace in self.registry.all() {
+            settle(&workspace).await;
+        }
+    }
+
+    /// When a key's workspace has something to do next, by its clock: an attempt, an emission, a delayed answer.
+    pub fn next_due(&self, key: &str) -> Option<Moment> {
+        self.registry.find(key)?.agenda().next_due()
+    }
+
     /// The journal.
     pub fn journal(&self) -> &Arc<Journal> {
         &self.journal
@@ -232,7 +249,7 @@ impl ControlHandle {
         let (workspace, _) = self.registry.open(key, self.registry.clock().now());
         let now = workspace.clock().now();
         let event = Arc::new(workspace.lock().fire(workspace.name(), request, &self.profile(key), now)?);
-        hand_over(&self.journal, &self.book, Arc::clone(&event));
+        hand_over(&self.journal, &self.book, &workspace, Arc::clone(&event));
         Ok(event)
     }
 

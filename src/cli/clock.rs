@@ -1,27 +1,33 @@
-//! `clock show|freeze|advance|resume`.
+//! `clock show|freeze|advance|set|resume|follow`.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use hyper::Method;
 use serde_json::{Value, json};
 
 use super::Target;
-use super::client::{SHORT, call};
+use super::client::call;
 use super::failure::Failure;
 use super::output::{cell, print, print_json};
+use crate::contract::profile::parse_duration;
 
 /// `clock …`
 #[derive(Debug, Subcommand)]
 pub(super) enum ClockCommand {
-    /// Show the emulator's time.
+    /// Show the time of the emulator, or of one key.
     Show(ClockArgs),
     /// Stop the clock where it stands.
     Freeze(ClockArgs),
-    /// Move the clock forward: windows open, retries become due.
+    /// Move the clock forward: windows open, retries and emissions happen, in order. Returns when all that was due is done.
     Advance(AdvanceArgs),
+    /// Show another time: a step forward is time that passes, a step back only another label.
+    Set(SetArgs),
     /// Let the clock run on from where it stands.
     Resume(ClockArgs),
+    /// Let a key's clock follow the emulator's again.
+    Follow(ClockArgs),
 }
 
 /// Arguments of every clock command.
@@ -29,6 +35,12 @@ pub(super) enum ClockCommand {
 pub(super) struct ClockArgs {
     #[command(flatten)]
     target: Target,
+    /// The clock of this key, or workspace `ws_…`, alone; without it, the emulator's, which all keys follow.
+    #[arg(long)]
+    key: Option<String>,
+    /// How long to wait until all that was due is done.
+    #[arg(long, default_value = "60s", value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Duration,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -37,8 +49,17 @@ pub(super) struct ClockArgs {
 /// Arguments of `clock advance`.
 #[derive(Debug, Args)]
 pub(super) struct AdvanceArgs {
-    /// How far, such as 60s.
+    /// How far, such as 60s, 5m or 72h.
     by: String,
+    #[command(flatten)]
+    common: ClockArgs,
+}
+
+/// Arguments of `clock set`.
+#[derive(Debug, Args)]
+pub(super) struct SetArgs {
+    /// The time to show, such as 2026-01-31T09:30:00Z.
+    at: String,
     #[command(flatten)]
     common: ClockArgs,
 }
@@ -48,17 +69,29 @@ pub(super) fn run(command: ClockCommand) -> Result<ExitCode, Failure> {
         ClockCommand::Show(args) => change(&args, None),
         ClockCommand::Freeze(args) => change(&args, Some(json!({ "mode": "frozen" }))),
         ClockCommand::Resume(args) => change(&args, Some(json!({ "mode": "real" }))),
+        ClockCommand::Follow(args) => change(&args, Some(json!({ "mode": "follow" }))),
         ClockCommand::Advance(args) => change(&args.common, Some(json!({ "advance": args.by }))),
+        ClockCommand::Set(args) => change(&args.common, Some(json!({ "set": args.at }))),
     }
 }
 
-fn change(args: &ClockArgs, wish: Option<Value>) -> Result<ExitCode, Failure> {
+fn change(args: &ClockArgs, mut wish: Option<Value>) -> Result<ExitCode, Failure> {
     let method = if wish.is_some() { Method::POST } else { Method::GET };
-    let body = call(&args.target, method, "clock", &[], wish.as_ref(), SHORT)?.success()?;
+    if let Some(wish) = &mut wish {
+        wish["timeout"] = format!("{}ms", args.timeout.as_millis()).into();
+    }
+    let query: Vec<(&str, &str)> = args.key.iter().map(|key| ("key", key.as_str())).collect();
+    let limit = args.timeout.saturating_add(Duration::from_secs(10));
+    let body = call(&args.target, method, "clock", &query, wish.as_ref(), limit)?.success()?;
     if args.json {
         print_json(&body);
-    } else {
-        print(&format!("{} ({})\n", cell(&body, "now"), cell(&body, "mode")));
+        return Ok(ExitCode::SUCCESS);
     }
+    let whose = match (body["workspace"].as_str(), body["follows"].as_bool()) {
+        (Some(workspace), Some(true)) => format!(", {workspace}, with the emulator's"),
+        (Some(workspace), _) => format!(", {workspace} alone"),
+        _ => String::new(),
+    };
+    print(&format!("{} ({}{whose})\n", cell(&body, "now"), cell(&body, "mode")));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,16 +1,31 @@
-//! `GET clock`, `POST clock`: reads the emulator's clock, stops it, moves it, lets it run.
+//! `GET clock`, `POST clock`: reads a clock, stops it, sets or moves it, lets it run. Without a key it is the emulator's; with
+//! one it is that key's own, which follows the emulator's until it is moved by itself.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::advance::Mover;
+use super::events::wait_limit;
+use super::scope::workspace;
 use super::view::timestamp;
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::clock::{ClockMode, Now};
+use crate::contract::error::ErrorKind;
 use crate::contract::profile::parse_duration;
+
+/// Longest step, as for any duration.
+const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
+/// How long a call waits until everything is done, unless it says otherwise.
+const PATIENCE: &str = "60s";
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
-    Ok(shown(control, control.registry.clock().now()))
+    let mover = mover(control, call.query("key").as_deref())?;
+    Ok(ok(&shown(&mover, mover.clock().now())))
 }
 
 #[derive(Deserialize)]
@@ -18,40 +33,139 @@ pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError
 struct Change {
     mode: Option<Mode>,
     advance: Option<String>,
+    set: Option<String>,
+    key: Option<String>,
+    timeout: Option<String>,
 }
 
-#[derive(Deserialize, PartialEq)]
+#[derive(Clone, Copy, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 enum Mode {
+    /// Running on from where it stands.
     Real,
     Frozen,
+    /// A key's clock only: that of the emulator again.
+    Follow,
 }
 
-pub(super) fn change(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+pub(super) async fn change(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     let change: Change = call.json()?;
-    let clock = control.registry.clock();
-    let now = match (change.mode, change.advance) {
-        (None, None) => {
+    let key = change.key.clone().or_else(|| call.query("key"));
+    let limit = wait_limit(change.timeout.as_deref().unwrap_or(PATIENCE))?;
+    // Everything is read before anything is changed.
+    let step = match (&change.advance, &change.set, change.mode) {
+        (None, None, None) => {
             return Err(ControlError::invalid(
-                "expected `mode` (\"real\" or \"frozen\") or `advance` (a duration such as \"60s\")",
+                "expected `mode` (\"real\", \"frozen\" or \"follow\"), `advance` (a duration such as \"60s\") or `set` (a timestamp)",
             ));
         }
-        (Some(_), Some(_)) => return Err(ControlError::invalid("`mode` and `advance` cannot be changed in one call")),
-        (Some(Mode::Real), None) => clock.resume(),
-        (Some(Mode::Frozen), None) => clock.freeze(),
-        (None, Some(by)) => {
-            let by = parse_duration(&by).map_err(|problem| ControlError::invalid(format!("advance: {problem}")))?;
-            clock.advance(by)
+        (Some(by), None, None) => {
+            Step::Advance(parse_duration(by).map_err(|problem| ControlError::invalid(format!("advance: {problem}")))?)
         }
+        (None, Some(at), None) => Step::Set(instant(at)?),
+        (None, None, Some(mode)) => Step::Mode(mode),
+        _ => return Err(ControlError::invalid("`mode`, `advance` and `set` cannot be changed in one call")),
     };
-    Ok(shown(control, now))
+    let mover = mover(control, key.as_deref())?;
+    if matches!((step, &mover), (Step::Mode(Mode::Follow), Mover::Emulator(_))) {
+        return Err(ControlError::invalid("mode: the emulator's clock follows no other; name a key"));
+    }
+    let now = match step {
+        Step::Mode(Mode::Follow) => {
+            // What has passed for the emulator passes for the key too, in order.
+            let ahead = control.registry.clock().now().wall.duration_since(mover.clock().now().wall);
+            advance(&mover, Duration::try_from(ahead).unwrap_or_default(), limit).await?;
+            mover.clock().follow()
+        }
+        step => step.take(&mover, limit).await?,
+    };
+    if let Mover::Workspace(workspace) = &mover {
+        // Whatever else waits for this key is told by its clock; what time sets off may have to be looked for.
+        control.emissions.look(workspace);
+    }
+    Ok(ok(&shown(&mover, now)))
 }
 
-fn shown(control: &Control, now: Now) -> Reply {
-    let mode = match control.registry.clock().mode() {
+/// What is done with a clock.
+#[derive(Clone, Copy)]
+enum Step {
+    Mode(Mode),
+    Advance(Duration),
+    Set(Timestamp),
+}
+
+impl Step {
+    async fn take(self, mover: &Mover, limit: Duration) -> Result<Now, ControlError> {
+        let clock = mover.clock();
+        match self {
+            Self::Mode(Mode::Real) => Ok(clock.resume()),
+            Self::Mode(Mode::Frozen) => Ok(clock.freeze()),
+            Self::Mode(Mode::Follow) => Ok(clock.follow()),
+            Self::Advance(by) => advance(mover, by, limit).await,
+            Self::Set(at) => match Duration::try_from(at.duration_since(clock.now().wall)) {
+                // A step forward is time that passes.
+                Ok(by) if by > LONGEST_STEP => Err(ControlError::invalid(format!(
+                    "set: {} is more than ten years ahead of the clock",
+                    timestamp(at)
+                ))),
+                Ok(by) => {
+                    advance(mover, by, limit).await?;
+                    // What is left is how long a running clock took.
+                    Ok(clock.now())
+                }
+                // A step back shows another time; nothing that has happened is undone.
+                Err(_) => Ok(clock.relabel(at)),
+            },
+        }
+    }
+}
+
+/// Moves a clock and answers when everything that was due is done. The step goes on if nobody waits for it any longer, so that
+/// a clock never stays halfway.
+async fn advance(mover: &Mover, by: Duration, limit: Duration) -> Result<Now, ControlError> {
+    let step = tokio::spawn({
+        let mover = mover.clone();
+        async move { mover.advance(by).await }
+    });
+    match tokio::time::timeout(limit, step).await {
+        Ok(Ok(now)) => Ok(now),
+        Ok(Err(_)) => Err(ControlError::new(ErrorKind::InternalError, ErrorKind::InternalError.message())),
+        Err(_) => {
+            let message = format!(
+                "the clock stands at {} and goes on: what is due is not done after {} s; a receiver may be slow (see `deliveries list --status pending`), or give `timeout`",
+                timestamp(mover.clock().now().wall),
+                limit.as_secs_f64()
+            );
+            Err(ControlError::new(ErrorKind::RequestTimeout, message).coded("not_settled"))
+        }
+    }
+}
+
+fn instant(text: &str) -> Result<Timestamp, ControlError> {
+    text.parse().map_err(|_| {
+        let found = text.escape_debug();
+        ControlError::invalid(format!("set: expected a timestamp such as 2026-01-31T09:30:00Z, found `{found}`"))
+    })
+}
+
+/// Whose clock is meant: a key's own, or without one, or with `*`, the emulator's.
+fn mover(control: &Control, key: Option<&str>) -> Result<Mover, ControlError> {
+    match key {
+        None | Some("*") => Ok(Mover::Emulator(Arc::clone(&control.registry))),
+        key => workspace(control, key).map(Mover::Workspace),
+    }
+}
+
+fn shown(mover: &Mover, now: Now) -> Value {
+    let mode = match mover.clock().mode() {
         ClockMode::Real => "real",
         ClockMode::Frozen => "frozen",
     };
-    ok(&json!({ "mode": mode, "now": timestamp(now.wall) }))
+    let mut view = json!({ "mode": mode, "now": timestamp(now.wall) });
+    if let Mover::Workspace(workspace) = mover {
+        view["workspace"] = workspace.id().into();
+        view["follows"] = workspace.clock().follows().into();
+    }
+    view
 }

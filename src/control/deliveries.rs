@@ -125,14 +125,14 @@ pub(super) async fn redeliver(control: &Control, call: &Call) -> Result<Reply, C
     let now = workspace.clock().now();
     let profile = Arc::clone(&control.library.load().setup_for(Some(workspace.name())).profile);
     let id = workspace.lock().make_id(IdKind::Delivery, &profile, now);
-    let planned = PlannedDelivery { id: id.clone(), ..old.planned };
+    let planned = PlannedDelivery { id: id.clone(), attempts_before: 0, ..old.planned };
     let event = EventRecord {
         deliveries: vec![planned],
         skipped: Vec::new(),
         due: now.moment,
         ..EventRecord::clone(&old.event)
     };
-    hand_over(&control.journal, &control.book, Arc::new(event));
+    hand_over(&control.journal, &control.book, &workspace, Arc::new(event));
     let delivery = match wait {
         Some(limit) => control.book.wait_attempted(&[id], limit).await.into_iter().next(),
         None => control.book.get(&id),

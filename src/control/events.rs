@@ -13,7 +13,6 @@ use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::keys::mask;
 use crate::contract::profile::parse_duration;
 use crate::contract::signature::Tamper;
-use crate::http::emissions::EmissionOrder;
 use crate::scenario::emit_named;
 use crate::webhook::book::MOST_PENDING;
 use crate::webhook::deliver::hand_over;
@@ -87,7 +86,7 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
         let event = workspace.lock().fire(workspace.name(), request, &profile, now);
         fired.push(Arc::new(event.map_err(|problem| ControlError::invalid(problem.to_string()))?));
         if !wish.shuffle {
-            hand_over(&control.journal, &control.book, Arc::clone(&fired[fired.len() - 1]));
+            hand_over(&control.journal, &control.book, &workspace, Arc::clone(&fired[fired.len() - 1]));
         }
     }
     if wish.shuffle {
@@ -97,7 +96,7 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
             order.rotate_left(1);
         }
         for event in order {
-            hand_over(&control.journal, &control.book, event);
+            hand_over(&control.journal, &control.book, &workspace, event);
         }
     }
     let event_type = &template.event_type;
@@ -177,7 +176,7 @@ fn fire_emission(
         let message = format!("no emission of the active scenarios is named `{}`; {known}", name.escape_debug());
         return Err(ControlError::not_found(message));
     };
-    control.emissions.order(EmissionOrder::Fire(Arc::clone(workspace), emit, workspace.clock().moment()));
+    control.emissions.fire(workspace, emit, workspace.clock().moment());
     Ok(ok(&json!({ "emit": name, "events": [] })))
 }
 

@@ -3,6 +3,7 @@
 //! One file a resource; `guard` says who may call, `route` which call is meant, `view` how things are shown. Knows the
 //! emulated API's parts, none of its handlers.
 
+mod advance;
 mod clock;
 mod deliveries;
 mod events;
@@ -33,6 +34,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use url::form_urlencoded;
 
+pub use advance::{Mover, settle};
 pub use guard::Access;
 use guard::Content;
 pub use reply::{ControlError, Reply};
@@ -185,7 +187,7 @@ impl Control {
             Action::ReloadScenarios => scenarios::reload(self, &call),
             Action::ActivateScenarios => scenarios::activate(self, &call),
             Action::ShowClock => clock::show(self, &call),
-            Action::MoveClock => clock::change(self, &call),
+            Action::MoveClock => clock::change(self, &call).await,
             Action::ShowSink => sinks::show(self, &call),
             Action::ScriptSink => sinks::script(self, &call),
         }

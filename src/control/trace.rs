@@ -42,10 +42,13 @@ pub(super) fn rules_of(control: &Control, request: &RequestRecord) -> Option<Vec
         body: request.transcript.body(),
         key: request.key(),
     };
-    let workspace = request.workspace.as_ref().unwrap_or_else(|| control.registry.anonymous());
-    let mut turns = workspace.lock().turns().clone();
+    let workspace = request.workspace.clone().unwrap_or_else(|| control.registry.anonymous());
+    let (mut turns, met_at) = {
+        let state = workspace.lock();
+        (state.turns().clone(), state.began(setup.activation).unwrap_or(setup.activated_at))
+    };
     turns.begin(setup.activation);
-    let since_activation = control.registry.clock().moment().since(setup.activated_at);
+    let since_activation = workspace.clock().moment().since(met_at);
     Some(setup.rules.trace(&view, &turns, since_activation))
 }
 

@@ -28,8 +28,8 @@ pub(super) fn bytes(bytes: &[u8]) -> Value {
     }
 }
 
-fn workspace_id(registry: &Registry, name: Option<&std::sync::Arc<str>>) -> Option<String> {
-    name.and_then(|name| registry.find(name)).map(|workspace| workspace.id().to_owned())
+fn workspace_id(registry: &Registry, name: &str) -> Option<String> {
+    registry.find(name).map(|workspace| workspace.id().to_owned())
 }
 
 /// A request as a row of the listing.
@@ -139,7 +139,7 @@ pub(super) fn event(event: &EventRecord, registry: &Registry) -> Value {
         "id": event.id,
         "type": event.event_type,
         "created_at": timestamp(event.created_at),
-        "workspace": workspace_id(registry, Some(&event.workspace)),
+        "workspace": workspace_id(registry, &event.workspace),
         "body": bytes(&event.body),
         "deliveries": event.deliveries,
         "skipped": event.skipped,
@@ -149,17 +149,19 @@ pub(super) fn event(event: &EventRecord, registry: &Registry) -> Value {
 /// A delivery as a row of the listing.
 pub(super) fn delivery_row(delivery: &DeliveryRecord, registry: &Registry) -> Value {
     let last = delivery.attempts.last();
+    let workspace = registry.find(&delivery.event.workspace);
+    let moment = workspace.as_ref().map_or_else(|| registry.clock().moment(), |workspace| workspace.clock().moment());
     json!({
         "id": delivery.planned.id,
         "event": delivery.event.id,
         "type": delivery.event.event_type,
         "subscription": delivery.planned.subscription,
         "url": delivery.planned.url.as_ref(),
-        "workspace": workspace_id(registry, Some(&delivery.event.workspace)),
+        "workspace": workspace.as_ref().map(|workspace| workspace.id()),
         "status": delivery.status,
         "attempts": delivery.attempts.len(),
         "last": last.map(|attempt| outcome(&attempt.outcome)),
-        "next_attempt_in_ms": delivery.next.map(|due| millis(due.since(registry.clock().now().moment))),
+        "next_attempt_in_ms": delivery.next.map(|due| millis(due.since(moment))),
         "note": delivery.note,
     })
 }

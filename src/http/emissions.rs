@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use crate::agenda::Task;
 use crate::clock::{Moment, Now};
 use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::rules::CheckedSubscribe;
@@ -14,14 +15,14 @@ use crate::scenario::{Emit, GivenSubscription, RequestView, Setup, after_answer}
 use crate::workspace::{PlacedWorkflow, State, Workspace};
 
 /// An order to the driver of emissions.
-#[derive(Clone, Debug)]
-pub enum EmissionOrder {
-    /// A workspace met an activation whose emissions time sets off.
-    Met(Arc<Workspace>),
-    /// Something set an emission off in a workspace at this moment.
-    Fire(Arc<Workspace>, Arc<Emit>, Moment),
-    /// A workflow of a workspace completes at this moment, if it is left to run.
-    Completes(Arc<Workspace>, Moment),
+#[derive(Debug)]
+pub struct EmissionOrder {
+    /// Where to look for what time sets off: emissions of an activation that was met, workflows that complete.
+    pub workspace: Arc<Workspace>,
+    /// What else was set off, and when by the workspace's clock.
+    pub set_off: Option<(Arc<Emit>, Moment)>,
+    /// Under way until the driver knows when it has to act.
+    pub task: Task,
 }
 
 /// The way to the driver of emissions.
@@ -39,7 +40,9 @@ impl Emissions {
 
     /// Lets a workspace meet what is active for it; only the first time does anything.
     pub fn meet(&self, workspace: &Arc<Workspace>, state: &mut State, setup: &Setup, now: Now) {
-        if !state.meets(setup.activation) {
+        // A clock of its own does not know when the emulator's activated the scenarios: its time begins here.
+        let since = if workspace.clock().is_plain() { setup.activated_at } else { now.moment };
+        if !state.meets(setup.activation, since) {
             return;
         }
         for given in setup.active.iter().flat_map(|scenario| &scenario.given.subscriptions) {
@@ -52,7 +55,7 @@ impl Emissions {
             self.place_announced(workspace, state, setup, now);
         }
         if setup.emits.iter().any(|emit| emit.is_timed()) {
-            self.order(EmissionOrder::Met(Arc::clone(workspace)));
+            self.look(workspace);
         }
     }
 
@@ -68,26 +71,33 @@ impl Emissions {
                 let placed =
                     PlacedWorkflow { id: workflow.id.clone(), fields: WorkflowFields { name, reference }, status };
                 // A full workspace keeps what it has.
-                if let Ok((_, completes)) = state.place_workflow(placed, &setup.profile, now)
-                    && status == WorkflowStatus::Running
-                {
-                    self.order(EmissionOrder::Completes(Arc::clone(workspace), completes));
-                }
+                let _ = state.place_workflow(placed, &setup.profile, now);
             }
         }
+        self.look(workspace);
     }
 
     /// Orders the emissions that an answer sets off at `at`.
     pub fn answered(&self, workspace: &Arc<Workspace>, setup: &Setup, view: &RequestView<'_>, status: u16, at: Moment) {
         for emit in after_answer(setup.emits.iter(), view, status) {
-            self.order(EmissionOrder::Fire(Arc::clone(workspace), emit, at));
+            self.fire(workspace, emit, at);
         }
     }
 
-    /// Orders an emission by command.
-    pub fn order(&self, order: EmissionOrder) {
+    /// Orders an emission that was set off at `at`.
+    pub fn fire(&self, workspace: &Arc<Workspace>, emit: Arc<Emit>, at: Moment) {
+        self.order(workspace, Some((emit, at)));
+    }
+
+    /// Lets the driver look when time has something to do in a workspace.
+    pub fn look(&self, workspace: &Arc<Workspace>) {
+        self.order(workspace, None);
+    }
+
+    fn order(&self, workspace: &Arc<Workspace>, set_off: Option<(Arc<Emit>, Moment)>) {
+        let (workspace, task) = (Arc::clone(workspace), workspace.agenda().begin());
         // The driver ends only with the emulator.
-        let _ = self.orders.send(order);
+        let _ = self.orders.send(EmissionOrder { workspace, set_off, task });
     }
 }
 

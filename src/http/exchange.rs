@@ -7,6 +7,7 @@ use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, WW
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 
+use crate::agenda::Task;
 use crate::clock::{Moment, Now};
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::ids::IdKind;
@@ -47,6 +48,8 @@ pub struct Exchange {
     pub(super) quota: Option<Verdict>,
     pub(super) scripted: Option<Scripted>,
     pub(super) broken: Option<Break>,
+    /// Under way for the workspace's clock, after a scenario's delay.
+    pub(super) task: Option<Task>,
     /// What announced endpoints need; there while one of them answers.
     pub(super) preview: Option<Arc<PreviewParts>>,
     pub(super) generation: u64,
@@ -86,6 +89,7 @@ impl Exchange {
             quota: None,
             scripted: None,
             broken: None,
+            task: None,
             preview: None,
             generation: generation.number,
         }
@@ -134,7 +138,7 @@ impl Exchange {
         } else if generation.has_key_setups()
             && let Ok(token) = bearer_token(headers)
         {
-            let alias = tokens.find(token, self.now.moment);
+            let alias = tokens.find(token);
             let token = alias.as_ref().map_or(token, |alias| &alias.key);
             let workspace = workspace_of(token, generation.base.profile());
             self.setup = Arc::clone(generation.setup_for(Some(workspace)));

@@ -14,11 +14,11 @@ use crate::contract::oauth::{OauthProblem, parse_token_request};
 use crate::contract::preview::{parse_user_query, parse_workflow, parse_workflow_query};
 use crate::contract::routes::{Operation, id_in};
 use crate::contract::rules::check_content_type;
-use crate::http::emissions::{EmissionOrder, Emissions};
+use crate::http::emissions::Emissions;
 use crate::http::exchange::{Exchange, Outcome, content_types};
 use crate::http::handlers::invalid;
 use crate::journal::{Entry, Journal, Notice, Reason};
-use crate::workspace::{Listed, Registry, Tokens, Workspace};
+use crate::workspace::{Listed, Registry, Workspace};
 
 /// Marks every answer of an announced endpoint.
 pub const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
@@ -30,9 +30,7 @@ pub const MARKED: HeaderValue = HeaderValue::from_static("true");
 pub struct PreviewParts {
     /// The way to the driver of emissions, which completes workflows.
     pub emissions: Emissions,
-    /// The access tokens issued.
-    pub tokens: Tokens,
-    /// Where the workspaces are that tokens are issued for.
+    /// Where the workspaces and their tokens are.
     pub registry: Arc<Registry>,
     /// Where it is told that a workspace had to leave for one.
     pub journal: Arc<Journal>,
@@ -66,9 +64,9 @@ fn create_workflow(exchange: &Exchange) -> Outcome {
         .and_then(|()| parse_workflow(&exchange.body, profile))
         .and_then(|fields| exchange.workspace().lock().create_workflow(fields, profile, exchange.now));
     match created {
-        Ok((workflow, completes)) => {
+        Ok(workflow) => {
             if let Some(parts) = &exchange.preview {
-                parts.emissions.order(EmissionOrder::Completes(exchange.workspace().clone(), completes));
+                parts.emissions.look(exchange.workspace());
             }
             answered(&workflow)
         }
@@ -124,8 +122,8 @@ fn issue_token(exchange: &Exchange) -> Outcome {
             let parts = exchange.preview.as_ref().expect("announced endpoints have their parts");
             let workspace = open_workspace(&parts.registry, &parts.journal, workspace_of(&key, profile), exchange.now);
             let lifetime = profile.oauth.token_lifetime.get();
-            let expires = exchange.now.moment.plus(lifetime);
-            let token = parts.tokens.issue(&key, expires, workspace.lock().random());
+            let expires = workspace.clock().moment().plus(lifetime);
+            let token = parts.registry.tokens().issue(&key, expires, workspace.lock().random());
             let body = json!({ "access_token": &*token, "token_type": "Bearer", "expires_in": lifetime.as_secs() });
             answered(&body)
         }
@@ -154,7 +152,7 @@ fn refused_token(exchange: &Exchange, problem: &OauthProblem) -> Outcome {
 /// The workspace of this name. If another had to leave for it, the journal tells.
 pub fn open_workspace(registry: &Registry, journal: &Journal, name: &str, now: Now) -> Arc<Workspace> {
     let (workspace, left) = registry.open(name, now);
-    if let Some(left) = left {
+    for left in left {
         let message = format!("workspace {} was forgotten: there are more keys than workspaces are kept", left.id());
         let notice = Notice { at: now.wall, workspace: Some(Arc::clone(left.name())), message, warning: true };
         journal.append(Entry::Notice(Arc::new(notice)));

@@ -8,6 +8,7 @@ use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use rand::Rng as _;
 use serde_json::Value;
 
+use crate::clock::Moment;
 use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
 use crate::http::answer::{JSON, answer};
@@ -31,8 +32,7 @@ pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation)
         action: describe(&decision),
     });
     if let Some(delay) = decision.delay {
-        let due = exchange.now.moment.plus(delay);
-        exchange.workspace().clock().clone().sleep_until(due).await;
+        wait(exchange, exchange.now.moment.plus(delay)).await;
     }
     match decision.action {
         Action::Pass => perform(exchange, operation),
@@ -40,6 +40,15 @@ pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation)
         Action::Patch(patch) => patched(exchange, operation, &patch),
         Action::Fault(fault) => faulty(exchange, operation, fault),
     }
+}
+
+/// Waits by the workspace's clock. What is done then is under way for it until the request has its answer.
+async fn wait(exchange: &mut Exchange, due: Moment) {
+    let workspace = Arc::clone(exchange.workspace());
+    let mut slot = workspace.agenda().slot();
+    slot.set(Some(due));
+    workspace.clock().sleep_until(due).await;
+    exchange.task = Some(workspace.agenda().begin());
 }
 
 fn describe(decision: &Decision) -> String {
@@ -52,8 +61,10 @@ fn describe(decision: &Decision) -> String {
 fn decide(exchange: &Exchange) -> Option<Decision> {
     let view = exchange.view();
     let mut state = exchange.workspace().lock();
+    let began = state.began(exchange.setup.activation).unwrap_or(exchange.setup.activated_at);
+    let since = exchange.now.moment.since(began);
     let (turns, random) = state.turns_and_random();
-    exchange.setup.decide(&view, turns, exchange.now.moment, random)
+    exchange.setup.decide(&view, turns, since, random)
 }
 
 fn scripted(exchange: &mut Exchange, reply: &Reply) -> Outcome {

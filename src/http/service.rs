@@ -28,7 +28,7 @@ use crate::http::quota::push_quota_headers;
 use crate::http::scripted::scripted_or_ordinary;
 use crate::journal::{Entry, Journal, Reason, Transcript, Wire};
 use crate::scenario::{Generation, Library};
-use crate::workspace::{Alias, Registry, Tokens};
+use crate::workspace::{Alias, Registry};
 
 /// The emulated API.
 #[derive(Debug)]
@@ -54,7 +54,6 @@ impl Api {
     ) -> Self {
         let preview = Arc::new(PreviewParts {
             emissions: emissions.clone(),
-            tokens: Tokens::default(),
             registry: Arc::clone(&registry),
             journal: Arc::clone(&journal),
         });
@@ -91,7 +90,7 @@ impl Api {
         responded: Result<Outcome, String>,
         progress: &Progress,
     ) -> Response<AnswerBody> {
-        let outcome = responded.unwrap_or_else(|panic| exchange.panicked(panic, self.registry.anonymous()));
+        let outcome = responded.unwrap_or_else(|panic| exchange.panicked(panic, &self.registry.anonymous()));
         let broken = exchange.broken.take().map(|how| progress.break_off(how)).is_some();
         self.finish(exchange, outcome, broken)
     }
@@ -105,7 +104,7 @@ impl Api {
         };
         let (parts, ()) = Request::new(()).into_parts();
         let mut exchange = Exchange::begin(parts, self.registry.clock().now(), &self.library.load());
-        exchange.identify(self.registry.anonymous());
+        exchange.identify(&self.registry.anonymous());
         let text = match kind {
             ErrorKind::BadRequest => "the bytes sent are no HTTP/1.1 request",
             kind => kind.message(),
@@ -136,7 +135,7 @@ impl Api {
             return *outcome;
         }
         if exchange.owner().is_none() {
-            exchange.anonymous = Some(Arc::clone(self.registry.anonymous()));
+            exchange.anonymous = Some(self.registry.anonymous());
         }
         scripted_or_ordinary(exchange, route.operation).await
     }
@@ -148,11 +147,11 @@ impl Api {
         let target_bytes = uri.path_and_query().map_or(0, |target| target.as_str().len());
         let route = match host {
             Err(problem) => {
-                exchange.identify(self.registry.anonymous());
+                exchange.identify(&self.registry.anonymous());
                 return Err(Box::new(exchange.refused(ErrorKind::BadRequest, &problem.to_string())));
             }
             Ok(()) if target_bytes > self.uri_bytes => {
-                exchange.identify(self.registry.anonymous());
+                exchange.identify(&self.registry.anonymous());
                 let text = format!("the request target is longer than {} bytes", self.uri_bytes);
                 return Err(Box::new(exchange.refused(ErrorKind::UriTooLong, &text)));
             }
@@ -160,18 +159,18 @@ impl Api {
                 Lookup::Found(route) => route,
                 Lookup::Announced(entry) => self.admit_announced(exchange, generation, entry)?,
                 nowhere => {
-                    exchange.identify(self.registry.anonymous());
+                    exchange.identify(&self.registry.anonymous());
                     return Err(Box::new(exchange.nowhere(&nowhere)));
                 }
             },
         };
         exchange.operation = Some(route.operation);
-        if let Err(message) = exchange.choose_setup(generation, &self.preview.tokens) {
-            exchange.identify(self.registry.anonymous());
+        if let Err(message) = exchange.choose_setup(generation, self.registry.tokens()) {
+            exchange.identify(&self.registry.anonymous());
             return Err(Box::new(exchange.refused(ErrorKind::BadRequest, &message)));
         }
         match route.credential {
-            Credential::None => exchange.identify(self.registry.anonymous()),
+            Credential::None => exchange.identify(&self.registry.anonymous()),
             Credential::Bearer => self.authenticate_and_count(exchange)?,
         }
         Ok(route)
@@ -184,7 +183,7 @@ impl Api {
         generation: &Generation,
         entry: &'static Announced,
     ) -> Result<&'static Route, Box<Outcome>> {
-        let chosen = exchange.choose_setup(generation, &self.preview.tokens);
+        let chosen = exchange.choose_setup(generation, self.registry.tokens());
         let found = if chosen.is_ok() && exchange.setup.profile.preview.enabled {
             exchange.preview = Some(Arc::clone(&self.preview));
             look_up_announced(&exchange.parts.method, exchange.parts.uri.path())
@@ -195,28 +194,34 @@ impl Api {
         match found {
             Lookup::Found(route) => Ok(route),
             nowhere => {
-                exchange.identify(self.registry.anonymous());
+                exchange.identify(&self.registry.anonymous());
                 Err(Box::new(exchange.nowhere(&nowhere)))
             }
         }
     }
 
     fn authenticate_and_count(&self, exchange: &mut Exchange) -> Result<(), Box<Outcome>> {
-        let (setup, now) = (&exchange.setup, exchange.now);
+        let setup = &exchange.setup;
         let alias = self.alias(exchange);
         let judged = match &alias {
-            Some(Alias { expired: true, .. }) => Err(KeyRefusal::Expired),
             Some(Alias { key, .. }) => judge(key, &setup.profile).map(|()| &**key),
             None => authenticate(&exchange.parts.headers, &setup.profile),
         };
         let key = match judged {
             Ok(key) => key,
             Err(refusal) => {
-                exchange.identify(self.registry.anonymous());
+                exchange.identify(&self.registry.anonymous());
                 return Err(Box::new(exchange.unauthorized(refusal)));
             }
         };
-        let workspace = open_workspace(&self.registry, &self.journal, workspace_of(key, &setup.profile), now);
+        let name = workspace_of(key, &setup.profile);
+        let workspace = open_workspace(&self.registry, &self.journal, name, exchange.now);
+        // From here on it is the workspace's time.
+        let now = if workspace.clock().is_plain() { exchange.now } else { workspace.clock().now() };
+        if alias.as_ref().is_some_and(|alias| alias.expires <= now.moment) {
+            exchange.identify(&self.registry.anonymous());
+            return Err(Box::new(exchange.unauthorized(KeyRefusal::Expired)));
+        }
         let (verdict, id) = {
             let mut state = workspace.lock();
             self.emissions.meet(&workspace, &mut state, setup, now);
@@ -225,6 +230,7 @@ impl Api {
         };
         let group_key = (workspace.name().as_ref() != key).then(|| Arc::from(key));
         exchange.belong_to(workspace, group_key);
+        exchange.now = now;
         exchange.id = id;
         exchange.quota = Some(verdict);
         if verdict.allowed {
@@ -244,7 +250,7 @@ impl Api {
             return None;
         }
         let token = bearer_token(&exchange.parts.headers).ok()?;
-        self.preview.tokens.find(token, exchange.now.moment)
+        self.registry.tokens().find(token)
     }
 
     async fn read_content(&self, exchange: &mut Exchange, route: &Route, body: Incoming) -> Result<(), Box<Outcome>> {
@@ -275,7 +281,7 @@ impl Api {
             push_quota_headers(headers, verdict, &exchange.setup.profile, exchange.now);
         }
         if let Some(owner) = exchange.owner().filter(|_| !exchange.setup.emits.is_empty()) {
-            let at = self.registry.clock().moment();
+            let at = owner.clock().moment();
             self.emissions.answered(owner, &exchange.setup, &exchange.view(), status.as_u16(), at);
         }
         if exchange.preview.is_some() {
@@ -291,7 +297,10 @@ impl Api {
             answer_body: &body,
         });
         let status = if broken { 0 } else { status.as_u16() };
-        let record = exchange.record(transcript, status, reason, self.registry.clock().moment());
+        let ended = exchange.owner().map_or_else(|| self.registry.clock().moment(), |owner| owner.clock().moment());
+        // What the clock has waited for ends when the journal has it.
+        let _task = exchange.task.take();
+        let record = exchange.record(transcript, status, reason, ended);
         self.journal.append(Entry::Request(Arc::new(record)));
         response
     }

@@ -31,11 +31,12 @@ async fn json(response: Response<AnswerBody>) -> Value {
 async fn a_panic_is_a_500_and_the_next_request_works() {
     let api = api();
     let mut first = exchange(&api);
-    first.identify(api.registry.anonymous());
+    first.identify(&api.registry.anonymous());
     first.break_connection(Break::Reset);
     let progress = Progress::default();
     let responded = caught(async {
-        let _held = api.registry.anonymous().lock();
+        let anonymous = api.registry.anonymous();
+        let _held = anonymous.lock();
         panic!("by the test")
     })
     .await;
@@ -59,7 +60,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
 
     // The workspace's lock was held by the one that panicked.
     let mut next = exchange(&api);
-    next.identify(api.registry.anonymous());
+    next.identify(&api.registry.anonymous());
     let outcome = handlers::perform(&next, Operation::Hello);
     let response = api.conclude(next, Ok(outcome), &progress);
     assert_eq!(response.status(), StatusCode::OK);

@@ -18,7 +18,8 @@ use tokio::sync::Notify;
 pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason};
 pub use request::{Reason, RequestRecord, Scripted, Transcript, Wire};
 
-use crate::workspace::EventRecord;
+use crate::agenda::Task;
+use crate::workspace::{EventRecord, Workspace};
 
 /// Most entries kept.
 pub const MOST_ENTRIES: usize = 10_000;
@@ -93,7 +94,18 @@ struct Log {
     /// The number of the oldest entry kept; entries are numbered from 1 without gaps.
     first: u64,
     bytes: usize,
-    outbox: VecDeque<Arc<EventRecord>>,
+    outbox: VecDeque<HandedOver>,
+}
+
+/// An event on its way to whoever delivers it.
+#[derive(Debug)]
+pub struct HandedOver {
+    /// The event.
+    pub event: Arc<EventRecord>,
+    /// The workspace that fired it.
+    pub workspace: Arc<Workspace>,
+    /// Under way until the deliveries are planned.
+    pub task: Task,
 }
 
 /// How full the journal is.
@@ -123,16 +135,24 @@ impl Journal {
 
     /// Appends an entry; returns its number. The oldest entries leave when a bound is passed.
     pub fn append(&self, entry: Entry) -> u64 {
+        self.append_and_hand_over(entry, None)
+    }
+
+    /// Appends an event that a workspace fired, and hands it over to whoever delivers it.
+    pub fn hand_over(&self, workspace: &Arc<Workspace>, event: Arc<EventRecord>) {
+        let (workspace, task) = (Arc::clone(workspace), workspace.agenda().begin());
+        self.append_and_hand_over(Entry::Event(Arc::clone(&event)), Some(HandedOver { event, workspace, task }));
+    }
+
+    fn append_and_hand_over(&self, entry: Entry, handed: Option<HandedOver>) -> u64 {
         let bytes = entry.bytes();
-        let fired = matches!(entry, Entry::Event(_));
+        let fired = handed.is_some();
         // Evicted entries are dropped after the lock is released; usually there is one at most.
         let mut evicted = [None, None];
         let mut more = Vec::new();
         let number = {
             let mut log = self.log.lock();
-            if let Entry::Event(event) = &entry {
-                log.outbox.push_back(Arc::clone(event));
-            }
+            log.outbox.extend(handed);
             log.entries.push_back((bytes, entry));
             log.bytes += bytes;
             let mut count = 0;
@@ -201,7 +221,7 @@ impl Journal {
     }
 
     /// Events that were fired and not yet handed over, oldest first.
-    pub fn take_events(&self) -> VecDeque<Arc<EventRecord>> {
+    pub fn take_events(&self) -> VecDeque<HandedOver> {
         std::mem::take(&mut self.log.lock().outbox)
     }
 

@@ -37,7 +37,7 @@ fn status(setup: &Setup, turns: &mut Turns) -> Option<(u16, u64)> {
         body: b"",
         key: Some("sk_test_a"),
     };
-    setup.decide(&view, turns, LATER, &mut random()).map(|decision| match decision.action {
+    setup.decide(&view, turns, LATER.since(setup.activated_at), &mut random()).map(|decision| match decision.action {
         crate::scenario::Action::Reply(reply) => (reply.status, decision.turn),
         other => panic!("{other}"),
     })

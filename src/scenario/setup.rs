@@ -2,8 +2,9 @@
 //! scenarios or profile change, never for a request.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::decide::{RuleSet, RuleTrace};
+use super::decide::RuleSet;
 use super::emit::{DueEmits, Emit, due_emits};
 use super::rule::Decision;
 use super::{RequestView, Scenario};
@@ -27,7 +28,7 @@ pub struct Setup {
     pub active: Arc<[Arc<Scenario>]>,
     /// The generation in which this setup was made. A later generation that changes nothing for the key keeps it.
     pub generation: u64,
-    /// When the scenarios were activated; a reload does not change it.
+    /// When the scenarios were activated, by the emulator's clock; a reload does not change it.
     pub activated_at: Moment,
     /// Which activation this is: each has counters of its own ([`Turns::begin`]), and `given` state is put in place once for
     /// each. Zero for scenarios named by a request, which are never activated.
@@ -64,35 +65,23 @@ impl Setup {
         })
     }
 
-    /// What the scenarios make of a request; `None` for the ordinary answer.
+    /// What the scenarios make of a request so long after activation; `None` for the ordinary answer.
     pub fn decide(
         &self,
         view: &RequestView<'_>,
         turns: &mut Turns,
-        now: Moment,
+        since_activation: Duration,
         random: &mut Random,
     ) -> Option<Decision> {
         if self.rules.rules().is_empty() {
             return None;
         }
         turns.begin(self.activation);
-        self.rules.decide(view, turns, now.since(self.activated_at), random)
+        self.rules.decide(view, turns, since_activation, random)
     }
 
-    /// Like [`Self::decide`], and says of each rule up to the deciding one what it made of the request.
-    pub fn decide_traced(
-        &self,
-        view: &RequestView<'_>,
-        turns: &mut Turns,
-        now: Moment,
-        random: &mut Random,
-    ) -> (Option<Decision>, Vec<RuleTrace>) {
-        turns.begin(self.activation);
-        self.rules.decide_traced(view, turns, now.since(self.activated_at), random)
-    }
-
-    /// The emissions that time has set off, given how often each (by fingerprint) was already.
-    pub fn due_emits(&self, now: Moment, fired: impl Fn(u64) -> u64) -> DueEmits {
-        due_emits(self.emits.iter(), now.since(self.activated_at), fired)
+    /// The emissions that time has set off so long after activation, given how often each (by fingerprint) was already.
+    pub fn due_emits(&self, since_activation: Duration, fired: impl Fn(u64) -> u64) -> DueEmits {
+        due_emits(self.emits.iter(), since_activation, fired)
     }
 }

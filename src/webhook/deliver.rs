@@ -1,35 +1,33 @@
 //! The driver: takes events from the journal, makes due attempts, reports outcomes back to journal and book.
 //!
-//! One courier task per workspace owns its queue and sets workers to what is due; when and whether to retry is the
+//! One courier a workspace (`courier`) owns its queue and sets workers to what is due; when and whether to retry is the
 //! queue's business, not this file's.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use hyper::body::Bytes;
 use hyper::header::HeaderMap;
 use jiff::Timestamp;
-use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::clock::{Moment, Now, Seed};
+use crate::clock::{Moment, Now};
 use crate::contract::profile::Profile;
 use crate::http::stopped;
-use crate::journal::{AttemptOutcome, AttemptRecord, Entry, FailureReason, Journal, Notice};
+use crate::journal::{AttemptOutcome, AttemptRecord, Entry, FailureReason, HandedOver, Journal, Notice};
 use crate::scenario::Library;
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
 use crate::webhook::book::{Book, DeliveryStatus};
 use crate::webhook::client::{Client, Post};
+use crate::webhook::courier::Round;
 use crate::webhook::egress::{Destination, Egress};
-use crate::webhook::queue::{Job, Next, Queue};
+use crate::webhook::queue::{Job, Next};
+use crate::webhook::residents::Residents;
 use crate::webhook::sink::{Receipt, Sinks};
 use crate::workspace::{EventRecord, PlannedDelivery, Registry, Secret, Workspace};
 
 /// Most attempts under way at a time, over all workspaces.
 const CONCURRENT_ATTEMPTS: usize = 256;
-/// Most events taken over before the next attempts are looked for.
-const MOST_AT_ONCE: usize = 256;
 
 /// Everything deliveries need.
 #[derive(Debug)]
@@ -41,17 +39,11 @@ pub struct Deliverer {
     sinks: Arc<Sinks>,
     egress: Arc<Egress>,
     client: Arc<Client>,
-    seed: Seed,
-    slots: Arc<Semaphore>,
+    pub(super) slots: Semaphore,
 }
 
-/// What the courier of one workspace shares with its workers.
-struct Round {
-    workspace: Arc<Workspace>,
-    queue: Mutex<Queue>,
-    /// Told when a worker has nothing more to do.
-    changed: Notify,
-}
+/// Why what is left of a workspace is given up.
+pub(super) const GONE: &str = "the workspace was reset or had to leave";
 
 /// An attempt that has ended.
 struct Ended {
@@ -61,14 +53,13 @@ struct Ended {
 }
 
 /// Hands a fired event over to the driver: enters its deliveries in the book, then appends it to the journal.
-pub fn hand_over(journal: &Journal, book: &Book, event: Arc<EventRecord>) {
+pub fn hand_over(journal: &Journal, book: &Book, workspace: &Arc<Workspace>, event: Arc<EventRecord>) {
     book.enter(&event);
-    journal.append(Entry::Event(event));
+    journal.hand_over(workspace, event);
 }
 
 impl Deliverer {
     /// A driver over these parts.
-    #[allow(clippy::too_many_arguments, reason = "a list of parts, put together once in `app`")]
     pub fn new(
         journal: Arc<Journal>,
         registry: Arc<Registry>,
@@ -77,37 +68,21 @@ impl Deliverer {
         sinks: Arc<Sinks>,
         egress: Arc<Egress>,
         client: Arc<Client>,
-        seed: Seed,
     ) -> Arc<Self> {
-        let slots = Arc::new(Semaphore::new(CONCURRENT_ATTEMPTS));
-        Arc::new(Self { journal, registry, library, book, sinks, egress, client, seed, slots })
+        let slots = Semaphore::new(CONCURRENT_ATTEMPTS);
+        Arc::new(Self { journal, registry, library, book, sinks, egress, client, slots })
     }
 
     /// Delivers until `stop` becomes true, then tries what is due and returns when those attempts have ended.
     pub async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
-        let mut couriers: HashMap<Arc<str>, mpsc::UnboundedSender<Arc<EventRecord>>> = HashMap::new();
+        let mut couriers: Residents<mpsc::UnboundedSender<HandedOver>> = Residents::default();
         let mut tasks = JoinSet::new();
         loop {
-            for event in self.journal.take_events() {
-                if event.lost {
-                    self.cancel_all(&event, "dropped on purpose");
-                    continue;
-                }
-                if event.deliveries.is_empty() {
-                    continue;
-                }
-                let Some(workspace) = self.registry.find(&event.workspace) else {
-                    self.cancel_all(&event, "the workspace is gone");
-                    continue;
-                };
-                let courier = couriers.entry(Arc::clone(&event.workspace)).or_insert_with(|| {
-                    let (sender, events) = mpsc::unbounded_channel();
-                    tasks.spawn(Arc::clone(&self).courier(workspace, events));
-                    sender
-                });
-                // A courier ends only after its sender is dropped.
-                let _ = courier.send(event);
+            for handed in self.journal.take_events() {
+                self.dispatch(handed, &mut couriers, &mut tasks);
             }
+            // What has ended is let go now and not when the emulator stops.
+            while tasks.try_join_next().is_some() {}
             tokio::select! {
                 () = self.journal.fired() => {}
                 () = stopped(&mut stop) => break,
@@ -117,55 +92,48 @@ impl Deliverer {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Owns the queue of one workspace: takes events over, sets workers to what is due, sleeps until more is.
-    async fn courier(
-        self: Arc<Self>,
-        workspace: Arc<Workspace>,
-        mut events: mpsc::UnboundedReceiver<Arc<EventRecord>>,
+    /// Gives an event to the courier of its workspace.
+    fn dispatch(
+        self: &Arc<Self>,
+        handed: HandedOver,
+        couriers: &mut Residents<mpsc::UnboundedSender<HandedOver>>,
+        tasks: &mut JoinSet<()>,
     ) {
-        let round = Arc::new(Round { workspace, queue: Mutex::default(), changed: Notify::new() });
-        let (mut fired, mut draining) = (Vec::new(), false);
-        loop {
-            let order = self.profile_of(&round.workspace).webhooks.order;
-            let now = round.workspace.clock().now();
-            let next = {
-                let mut queue = round.queue.lock();
-                queue.set_order(order);
-                while let Some(job) = queue.take_due(now.moment) {
-                    tokio::spawn(Arc::clone(&self).work(Arc::clone(&round), job));
-                }
-                if draining && queue.under_way() == 0 {
-                    return;
-                }
-                queue.next_due()
-            };
-            tokio::select! {
-                count = events.recv_many(&mut fired, MOST_AT_ONCE), if !draining => {
-                    draining = count == 0;
-                    let mut queue = round.queue.lock();
-                    fired.drain(..).for_each(|event| queue.push(&event));
-                }
-                () = round.changed.notified() => {}
-                () = sleep_until(&round.workspace, next), if !draining => {}
-            }
+        let HandedOver { event, workspace, .. } = &handed;
+        if event.lost {
+            return self.cancel_all(event, "dropped on purpose");
+        }
+        if event.deliveries.is_empty() {
+            return;
+        }
+        if workspace.has_left() {
+            return self.cancel_all(event, GONE);
+        }
+        let courier = couriers.of(workspace, mpsc::UnboundedSender::is_closed, || {
+            let (sender, events) = mpsc::unbounded_channel();
+            tasks.spawn(Arc::clone(self).courier(Arc::clone(workspace), events));
+            sender
+        });
+        // A courier ends before its sender is dropped only if the workspace leaves at this very moment.
+        if let Err(mpsc::error::SendError(handed)) = courier.send(handed) {
+            self.cancel_all(&handed.event, GONE);
         }
     }
 
-    /// Makes one attempt, and then whatever else is due, without a way back to the courier.
-    async fn work(self: Arc<Self>, round: Arc<Round>, first: Job) {
-        let _slot = self.slots.acquire().await;
-        let mut next = Some(first);
-        while let Some(job) = next {
-            let profile = self.profile_of(&round.workspace);
-            let ended = self.attempt(job, &round.workspace, &profile).await;
-            self.settle(&round, &profile, ended);
-            next = round.queue.lock().take_due(round.workspace.clock().moment());
-        }
-        // The courier sleeps until what was due next when it looked last; retries may be due earlier.
-        round.changed.notify_one();
+    /// Makes one attempt and tells everybody how it ended.
+    pub(super) async fn make(&self, round: &Round, job: Job) {
+        let profile = self.profile_of(&round.workspace);
+        let ended = self.attempt(job, &round.workspace, &profile).await;
+        self.settle(round, &profile, ended);
     }
 
-    fn profile_of(&self, workspace: &Workspace) -> Arc<Profile> {
+    /// Whether an attempt needs nobody outside: it goes to the built-in receiver.
+    pub(super) fn stays_inside(&self, job: &Job) -> bool {
+        let delivery = &job.delivery;
+        matches!(self.egress.destination(&delivery.target, &delivery.url), Some(Destination::Sink(_)))
+    }
+
+    pub(super) fn profile_of(&self, workspace: &Workspace) -> Arc<Profile> {
         Arc::clone(&self.library.load().setup_for(Some(workspace.name())).profile)
     }
 
@@ -260,12 +228,16 @@ impl Deliverer {
     fn settle(&self, round: &Round, profile: &Profile, ended: Ended) {
         let workspace = &round.workspace;
         let Ended { job, mut record, began } = ended;
+        if workspace.has_left() {
+            return self.book.note_cancelled(&job.delivery.id, GONE);
+        }
         let now = workspace.clock().now();
         // Jitter follows from the delivery alone, so that the order in which receivers answer changes nothing.
-        let random = || self.seed.source(&format!("{}/{}/{}", workspace.name(), record.delivery, record.number));
+        let random = || self.registry.source(&format!("{}/{}/{}", workspace.name(), record.delivery, record.number));
         let gone = matches!(record.outcome, AttemptOutcome::Failed { reason: FailureReason::SubscriptionGone, .. });
         let subscription = &job.delivery.subscription;
-        let next = round.queue.lock().finish(subscription, &record.outcome, &profile.webhooks, now.moment, random);
+        let next =
+            round.with(|queue| queue.finish(subscription, &record.outcome, &profile.webhooks, now.moment, random));
         record.latency = now.moment.since(began);
         let status = match &next {
             Next::Delivered => DeliveryStatus::Delivered,
@@ -291,19 +263,19 @@ impl Deliverer {
                 ),
             );
         } else if gone {
-            let waiting = round.queue.lock().cancel(subscription);
+            let waiting = round.with(|queue| queue.cancel(subscription));
             self.cancel(waiting, "the subscription was deleted or disabled");
             self.book.note_cancelled(&job.delivery.id, "the subscription was deleted or disabled");
         }
     }
 
-    fn cancel(&self, jobs: Vec<Job>, note: &str) {
+    pub(super) fn cancel(&self, jobs: Vec<Job>, note: &str) {
         for job in jobs {
             self.book.note_cancelled(&job.delivery.id, note);
         }
     }
 
-    fn cancel_all(&self, event: &EventRecord, note: &str) {
+    pub(super) fn cancel_all(&self, event: &EventRecord, note: &str) {
         for delivery in &event.deliveries {
             self.book.note_cancelled(&delivery.id, note);
         }
@@ -317,11 +289,4 @@ impl Deliverer {
 
 fn failed(reason: FailureReason, detail: &str) -> AttemptOutcome {
     AttemptOutcome::Failed { reason, detail: detail.to_owned() }
-}
-
-async fn sleep_until(workspace: &Workspace, due: Option<Moment>) {
-    match due {
-        Some(due) => workspace.clock().sleep_until(due).await,
-        None => std::future::pending().await,
-    }
 }

@@ -1,11 +1,11 @@
-//! The driver of emissions: fires what scenarios plan, when the clock says so.
+//! The driver of emissions: fires what scenarios plan and workflows tell, when the workspace's clock says so.
 //!
-//! What is due is the scenario's business, where an event goes the workspace's; this file only waits and hands over.
+//! What is due is the scenario's business, where an event goes the workspace's; this file only waits and hands over. One task
+//! a workspace, and none while nothing is planned in it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::Moment;
@@ -15,158 +15,136 @@ use crate::journal::{Entry, Journal, Notice};
 use crate::scenario::{Emit, Library, Setup};
 use crate::webhook::book::{Book, MOST_PENDING};
 use crate::webhook::deliver::hand_over;
-use crate::workspace::{FireRequest, Registry, Workspace};
+use crate::webhook::residents::Residents;
+use crate::webhook::timeline::{Plans, Timeline};
+use crate::workspace::{FireRequest, Workspace};
+
+pub use crate::webhook::timeline::Planned;
 
 /// Fires the emissions of all workspaces.
 #[derive(Debug)]
 pub struct Emitter {
     library: Arc<Library>,
-    registry: Arc<Registry>,
     journal: Arc<Journal>,
     book: Arc<Book>,
-    planned: BTreeMap<(Moment, u64), Planned>,
-    /// Workspaces with emissions that time sets off, and the activation they met.
-    timed: Vec<(Arc<Workspace>, u64)>,
-    /// When workflows complete, by workspace.
-    completing: BTreeMap<(Moment, u64), Arc<Workspace>>,
-    serial: u64,
-}
-
-/// One event to be fired.
-#[derive(Debug)]
-struct Planned {
-    workspace: Arc<Workspace>,
-    emit: Arc<Emit>,
-    /// The activation that it belongs to; with another one it is off.
-    activation: u64,
-    /// When it goes out, if not as soon as it happens.
-    leaves: Option<Moment>,
+    timelines: Mutex<Residents<Arc<Timeline>>>,
 }
 
 impl Emitter {
     /// A driver over these parts.
-    pub fn new(library: Arc<Library>, registry: Arc<Registry>, journal: Arc<Journal>, book: Arc<Book>) -> Self {
-        let (planned, timed, completing) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
-        Self { library, registry, journal, book, planned, timed, completing, serial: 0 }
+    pub fn new(library: Arc<Library>, journal: Arc<Journal>, book: Arc<Book>) -> Arc<Self> {
+        Arc::new(Self { library, journal, book, timelines: Mutex::default() })
     }
 
     /// Fires until `stop` becomes true.
-    pub async fn run(mut self, mut orders: mpsc::UnboundedReceiver<EmissionOrder>, mut stop: watch::Receiver<bool>) {
-        let clock = self.registry.clock().clone();
+    pub async fn run(
+        self: Arc<Self>,
+        mut orders: mpsc::UnboundedReceiver<EmissionOrder>,
+        mut stop: watch::Receiver<bool>,
+    ) {
         loop {
-            let next = self.work_off(clock.now().moment);
-            let wait = async {
-                match next {
-                    Some(next) => clock.sleep_until(next).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 () = stopped(&mut stop) => return,
                 order = orders.recv() => match order {
-                    Some(order) => self.take(order),
+                    Some(order) => self.take(order, &stop),
                     None => return,
                 },
-                () = wait => {}
             }
         }
     }
 
-    fn take(&mut self, order: EmissionOrder) {
-        match order {
-            EmissionOrder::Met(workspace) => {
-                let activation = self.setup_of(&workspace).activation;
-                self.timed.retain(|(known, _)| known.name() != workspace.name());
-                self.timed.push((workspace, activation));
-            }
-            EmissionOrder::Fire(workspace, emit, at) => {
-                let activation = self.setup_of(&workspace).activation;
-                self.plan(&workspace, &emit, activation, at);
-            }
-            EmissionOrder::Completes(workspace, due) => {
-                self.serial += 1;
-                self.completing.insert((due, self.serial), workspace);
+    fn timeline(&self, workspace: &Arc<Workspace>) -> Arc<Timeline> {
+        let mut timelines = self.timelines.lock();
+        Arc::clone(timelines.of(workspace, |_| false, || Arc::new(Timeline::new(workspace.agenda()))))
+    }
+
+    /// Plans what was set off, and sees to it that a task carries it out.
+    fn take(self: &Arc<Self>, order: EmissionOrder, stop: &watch::Receiver<bool>) {
+        let EmissionOrder { workspace, set_off, task } = order;
+        if workspace.has_left() {
+            return;
+        }
+        let timeline = self.timeline(&workspace);
+        let mut plans = timeline.plans.lock();
+        if let Some((emit, at)) = set_off {
+            let activation = self.setup_of(&workspace).activation;
+            plans.plan(&emit, activation, at, workspace.lock().event_random());
+        }
+        // Due at once: the task looks what there is to do, and notes when there is more.
+        plans.note(Some(Moment::default()));
+        drop(task);
+        if plans.is_carried_out {
+            timeline.changed.notify_one();
+        } else {
+            plans.is_carried_out = true;
+            tokio::spawn(Arc::clone(self).carry_out(workspace, Arc::clone(&timeline), stop.clone()));
+        }
+    }
+
+    /// Works off the plans of one workspace until there are none.
+    async fn carry_out(
+        self: Arc<Self>,
+        workspace: Arc<Workspace>,
+        timeline: Arc<Timeline>,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        let mut leaving = workspace.leaving();
+        loop {
+            let next = {
+                let mut plans = timeline.plans.lock();
+                let next = self.work_off(&workspace, &mut plans);
+                plans.note(next);
+                let Some(next) = next else {
+                    plans.is_carried_out = false;
+                    return;
+                };
+                next
+            };
+            tokio::select! {
+                () = stopped(&mut stop) => return,
+                () = stopped(&mut leaving) => return timeline.plans.lock().note(None),
+                () = timeline.changed.notified() => {}
+                () = workspace.clock().sleep_until(next) => {}
             }
         }
     }
 
-    /// Does what is due at `now`; says when there is more to do.
-    fn work_off(&mut self, now: Moment) -> Option<Moment> {
-        let mut next = self.set_off(now);
-        while let Some(entry) = self.completing.first_entry() {
-            let (due, _) = *entry.key();
-            if due > now {
-                next = Some(next.map_or(due, |next| next.min(due)));
-                break;
-            }
-            let workspace = entry.remove();
-            self.complete(&workspace);
+    /// Does what is due; says when there is more to do.
+    fn work_off(&self, workspace: &Arc<Workspace>, plans: &mut Plans) -> Option<Moment> {
+        let now = workspace.clock().moment();
+        let emission = self.set_off(workspace, plans, now);
+        let mut completion = workspace.lock().next_completion();
+        if completion.is_some_and(|at| at <= now) {
+            self.complete(workspace);
+            completion = workspace.lock().next_completion();
         }
-        while let Some(entry) = self.planned.first_entry() {
-            let (due, _) = *entry.key();
-            if due > now {
-                next = Some(next.map_or(due, |next| next.min(due)));
-                break;
-            }
-            let planned = entry.remove();
-            if self.setup_of(&planned.workspace).activation == planned.activation {
-                self.fire(&planned.workspace, &planned.emit, planned.leaves);
+        while let Some(planned) = plans.take_due(now) {
+            if self.setup_of(workspace).activation == planned.activation {
+                self.fire(workspace, &planned.emit, planned.leaves);
             }
         }
-        next
+        [emission, completion, plans.next_due()].into_iter().flatten().min()
     }
 
     /// Plans what time has set off; says when it sets off more.
-    fn set_off(&mut self, now: Moment) -> Option<Moment> {
-        let mut next: Option<Moment> = None;
-        for (workspace, activation) in std::mem::take(&mut self.timed) {
-            let setup = self.setup_of(&workspace);
-            if setup.activation != activation {
-                continue;
-            }
-            let found = {
-                let mut state = workspace.lock();
-                let (turns, _) = state.turns_and_random();
-                turns.begin(activation);
-                let found = setup.due_emits(now, |fingerprint| turns.get(fingerprint).applied);
-                for (emit, _) in &found.due {
-                    turns.of(emit.fingerprint).applied += 1;
-                }
-                found
-            };
-            for (emit, _) in &found.due {
-                self.plan(&workspace, emit, activation, now);
-            }
-            if let Some(at) = found.next {
-                let at = setup.activated_at.plus(at);
-                next = Some(next.map_or(at, |next| next.min(at)));
-                self.timed.push((workspace, activation));
-            }
+    fn set_off(&self, workspace: &Workspace, plans: &mut Plans, now: Moment) -> Option<Moment> {
+        let setup = self.setup_of(workspace);
+        let mut state = workspace.lock();
+        let began = state.began(setup.activation)?;
+        let (turns, _) = state.turns_and_random();
+        turns.begin(setup.activation);
+        let found = setup.due_emits(now.since(began), |fingerprint| turns.get(fingerprint).applied);
+        for (emit, _) in &found.due {
+            turns.of(emit.fingerprint).applied += 1;
         }
-        next
+        for (emit, _) in &found.due {
+            plans.plan(emit, setup.activation, now, state.event_random());
+        }
+        found.next.map(|next| began.plus(next))
     }
 
-    /// Plans the events of one trigger, which came at `at`. Shuffled ones happen in their order like any others; when the
-    /// last has happened they begin to go out, in another order, so that none is told before it happened.
-    fn plan(&mut self, workspace: &Arc<Workspace>, emit: &Arc<Emit>, activation: u64, at: Moment) {
-        let outgoing: Vec<Duration> = emit.plan(workspace.lock().event_random());
-        let mut happening = outgoing.clone();
-        happening.sort_unstable();
-        let first = happening.first().copied().unwrap_or_default();
-        let span = happening.last().copied().unwrap_or_default().saturating_sub(first);
-        for (happens, leaves) in happening.into_iter().zip(outgoing) {
-            self.serial += 1;
-            let leaves = emit.delivery.shuffle.then(|| at.plus(span).plus(leaves));
-            let planned = Planned { workspace: Arc::clone(workspace), emit: Arc::clone(emit), activation, leaves };
-            self.planned.insert((at.plus(happens), self.serial), planned);
-        }
-    }
-
-    /// Tells of the workflows that have completed, as long as their workspace is kept.
+    /// Tells of the workflows that have completed.
     fn complete(&self, workspace: &Arc<Workspace>) {
-        if !self.registry.find(workspace.name()).is_some_and(|kept| Arc::ptr_eq(&kept, workspace)) {
-            return;
-        }
         let (setup, now) = (self.setup_of(workspace), workspace.clock().now());
         let events = workspace.lock().tell_completed(&setup.profile, now);
         for request in events {
@@ -195,7 +173,7 @@ impl Emitter {
         let now = workspace.clock().now();
         let fired = workspace.lock().fire(workspace.name(), request, &setup.profile, now);
         match fired {
-            Ok(event) => hand_over(&self.journal, &self.book, Arc::new(event)),
+            Ok(event) => hand_over(&self.journal, &self.book, workspace, Arc::new(event)),
             Err(problem) => self.notice(workspace, format!("{why}: not fired: {problem}")),
         }
     }
@@ -208,5 +186,23 @@ impl Emitter {
 
     fn setup_of(&self, workspace: &Workspace) -> Arc<Setup> {
         Arc::clone(self.library.load().setup_for(Some(workspace.name())))
+    }
+
+    /// What is planned in a workspace under its present scenarios, in the order in which it happens.
+    pub fn planned(&self, workspace: &Arc<Workspace>) -> Vec<Planned> {
+        let timeline = self.timelines.lock().get(workspace).cloned();
+        let activation = self.setup_of(workspace).activation;
+        let planned = |timeline: Arc<Timeline>| {
+            let plans = timeline.plans.lock();
+            plans.all().filter(|planned| planned.activation == activation).cloned().collect()
+        };
+        timeline.map(planned).unwrap_or_default()
+    }
+
+    /// Puts plans in place that a snapshot kept. They are carried out once the emitter is told to look.
+    pub fn restore(&self, workspace: &Arc<Workspace>, planned: impl IntoIterator<Item = Planned>) {
+        let timeline = self.timeline(workspace);
+        let mut plans = timeline.plans.lock();
+        planned.into_iter().for_each(|planned| plans.add(planned));
     }
 }

@@ -2,18 +2,21 @@
 //!
 //! Reading order: `queue` (what is due, what follows an outcome) and `schedule` (when to retry), both pure; `attempt`
 //! (what is signed and sent); `egress` and `guard` (where it may go); `dial`, `tls` and `client` (getting there); `sink`
-//! (the built-in receiver); `book` (what became of each delivery); `deliver` (the driver that ties them together);
-//! `emitter` (the driver of what scenarios fire).
+//! (the built-in receiver); `book` (what became of each delivery); `deliver` and `courier` (the driver that ties them together);
+//! `emitter` and `timeline` (the driver of what scenarios fire).
 
 pub mod attempt;
 pub mod book;
 pub mod client;
+mod courier;
 pub mod deliver;
 pub mod dial;
 pub mod egress;
 pub mod emitter;
 pub mod guard;
 pub mod queue;
+mod residents;
 pub mod schedule;
 pub mod sink;
+mod timeline;
 pub mod tls;

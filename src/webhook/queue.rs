@@ -101,12 +101,16 @@ impl Queue {
                 self.lane_of.insert(delivery.subscription.clone(), serial);
                 serial
             };
-            let job = Job { delivery: delivery.clone(), event: Arc::clone(event), attempt: 1, due: event.due };
+            let attempt = delivery.attempts_before + 1;
+            let job = Job { delivery: delivery.clone(), event: Arc::clone(event), attempt, due: event.due };
             let lane = self
                 .lanes
                 .entry(id)
                 .or_insert_with(|| Lane { subscription: delivery.subscription.clone(), ..Lane::default() });
             lane.waiting.insert((event.due, serial), job);
+            if attempt > 1 {
+                lane.retried = Some((event.due, serial));
+            }
             self.waiting += 1;
             self.list(id);
         }
@@ -175,6 +179,16 @@ impl Queue {
         let Some(id) = self.lane_of.get(subscription).copied() else { return Vec::new() };
         let jobs = self.give_up(id);
         self.list(id);
+        jobs
+    }
+
+    /// Gives up every waiting delivery; attempts under way end by themselves.
+    pub fn give_up_all(&mut self) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for id in self.lanes.keys().copied().collect::<Vec<_>>() {
+            jobs.extend(self.give_up(id));
+            self.list(id);
+        }
         jobs
     }
 

@@ -17,6 +17,7 @@ fn event(number: u64, due: Moment, subscriptions: &[usize]) -> Arc<EventRecord> 
         subscription: format!("sub_{subscription}"),
         url: Arc::from("https://a.example/"),
         target: Arc::new(url::Url::parse("https://a.example/").expect("a URL")),
+        attempts_before: 0,
     });
     Arc::new(EventRecord {
         id: format!("evt_{number}"),

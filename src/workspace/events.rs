@@ -79,6 +79,9 @@ pub struct PlannedDelivery {
     /// The same, read.
     #[serde(skip)]
     pub target: Arc<Url>,
+    /// Attempts made before it was handed over, as after the load of a snapshot; usually none.
+    #[serde(skip)]
+    pub attempts_before: u32,
 }
 
 /// A subscription that an event does not go to.
@@ -189,6 +192,7 @@ impl State {
                 subscription,
                 url,
                 target,
+                attempts_before: 0,
             })
             .collect();
         Ok(EventRecord {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::watch;
 
 pub use events::{EventRecord, FireProblem, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription};
 pub use registry::{MOST_WORKSPACES, Registry};
@@ -21,6 +22,7 @@ pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, Subscribed, SubscriptionReco
 pub use tokens::{Alias, MOST_TOKENS, Tokens};
 pub use workflows::{Listed, MOST_WORKFLOWS, PlacedWorkflow};
 
+use crate::agenda::Agenda;
 use crate::clock::{Clock, Moment, Now, Random, Seed};
 use crate::contract::ids::{IdKind, make_id};
 use crate::contract::profile::{CountRule, Profile};
@@ -35,6 +37,8 @@ pub struct Workspace {
     name: Arc<str>,
     id: String,
     clock: Clock,
+    agenda: Agenda,
+    left: watch::Sender<bool>,
     last_used: AtomicU64,
     state: Mutex<State>,
 }
@@ -52,6 +56,7 @@ pub struct State {
     workflows: Workflows,
     turns: Turns,
     met: u64,
+    met_at: Moment,
 }
 
 impl Workspace {
@@ -71,8 +76,10 @@ impl Workspace {
             workflows: Workflows::default(),
             turns: Turns::default(),
             met: 0,
+            met_at: Moment::default(),
         };
-        Self { name, id, clock, last_used: AtomicU64::new(0), state: Mutex::new(state) }
+        let (agenda, left) = (Agenda::default(), watch::Sender::new(false));
+        Self { name, id, clock, agenda, left, last_used: AtomicU64::new(0), state: Mutex::new(state) }
     }
 
     /// The key, or the name of the group of keys, that this workspace belongs to. Never shown unmasked.
@@ -85,9 +92,28 @@ impl Workspace {
         &self.id
     }
 
-    /// The workspace's clock.
+    /// The workspace's clock: it follows the emulator's until it is moved by itself.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// What the workspace waits for, and what is under way in it.
+    pub fn agenda(&self) -> &Agenda {
+        &self.agenda
+    }
+
+    /// Whether the workspace was evicted or reset: whoever still works for it stops.
+    pub fn has_left(&self) -> bool {
+        *self.left.borrow()
+    }
+
+    /// Becomes true once the workspace is evicted or reset.
+    pub fn leaving(&self) -> watch::Receiver<bool> {
+        self.left.subscribe()
+    }
+
+    fn leave(&self) {
+        self.left.send_replace(true);
     }
 
     /// Locks the state. Hold it for as long as one step of one request takes, never across a wait.
@@ -139,13 +165,20 @@ impl State {
         &self.turns
     }
 
-    /// Whether this activation of scenarios is met for the first time. Zero is no activation.
-    pub fn meets(&mut self, activation: u64) -> bool {
+    /// Whether this activation of scenarios is met for the first time. Zero is no activation. Time since activation counts
+    /// from `since`, a moment of the workspace's own clock.
+    pub fn meets(&mut self, activation: u64, since: Moment) -> bool {
         let first = activation != 0 && self.met != activation;
         if first {
             self.met = activation;
+            self.met_at = since;
         }
         first
+    }
+
+    /// When this activation of scenarios began by the workspace's own clock, if it was met.
+    pub fn began(&self, activation: u64) -> Option<Moment> {
+        (activation != 0 && self.met == activation).then_some(self.met_at)
     }
 
     /// Counts a request against the quota of `key`.

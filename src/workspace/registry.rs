@@ -1,13 +1,14 @@
-//! All workspaces: made on first use, bounded, the longest unused leaving first.
+//! All workspaces: made on first use, bounded, the longest unused leaving first; and the access tokens that stand for keys.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
 use parking_lot::RwLock;
 
-use super::Workspace;
-use crate::clock::{Clock, Now, Seed};
+use super::{Tokens, Workspace};
+use crate::clock::{Clock, Now, Random, Seed};
 
 /// Most workspaces kept at a time.
 pub const MOST_WORKSPACES: usize = 10_000;
@@ -16,22 +17,34 @@ pub const MOST_WORKSPACES: usize = 10_000;
 /// such requests do not shift what a key's own requests draw. No key can have this name, as keys hold no spaces.
 const ANONYMOUS: &str = "no key";
 
+/// When the registry is full, one in so many leaves at once: finding the longest unused costs a walk over all.
+const SHARE_THAT_LEAVES: usize = 128;
+
 /// Every workspace of one emulator.
 #[derive(Debug)]
 pub struct Registry {
-    seed: Seed,
+    seed: RwLock<Seed>,
     clock: Clock,
     most: usize,
-    anonymous: Arc<Workspace>,
+    anonymous: ArcSwap<Workspace>,
     workspaces: RwLock<HashMap<Arc<str>, Arc<Workspace>>>,
+    tokens: Tokens,
     evicted: AtomicU64,
 }
 
 impl Registry {
     /// A registry of at most `most` workspaces.
     pub fn new(seed: Seed, clock: Clock, most: usize) -> Self {
-        let anonymous = Arc::new(Workspace::new(Arc::from(ANONYMOUS), &seed, clock.clone()));
-        Self { seed, clock, most: most.max(1), anonymous, workspaces: RwLock::default(), evicted: AtomicU64::new(0) }
+        let anonymous = ArcSwap::from_pointee(Workspace::new(Arc::from(ANONYMOUS), &seed, clock.clone()));
+        Self {
+            seed: RwLock::new(seed),
+            clock,
+            most: most.max(1),
+            anonymous,
+            workspaces: RwLock::default(),
+            tokens: Tokens::default(),
+            evicted: AtomicU64::new(0),
+        }
     }
 
     /// The emulator's clock.
@@ -39,33 +52,79 @@ impl Registry {
         &self.clock
     }
 
-    /// Where requests without a valid key draw their ids from.
-    pub fn anonymous(&self) -> &Arc<Workspace> {
-        &self.anonymous
+    /// The access tokens issued.
+    pub fn tokens(&self) -> &Tokens {
+        &self.tokens
     }
 
-    /// The workspace of this name, made if it is not there. The second value is what had to leave for it.
-    pub fn open(&self, name: &str, now: Now) -> (Arc<Workspace>, Option<Arc<Workspace>>) {
+    /// The seed that every random source follows from.
+    pub fn seed(&self) -> Seed {
+        *self.seed.read()
+    }
+
+    /// Lets workspaces made from now on follow from another seed.
+    pub fn set_seed(&self, seed: Seed) {
+        *self.seed.write() = seed;
+    }
+
+    /// A random source fixed by the seed and this name.
+    pub fn source(&self, name: &str) -> Random {
+        self.seed().source(name)
+    }
+
+    /// Where requests without a valid key draw their ids from.
+    pub fn anonymous(&self) -> Arc<Workspace> {
+        self.anonymous.load_full()
+    }
+
+    /// The workspace of this name, made if it is not there; `now` is the emulator's. The second value is what had to leave
+    /// for it.
+    pub fn open(&self, name: &str, now: Now) -> (Arc<Workspace>, Vec<Arc<Workspace>>) {
         if let Some(workspace) = self.workspaces.read().get(name) {
             workspace.touch(now.moment);
-            return (Arc::clone(workspace), None);
+            return (Arc::clone(workspace), Vec::new());
         }
         let mut workspaces = self.workspaces.write();
-        let mut left = None;
+        let mut left = Vec::new();
         if workspaces.len() >= self.most && !workspaces.contains_key(name) {
-            let idle = workspaces
-                .values()
-                .min_by_key(|workspace| workspace.idle_since())
-                .map(|workspace| Arc::clone(workspace.name()));
-            left = idle.and_then(|idle| workspaces.remove(&idle));
-            self.evicted.fetch_add(1, Ordering::Relaxed);
+            let mut by_use: Vec<_> = workspaces.values().map(|known| (known.idle_since(), known)).collect();
+            let count = (self.most / SHARE_THAT_LEAVES).max(1);
+            by_use.select_nth_unstable_by(count - 1, |(a, one), (b, other)| (a, one.name()).cmp(&(b, other.name())));
+            left = by_use[..count].iter().map(|(_, known)| Arc::clone(known)).collect();
+            for known in &left {
+                workspaces.remove(known.name());
+                known.leave();
+            }
+            self.evicted.fetch_add(count as u64, Ordering::Relaxed);
         }
         let name: Arc<str> = Arc::from(name);
-        let workspace = workspaces
-            .entry(Arc::clone(&name))
-            .or_insert_with(|| Arc::new(Workspace::new(name, &self.seed, self.clock.clone())));
+        let workspace = workspaces.entry(Arc::clone(&name)).or_insert_with(|| Arc::new(self.fresh(name)));
         workspace.touch(now.moment);
         (Arc::clone(workspace), left)
+    }
+
+    fn fresh(&self, name: Arc<str>) -> Workspace {
+        Workspace::new(name, &self.seed(), self.clock.follower())
+    }
+
+    /// Forgets a workspace, so that the next request of its key finds a fresh one: with the same seed, it draws the same
+    /// again.
+    pub fn forget(&self, name: &str) -> Option<Arc<Workspace>> {
+        let forgotten = self.workspaces.write().remove(name);
+        if let Some(workspace) = &forgotten {
+            workspace.leave();
+        }
+        forgotten
+    }
+
+    /// Forgets every workspace, and what requests without a valid key have drawn.
+    pub fn forget_all(&self) -> Vec<Arc<Workspace>> {
+        let forgotten: Vec<_> = std::mem::take(&mut *self.workspaces.write()).into_values().collect();
+        for workspace in &forgotten {
+            workspace.leave();
+        }
+        self.anonymous.store(Arc::new(Workspace::new(Arc::from(ANONYMOUS), &self.seed(), self.clock.clone())));
+        forgotten
     }
 
     /// The workspace of this name or id, if it is there.
@@ -80,6 +139,11 @@ impl Registry {
         let mut all: Vec<_> = self.workspaces.read().values().cloned().collect();
         all.sort_by(|a, b| a.id().cmp(b.id()));
         all
+    }
+
+    /// How many workspaces are kept.
+    pub fn kept(&self) -> usize {
+        self.workspaces.read().len()
     }
 
     /// How many workspaces had to leave so far.
@@ -98,15 +162,30 @@ mod tests {
         let clock = registry.clock().clone();
         let open = |name: &str| {
             let now = clock.advance(std::time::Duration::from_secs(1));
-            registry.open(name, now).1.map(|left| left.name().to_string())
+            registry.open(name, now).1.iter().map(|left| left.name().to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(open("a"), None);
-        assert_eq!(open("b"), None);
-        assert_eq!(open("a"), None);
-        assert_eq!(open("c").as_deref(), Some("b"));
-        assert_eq!(registry.evicted(), 1);
+        assert!(open("a").is_empty() && open("b").is_empty() && open("a").is_empty());
+        let evicted = registry.find("b").expect("b is there");
+        assert_eq!(open("c"), ["b"]);
+        assert!(evicted.has_left());
+        assert_eq!((registry.evicted(), registry.kept()), (1, 2));
         assert!(registry.find("a").is_some() && registry.find("b").is_none());
         let id = registry.find("a").expect("a is there").id().to_owned();
         assert_eq!(registry.find(&id).expect("ids are accepted").name().as_ref(), "a");
+    }
+
+    #[test]
+    fn a_forgotten_workspace_begins_anew() {
+        let registry = Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), 9);
+        let now = registry.clock().now();
+        let draw = |workspace: &Workspace| rand::Rng::next_u64(workspace.lock().random());
+        let (first, _) = registry.open("a", now);
+        let drawn = draw(&first);
+        assert_ne!(draw(&first), drawn);
+        registry.forget("a");
+        assert!(first.has_left());
+        assert_eq!(draw(&registry.open("a", now).0), drawn);
+        registry.forget_all();
+        assert_eq!((draw(&registry.open("a", now).0), registry.kept()), (drawn, 1));
     }
 }

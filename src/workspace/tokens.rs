@@ -1,4 +1,5 @@
-//! Access tokens of the preview: each an alias of the key that it was issued for, until the clock says that it has expired.
+//! Access tokens of the preview: each an alias of the key that it was issued for, until that key's clock says that it has
+//! expired.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -24,14 +25,8 @@ pub struct Tokens {
 
 #[derive(Debug, Default)]
 struct Held {
-    by_text: HashMap<Arc<str>, Token>,
+    by_text: HashMap<Arc<str>, Alias>,
     in_order: VecDeque<Arc<str>>,
-}
-
-#[derive(Clone, Debug)]
-struct Token {
-    key: Arc<str>,
-    expires: Moment,
 }
 
 /// What a token stands for.
@@ -39,8 +34,8 @@ struct Token {
 pub struct Alias {
     /// The key that it was issued for.
     pub key: Arc<str>,
-    /// Whether its time is over.
-    pub expired: bool,
+    /// When its time is over, by the clock of the key's workspace.
+    pub expires: Moment,
 }
 
 impl Tokens {
@@ -49,26 +44,45 @@ impl Tokens {
         let mut bytes = [0; 32];
         random.fill_bytes(&mut bytes);
         let text: Arc<str> = format!("oat_{}", URL_SAFE_NO_PAD.encode(bytes)).into();
+        self.put(Arc::clone(&text), Alias { key: Arc::from(key), expires });
+        text
+    }
+
+    /// Keeps a token as it was issued before.
+    pub fn put(&self, text: Arc<str>, alias: Alias) {
         let mut held = self.held.write();
         if held.in_order.len() >= MOST_TOKENS
             && let Some(oldest) = held.in_order.pop_front()
         {
             held.by_text.remove(&oldest);
         }
-        held.in_order.push_back(Arc::clone(&text));
-        held.by_text.insert(Arc::clone(&text), Token { key: Arc::from(key), expires });
+        if held.by_text.insert(Arc::clone(&text), alias).is_none() {
+            held.in_order.push_back(text);
+        }
         self.any.store(true, Ordering::Release);
-        text
     }
 
     /// What a token stands for, if it was issued here and is still kept.
-    pub fn find(&self, text: &str, now: Moment) -> Option<Alias> {
+    pub fn find(&self, text: &str) -> Option<Alias> {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
+        self.held.read().by_text.get(text).cloned()
+    }
+
+    /// The tokens of the keys that are wanted, oldest first.
+    pub fn of(&self, wanted: impl Fn(&str) -> bool) -> Vec<(Arc<str>, Alias)> {
         let held = self.held.read();
-        let token = held.by_text.get(text)?;
-        Some(Alias { key: Arc::clone(&token.key), expired: token.expires <= now })
+        let known = held.in_order.iter().filter_map(|text| Some((text, held.by_text.get(text)?)));
+        known.filter(|(_, alias)| wanted(&alias.key)).map(|(text, alias)| (Arc::clone(text), alias.clone())).collect()
+    }
+
+    /// Forgets the tokens of the keys that are wanted.
+    pub fn forget(&self, wanted: impl Fn(&str) -> bool) {
+        let mut held = self.held.write();
+        let Held { by_text, in_order } = &mut *held;
+        by_text.retain(|_, alias| !wanted(&alias.key));
+        in_order.retain(|text| by_text.contains_key(text));
     }
 }
 
@@ -81,16 +95,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_expire_and_the_oldest_leave_first() {
+    fn tokens_are_found_and_the_oldest_leave_first() {
         let (tokens, mut random) = (Tokens::default(), crate::clock::Random::seed_from_u64(1));
         let at = |seconds| Moment::after_start(Duration::from_secs(seconds));
         let first = tokens.issue("sk_test_a", at(10), &mut random);
-        let found = |now| tokens.find(&first, at(now)).map(|alias| alias.expired);
-        assert_eq!((found(9), found(10)), (Some(false), Some(true)));
+        let found = || tokens.find(&first).map(|alias| alias.expires);
+        assert_eq!(found(), Some(at(10)));
         for _ in 0..MOST_TOKENS {
             tokens.issue("sk_test_b", at(10), &mut random);
         }
-        assert_eq!(found(0), None);
-        assert_eq!(tokens.held.read().by_text.len(), MOST_TOKENS);
+        assert_eq!(found(), None);
+        assert_eq!(tokens.of(|key| key == "sk_test_b").len(), MOST_TOKENS);
+        tokens.forget(|key| key == "sk_test_b");
+        assert!(tokens.of(|_| true).is_empty() && tokens.held.read().by_text.is_empty());
     }
 }

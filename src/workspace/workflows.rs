@@ -88,23 +88,13 @@ pub struct PlacedWorkflow {
 }
 
 impl State {
-    /// Makes a workflow; also says when it completes.
-    pub fn create_workflow(
-        &mut self,
-        fields: WorkflowFields,
-        profile: &Profile,
-        now: Now,
-    ) -> Result<(Workflow, Moment), Error> {
+    /// Makes a workflow.
+    pub fn create_workflow(&mut self, fields: WorkflowFields, profile: &Profile, now: Now) -> Result<Workflow, Error> {
         self.place_workflow(PlacedWorkflow { id: None, fields, status: WorkflowStatus::Running }, profile, now)
     }
 
     /// Puts a workflow in place; one with the same id is replaced.
-    pub fn place_workflow(
-        &mut self,
-        placed: PlacedWorkflow,
-        profile: &Profile,
-        now: Now,
-    ) -> Result<(Workflow, Moment), Error> {
+    pub fn place_workflow(&mut self, placed: PlacedWorkflow, profile: &Profile, now: Now) -> Result<Workflow, Error> {
         let known = placed.id.as_ref().and_then(|id| self.workflows.serial_by_id.get(id).copied());
         if known.is_none() && self.workflows.by_serial.len() >= MOST_WORKFLOWS {
             let reason = format!("the emulator holds at most {MOST_WORKFLOWS} workflows for one key");
@@ -132,7 +122,12 @@ impl State {
             workflows.due.insert((completes, workflows.made));
         }
         workflows.by_serial.insert(workflows.made, record);
-        Ok((view, completes))
+        Ok(view)
+    }
+
+    /// When the next workflow completes that was not told of.
+    pub fn next_completion(&self) -> Option<Moment> {
+        self.workflows.due.first().map(|(at, _)| *at)
     }
 
     /// A page of workflows, newest first.

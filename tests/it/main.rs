@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "tests say what they show in their names")]
 
 mod authentication;
+mod clock;
 mod command_line;
 mod contract;
 mod control;

@@ -1,0 +1,165 @@
+//! What one workspace waits for and what is under way in it, so that its clock can be moved from one due moment to the next
+//! and somebody can wait until all is done that is due.
+//!
+//! Drivers note here when they have to be called next ([`Slot`]) and that they are at work ([`Task`]). What they do is none
+//! of its business, nor is the clock: `now` is an argument.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::clock::Moment;
+
+/// The agenda of one workspace; a cheap handle.
+#[derive(Clone, Debug, Default)]
+pub struct Agenda {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    notes: Mutex<Notes>,
+    changed: Notify,
+    moving: Arc<tokio::sync::Mutex<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Notes {
+    under_way: usize,
+    /// How many of them wait for somebody outside.
+    outside: usize,
+    due: BTreeSet<(Moment, u64)>,
+    slots: u64,
+}
+
+impl Agenda {
+    /// Notes that something is under way, until what is returned is dropped.
+    #[must_use]
+    pub fn begin(&self) -> Task {
+        self.shared.notes.lock().under_way += 1;
+        Task { agenda: self.clone(), outside: false }
+    }
+
+    /// A place for the moment at which somebody has to be called next; empty at first.
+    #[must_use]
+    pub fn slot(&self) -> Slot {
+        let mut notes = self.shared.notes.lock();
+        notes.slots += 1;
+        Slot { agenda: self.clone(), number: notes.slots, due: None }
+    }
+
+    /// The earliest moment at which somebody has to be called.
+    pub fn next_due(&self) -> Option<Moment> {
+        self.shared.notes.lock().due.first().map(|(due, _)| *due)
+    }
+
+    /// Whether nothing is under way and nothing was due by `now`.
+    pub fn is_settled(&self, now: Moment) -> bool {
+        let notes = self.shared.notes.lock();
+        notes.under_way == 0 && notes.due.first().is_none_or(|(due, _)| *due > now)
+    }
+
+    /// Whether everything that was due by `now` is done, or waits for somebody outside.
+    pub fn is_settled_inside(&self, now: Moment) -> bool {
+        let notes = self.shared.notes.lock();
+        notes.under_way == notes.outside && notes.due.first().is_none_or(|(due, _)| *due > now)
+    }
+
+    /// Returns when something has ended or another moment is due than before the call.
+    /// To miss nothing: make and enable the future, look, then await it.
+    pub fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.shared.changed.notified()
+    }
+
+    /// Held by whoever moves the clock from one due moment to the next, so that nobody else does at the same time.
+    pub fn moving(&self) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(&self.shared.moving)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Notes)) {
+        change(&mut self.shared.notes.lock());
+        self.shared.changed.notify_waiters();
+    }
+}
+
+/// Something that is under way.
+#[derive(Debug)]
+pub struct Task {
+    agenda: Agenda,
+    outside: bool,
+}
+
+impl Task {
+    /// The same, waiting for somebody outside.
+    #[must_use]
+    pub fn outside(mut self) -> Self {
+        self.outside = true;
+        self.agenda.change(|notes| notes.outside += 1);
+        self
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.agenda.change(|notes| {
+            notes.under_way -= 1;
+            notes.outside -= usize::from(self.outside);
+        });
+    }
+}
+
+/// When somebody has to be called next.
+#[derive(Debug)]
+pub struct Slot {
+    agenda: Agenda,
+    number: u64,
+    due: Option<Moment>,
+}
+
+impl Slot {
+    /// Notes the next moment; `None` for nothing to wait for.
+    pub fn set(&mut self, due: Option<Moment>) {
+        let old = std::mem::replace(&mut self.due, due);
+        if old == due {
+            return;
+        }
+        self.agenda.change(|notes| {
+            old.map(|old| notes.due.remove(&(old, self.number)));
+            due.map(|due| notes.due.insert((due, self.number)));
+        });
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.set(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_agenda_is_settled_when_nothing_is_due_or_under_way() {
+        let at = |seconds| Moment::after_start(Duration::from_secs(seconds));
+        let agenda = Agenda::default();
+        let (mut one, mut other) = (agenda.slot(), agenda.slot());
+        one.set(Some(at(5)));
+        other.set(Some(at(3)));
+        assert_eq!(agenda.next_due(), Some(at(3)));
+        assert!(agenda.is_settled(at(2)) && !agenda.is_settled(at(3)));
+        let task = agenda.begin();
+        assert!(!agenda.is_settled(at(0)));
+        let task = task.outside();
+        assert!(agenda.is_settled_inside(at(0)) && !agenda.is_settled_inside(at(3)) && !agenda.is_settled(at(0)));
+        drop((task, other));
+        assert_eq!(agenda.next_due(), Some(at(5)));
+        one.set(None);
+        assert!(agenda.next_due().is_none() && agenda.is_settled(at(9)));
+    }
+}

@@ -1,0 +1,122 @@
+//! Moving a clock forward so that everything happens in order: from one due moment to the next, each time waiting until what
+//! was due is done. A schedule of three days is over as soon as its attempts are.
+//!
+//! What is due stands in each workspace's agenda; this file only moves clocks and waits.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::agenda::Agenda;
+use crate::clock::{Clock, Moment, Now};
+use crate::workspace::{Registry, Workspace};
+
+/// Whose clock is moved.
+#[derive(Clone, Debug)]
+pub enum Mover {
+    /// The emulator's, and with it that of every workspace whose clock runs.
+    Emulator(Arc<Registry>),
+    /// That of one workspace alone.
+    Workspace(Arc<Workspace>),
+}
+
+impl Mover {
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        match self {
+            Self::Emulator(registry) => registry.clock(),
+            Self::Workspace(workspace) => workspace.clock(),
+        }
+    }
+
+    /// Moves the clock forward by `by`. Returns when everything that was due on the way is done.
+    pub async fn advance(&self, by: Duration) -> Now {
+        let anonymous;
+        let agenda = match self {
+            Self::Emulator(registry) => {
+                anonymous = registry.anonymous();
+                anonymous.agenda()
+            }
+            Self::Workspace(workspace) => workspace.agenda(),
+        };
+        let _moving = agenda.moving().lock_owned().await;
+        let clock = self.clock();
+        let mut remaining = by;
+        let moved = self.moved();
+        for workspace in &moved {
+            settle(workspace).await;
+        }
+        let next = |at: usize| Some(Reverse((self.due(&moved[at])?, at)));
+        let mut waiting: BinaryHeap<_> = (0..moved.len()).filter_map(next).collect();
+        while let Some(Reverse((due, _))) = waiting.peek() {
+            let step = due.since(clock.moment());
+            if step > remaining {
+                break;
+            }
+            remaining -= step;
+            let reached = clock.moment().plus(step);
+            let mut called = Vec::new();
+            while waiting.peek().is_some_and(|Reverse((due, _))| *due <= reached) {
+                called.extend(waiting.pop().map(|Reverse((_, at))| at));
+            }
+            called.sort_unstable();
+            self.take_turns(step, called.iter().map(|at| &moved[*at])).await;
+            for at in called {
+                settle(&moved[at]).await;
+                waiting.extend(next(at));
+            }
+        }
+        let now = clock.advance(remaining);
+        for workspace in &moved {
+            settle(workspace).await;
+        }
+        now
+    }
+
+    /// Moves the clock by one step. What is due in several workspaces is done in one after the other, so that the same run is
+    /// the same again; only for what waits for somebody outside does none wait.
+    async fn take_turns<'w>(&self, step: Duration, called: impl Iterator<Item = &'w Arc<Workspace>> + Clone) {
+        let follows = |workspace: &&Arc<Workspace>| !workspace.clock().is_same(self.clock());
+        called.clone().filter(follows).for_each(|workspace| workspace.clock().hold());
+        self.clock().advance(step);
+        for workspace in called {
+            workspace.clock().release();
+            wait_until(workspace, Agenda::is_settled_inside).await;
+        }
+    }
+
+    /// The workspaces that move with the clock.
+    fn moved(&self) -> Vec<Arc<Workspace>> {
+        match self {
+            Self::Workspace(workspace) => vec![Arc::clone(workspace)],
+            Self::Emulator(registry) => {
+                let running = registry.all().into_iter().filter(|workspace| !workspace.clock().stands_alone());
+                running.chain([registry.anonymous()]).collect()
+            }
+        }
+    }
+
+    /// When a workspace has something to do next, as a moment of the clock that is moved.
+    fn due(&self, workspace: &Workspace) -> Option<Moment> {
+        let wait = workspace.agenda().next_due()?.since(workspace.clock().moment());
+        Some(self.clock().moment().plus(wait))
+    }
+}
+
+/// Waits until nothing is under way in a workspace and nothing is due.
+pub async fn settle(workspace: &Workspace) {
+    wait_until(workspace, Agenda::is_settled).await;
+}
+
+async fn wait_until(workspace: &Workspace, is_settled: impl Fn(&Agenda, Moment) -> bool) {
+    let agenda = workspace.agenda();
+    loop {
+        let mut changed = std::pin::pin!(agenda.changed());
+        changed.as_mut().enable();
+        if workspace.has_left() || is_settled(agenda, workspace.clock().moment()) {
+            return;
+        }
+        changed.await;
+    }
+}

@@ -1,0 +1,133 @@
+//! The courier of one workspace: owns its queue, sets workers to what is due, sleeps until more is.
+//!
+//! What an attempt is and how its outcome is told stands in `deliver`; what follows from it in `queue`.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
+
+use crate::agenda::{Slot, Task};
+use crate::clock::Moment;
+use crate::http::stopped;
+use crate::journal::HandedOver;
+use crate::webhook::deliver::{Deliverer, GONE};
+use crate::webhook::queue::{Job, Queue};
+use crate::workspace::Workspace;
+
+/// Most events taken over before the next attempts are looked for.
+const MOST_AT_ONCE: usize = 256;
+
+/// What a courier shares with its workers.
+pub(super) struct Round {
+    /// Whose deliveries they are.
+    pub(super) workspace: Arc<Workspace>,
+    queue: Mutex<(Queue, Slot)>,
+    /// Told when a worker has nothing more to do.
+    changed: Notify,
+}
+
+impl Round {
+    fn new(workspace: Arc<Workspace>) -> Self {
+        let queue = Mutex::new((Queue::default(), workspace.agenda().slot()));
+        Self { workspace, queue, changed: Notify::new() }
+    }
+
+    /// Does something with the queue; the agenda then knows what is due next.
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Queue) -> T) -> T {
+        let mut locked = self.queue.lock();
+        let (queue, slot) = &mut *locked;
+        let done = act(queue);
+        slot.set(queue.next_due());
+        done
+    }
+
+    /// The next attempt that is due, under way from here on.
+    fn take_due(&self, queue: &mut Queue) -> Option<(Job, Task)> {
+        let job = queue.take_due(self.workspace.clock().moment())?;
+        Some((job, self.workspace.agenda().begin()))
+    }
+}
+
+impl Deliverer {
+    /// Owns the queue of one workspace until nobody hands over any more, or the workspace leaves.
+    pub(super) async fn courier(
+        self: Arc<Self>,
+        workspace: Arc<Workspace>,
+        mut events: mpsc::UnboundedReceiver<HandedOver>,
+    ) {
+        let round = Arc::new(Round::new(workspace));
+        let mut leaving = round.workspace.leaving();
+        let (mut handed, mut draining) = (Vec::new(), false);
+        loop {
+            let order = self.profile_of(&round.workspace).webhooks.order;
+            let mut due = Vec::new();
+            let (next, idle) = round.with(|queue| {
+                queue.set_order(order);
+                for HandedOver { event, .. } in &handed {
+                    queue.push(event);
+                }
+                due.extend(std::iter::from_fn(|| round.take_due(queue)));
+                (queue.next_due(), queue.under_way() == 0)
+            });
+            // Their deliveries are planned: they are due or under way by themselves.
+            handed.clear();
+            if self.send_off(&round, due).await {
+                continue;
+            }
+            if draining && idle {
+                return;
+            }
+            tokio::select! {
+                count = events.recv_many(&mut handed, MOST_AT_ONCE), if !draining => draining = count == 0,
+                () = round.changed.notified() => {}
+                () = sleep_until(&round.workspace, next), if !draining => {}
+                () = stopped(&mut leaving) => {
+                    events.close();
+                    while let Ok(late) = events.try_recv() {
+                        self.cancel_all(&late.event, GONE);
+                    }
+                    return self.cancel(round.with(Queue::give_up_all), GONE);
+                }
+            }
+        }
+    }
+
+    /// Sets workers to attempts that are due. Those that stay inside are made here, one after the other, so that their order
+    /// does not depend on which processor is free. Returns whether any was.
+    async fn send_off(self: &Arc<Self>, round: &Arc<Round>, due: Vec<(Job, Task)>) -> bool {
+        let mut made = false;
+        for (job, task) in due {
+            if self.stays_inside(&job) {
+                self.make(round, job).await;
+                made = true;
+            } else {
+                tokio::spawn(Arc::clone(self).work(Arc::clone(round), job, task.outside()));
+            }
+        }
+        if made {
+            // A flood to the built-in receiver leaves the processor to others from time to time.
+            tokio::task::yield_now().await;
+        }
+        made
+    }
+
+    /// Makes one attempt, and then whatever else is due, without a way back to the courier.
+    async fn work(self: Arc<Self>, round: Arc<Round>, first: Job, task: Task) {
+        let _slot = self.slots.acquire().await;
+        let mut next = Some((first, task));
+        while let Some((job, _task)) = next {
+            self.make(&round, job).await;
+            next = round.with(|queue| round.take_due(queue)).map(|(job, task)| (job, task.outside()));
+        }
+        // The courier sleeps until what was due next when it looked last; retries may be due earlier.
+        round.changed.notify_one();
+    }
+}
+
+async fn sleep_until(workspace: &Workspace, due: Option<Moment>) {
+    match due {
+        Some(due) => workspace.clock().sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,173 @@
+//! The clock over the control API: frozen, set, advanced and resumed, for the emulator and for one key; what was due is done,
+//! in order, when a call returns.
+
+use serde_json::{Value, json};
+use wrs_emulator::Emulator;
+
+use crate::support::{
+    KEY, PATIENCE, Receiver, START, builder, control, get_as, start, start_with, subscribe_as, subscribe_sink,
+};
+
+async fn move_clock(emulator: &Emulator, wish: &Value) -> Value {
+    let answer = control(emulator, "POST", "clock", wish).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()
+}
+
+async fn remaining(emulator: &Emulator, key: &str) -> String {
+    let answer = get_as(emulator, key, "/v1/system/status").await;
+    answer.header("x-ratelimit-remaining").expect("a quota").to_owned()
+}
+
+async fn checked_at(emulator: &Emulator, key: &str) -> String {
+    let answer = get_as(emulator, key, "/v1/system/status").await;
+    answer.json()["checked_at"].as_str().expect("a time").to_owned()
+}
+
+/// The attempts of the only delivery, as seconds after the start.
+async fn attempts(emulator: &Emulator, key: &str) -> Vec<i64> {
+    let listed = control(emulator, "GET", &format!("deliveries?key={key}"), &Value::Null).await.json();
+    let id = listed["data"][0]["id"].as_str().expect("a delivery");
+    let shown = control(emulator, "GET", &format!("deliveries/{id}"), &Value::Null).await.json();
+    let at = |attempt: &Value| attempt["at"].as_str().expect("a time").parse::<jiff::Timestamp>().expect("a timestamp");
+    shown["attempts"]
+        .as_array()
+        .expect("attempts")
+        .iter()
+        .map(|attempt| at(attempt).as_second() - START.as_second())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_three_day_retry_schedule_is_over_when_the_call_returns() {
+    let mut receiver = Receiver::plain(&[500, 500, 500, 500, 200]).await;
+    let url = "https://app.example.com/hook";
+    let emulator = builder()
+        .set("webhooks.retry.preset=custom")
+        .set("webhooks.retry.schedule=[\"1h\", \"23h\", \"24h\", \"23h\"]")
+        .forward(&format!("https://app.example.com=http://{}", receiver.address))
+        .start()
+        .await
+        .expect("it starts");
+    let body = json!({ "url": url, "events": ["workflow.completed"] });
+    assert_eq!(subscribe_as(&emulator, KEY, &body).await.status, 200);
+    let fired = control(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
+    assert_eq!(fired.status, 200, "{fired:?}");
+    let moved = move_clock(&emulator, &json!({ "advance": "72h" })).await;
+    assert_eq!(moved, json!({ "mode": "frozen", "now": "2026-02-03T09:30:00.000Z" }));
+    // Nothing is waited for: the five attempts are done, each at its own time.
+    assert_eq!(attempts(&emulator, KEY).await, [0, 3_600, 86_400, 172_800, 255_600]);
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        seen.push(
+            receiver.next().await.header("webhook-timestamp").parse::<i64>().expect("seconds") - START.as_second(),
+        );
+    }
+    assert_eq!(seen, [0, 3_600, 86_400, 172_800, 255_600]);
+}
+
+#[tokio::test]
+async fn a_key_has_a_clock_of_its_own_once_it_is_moved() {
+    let emulator = start_with(&["rate_limit.requests=3", "rate_limit.window=60s"]).await;
+    for key in ["sk_test_a", "sk_test_b"] {
+        assert_eq!([remaining(&emulator, key).await, remaining(&emulator, key).await], ["2", "1"]);
+    }
+    let moved = move_clock(&emulator, &json!({ "advance": "60s", "key": "sk_test_a" })).await;
+    assert_eq!((&moved["now"], &moved["follows"]), (&json!("2026-01-31T09:31:00.000Z"), &json!(false)));
+    assert_eq!(
+        (remaining(&emulator, "sk_test_a").await, remaining(&emulator, "sk_test_b").await),
+        ("2".into(), "0".into())
+    );
+    assert_eq!(checked_at(&emulator, "sk_test_a").await, "2026-01-31T09:31:00.000Z");
+    assert_eq!(checked_at(&emulator, "sk_test_c").await, "2026-01-31T09:30:00.000Z");
+    // The emulator's step moves both, and a frozen key's not.
+    move_clock(&emulator, &json!({ "advance": "10s" })).await;
+    assert_eq!(checked_at(&emulator, "sk_test_a").await, "2026-01-31T09:31:10.000Z");
+    move_clock(&emulator, &json!({ "mode": "frozen", "key": "sk_test_a" })).await;
+    move_clock(&emulator, &json!({ "advance": "10m" })).await;
+    assert_eq!(checked_at(&emulator, "sk_test_c").await, "2026-01-31T09:40:10.000Z");
+    let shown = control(&emulator, "GET", "clock?key=sk_test_a", &Value::Null).await.json();
+    assert_eq!((&shown["mode"], &shown["now"]), (&json!("frozen"), &json!("2026-01-31T09:31:10.000Z")));
+    let joined = move_clock(&emulator, &json!({ "mode": "follow", "key": "sk_test_a" })).await;
+    assert_eq!((&joined["now"], &joined["follows"]), (&json!("2026-01-31T09:40:10.000Z"), &json!(true)));
+    assert_eq!(remaining(&emulator, "sk_test_a").await, "2", "nine minutes have passed for it, so its window is new");
+}
+
+#[tokio::test]
+async fn setting_forward_is_time_that_passes_and_setting_back_a_label() {
+    let emulator = start_with(&["rate_limit.requests=3", "rate_limit.window=60s"]).await;
+    assert_eq!(remaining(&emulator, KEY).await, "2");
+    for (at, left) in [
+        ("2026-01-31T09:30:59Z", "1"),
+        ("2020-01-01T00:00:00Z", "0"),
+        ("2020-01-01T00:00:00.999Z", "0"),
+        ("2020-01-01T00:00:01Z", "2"),
+    ] {
+        move_clock(&emulator, &json!({ "set": at })).await;
+        assert_eq!(remaining(&emulator, KEY).await, left, "{at}");
+    }
+    assert!(checked_at(&emulator, KEY).await.starts_with("2020-01-01T00:00:01"));
+}
+
+#[tokio::test]
+async fn a_running_clock_moves_on_and_can_be_stopped() {
+    let emulator = Emulator::builder().seed(7).start().await.expect("it starts");
+    let before: jiff::Timestamp = checked_at(&emulator, KEY).await.parse().expect("a timestamp");
+    let moved = move_clock(&emulator, &json!({ "advance": "1h" })).await;
+    assert_eq!(moved["mode"], "real");
+    let after: jiff::Timestamp = checked_at(&emulator, KEY).await.parse().expect("a timestamp");
+    assert!(after.duration_since(before) >= jiff::SignedDuration::from_hours(1));
+    let frozen = move_clock(&emulator, &json!({ "mode": "frozen" })).await;
+    assert_eq!(
+        (&frozen["mode"], checked_at(&emulator, KEY).await),
+        (&json!("frozen"), frozen["now"].as_str().expect("a time").to_owned())
+    );
+    assert_eq!(move_clock(&emulator, &json!({ "mode": "real" })).await["mode"], "real");
+}
+
+#[tokio::test]
+async fn emissions_and_delayed_answers_happen_on_the_way() {
+    let story = "[[rule]]\nwhen = { operation = 'system.status' }\ndelay = '30s'\n\n[[emit]]\nevent = 'workflow.completed'\non = { after = '40s' }\ntimes = 3\ninterval = '10s'\n";
+    let emulator = std::sync::Arc::new(builder().scenario_text(story).start().await.expect("it starts"));
+    subscribe_sink(&emulator, "app").await;
+    let waiting = tokio::spawn({
+        let emulator = std::sync::Arc::clone(&emulator);
+        async move { get_as(&emulator, KEY, "/v1/system/status").await }
+    });
+    let waits = async {
+        while emulator.control().next_due(KEY).map(|due| due.since_start().as_secs()) != Some(30) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waits).await.expect("the request waits");
+    move_clock(&emulator, &json!({ "advance": "65s" })).await;
+    let received = emulator.control().received("app");
+    let times: Vec<i64> = received.iter().map(|receipt| receipt.at.as_second() - START.as_second()).collect();
+    assert_eq!(times, [40, 50, 60]);
+    let listed = control(&emulator, "GET", "requests?operation=system.status", &Value::Null).await.json();
+    assert_eq!(listed["data"][0]["latency_ms"], 30_000.0);
+    assert_eq!(waiting.await.expect("it is answered").status, 200);
+}
+
+#[tokio::test]
+async fn bad_wishes_are_refused_and_change_nothing() {
+    let emulator = start().await;
+    for (wish, said) in [
+        (json!({}), "expected `mode`"),
+        (json!({ "mode": "frozen", "advance": "1s" }), "cannot be changed in one call"),
+        (json!({ "advance": "soon" }), "advance: "),
+        (json!({ "advance": "4000d" }), "at most ten years"),
+        (json!({ "set": "yesterday" }), "set: expected a timestamp"),
+        (json!({ "set": "2037-01-31T09:30:00Z" }), "more than ten years ahead"),
+        (json!({ "mode": "follow" }), "follows no other"),
+        (json!({ "mode": "still" }), "expected one of `real`, `frozen`, `follow`"),
+        (json!({ "advance": "1s", "by": 1 }), "unknown field `by`"),
+        (json!({ "advance": "1s", "timeout": "1h" }), "at most"),
+    ] {
+        let answer = control(&emulator, "POST", "clock", &wish).await;
+        assert!(answer.status == 422 && answer.message().contains(said), "{wish}: {answer:?}");
+    }
+    let unknown = control(&emulator, "POST", "clock", &json!({ "advance": "1s", "key": "nobody" })).await;
+    assert_eq!((unknown.status, unknown.message().as_str()), (404, "there is no workspace for the key `…body`"));
+    assert_eq!(emulator.control().clock().now().wall, START);
+}
