@@ -140,6 +140,7 @@ impl Settings {
             let names: Vec<&str> = active.iter().map(String::as_str).collect();
             library.activate(None, &names, now.moment).map_err(StartError::Scenarios)?;
         }
+        library.mark_start();
         Ok(())
     }
 }

@@ -14,6 +14,7 @@ mod listen;
 mod log;
 mod output;
 mod requests;
+mod reset;
 mod scenarios;
 mod serve;
 mod sign;
@@ -82,6 +83,8 @@ enum Command {
     /// Show, stop or move the emulator's clock.
     #[command(subcommand)]
     Clock(clock::ClockCommand),
+    /// Forget what a key did, or everything: as before the first request.
+    Reset(reset::ResetArgs),
     /// List what the contract leaves open and what is assumed: every knob of the profile.
     Assumptions(documents::AssumptionsArgs),
     /// Print the `OpenAPI` 3.1 document of the emulated API.
@@ -142,6 +145,7 @@ pub fn main() -> ExitCode {
         Some(Command::Scenarios(command)) => scenarios::run(command),
         Some(Command::Check(args)) => scenarios::check(&args),
         Some(Command::Clock(command)) => clock::run(command),
+        Some(Command::Reset(args)) => reset::run(&args),
         Some(Command::Assumptions(args)) => documents::assumptions(args),
         Some(Command::Openapi(args)) => documents::openapi(&args),
         Some(Command::Health(args)) => health::run(&args),

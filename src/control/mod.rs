@@ -14,6 +14,7 @@ mod paging;
 mod profile;
 mod reply;
 mod requests;
+mod reset;
 mod route;
 mod scenarios;
 mod scope;
@@ -186,6 +187,7 @@ impl Control {
             Action::RemoveScenario => scenarios::remove(self, &call),
             Action::ReloadScenarios => scenarios::reload(self, &call),
             Action::ActivateScenarios => scenarios::activate(self, &call),
+            Action::Reset => reset::reset(self, &call),
             Action::ShowClock => clock::show(self, &call),
             Action::MoveClock => clock::change(self, &call).await,
             Action::ShowSink => sinks::show(self, &call),

@@ -32,6 +32,7 @@ pub(super) enum Action {
     ActivateScenarios,
     ShowClock,
     MoveClock,
+    Reset,
     ShowSink,
     ScriptSink,
 }
@@ -82,6 +83,7 @@ const ROUTES: &[(Method, &str, Action)] = &[
     (Method::POST, "scenarios/active", Action::ActivateScenarios),
     (Method::GET, "clock", Action::ShowClock),
     (Method::POST, "clock", Action::MoveClock),
+    (Method::POST, "reset", Action::Reset),
     (Method::GET, "sink/{}", Action::ShowSink),
     (Method::POST, "sink/{}", Action::ScriptSink),
 ];

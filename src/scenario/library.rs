@@ -188,6 +188,15 @@ pub struct Library {
     changing: Mutex<()>,
     /// What was found in the files at the last reading, whether or not they were taken.
     diagnostics: ArcSwap<Vec<Diagnostic>>,
+    /// What was there when the emulator had started.
+    start: ArcSwap<Start>,
+}
+
+/// What a reset goes back to; files are as they are saved.
+#[derive(Debug, Default)]
+struct Start {
+    inline: ByName,
+    active: Vec<Arc<str>>,
 }
 
 impl Library {
@@ -212,7 +221,12 @@ impl Library {
             key_setups: HashMap::new(),
             named: Mutex::default(),
         };
-        Self { current: ArcSwap::from_pointee(first), changing: Mutex::default(), diagnostics: ArcSwap::default() }
+        Self {
+            current: ArcSwap::from_pointee(first),
+            changing: Mutex::default(),
+            diagnostics: ArcSwap::default(),
+            start: ArcSwap::default(),
+        }
     }
 
     /// The present generation. Take it once for a request, so that one request sees one state.
@@ -343,6 +357,24 @@ impl Library {
             Ok(())
         });
         changed.unwrap_or_else(|_| self.load().number)
+    }
+
+    /// Remembers the scenarios that are active and those given as text: what [`Self::restart`] goes back to.
+    pub fn mark_start(&self) {
+        let content = &self.load().content;
+        self.start.store(Arc::new(Start { inline: content.inline.clone(), active: content.global.names.clone() }));
+    }
+
+    /// Goes back to the scenarios of the start: none but those is active or given as text, and their rules start afresh.
+    pub fn restart(&self, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+        let start = self.start.load_full();
+        self.change(&self.changing.lock(), now, |content, now| {
+            content.inline.clone_from(&start.inline);
+            content.keys.clear();
+            content.activations += 1;
+            content.global = Activation { names: start.active.clone(), at: now, serial: content.activations };
+            Ok(())
+        })
     }
 
     /// Replaces the profile below the scenarios.

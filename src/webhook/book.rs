@@ -117,6 +117,22 @@ impl Book {
         self.changed.notify_waiters();
     }
 
+    /// Forgets the deliveries of a workspace, or all.
+    pub fn clear(&self, workspace: Option<&str>) {
+        let mut pages = self.pages.lock();
+        let Pages { by_serial, serial_by_id, pending, .. } = &mut *pages;
+        by_serial.retain(|_, record| {
+            let goes = workspace.is_none_or(|name| record.event.workspace.as_ref() == name);
+            if goes {
+                serial_by_id.remove(&record.planned.id);
+                *pending -= usize::from(record.status == DeliveryStatus::Pending);
+            }
+            !goes
+        });
+        drop(pages);
+        self.changed.notify_waiters();
+    }
+
     /// One delivery.
     pub fn get(&self, id: &str) -> Option<DeliveryRecord> {
         let pages = self.pages.lock();

@@ -57,6 +57,11 @@ impl Sinks {
         status
     }
 
+    /// Forgets what every sink got and was told.
+    pub fn clear(&self) {
+        self.by_name.lock().clear();
+    }
+
     /// What a sink has got, oldest first.
     pub fn received(&self, name: &str) -> Vec<Receipt> {
         self.by_name.lock().get(name).map(|sink| sink.received.iter().cloned().collect()).unwrap_or_default()

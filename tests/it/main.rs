@@ -17,6 +17,7 @@ mod preview;
 mod quota;
 mod receivers;
 mod reload;
+mod reset;
 mod scenarios;
 mod stream;
 mod subscribe;

@@ -1,0 +1,44 @@
+//! `reset`: one key, or everything, as it was before the first request.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use hyper::Method;
+use serde_json::json;
+
+use super::Target;
+use super::client::{SHORT, call};
+use super::failure::Failure;
+use super::output::{print, print_json};
+use crate::contract::keys::SAMPLE_KEY;
+
+/// Arguments of `reset`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  wrs-emulator reset --key sk_test_a     forget what one key did\n  wrs-emulator reset --all               as after the start: every key, the journal, the clock, scenarios"
+)]
+pub(super) struct ResetArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Whose workspace: a key, or `ws_…`.
+    #[arg(long, env = "WRS_API_KEY", default_value = SAMPLE_KEY, hide_env_values = true)]
+    key: String,
+    /// Every workspace, the journal, what was said over the control API, and the clock.
+    #[arg(long)]
+    all: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
+    let key = if args.all { "*" } else { &args.key };
+    let body = call(&args.target, Method::POST, "reset", &[], Some(&json!({ "key": key })), SHORT)?.success()?;
+    if args.json {
+        print_json(&body);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let count = body["reset"].as_array().map_or(0, Vec::len);
+    print(&format!("{count} workspace{} reset\n", if count == 1 { "" } else { "s" }));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,61 @@
+//! `POST reset`: one key, or everything, as it was before the first request.
+//!
+//! A workspace is not emptied but left behind: whoever still works for it sees that, and its key's next request finds a fresh
+//! one. So nothing of before can come through later.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::scenarios::refused;
+use super::scope::{Scope, scope};
+use super::{Call, Control, ControlError, Reply, ok};
+use crate::contract::keys::workspace_of;
+use crate::workspace::Workspace;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reset {
+    key: Option<String>,
+}
+
+pub(super) fn reset(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let wish: Reset = call.json()?;
+    let key = wish.key.or_else(|| call.query("key"));
+    let reset: Vec<Value> = match scope(control, key.as_deref())? {
+        Scope::One(workspace) => {
+            forget(control, &workspace);
+            vec![workspace.id().into()]
+        }
+        Scope::All => forget_all(control)?.iter().map(|workspace| workspace.id().into()).collect(),
+    };
+    Ok(ok(&json!({ "reset": reset, "generation": control.library.load().number })))
+}
+
+/// Forgets one workspace: its state, quota, clock and random source, the scenarios and knobs of its own, its part of the journal
+/// and its deliveries.
+pub(super) fn forget(control: &Control, workspace: &Workspace) {
+    let name = workspace.name();
+    control.library.follow_global(name, control.registry.clock().moment());
+    control.registry.forget(name);
+    let generation = control.library.load();
+    let profile = &generation.setup_for(Some(name)).profile;
+    control.registry.tokens().forget(|key| workspace_of(key, profile) == name.as_ref());
+    control.book.clear(Some(name));
+    control.journal.clear(Some(name));
+}
+
+/// Forgets everything: all workspaces, what was said over the control API, what the built-in receivers got. The clock shows what
+/// it showed at the start, or the machine's time.
+pub(super) fn forget_all(control: &Control) -> Result<Vec<Arc<Workspace>>, ControlError> {
+    control.library.restart(control.registry.clock().moment()).map_err(|found| refused(&found))?;
+    control.registry.clock().restart();
+    let forgotten = control.registry.forget_all();
+    control.registry.tokens().forget(|_| true);
+    control.book.clear(None);
+    control.journal.clear(None);
+    control.sinks.clear();
+    Ok(forgotten)
+}

@@ -1,0 +1,124 @@
+//! Resets: one key, or everything, as before the first request; and what is under way meanwhile does not come through.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    KEY, Receiver, builder, control, get_as, start, start_with, subscribe, subscribe_as, subscribe_sink,
+};
+
+#[tokio::test]
+async fn a_reset_key_begins_anew_and_others_do_not_notice() {
+    let emulator = start_with(&["rate_limit.requests=9"]).await;
+    let hook = json!({ "url": "https://app.sink.localhost/", "events": ["workflow.completed"] });
+    let mut first = Vec::new();
+    for key in [KEY, "sk_test_b"] {
+        let subscribed = subscribe_as(&emulator, key, &hook).await;
+        first.push((subscribed.json(), subscribed.header("x-emulator-request-id").expect("an id").to_owned()));
+        assert_eq!(get_as(&emulator, key, "/v1/system/status").await.header("x-ratelimit-remaining"), Some("7"));
+        control(&emulator, "POST", "scenarios/active", &json!({ "active": ["always-422"], "key": key })).await;
+        control(&emulator, "POST", "clock", &json!({ "advance": "1s", "key": key })).await;
+        control(&emulator, "POST", "events?wait=5s", &json!({ "type": "workflow.completed", "key": key })).await;
+    }
+    let answer = control(&emulator, "POST", "reset", &json!({ "key": KEY })).await;
+    assert_eq!((answer.status, answer.json()["reset"].as_array().map(Vec::len)), (200, Some(1)), "{answer:?}");
+    for (listing, before) in [("requests", 2), ("deliveries", 1), ("subscriptions", 1)] {
+        for (key, expected) in [(KEY, 0), ("sk_test_b", before)] {
+            let listed = control(&emulator, "GET", &format!("{listing}?key={key}"), &Value::Null).await.json();
+            assert_eq!(listed["data"].as_array().map(Vec::len), Some(expected), "{listing} of {key}: {listed}");
+        }
+    }
+    // The same again, to the last byte: the random source has begun anew too.
+    let again = subscribe(&emulator, &hook).await;
+    assert_eq!((again.json(), again.header("x-emulator-request-id").expect("an id").to_owned()), first[0]);
+    let status = get_as(&emulator, KEY, "/v1/system/status").await;
+    assert_eq!((status.status, status.header("x-ratelimit-remaining")), (200, Some("7")));
+    assert_eq!(status.json()["checked_at"], "2026-01-31T09:30:00.000Z");
+    assert_eq!(get_as(&emulator, "sk_test_b", "/v1/system/status").await.status, 422);
+}
+
+#[tokio::test]
+async fn a_reset_of_all_is_as_after_the_start() {
+    let emulator = builder().scenario("quota-exhaustion").start().await.expect("it starts");
+    subscribe_sink(&emulator, "app").await;
+    crate::support::fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    let toml = [("content-type", "application/toml")];
+    let text = "[[rule]]\nwhen = { operation = 'hello' }\nreply = { status = 422, message = 'no' }\n";
+    crate::support::send(&emulator, "PUT", "/_emulator/scenarios/mine", &toml, text).await;
+    control(&emulator, "POST", "scenarios/active", &json!({ "active": ["mine"] })).await;
+    control(&emulator, "POST", "clock", &json!({ "advance": "1h" })).await;
+    let answer = control(&emulator, "POST", "reset", &json!({ "key": "*" })).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let scenarios = control(&emulator, "GET", "scenarios", &Value::Null).await.json();
+    assert_eq!(scenarios["active"], json!(["quota-exhaustion"]));
+    assert_eq!(control(&emulator, "GET", "scenarios/mine", &Value::Null).await.status, 404);
+    assert_eq!(control(&emulator, "GET", "clock", &Value::Null).await.json()["now"], "2026-01-31T09:30:00.000Z");
+    for listing in ["requests?key=*", "deliveries?key=*", "subscriptions?key=*", "sink/app"] {
+        assert_eq!(control(&emulator, "GET", listing, &Value::Null).await.json()["data"], json!([]), "{listing}");
+    }
+    // The scenario plays from its beginning.
+    let statuses = async |count: usize| {
+        let mut statuses = Vec::new();
+        for _ in 0..count {
+            statuses.push(get_as(&emulator, KEY, "/v1/system/status").await.status);
+        }
+        statuses
+    };
+    let played = statuses(6).await;
+    control(&emulator, "POST", "reset", &json!({ "key": "*" })).await;
+    assert_eq!(statuses(6).await, played);
+    assert!(played.contains(&200) && played.contains(&429), "{played:?}");
+}
+
+#[tokio::test]
+async fn what_was_under_way_does_not_come_through() {
+    let mut receiver = Receiver::plain(&[500]).await;
+    let forward = format!("https://app.example.com=http://{}", receiver.address);
+    let emulator = builder().forward(&forward).start().await.expect("it starts");
+    let hook = json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] });
+    assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+    crate::support::fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    receiver.next().await;
+    control(&emulator, "POST", "reset", &json!({})).await;
+    assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+    // The retries of before would be due now.
+    control(&emulator, "POST", "clock", &json!({ "advance": "1h" })).await;
+    receiver.nothing_more();
+    let listed = control(&emulator, "GET", "deliveries", &Value::Null).await.json();
+    assert_eq!(listed["data"], json!([]));
+    // And what comes now is delivered once.
+    crate::support::fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    receiver.next().await;
+    receiver.nothing_more();
+}
+
+#[tokio::test]
+async fn more_keys_than_are_kept_let_the_longest_unused_go() {
+    let emulator = builder().configure(|settings| settings.most_workspaces = 50).start().await.expect("it starts");
+    let hook = json!({ "url": "https://app.sink.localhost/", "events": ["workflow.completed"] });
+    for number in 0..120 {
+        let key = format!("sk_test_many_{number}");
+        emulator.control().clock().advance(std::time::Duration::from_millis(1));
+        assert_eq!(subscribe_as(&emulator, &key, &hook).await.status, 200);
+    }
+    let listed = control(&emulator, "GET", "subscriptions?key=*", &Value::Null).await.json();
+    assert_eq!(listed["data"].as_array().map(Vec::len), Some(50));
+    let told = emulator.control().journal().search(None, 1_000, |_, entry| match entry {
+        wrs_emulator::journal::Entry::Notice(notice) if notice.message.contains("was forgotten") => Some(()),
+        _ => None,
+    });
+    assert_eq!(told.len(), 70);
+    // A key that comes back finds an empty workspace, in which events are delivered.
+    assert_eq!(subscribe_as(&emulator, "sk_test_many_0", &hook).await.status, 200);
+    let fired =
+        crate::support::fire(&emulator, &json!({ "type": "workflow.completed", "key": "sk_test_many_0" })).await;
+    assert_eq!(fired["deliveries"][0]["status"], "delivered");
+}
+
+#[tokio::test]
+async fn a_key_that_is_none_is_refused() {
+    let emulator = start().await;
+    let answer = control(&emulator, "POST", "reset", &json!({ "key": "nobody" })).await;
+    assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"));
+    let answer = control(&emulator, "POST", "reset", &json!({ "keys": [] })).await;
+    assert!(answer.status == 422 && answer.message().contains("unknown field `keys`"), "{answer:?}");
+}
