@@ -7,6 +7,7 @@ mod clock;
 mod deliveries;
 mod events;
 mod explain;
+mod filter;
 mod guard;
 mod health;
 mod paging;
@@ -166,6 +167,7 @@ impl Control {
             Action::Profile => profile::profile(self, &call),
             Action::OpenApi => profile::openapi(self, &call),
             Action::ListRequests => requests::list(self, &call),
+            Action::WaitRequests => requests::wait(self, &call).await,
             Action::ShowRequest => requests::show(self, &call),
             Action::ClearRequests => requests::clear(self, &call),
             Action::Explain => explain::explain(self, &call),

@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "tests say what they show in their names")]
 
 mod authentication;
+mod client;
 mod command_line;
 mod contract;
 mod control;
@@ -21,5 +22,6 @@ mod stream;
 mod subscribe;
 mod support;
 mod tools;
+mod waiting;
 mod webhooks;
 mod wire;
