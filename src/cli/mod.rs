@@ -13,6 +13,7 @@ mod health;
 mod listen;
 mod log;
 mod output;
+mod profile;
 mod requests;
 mod scenarios;
 mod serve;
@@ -82,6 +83,9 @@ enum Command {
     /// Show, stop or move the emulator's clock.
     #[command(subcommand)]
     Clock(clock::ClockCommand),
+    /// Show the knobs in force, change them while the emulator runs, take changes back.
+    #[command(subcommand)]
+    Profile(profile::ProfileCommand),
     /// List what the contract leaves open and what is assumed: every knob of the profile.
     Assumptions(documents::AssumptionsArgs),
     /// Print the `OpenAPI` 3.1 document of the emulated API.
@@ -142,6 +146,7 @@ pub fn main() -> ExitCode {
         Some(Command::Scenarios(command)) => scenarios::run(command),
         Some(Command::Check(args)) => scenarios::check(&args),
         Some(Command::Clock(command)) => clock::run(command),
+        Some(Command::Profile(command)) => profile::run(command),
         Some(Command::Assumptions(args)) => documents::assumptions(args),
         Some(Command::Openapi(args)) => documents::openapi(&args),
         Some(Command::Health(args)) => health::run(&args),

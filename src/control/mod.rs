@@ -165,6 +165,7 @@ impl Control {
             Action::CaPem => health::ca_pem(self),
             Action::Assumptions => profile::assumptions(self, &call),
             Action::Profile => profile::profile(self, &call),
+            Action::PatchProfile => profile::patch(self, &call),
             Action::OpenApi => profile::openapi(self, &call),
             Action::ListRequests => requests::list(self, &call),
             Action::WaitRequests => requests::wait(self, &call).await,

@@ -135,7 +135,7 @@ fn unknown(generation: &Generation, name: &str) -> ControlError {
 }
 
 /// A refused change: the first problem as the message, all beside it. A scenario that is not there is a 404.
-fn refused(found: &[Diagnostic]) -> ControlError {
+pub(super) fn refused(found: &[Diagnostic]) -> ControlError {
     let first = found.iter().find(|problem| problem.is_error()).or(found.first());
     let message = first.map_or_else(String::new, Diagnostic::one_line);
     let unknown = first.is_some_and(|problem| problem.code == "scenario/unknown-scenario");

@@ -13,6 +13,7 @@ mod knobs;
 mod layers;
 mod library;
 mod openapi;
+mod patches;
 mod preview;
 mod quota;
 mod receivers;
