@@ -19,6 +19,7 @@ mod scenarios;
 mod serve;
 mod sign;
 mod signing;
+mod subscriptions;
 mod trigger;
 mod verify;
 
@@ -73,6 +74,9 @@ enum Command {
     /// List and show webhook deliveries, or deliver again.
     #[command(subcommand)]
     Deliveries(deliveries::DeliveriesCommand),
+    /// List subscriptions, rotate their secrets, stop and resume deliveries, delete.
+    #[command(subcommand)]
+    Subscriptions(subscriptions::SubscriptionsCommand),
     /// Say why a request was answered so, or where an event went.
     Explain(explain::ExplainArgs),
     /// List, show, choose, reload and write scenarios.
@@ -142,6 +146,7 @@ pub fn main() -> ExitCode {
         Some(Command::Verify(args)) => verify::run(&args),
         Some(Command::Requests(command)) => requests::run(command),
         Some(Command::Deliveries(command)) => deliveries::run(command),
+        Some(Command::Subscriptions(command)) => subscriptions::run(command),
         Some(Command::Explain(args)) => explain::run(args),
         Some(Command::Scenarios(command)) => scenarios::run(command),
         Some(Command::Check(args)) => scenarios::check(&args),

@@ -173,6 +173,8 @@ impl Control {
             Action::ClearRequests => requests::clear(self, &call),
             Action::Explain => explain::explain(self, &call),
             Action::ListSubscriptions => subscriptions::list(self, &call),
+            Action::ShowSubscription => subscriptions::show(self, &call),
+            Action::ChangeSubscription => subscriptions::change(self, &call),
             Action::DeleteSubscription => subscriptions::delete(self, &call),
             Action::RotateSecret => subscriptions::rotate(self, &call),
             Action::FireEvents => events::fire(self, &call).await,

@@ -1,6 +1,6 @@
 //! The command line as a client of the control API: what it prints, and its exit codes.
 
-use crate::command_line::{Served, request, text};
+use crate::command_line::{SUBSCRIBE, Served, request, text};
 
 #[test]
 fn requests_are_waited_for_and_listed_from_a_time_on() {
@@ -39,4 +39,26 @@ fn knobs_are_changed_shown_and_taken_back() {
     let wrong = served.call(&["profile", "set", "rate_limit.request=5"]);
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     assert!(text(&wrong.stderr).contains("did you mean `rate_limit.requests`"), "{wrong:?}");
+}
+
+#[test]
+fn subscriptions_are_listed_stopped_rotated_and_deleted() {
+    let served = Served::start(&[]);
+    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
+    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    let rows = served.json(&["subscriptions", "list", "--json"]);
+    let id = rows["data"][0]["id"].as_str().expect("an id").to_owned();
+    let listed = served.call(&["subscriptions", "list"]);
+    assert!(text(&listed.stdout).contains(&id) && text(&listed.stdout).contains("https://app.sink.localhost/x"));
+    for (verb, said) in [("disable", "disabled"), ("enable", "active")] {
+        let output = served.call(&["subscriptions", verb, &id]);
+        assert_eq!(text(&output.stdout), format!("{id} is {said}\n"), "{output:?}");
+        assert!(text(&served.call(&["subscriptions", "show", &id]).stdout).contains(&format!("status: {said}\n")));
+    }
+    let rotated = text(&served.call(&["subscriptions", "rotate", &id]).stdout);
+    assert!(rotated.starts_with("whsec_") && rotated.ends_with("the old secret signs on for 24h\n"), "{rotated}");
+    assert_eq!(served.json(&["subscriptions", "show", &id, "--json"])["signing_secrets"], 2);
+    assert_eq!(text(&served.call(&["subscriptions", "delete", &id]).stdout), format!("{id} deleted\n"));
+    let gone = served.call(&["subscriptions", "show", &id]);
+    assert_eq!(gone.status.code(), Some(1), "{gone:?}");
 }

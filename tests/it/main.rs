@@ -21,6 +21,7 @@ mod reload;
 mod scenarios;
 mod stream;
 mod subscribe;
+mod subscriptions;
 mod support;
 mod tools;
 mod waiting;
