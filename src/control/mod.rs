@@ -10,6 +10,7 @@ mod explain;
 mod filter;
 mod guard;
 mod health;
+mod metrics;
 mod paging;
 mod profile;
 mod reply;
@@ -183,6 +184,7 @@ impl Control {
             Action::Redeliver => deliveries::redeliver(self, &call).await,
             Action::WaitDeliveries => deliveries::wait(self, &call).await,
             Action::Stream => stream::stream(self, &call),
+            Action::Metrics => metrics::metrics(self, &call),
             Action::ListScenarios => scenarios::list(self, &call),
             Action::ShowScenario => scenarios::show(self, &call),
             Action::PutScenario => scenarios::put(self, &call),

@@ -62,6 +62,7 @@ struct Pages {
     made: u64,
     pending: usize,
     log: ChangeLog,
+    settled: Settled,
 }
 
 impl Book {
@@ -113,9 +114,10 @@ impl Book {
         let Some(record) = pages.by_serial.get_mut(&serial) else { return };
         let was_pending = record.status == DeliveryStatus::Pending;
         change(record);
-        let is_pending = record.status == DeliveryStatus::Pending;
-        if was_pending && !is_pending {
+        let is_now = record.status;
+        if was_pending && is_now != DeliveryStatus::Pending {
             pages.pending -= 1;
+            pages.settled.count(is_now);
         }
         pages.log.push(serial);
         drop(pages);
@@ -207,6 +209,28 @@ impl Pages {
     }
 }
 
+/// How deliveries ended so far; does not fall when they leave the book.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Taken by their receivers.
+    pub delivered: u64,
+    /// Failed in every attempt.
+    pub exhausted: u64,
+    /// Given up.
+    pub cancelled: u64,
+}
+
+impl Settled {
+    fn count(&mut self, status: DeliveryStatus) {
+        match status {
+            DeliveryStatus::Pending => {}
+            DeliveryStatus::Delivered => self.delivered += 1,
+            DeliveryStatus::Exhausted => self.exhausted += 1,
+            DeliveryStatus::Cancelled => self.cancelled += 1,
+        }
+    }
+}
+
 /// Most changes remembered for those who wait.
 const MOST_CHANGES: usize = 16_384;
 
@@ -232,6 +256,11 @@ impl Book {
     /// How many changes there were so far: where [`Self::changed_since`] goes on.
     pub fn changes(&self) -> u64 {
         self.pages.lock().log.count
+    }
+
+    /// How deliveries ended so far.
+    pub fn settled(&self) -> Settled {
+        self.pages.lock().settled
     }
 
     /// The deliveries that changed since, as they now stand, with their serial numbers, and where to go on. `None` if more

@@ -12,6 +12,7 @@ mod explain;
 mod knobs;
 mod layers;
 mod library;
+mod metrics;
 mod openapi;
 mod patches;
 mod preview;
