@@ -12,7 +12,7 @@ use super::client::{SHORT, call, segment};
 use super::failure::Failure;
 use super::follow::follow;
 use super::output::{cell, plain, print, print_json, print_table};
-use super::requests::{headers, text};
+use super::requests::{headers, text, waited};
 
 /// `deliveries …`
 #[derive(Debug, Subcommand)]
@@ -41,6 +41,9 @@ pub(super) struct ListArgs {
     /// Only deliveries of this event.
     #[arg(long)]
     event: Option<String>,
+    /// Only deliveries of this event type.
+    #[arg(long = "type", value_name = "TYPE")]
+    event_type: Option<String>,
     /// Only deliveries to this subscription.
     #[arg(long)]
     subscription: Option<String>,
@@ -51,7 +54,7 @@ pub(super) struct ListArgs {
     #[arg(long)]
     cursor: Option<String>,
     /// Print attempts as they are made, until interrupted.
-    #[arg(long, conflicts_with_all = ["status", "event", "subscription", "cursor"])]
+    #[arg(long, conflicts_with_all = ["status", "event", "event_type", "subscription", "cursor"])]
     follow: bool,
     /// Print JSON.
     #[arg(long)]
@@ -91,7 +94,7 @@ pub(super) struct WaitArgs {
     #[arg(long)]
     subscription: Option<String>,
     /// How many must fit.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
     /// How long to wait.
     #[arg(long, default_value = "10s", value_name = "DURATION")]
@@ -128,6 +131,7 @@ fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     let optional = [
         ("status", &args.status),
         ("event", &args.event),
+        ("type", &args.event_type),
         ("subscription", &args.subscription),
         ("cursor", &args.cursor),
     ];
@@ -165,20 +169,7 @@ fn wait(args: &WaitArgs) -> Result<ExitCode, Failure> {
         "count": args.count,
         "timeout": args.timeout,
     });
-    let limit = Duration::from_secs(330);
-    let answer = call(&args.target, Method::POST, "deliveries/wait", &[], Some(&wish), limit)?;
-    if args.json {
-        print_json(&answer.body);
-    }
-    if answer.status == 408 {
-        let mut text = answer.body["error"]["message"].as_str().unwrap_or("nothing fitted").to_owned();
-        for near in answer.body["nearest"].as_array().into_iter().flatten() {
-            let differs: Vec<String> = near["differs"].as_array().into_iter().flatten().map(plain).collect();
-            text.push_str(&format!("\n  {}: {}", cell(&near["delivery"], "id"), differs.join("; ")));
-        }
-        return Err(Failure::short(text));
-    }
-    let body = answer.success()?;
+    let body = waited(&args.target, "deliveries/wait", &wish, args.json, "delivery")?;
     if !args.json {
         print_rows(&body);
     }

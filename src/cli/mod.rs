@@ -13,12 +13,14 @@ mod health;
 mod listen;
 mod log;
 mod output;
+mod profile;
 mod requests;
 mod reset;
 mod scenarios;
 mod serve;
 mod sign;
 mod signing;
+mod subscriptions;
 mod trigger;
 mod verify;
 
@@ -73,6 +75,9 @@ enum Command {
     /// List and show webhook deliveries, or deliver again.
     #[command(subcommand)]
     Deliveries(deliveries::DeliveriesCommand),
+    /// List subscriptions, rotate their secrets, stop and resume deliveries, delete.
+    #[command(subcommand)]
+    Subscriptions(subscriptions::SubscriptionsCommand),
     /// Say why a request was answered so, or where an event went.
     Explain(explain::ExplainArgs),
     /// List, show, choose, reload and write scenarios.
@@ -85,6 +90,9 @@ enum Command {
     Clock(clock::ClockCommand),
     /// Forget what a key did, or everything: as before the first request.
     Reset(reset::ResetArgs),
+    /// Show the knobs in force, change them while the emulator runs, take changes back.
+    #[command(subcommand)]
+    Profile(profile::ProfileCommand),
     /// List what the contract leaves open and what is assumed: every knob of the profile.
     Assumptions(documents::AssumptionsArgs),
     /// Print the `OpenAPI` 3.1 document of the emulated API.
@@ -141,11 +149,13 @@ pub fn main() -> ExitCode {
         Some(Command::Verify(args)) => verify::run(&args),
         Some(Command::Requests(command)) => requests::run(command),
         Some(Command::Deliveries(command)) => deliveries::run(command),
+        Some(Command::Subscriptions(command)) => subscriptions::run(command),
         Some(Command::Explain(args)) => explain::run(args),
         Some(Command::Scenarios(command)) => scenarios::run(command),
         Some(Command::Check(args)) => scenarios::check(&args),
         Some(Command::Clock(command)) => clock::run(command),
         Some(Command::Reset(args)) => reset::run(&args),
+        Some(Command::Profile(command)) => profile::run(command),
         Some(Command::Assumptions(args)) => documents::assumptions(args),
         Some(Command::Openapi(args)) => documents::openapi(&args),
         Some(Command::Health(args)) => health::run(&args),

@@ -1,10 +1,11 @@
-//! `requests list`, `requests show`: what came and what was answered.
+//! `requests list`, `requests show`, `requests wait`: what came and what was answered.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use hyper::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Target;
 use super::client::{SHORT, call, segment};
@@ -19,13 +20,13 @@ pub(super) enum RequestsCommand {
     List(ListArgs),
     /// Show one request and its answer whole.
     Show(ShowArgs),
+    /// Wait until requests fit; on time-out, show the nearest and what differed, and exit 1.
+    Wait(WaitArgs),
 }
 
-/// Arguments of `requests list`.
+/// Which requests are meant.
 #[derive(Debug, Args)]
-pub(super) struct ListArgs {
-    #[command(flatten)]
-    target: Target,
+struct FilterArgs {
     /// Only requests of this key, or workspace `ws_…`; by default those of all keys and of none.
     #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
     key: String,
@@ -41,6 +42,18 @@ pub(super) struct ListArgs {
     /// Only this path.
     #[arg(long)]
     path: Option<String>,
+    /// Only from this time on: a timestamp, or `now`.
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+}
+
+/// Arguments of `requests list`.
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// At most this many.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
@@ -48,7 +61,7 @@ pub(super) struct ListArgs {
     #[arg(long)]
     cursor: Option<String>,
     /// Print requests as they come, until interrupted.
-    #[arg(long, conflicts_with_all = ["operation", "status", "method", "path", "cursor"])]
+    #[arg(long, conflicts_with_all = ["operation", "status", "method", "path", "since", "cursor"])]
     follow: bool,
     /// Print JSON.
     #[arg(long)]
@@ -67,26 +80,47 @@ pub(super) struct ShowArgs {
     json: bool,
 }
 
+/// Arguments of `requests wait`.
+#[derive(Debug, Args)]
+pub(super) struct WaitArgs {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// How many must fit.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    count: u32,
+    /// How long to wait, at most 300s.
+    #[arg(long, default_value = "10s", value_name = "DURATION")]
+    timeout: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 pub(super) fn run(command: RequestsCommand) -> Result<ExitCode, Failure> {
     match command {
         RequestsCommand::List(args) => list(&args),
         RequestsCommand::Show(args) => show(&args),
+        RequestsCommand::Wait(args) => wait(&args),
     }
 }
 
 fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
+    let filter = &args.filter;
     if args.follow {
-        return follow(&args.target, &args.key, "request", args.json, |row| {
+        return follow(&args.target, &filter.key, "request", args.json, |row| {
             Some(["id", "at", "key", "status", "method", "path", "reason"].map(|field| cell(row, field)).join("  "))
         });
     }
-    let (limit, status) = (args.limit.to_string(), args.status.map(|status| status.to_string()));
-    let mut query = vec![("key", args.key.as_str()), ("limit", limit.as_str())];
+    let (limit, status) = (args.limit.to_string(), filter.status.map(|status| status.to_string()));
+    let mut query = vec![("key", filter.key.as_str()), ("limit", limit.as_str())];
     let optional = [
-        ("operation", &args.operation),
+        ("operation", &filter.operation),
         ("status", &status),
-        ("method", &args.method),
-        ("path", &args.path),
+        ("method", &filter.method),
+        ("path", &filter.path),
+        ("since", &filter.since),
         ("cursor", &args.cursor),
     ];
     query.extend(optional.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))));
@@ -95,15 +129,57 @@ fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
         print_json(&body);
         return Ok(ExitCode::SUCCESS);
     }
+    print_rows(&body);
+    if let Some(cursor) = body["next_cursor"].as_str() {
+        print(&format!("… more: --cursor {cursor}\n"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_rows(body: &Value) {
     let rows =
         body["data"].as_array().into_iter().flatten().map(|row| {
             ["id", "at", "key", "status", "method", "path", "reason"].map(|field| cell(row, field)).to_vec()
         });
     print_table(&["ID", "AT", "KEY", "STATUS", "METHOD", "PATH", "REASON"], &rows.collect::<Vec<_>>());
-    if let Some(cursor) = body["next_cursor"].as_str() {
-        print(&format!("… more: --cursor {cursor}\n"));
+}
+
+fn wait(args: &WaitArgs) -> Result<ExitCode, Failure> {
+    let filter = &args.filter;
+    let wish = json!({
+        "key": filter.key,
+        "operation": filter.operation,
+        "method": filter.method,
+        "path": filter.path,
+        "status": filter.status,
+        "since": filter.since,
+        "count": args.count,
+        "timeout": args.timeout,
+    });
+    let body = waited(&args.target, "requests/wait", &wish, args.json, "request")?;
+    if !args.json {
+        print_rows(&body);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits by a call of the control API; a time-out falls short and tells the nearest, each by its id below `thing`.
+pub(super) fn waited(target: &Target, path: &str, wish: &Value, json: bool, thing: &str) -> Result<Value, Failure> {
+    // A little longer than the longest wait there is, so that the emulator has the last word.
+    let limit = Duration::from_secs(330);
+    let answer = call(target, Method::POST, path, &[], Some(wish), limit)?;
+    if json {
+        print_json(&answer.body);
+    }
+    if answer.status == 408 {
+        let mut text = answer.body["error"]["message"].as_str().unwrap_or("nothing fitted").to_owned();
+        for near in answer.body["nearest"].as_array().into_iter().flatten() {
+            let differs: Vec<String> = near["differs"].as_array().into_iter().flatten().map(plain).collect();
+            text.push_str(&format!("\n  {}: {}", cell(&near[thing], "id"), differs.join("; ")));
+        }
+        return Err(Failure::short(text));
+    }
+    answer.success()
 }
 
 fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {

@@ -52,7 +52,7 @@ pub(super) async fn change(control: &Control, call: &Call) -> Result<Reply, Cont
     call.allow_queries(&["key"])?;
     let change: Change = call.json()?;
     let key = change.key.clone().or_else(|| call.query("key"));
-    let limit = wait_limit(change.timeout.as_deref().unwrap_or(PATIENCE))?;
+    let limit = wait_limit("timeout", change.timeout.as_deref().unwrap_or(PATIENCE))?;
     // Everything is read before anything is changed.
     let step = match (&change.advance, &change.set, change.mode) {
         (None, None, None) => {

@@ -6,26 +6,29 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::events::wait_limit;
+use super::filter::checked_count;
 use super::paging::Page;
 use super::scope::scope;
 use super::view::{delivery_row, delivery_whole};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::error::ErrorKind;
 use crate::contract::ids::IdKind;
-use crate::webhook::book::DeliveryRecord;
+use crate::webhook::book::{Book, DeliveryRecord};
 use crate::webhook::deliver::hand_over;
 use crate::workspace::{EventRecord, PlannedDelivery};
 
 pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key", "limit", "cursor", "status", "event", "subscription"])?;
+    call.allow_queries(&["key", "limit", "cursor", "status", "event", "type", "subscription"])?;
     let scope = scope(control, call.query("key").as_deref())?;
     let page = Page::read(call)?;
     let (status, event, subscription) = (call.query("status"), call.query("event"), call.query("subscription"));
+    let event_type = call.query("type");
     check_status(status.as_deref())?;
     let wanted = |delivery: &DeliveryRecord| {
         scope.covers(Some(&delivery.event.workspace))
             && status.as_deref().is_none_or(|status| json!(delivery.status) == status)
             && event.as_deref().is_none_or(|id| delivery.event.id == id)
+            && event_type.as_deref().is_none_or(|name| delivery.event.event_type == name)
             && subscription.as_deref().is_none_or(|id| delivery.planned.subscription == id)
     };
     let rows = control.book.list(page.before, page.limit + 1, wanted);
@@ -72,8 +75,8 @@ pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, Contro
     let key = wish.key.clone().or_else(|| call.query("key"));
     let scope = scope(control, key.as_deref())?;
     check_status(wish.status.as_deref())?;
-    let limit = wait_limit(wish.timeout.as_deref().unwrap_or("10s"))?;
-    let count = wish.count.unwrap_or(1).max(1);
+    let limit = wait_limit("timeout", wish.timeout.as_deref().unwrap_or("10s"))?;
+    let count = checked_count(wish.count)?;
     let differs = |delivery: &DeliveryRecord| -> Vec<String> {
         let fields = [
             ("status", &wish.status, json!(delivery.status).as_str().unwrap_or_default().to_owned()),
@@ -88,24 +91,15 @@ pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, Contro
         different.collect()
     };
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
-    let fits = || control.book.list(None, count, |delivery| in_scope(delivery) && differs(delivery).is_empty());
-    let enough = async {
-        loop {
-            let mut changed = std::pin::pin!(control.book.changed());
-            changed.as_mut().enable();
-            let found = fits();
-            if found.len() >= count {
-                return found;
-            }
-            changed.await;
-        }
-    };
+    let fits = |delivery: &DeliveryRecord| in_scope(delivery) && differs(delivery).is_empty();
+    let mut fitting = Vec::new();
+    let enough = until_enough(&control.book, count, &mut fitting, fits);
     let row = |delivery: &DeliveryRecord| delivery_row(delivery, &control.registry);
-    if let Ok(found) = tokio::time::timeout(limit, enough).await {
-        let rows: Vec<_> = found.iter().map(|(_, delivery)| row(delivery)).collect();
+    if tokio::time::timeout(limit, enough).await.is_ok() {
+        let rows: Vec<_> = fitting.iter().map(|(_, delivery)| row(delivery)).collect();
         return Ok(ok(&json!({ "data": rows })));
     }
-    let fitting = fits().len();
+    let fitting = fitting.len();
     let mut others = control.book.list(None, 100, |delivery| in_scope(delivery) && !differs(delivery).is_empty());
     others.sort_by_key(|(_, delivery)| differs(delivery).len());
     let nearest =
@@ -114,10 +108,50 @@ pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, Contro
     Err(ControlError::new(ErrorKind::RequestTimeout, message).beside("nearest", nearest.collect()))
 }
 
+/// Returns when `count` deliveries fit, which are then in `fitting`, newest first. The whole book is looked through once;
+/// after that only what changed, so a call that waits costs nothing while nothing happens.
+async fn until_enough(
+    book: &Book,
+    count: usize,
+    fitting: &mut Vec<(u64, DeliveryRecord)>,
+    fits: impl Fn(&DeliveryRecord) -> bool,
+) {
+    let mut seen = None;
+    loop {
+        let mut changed = Box::pin(book.changed());
+        changed.as_mut().enable();
+        match seen.and_then(|seen| book.changed_since(seen)) {
+            // The first look, or so much has happened that the book no longer knows what.
+            None => {
+                seen = Some(book.changes());
+                *fitting = book.list(None, count, &fits);
+            }
+            Some((now, touched)) => {
+                seen = Some(now);
+                for (serial, delivery) in touched {
+                    let place = fitting.iter().position(|(known, _)| *known == serial);
+                    match (place, fits(&delivery)) {
+                        (Some(place), true) => fitting[place].1 = delivery,
+                        (Some(place), false) => drop(fitting.remove(place)),
+                        (None, true) => fitting.insert(0, (serial, delivery)),
+                        (None, false) => {}
+                    }
+                }
+            }
+        }
+        if fitting.len() >= count {
+            fitting.sort_by_key(|(serial, _)| std::cmp::Reverse(*serial));
+            fitting.truncate(count);
+            return;
+        }
+        changed.await;
+    }
+}
+
 /// Sends the same event, with the same id and body, to the same subscription again, signed afresh.
 pub(super) async fn redeliver(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key", "wait"])?;
-    let wait = call.query("wait").map(|text| wait_limit(&text)).transpose()?;
+    let wait = call.query("wait").map(|text| wait_limit("wait", &text)).transpose()?;
     let old = find(control, &call.segment)?;
     let Some(workspace) = control.registry.find(&old.event.workspace) else {
         return Err(ControlError::not_found("the delivery's workspace is gone"));

@@ -54,7 +54,7 @@ struct Fire {
 pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key", "wait"])?;
     let wish: Fire = call.json()?;
-    let wait = call.query("wait").map(|text| wait_limit(&text)).transpose()?;
+    let wait = call.query("wait").map(|text| wait_limit("wait", &text)).transpose()?;
     let count = wish.count.unwrap_or(1);
     if !(1..=MOST_EVENTS).contains(&count) {
         return Err(ControlError::invalid(format!("count: expected 1 to {MOST_EVENTS}, found {count}")));
@@ -180,10 +180,11 @@ fn fire_emission(
     Ok(ok(&json!({ "emit": name, "events": [] })))
 }
 
-pub(super) fn wait_limit(text: &str) -> Result<Duration, ControlError> {
+/// How long a call waits, on the machine's time; `field` is what the call names it.
+pub(super) fn wait_limit(field: &str, text: &str) -> Result<Duration, ControlError> {
     match parse_duration(text) {
         Ok(limit) if limit <= LONGEST_WAIT => Ok(limit),
-        Ok(_) => Err(ControlError::invalid("wait: at most 300s")),
-        Err(problem) => Err(ControlError::invalid(format!("wait: {problem}"))),
+        Ok(_) => Err(ControlError::invalid(format!("{field}: at most 300s"))),
+        Err(problem) => Err(ControlError::invalid(format!("{field}: {problem}"))),
     }
 }

@@ -8,8 +8,10 @@ mod clock;
 mod deliveries;
 mod events;
 mod explain;
+mod filter;
 mod guard;
 mod health;
+mod metrics;
 mod paging;
 mod profile;
 mod reply;
@@ -167,12 +169,16 @@ impl Control {
             Action::CaPem => health::ca_pem(self),
             Action::Assumptions => profile::assumptions(self, &call),
             Action::Profile => profile::profile(self, &call),
+            Action::PatchProfile => profile::patch(self, &call),
             Action::OpenApi => profile::openapi(self, &call),
             Action::ListRequests => requests::list(self, &call),
+            Action::WaitRequests => requests::wait(self, &call).await,
             Action::ShowRequest => requests::show(self, &call),
             Action::ClearRequests => requests::clear(self, &call),
             Action::Explain => explain::explain(self, &call),
             Action::ListSubscriptions => subscriptions::list(self, &call),
+            Action::ShowSubscription => subscriptions::show(self, &call),
+            Action::ChangeSubscription => subscriptions::change(self, &call),
             Action::DeleteSubscription => subscriptions::delete(self, &call),
             Action::RotateSecret => subscriptions::rotate(self, &call),
             Action::FireEvents => events::fire(self, &call).await,
@@ -181,6 +187,7 @@ impl Control {
             Action::Redeliver => deliveries::redeliver(self, &call).await,
             Action::WaitDeliveries => deliveries::wait(self, &call).await,
             Action::Stream => stream::stream(self, &call),
+            Action::Metrics => metrics::metrics(self, &call),
             Action::ListScenarios => scenarios::list(self, &call),
             Action::ShowScenario => scenarios::show(self, &call),
             Action::PutScenario => scenarios::put(self, &call),

@@ -1,40 +1,150 @@
-//! `GET requests`, `GET requests/{id}`, `DELETE requests`: the journal's requests, newest first.
+//! `GET requests`, `POST requests/wait`, `GET requests/{id}`, `DELETE requests`: the journal's requests, newest first.
+//!
+//! A call that waits keeps a cursor of its own in the journal and looks at each entry once.
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
+use super::events::wait_limit;
+use super::filter::{Filter, FilterText, checked_count};
 use super::paging::Page;
 use super::scope::{Scope, scope};
 use super::view::{request_row, request_whole};
 use super::{Call, Control, ControlError, Reply, ok};
-use crate::journal::{Entry, RequestRecord};
+use crate::contract::error::ErrorKind;
+use crate::journal::{Entry, Reader, RequestRecord};
 
 pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key", "limit", "cursor", "operation", "status", "method", "path"])?;
+    call.allow_queries(&["key", "limit", "cursor", "operation", "status", "since", "method", "path"])?;
     let scope = scope(control, call.query("key").as_deref())?;
     let page = Page::read(call)?;
-    let (operation, method, path) = (call.query("operation"), call.query("method"), call.query("path"));
     let status = match call.query("status") {
         None => None,
         Some(text) => Some(text.parse::<u16>().map_err(|_| {
             ControlError::invalid(format!("status: expected a number such as 422, found `{}`", text.escape_debug()))
         })?),
     };
-    let wanted = |request: &RequestRecord| {
-        let (known_method, target) = request.transcript.request_line();
-        let known_path = target.split('?').next().unwrap_or_default();
-        scope.covers(request.workspace.as_ref().map(|workspace| workspace.name()))
-            && operation.as_deref().is_none_or(|name| request.operation.is_some_and(|known| known.name() == name))
-            && status.is_none_or(|status| request.status == status)
-            && method.as_deref().is_none_or(|method| known_method.eq_ignore_ascii_case(method))
-            && path.as_deref().is_none_or(|path| known_path == path)
+    let text = FilterText {
+        operation: call.query("operation"),
+        status,
+        method: call.query("method"),
+        path: call.query("path"),
+        since: call.query("since"),
     };
+    let filter = Filter::read(text, &control.journal)?;
     let rows = control.journal.search(page.before, page.limit + 1, |number, entry| match entry {
-        Entry::Request(request) if wanted(request) => Some((number, request_row(request))),
+        Entry::Request(request) if is_of(&scope, request) && filter.fits(number, request) => {
+            Some((number, request_row(request)))
+        }
         _ => None,
     });
     Ok(ok(&page.wrap(rows)))
+}
+
+/// Whether a request belongs to whom the call means.
+fn is_of(scope: &Scope, request: &RequestRecord) -> bool {
+    scope.covers(request.workspace.as_ref().map(|workspace| workspace.name()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wait {
+    key: Option<String>,
+    operation: Option<String>,
+    method: Option<String>,
+    path: Option<String>,
+    status: Option<u16>,
+    count: Option<usize>,
+    /// `now` or a timestamp; left out, what the journal holds already counts.
+    since: Option<String>,
+    timeout: Option<String>,
+}
+
+/// Waits until `count` requests fit: 200 with them, or 408 with the nearest ones and what differed.
+pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    // The journal is read from here on, so that nothing falls between `now` and the first look.
+    let reader = control.journal.reader();
+    let wish: Wait = call.json()?;
+    let scope = scope(control, wish.key.or_else(|| call.query("key")).as_deref())?;
+    let limit = wait_limit("timeout", wish.timeout.as_deref().unwrap_or("10s"))?;
+    let count = checked_count(wish.count)?;
+    let text = FilterText {
+        operation: wish.operation,
+        status: wish.status,
+        method: wish.method,
+        path: wish.path,
+        since: wish.since,
+    };
+    let filter = Filter::read(text, &control.journal)?;
+    let mut search = Search { scope, next: filter.first_number(), filter, found: Vec::new(), nearest: Vec::new() };
+    let enough = tokio::time::timeout(limit, search.until(count, &reader)).await.is_ok();
+    if enough {
+        let rows: Vec<_> = search.found.iter().map(|request| request_row(request)).collect();
+        return Ok(ok(&json!({ "data": rows })));
+    }
+    let nearest: Value = search
+        .nearest
+        .iter()
+        .map(|(differs, request)| json!({ "request": request_row(request), "differs": differs }))
+        .collect();
+    let message = format!("{} of {count} requests fitted within {} s", search.found.len(), limit.as_secs_f64());
+    Err(ControlError::new(ErrorKind::RequestTimeout, message).beside("nearest", nearest))
+}
+
+/// A look-out over the journal: each entry is looked at once, as it comes.
+struct Search {
+    scope: Scope,
+    filter: Filter,
+    /// The number of the next entry to look at.
+    next: u64,
+    found: Vec<Arc<RequestRecord>>,
+    /// The best of those that do not fit, with what differs.
+    nearest: Vec<(Vec<String>, Arc<RequestRecord>)>,
+}
+
+impl Search {
+    /// Returns when `count` requests were found; until then it sleeps between entries.
+    async fn until(&mut self, count: usize, reader: &Reader) {
+        /// Most entries looked at before others get their turn.
+        const PIECE: usize = 256;
+        loop {
+            let mut appended = Box::pin(reader.appended());
+            appended.as_mut().enable();
+            let entries = reader.journal().read(self.next, PIECE);
+            for (number, entry) in &entries {
+                self.next = number + 1;
+                if let Entry::Request(request) = entry {
+                    self.look_at(*number, request);
+                }
+                if self.found.len() >= count {
+                    return;
+                }
+            }
+            if entries.is_empty() {
+                appended.await;
+            } else {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    fn look_at(&mut self, number: u64, request: &Arc<RequestRecord>) {
+        if !is_of(&self.scope, request) {
+            return;
+        }
+        if self.filter.fits(number, request) {
+            self.found.push(Arc::clone(request));
+            return;
+        }
+        let differs = self.filter.differs(number, request);
+        // Of those equally near the newest is the most telling.
+        let place = self.nearest.partition_point(|(known, _)| known.len() < differs.len());
+        self.nearest.insert(place, (differs, Arc::clone(request)));
+        self.nearest.truncate(5);
+    }
 }
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {

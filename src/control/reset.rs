@@ -38,7 +38,7 @@ pub(super) fn reset(control: &Control, call: &Call) -> Result<Reply, ControlErro
 /// and its deliveries.
 pub(super) fn forget(control: &Control, workspace: &Workspace) {
     let name = workspace.name();
-    control.library.follow_global(name, control.registry.clock().moment());
+    control.library.forget_key(name, control.registry.clock().moment());
     control.registry.forget(name);
     let generation = control.library.load();
     let profile = &generation.setup_for(Some(name)).profile;

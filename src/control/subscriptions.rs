@@ -1,14 +1,17 @@
-//! `GET subscriptions`, `DELETE subscriptions/{id}`, `POST subscriptions/{id}/rotate`.
+//! `GET subscriptions`, `GET`/`PUT`/`DELETE subscriptions/{id}`, `POST subscriptions/{id}/rotate`.
 
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::scope::scope;
 use super::{Call, Control, ControlError, Reply, ok};
+use crate::contract::error::Error;
 use crate::contract::profile::Profile;
+use crate::contract::rules::parse_subscribe;
 use crate::contract::signature::SigningKey;
+use crate::contract::types::SubscriptionStatus;
 use crate::workspace::Workspace;
 
 pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
@@ -24,6 +27,72 @@ pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError
         }
     }
     Ok(ok(&json!({ "data": data })))
+}
+
+pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let workspace = owner(control, &call.segment)?;
+    let view = view(control, &workspace, &call.segment)?;
+    Ok(ok(&view))
+}
+
+fn view(control: &Control, workspace: &Workspace, id: &str) -> Result<Value, ControlError> {
+    let (profile, now) = (profile_of(control, workspace), workspace.clock().now());
+    let view = workspace.lock().subscription_view(id, &profile, now).ok_or_else(|| unknown(id))?;
+    let mut view = json!(view);
+    view["workspace"] = json!(workspace.id());
+    Ok(view)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Change {
+    url: Option<String>,
+    events: Option<Vec<String>>,
+    /// Null takes the description away; left out, it stays.
+    #[serde(default, deserialize_with = "present")]
+    description: Option<Value>,
+    status: Option<SubscriptionState>,
+}
+
+/// The states that a subscription can be put in.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SubscriptionState {
+    Active,
+    Disabled,
+}
+
+/// Tells a field that is null from one that is not there.
+fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(field).map(Some)
+}
+
+/// Changes a subscription; what is left out stays. The rules are those of a client's subscribe, and so are the reasons.
+pub(super) fn change(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let wish: Change = call.json()?;
+    let workspace = owner(control, &call.segment)?;
+    let profile = profile_of(control, &workspace);
+    // The lock is held from reading to writing, so that two changes at a time do not undo each other.
+    let mut state = workspace.lock();
+    let Some(known) = state.subscriptions.get(&call.segment) else { return Err(unknown(&call.segment)) };
+    let request = json!({
+        "url": wish.url.as_ref().unwrap_or(&known.url),
+        "events": wish.events.as_ref().unwrap_or(&known.events),
+        "description": wish.description.unwrap_or_else(|| json!(known.description)),
+    });
+    let status = match wish.status {
+        None => known.status,
+        Some(SubscriptionState::Active) => SubscriptionStatus::Active,
+        Some(SubscriptionState::Disabled) => SubscriptionStatus::Disabled,
+    };
+    let refused = |error: Error| ControlError::invalid(error.message);
+    let checked = parse_subscribe(request.to_string().as_bytes(), &profile).map_err(refused)?;
+    let changed = state.change_subscription(&call.segment, checked, status, &profile);
+    drop(state);
+    changed.ok_or_else(|| unknown(&call.segment))?.map_err(refused)?;
+    Ok(ok(&view(control, &workspace, &call.segment)?))
 }
 
 pub(super) fn delete(control: &Control, call: &Call) -> Result<Reply, ControlError> {

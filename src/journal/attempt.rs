@@ -119,3 +119,38 @@ pub enum FailureReason {
     /// The secret cannot be read as key bytes under the profile in force.
     SecretUnreadable,
 }
+
+impl FailureReason {
+    /// Every cause, in the order of their declaration.
+    pub const ALL: [Self; 15] = [
+        Self::NameNotFound,
+        Self::EgressRefused,
+        Self::ConnectionRefused,
+        Self::ConnectTimeout,
+        Self::UnknownCertificateAuthority,
+        Self::CertificateNameMismatch,
+        Self::CertificateExpired,
+        Self::NotTls,
+        Self::TlsTimeout,
+        Self::TlsFailed,
+        Self::Timeout,
+        Self::ConnectionReset,
+        Self::InvalidAnswer,
+        Self::SubscriptionGone,
+        Self::SecretUnreadable,
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cause that is missing here would be missing in the metrics.
+    #[test]
+    fn every_cause_is_listed_once() {
+        for (place, reason) in FailureReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, place);
+        }
+        assert_eq!(FailureReason::SecretUnreadable as usize + 1, FailureReason::ALL.len(), "add new causes to ALL");
+    }
+}

@@ -6,6 +6,7 @@
 
 mod attempt;
 mod request;
+mod tally;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use tokio::sync::Notify;
 
 pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason};
 pub use request::{Reason, RequestRecord, Scripted, Transcript, Wire};
+pub use tally::{LATENCY_BOUNDS, Tally};
 
 use crate::agenda::Task;
 use crate::workspace::{EventRecord, Workspace};
@@ -95,6 +97,7 @@ struct Log {
     first: u64,
     bytes: usize,
     outbox: VecDeque<HandedOver>,
+    tally: Tally,
 }
 
 /// An event on its way to whoever delivers it.
@@ -152,6 +155,7 @@ impl Journal {
         let mut more = Vec::new();
         let number = {
             let mut log = self.log.lock();
+            log.tally.count(&entry);
             log.outbox.extend(handed);
             log.entries.push_back((bytes, entry));
             log.bytes += bytes;
@@ -160,6 +164,7 @@ impl Journal {
                 let Some((bytes, entry)) = log.entries.pop_front() else { break };
                 log.bytes -= bytes;
                 log.first += 1;
+                log.tally.evicted += 1;
                 match evicted.get_mut(count) {
                     Some(place) => *place = Some(entry),
                     None => more.push(entry),
@@ -269,6 +274,11 @@ impl Journal {
     pub fn fill(&self) -> Fill {
         let log = self.log.lock();
         Fill { entries: log.entries.len(), bytes: log.bytes, evicted: log.first - 1 }
+    }
+
+    /// Counts of everything that was ever appended.
+    pub fn tally(&self) -> Tally {
+        self.log.lock().tally.clone()
     }
 }
 

@@ -3,7 +3,7 @@
 //! Readers take the present generation without a lock. Every change parses and builds everything first and swaps once; if
 //! anything is wrong, nothing changes. What a rule means is none of its business.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,17 +11,16 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use super::built_in::built_in_loaded;
+use super::content::{ByName, Content};
+use super::knob_patch::{KnobPatch, KnobPatches};
 use super::setup::Setup;
-use super::{Origin, Scenario, built_in, built_in_names, parse};
+use super::{Activation, Origin, Scenario, parse};
 use crate::clock::Moment;
-use crate::contract::nearest;
 use crate::contract::profile::Layered;
 use crate::diagnostic::Diagnostic;
 
 /// Setups kept for combinations of scenarios that requests name; past this, all are forgotten and made again as needed.
 const MOST_NAMED: usize = 64;
-/// Most scenarios that may be active at a time.
-const MOST_ACTIVE: usize = 32;
 /// Most keys with a list of their own.
 const MOST_KEYS: usize = 10_000;
 
@@ -39,26 +38,15 @@ pub struct ReadProblem {
 /// Scenario files as they were read, in the order of their paths.
 pub type FileTexts = Vec<(PathBuf, Result<String, ReadProblem>)>;
 
-/// Which scenarios are active, for all keys or for one.
-#[derive(Clone, Debug, Default)]
-pub struct Activation {
-    /// Names, in order.
-    pub names: Vec<Arc<str>>,
-    /// When they were activated.
-    pub at: Moment,
-    /// Which activation this is; 0 before the first.
-    pub serial: u64,
-}
-
-type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
-
 /// One consistent state of scenarios, activations and profile.
 #[derive(Debug)]
 pub struct Generation {
     /// Counts the swaps, from 1.
     pub number: u64,
-    /// The profile without any scenario.
+    /// The profile without any scenario, with the knobs that were changed for all keys.
     pub base: Layered,
+    /// The profile that the emulator was started with.
+    unpatched: Layered,
     made_at: Moment,
     content: Content,
     setup: Arc<Setup>,
@@ -66,17 +54,8 @@ pub struct Generation {
     named: Mutex<HashMap<String, Arc<Setup>>>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Content {
-    files: ByName,
-    inline: ByName,
-    global: Activation,
-    keys: BTreeMap<Arc<str>, Activation>,
-    activations: u64,
-}
-
 impl Generation {
-    /// What is in force for a key: its own list of scenarios if it has one, else the global one. Cheap: it takes no lock
+    /// What is in force for a key: its own list of scenarios if it has one, else the global one, over its own knobs. Cheap: it takes no lock
     /// and copies nothing.
     pub fn setup_for(&self, key: Option<&str>) -> &Arc<Setup> {
         match key {
@@ -85,7 +64,7 @@ impl Generation {
         }
     }
 
-    /// Whether any key has a list of its own.
+    /// Whether any key has a list or knobs of its own.
     pub fn has_key_setups(&self) -> bool {
         !self.key_setups.is_empty()
     }
@@ -126,6 +105,11 @@ impl Generation {
         &self.content.keys
     }
 
+    /// The knobs changed while running.
+    pub fn patches(&self) -> &KnobPatches {
+        &self.content.patches
+    }
+
     /// The fingerprints of all rules, stories and emissions that a request can meet: the counters worth keeping.
     pub fn fingerprints(&self) -> HashSet<u64> {
         let mut prints = HashSet::new();
@@ -135,48 +119,6 @@ impl Generation {
             prints.extend(scenario.emits.iter().map(|emit| emit.fingerprint));
         }
         prints
-    }
-}
-
-impl Content {
-    fn find(&self, name: &str) -> Option<Arc<Scenario>> {
-        self.inline.get(name).or_else(|| self.files.get(name)).cloned().or_else(|| built_in(name))
-    }
-
-    fn names(&self) -> Vec<Arc<str>> {
-        let mut names: Vec<Arc<str>> =
-            self.inline.keys().chain(self.files.keys()).cloned().chain(built_in_names().map(Arc::from)).collect();
-        names.sort();
-        names.dedup();
-        names
-    }
-
-    fn resolve<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
-        let mut active: Vec<Arc<Scenario>> = Vec::new();
-        let mut problems = Vec::new();
-        for name in names {
-            match self.find(name) {
-                // A scenario named twice is active once.
-                Some(scenario) if active.iter().any(|known| known.name == scenario.name) => {}
-                Some(_) if active.len() == MOST_ACTIVE => {
-                    let message = format!("at most {MOST_ACTIVE} scenarios can be active at a time");
-                    return Err(vec![Diagnostic::of_file("scenario/too-many", message, "")]);
-                }
-                Some(scenario) => active.push(scenario),
-                None => problems.push(self.unknown(name)),
-            }
-        }
-        if problems.is_empty() { Ok(active) } else { Err(problems) }
-    }
-
-    fn unknown(&self, name: &str) -> Diagnostic {
-        let names = self.names();
-        let hint = match nearest(name, names.iter().map(AsRef::as_ref)) {
-            Some(near) => format!("did you mean `{near}`? `wrs-emulator scenarios list` shows all"),
-            None => "`wrs-emulator scenarios list` shows all".to_owned(),
-        };
-        let name: String = name.chars().take(80).collect();
-        Diagnostic::of_file("scenario/unknown-scenario", format!("there is no scenario `{name}`"), hint)
     }
 }
 
@@ -214,6 +156,7 @@ impl Library {
         };
         let first = Generation {
             number: 1,
+            unpatched: base.clone(),
             base,
             made_at: Moment::default(),
             content: Content::default(),
@@ -248,7 +191,7 @@ impl Library {
         let swapped = if failed {
             Err(Vec::new())
         } else {
-            self.change(&changing, now, |content, _| {
+            self.change_while(&changing, now, |content, _| {
                 content.files = read;
                 Ok(())
             })
@@ -313,7 +256,7 @@ impl Library {
         let (scenario, found) = parse::parse_scenario(name, text, Origin::Inline, &self.load().base);
         let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(name)).collect();
         let Some(scenario) = scenario else { return Err(found) };
-        let number = self.change(&changing, now, |content, _| {
+        let number = self.change_while(&changing, now, |content, _| {
             content.inline.insert(Arc::clone(&scenario.name), Arc::new(scenario));
             Ok(())
         })?;
@@ -323,7 +266,7 @@ impl Library {
     /// Removes a scenario that was added as text. One that is active must be deactivated first, unless a file or a shipped
     /// scenario of the same name takes its place.
     pub fn remove_inline(&self, name: &str, now: Moment) -> Result<u64, Vec<Diagnostic>> {
-        self.change(&self.changing.lock(), now, |content, _| match content.inline.remove(name) {
+        self.change(now, |content, _| match content.inline.remove(name) {
             Some(_) => Ok(()),
             None => Err(vec![content.unknown(name)]),
         })
@@ -332,7 +275,7 @@ impl Library {
     /// Makes these scenarios, in order, the active ones: for one key, or for every key without a list of its own. Their
     /// rules and stories start afresh. An empty list for a key shuts the global one out; see [`Self::follow_global`].
     pub fn activate(&self, key: Option<&str>, names: &[&str], now: Moment) -> Result<u64, Vec<Diagnostic>> {
-        self.change(&self.changing.lock(), now, |content, now| {
+        self.change(now, |content, now| {
             let active = content.resolve(names.iter().copied())?;
             if key.is_some_and(|key| content.keys.len() >= MOST_KEYS && !content.keys.contains_key(key)) {
                 let message = format!("at most {MOST_KEYS} keys can have scenarios of their own");
@@ -352,8 +295,18 @@ impl Library {
 
     /// Lets a key follow the global list again.
     pub fn follow_global(&self, key: &str, now: Moment) -> u64 {
-        let changed = self.change(&self.changing.lock(), now, |content, _| {
+        let changed = self.change(now, |content, _| {
             content.keys.remove(key);
+            Ok(())
+        });
+        changed.unwrap_or_else(|_| self.load().number)
+    }
+
+    /// Takes back what a key has of its own: its list of scenarios and its changed knobs.
+    pub fn forget_key(&self, key: &str, now: Moment) -> u64 {
+        let changed = self.change(now, |content, _| {
+            content.keys.remove(key);
+            content.patches.keys.remove(key);
             Ok(())
         });
         changed.unwrap_or_else(|_| self.load().number)
@@ -368,23 +321,33 @@ impl Library {
     /// Goes back to the scenarios of the start: none but those is active or given as text, and their rules start afresh.
     pub fn restart(&self, now: Moment) -> Result<u64, Vec<Diagnostic>> {
         let start = self.start.load_full();
-        self.change(&self.changing.lock(), now, |content, now| {
+        self.change(now, |content, now| {
             content.inline.clone_from(&start.inline);
             content.keys.clear();
+            content.patches = KnobPatches::default();
             content.activations += 1;
             content.global = Activation { names: start.active.clone(), at: now, serial: content.activations };
             Ok(())
         })
     }
 
-    /// Replaces the profile below the scenarios.
+    /// Replaces the profile below patches and scenarios.
     pub fn set_base(&self, base: Layered, now: Moment) -> Result<u64, Vec<Diagnostic>> {
         let _changing = self.changing.lock();
         let current = self.current.load_full();
         self.swap(&current, current.content.clone(), base, now)
     }
 
-    fn change(
+    /// Works a change out and swaps once; a change that changes nothing makes no generation.
+    pub(super) fn change(
+        &self,
+        now: Moment,
+        edit: impl FnOnce(&mut Content, Moment) -> Result<(), Vec<Diagnostic>>,
+    ) -> Result<u64, Vec<Diagnostic>> {
+        self.change_while(&self.changing.lock(), now, edit)
+    }
+
+    fn change_while(
         &self,
         _changing: &parking_lot::MutexGuard<'_, ()>,
         now: Moment,
@@ -396,18 +359,38 @@ impl Library {
         if content.same_as(&current.content) {
             return Ok(current.number);
         }
-        self.swap(&current, content, current.base.clone(), now)
+        self.swap(&current, content, current.unpatched.clone(), now)
     }
 
-    fn swap(&self, current: &Generation, content: Content, base: Layered, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+    fn swap(
+        &self,
+        current: &Generation,
+        content: Content,
+        unpatched: Layered,
+        now: Moment,
+    ) -> Result<u64, Vec<Diagnostic>> {
         let number = current.number + 1;
+        let (patches, old_patches) = (&content.patches, &current.content.patches);
+        let base = if Arc::ptr_eq(current.unpatched.profile(), unpatched.profile())
+            && Arc::ptr_eq(&patches.global, &old_patches.global)
+        {
+            current.base.clone()
+        } else {
+            patches.global.over(&unpatched)?
+        };
         let same_base = Arc::ptr_eq(current.base.profile(), base.profile());
-        // Keys with the same list share what is built for it.
-        let mut built: HashMap<Vec<Arc<str>>, Setup> = HashMap::new();
-        let mut setup = |old: Option<&Arc<Setup>>, activation: &Activation| -> Result<Arc<Setup>, Vec<Diagnostic>> {
+        // Keys with the same list and the same knobs share what is built for them.
+        let mut built: HashMap<(Vec<Arc<str>>, String), Setup> = HashMap::new();
+        let nothing = KnobPatch::default();
+        let mut setup = |key: Option<&Arc<str>>| -> Result<Arc<Setup>, Vec<Diagnostic>> {
+            let own = |patches: &KnobPatches| key.and_then(|key| patches.keys.get(key)).cloned();
+            let (patch, old_patch) = (own(patches), own(old_patches));
+            let activation = key.and_then(|key| content.keys.get(key)).unwrap_or(&content.global);
             let active = content.resolve(activation.names.iter().map(AsRef::as_ref)).map_err(still_active)?;
+            let old = key.map_or(Some(&current.setup), |key| current.key_setups.get(key));
             let unchanged = |old: &&Arc<Setup>| {
                 same_base
+                    && patch == old_patch
                     && old.activation == activation.serial
                     && old.active.len() == active.len()
                     && old.active.iter().zip(&active).all(|(old, new)| Arc::ptr_eq(old, new))
@@ -415,36 +398,35 @@ impl Library {
             if let Some(old) = old.filter(unchanged) {
                 return Ok(Arc::clone(old));
             }
-            let shared = if let Some(shared) = built.get(&activation.names) {
+            let patch = patch.as_deref().unwrap_or(&nothing);
+            let kind = (activation.names.clone(), patch.text());
+            let shared = if let Some(shared) = built.get(&kind) {
                 shared.clone()
             } else {
-                let fresh = Setup::build(&base, active, number, Moment::default(), 0)?;
-                built.insert(activation.names.clone(), fresh.clone());
+                let fresh = Setup::build(&patch.over(&base)?, active, number, Moment::default(), 0)?;
+                built.insert(kind, fresh.clone());
                 fresh
             };
             Ok(Arc::new(Setup { activated_at: activation.at, activation: activation.serial, ..shared }))
         };
-        let global = setup(Some(&current.setup), &content.global)?;
-        let mut key_setups = HashMap::with_capacity(content.keys.len());
-        for (key, activation) in &content.keys {
-            key_setups.insert(Arc::clone(key), setup(current.key_setups.get(key), activation)?);
-        }
-        let next =
-            Generation { number, base, made_at: now, content, setup: global, key_setups, named: Mutex::default() };
+        let global = setup(None)?;
+        let keys: BTreeSet<&Arc<str>> = content.keys.keys().chain(patches.keys.keys()).collect();
+        let key_setups = keys
+            .into_iter()
+            .map(|key| Ok((Arc::clone(key), setup(Some(key))?)))
+            .collect::<Result<_, Vec<Diagnostic>>>()?;
+        let next = Generation {
+            number,
+            base,
+            unpatched,
+            made_at: now,
+            content,
+            setup: global,
+            key_setups,
+            named: Mutex::default(),
+        };
         self.current.store(Arc::new(next));
         Ok(number)
-    }
-}
-
-impl Content {
-    fn same_as(&self, other: &Self) -> bool {
-        let same = |left: &ByName, right: &ByName| {
-            left.len() == right.len() && left.values().zip(right.values()).all(|(a, b)| Arc::ptr_eq(a, b))
-        };
-        same(&self.files, &other.files)
-            && same(&self.inline, &other.inline)
-            && self.activations == other.activations
-            && self.keys.len() == other.keys.len()
     }
 }
 

@@ -2,12 +2,15 @@
 //!
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `decide` (which rule applies),
-//! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active), `watch` (files on disk).
+//! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active, as one generation;
+//! `content` is what it is made from, `knob_patch` the knobs changed while running), `watch` (files on disk).
 
 mod action;
 mod built_in;
+mod content;
 mod decide;
 mod emit;
+mod knob_patch;
 mod library;
 mod matcher;
 mod parse;
@@ -27,9 +30,11 @@ use serde_json::{Map, Value};
 
 pub use action::{Action, Delay, Fault, Patch, Reply, ReplyBody};
 pub use built_in::{STARTER_TEXT, built_in, built_in_names};
+pub use content::Activation;
 pub use decide::{RuleSet, RuleTrace};
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
-pub use library::{Activation, FileTexts, Generation, Library, ReadProblem};
+pub use knob_patch::{KnobPatch, KnobPatches, PATCH_SOURCE};
+pub use library::{FileTexts, Generation, Library, ReadProblem};
 pub use matcher::{Condition, Literal, Subject, Test, When};
 pub use parse::{check_text, json_to_toml};
 pub use reference::language_markdown;

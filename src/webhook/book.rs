@@ -1,6 +1,6 @@
 //! What became of each delivery: its attempts, its state, the next attempt. Bounded; finished deliveries leave first.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +61,8 @@ struct Pages {
     serial_by_id: HashMap<String, u64>,
     made: u64,
     pending: usize,
+    log: ChangeLog,
+    settled: Settled,
 }
 
 impl Book {
@@ -81,8 +83,11 @@ impl Book {
                 note: None,
             };
             pages.by_serial.insert(serial, record);
+            pages.log.push(serial);
         }
         pages.trim();
+        drop(pages);
+        self.changed.notify_waiters();
     }
 
     /// Notes an attempt and where the delivery stands after it.
@@ -109,10 +114,12 @@ impl Book {
         let Some(record) = pages.by_serial.get_mut(&serial) else { return };
         let was_pending = record.status == DeliveryStatus::Pending;
         change(record);
-        let is_pending = record.status == DeliveryStatus::Pending;
-        if was_pending && !is_pending {
+        let is_now = record.status;
+        if was_pending && is_now != DeliveryStatus::Pending {
             pages.pending -= 1;
+            pages.settled.count(is_now);
         }
+        pages.log.push(serial);
         drop(pages);
         self.changed.notify_waiters();
     }
@@ -215,5 +222,91 @@ impl Pages {
             }
             !leaves
         });
+    }
+}
+
+/// How deliveries ended so far; does not fall when they leave the book.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Taken by their receivers.
+    pub delivered: u64,
+    /// Failed in every attempt.
+    pub exhausted: u64,
+    /// Given up.
+    pub cancelled: u64,
+}
+
+impl Settled {
+    fn count(&mut self, status: DeliveryStatus) {
+        match status {
+            DeliveryStatus::Pending => {}
+            DeliveryStatus::Delivered => self.delivered += 1,
+            DeliveryStatus::Exhausted => self.exhausted += 1,
+            DeliveryStatus::Cancelled => self.cancelled += 1,
+        }
+    }
+}
+
+/// Most changes remembered for those who wait.
+const MOST_CHANGES: usize = 16_384;
+
+/// Which deliveries were entered or changed, in order: who waits looks at these and not at the whole book again.
+#[derive(Debug, Default)]
+struct ChangeLog {
+    serials: VecDeque<u64>,
+    /// Changes so far.
+    count: u64,
+}
+
+impl ChangeLog {
+    fn push(&mut self, serial: u64) {
+        if self.serials.len() == MOST_CHANGES {
+            self.serials.pop_front();
+        }
+        self.serials.push_back(serial);
+        self.count += 1;
+    }
+}
+
+impl Book {
+    /// How many changes there were so far: where [`Self::changed_since`] goes on.
+    pub fn changes(&self) -> u64 {
+        self.pages.lock().log.count
+    }
+
+    /// How deliveries ended so far.
+    pub fn settled(&self) -> Settled {
+        self.pages.lock().settled
+    }
+
+    /// The deliveries that changed since, as they now stand, with their serial numbers, and where to go on. `None` if more
+    /// has changed than is remembered: then look through the whole book.
+    pub fn changed_since(&self, seen: u64) -> Option<(u64, Vec<(u64, DeliveryRecord)>)> {
+        let pages = self.pages.lock();
+        let new = usize::try_from(pages.log.count.saturating_sub(seen)).ok()?;
+        let skip = pages.log.serials.len().checked_sub(new)?;
+        let serials: BTreeSet<u64> = pages.log.serials.iter().skip(skip).copied().collect();
+        let records = serials.into_iter().filter_map(|serial| Some((serial, pages.by_serial.get(&serial)?.clone())));
+        Some((pages.log.count, records.collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_told_once_until_too_many_were_missed() {
+        let mut log = ChangeLog::default();
+        for serial in 0..=MOST_CHANGES as u64 {
+            log.push(serial);
+        }
+        let book = Book { pages: Mutex::new(Pages { log, ..Pages::default() }), changed: Notify::new() };
+        assert_eq!(book.changes(), MOST_CHANGES as u64 + 1);
+        assert!(book.changed_since(0).is_none(), "the first change is forgotten");
+        for seen in [1, MOST_CHANGES as u64 + 1] {
+            let (now, records) = book.changed_since(seen).expect("all since then is remembered");
+            assert_eq!((now, records.len()), (book.changes(), 0), "deliveries that are gone are not told");
+        }
     }
 }

@@ -213,6 +213,36 @@ impl State {
         (record.status == SubscriptionStatus::Active).then(|| record.signing_secrets(now))
     }
 
+    /// Changes a subscription: URL, events and description as checked, and whether events are delivered. Id, `created_at` and
+    /// secret stay. `None` if there is none; an error if another subscription has the URL and URLs are told apart.
+    pub fn change_subscription(
+        &mut self,
+        id: &str,
+        checked: CheckedSubscribe,
+        status: SubscriptionStatus,
+        profile: &Profile,
+    ) -> Option<Result<(), Error>> {
+        let serial = self.subscriptions.serial_by_id.get(id).copied()?;
+        let CheckedSubscribe { request, url: target } = checked;
+        let holder = self.subscriptions.serial_by_url.get(target.as_str()).copied();
+        if profile.subscriptions.upsert == Upsert::Url && holder.is_some_and(|holder| holder != serial) {
+            let problem = FieldProblem::new("url", "is the URL of another subscription of this key");
+            return Some(Err(Error::validation(vec![problem])));
+        }
+        let record = self.subscriptions.by_serial.get_mut(&serial)?;
+        if *record.target != target {
+            self.subscriptions.serial_by_url.retain(|_, known| *known != serial);
+            self.subscriptions.serial_by_url.insert(target.to_string(), serial);
+        }
+        record.url = request.url;
+        record.target_text = Arc::from(target.as_str());
+        record.target = Arc::new(target);
+        record.events = request.events;
+        record.description = request.description;
+        record.status = status;
+        Some(Ok(()))
+    }
+
     /// Stops deliveries to a subscription. Returns false if there is none.
     pub fn disable_subscription(&mut self, id: &str) -> bool {
         self.subscriptions.get_mut(id).map(|record| record.status = SubscriptionStatus::Disabled).is_some()

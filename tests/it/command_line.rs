@@ -22,13 +22,13 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 /// The emulator as a process; its base URL is read from the ready line.
-struct Served {
+pub(crate) struct Served {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Served {
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let all = [&["serve", "--listen", "127.0.0.1:0", "--seed", "1"], arguments].concat();
         let mut child = command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
         let mut line = String::new();
@@ -42,11 +42,11 @@ impl Served {
     }
 
     /// A client command against this emulator.
-    fn call(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn call(&self, arguments: &[&str]) -> Output {
         command(arguments).env("WRS_EMULATOR_URL", &self.url).output().expect("the binary runs")
     }
 
-    fn json(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let output = self.call(arguments);
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"))
     }
@@ -70,7 +70,7 @@ impl Drop for Served {
 }
 
 /// One request by hand: the binary's tests need no client library.
-fn request(url: &str, head: &str, body: &str) -> String {
+pub(crate) fn request(url: &str, head: &str, body: &str) -> String {
     use std::io::Write as _;
     let address = url.trim_start_matches("http://");
     let mut stream = std::net::TcpStream::connect(address).expect("the emulator listens");
@@ -81,11 +81,11 @@ fn request(url: &str, head: &str, body: &str) -> String {
     answer
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-const SUBSCRIBE: &str = "POST /v1/events/subscribe HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
+pub(crate) const SUBSCRIBE: &str = "POST /v1/events/subscribe HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
 
 #[test]
 fn from_start_to_first_webhook_and_stop() {

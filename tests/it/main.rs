@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "tests say what they show in their names")]
 
 mod authentication;
+mod client;
 mod clock;
 mod command_line;
 mod contract;
@@ -12,7 +13,9 @@ mod explain;
 mod knobs;
 mod layers;
 mod library;
+mod metrics;
 mod openapi;
+mod patches;
 mod preview;
 mod quota;
 mod receivers;
@@ -21,7 +24,9 @@ mod reset;
 mod scenarios;
 mod stream;
 mod subscribe;
+mod subscriptions;
 mod support;
 mod tools;
+mod waiting;
 mod webhooks;
 mod wire;

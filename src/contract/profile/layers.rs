@@ -132,26 +132,28 @@ impl Layered {
             let message = format!("expected `path=value`, found `{}`", assignment.escape_debug());
             return Err(problem("profile/syntax", message, "for example `--set rate_limit.requests=5`".to_owned()));
         };
-        let (path, text) = (path.trim(), text.trim());
-        let Some(keys) = dotted(path) else {
-            let message = format!("`{}` is no path of names joined by dots", path.escape_debug());
-            return Err(problem("profile/syntax", message, "for example `--set rate_limit.requests=5`".to_owned()));
-        };
-        let Some((knob, below)) = owner(&keys) else {
-            let (message, hint) = unknown(path);
-            return Err(problem("profile/unknown-knob", message, hint));
-        };
+        let text = text.trim();
+        let (knob, below) = locate(path.trim())?;
         let as_string = Value::String(text.to_owned());
         let as_toml = toml::from_str::<Table>(&format!("value = {text}"))
             .ok()
             .filter(|table| table.len() == 1)
             .and_then(|mut table| table.remove("value"));
-        let nested = |value: Value| if below.is_empty() { value } else { self.edited(knob, below, value) };
+        let nested = |value: Value| if below.is_empty() { value } else { self.edited(knob, &below, value) };
         let first =
             self.set_whole(knob, nested(as_toml.unwrap_or_else(|| as_string.clone())), source, below.is_empty());
         first
             .or_else(|message| self.set_whole(knob, nested(as_string), source, below.is_empty()).map_err(|_| message))
             .map_err(|message| bad_value(knob, 0..0, &message))
+    }
+
+    /// This profile with one typed value on top; `path` is a knob, or a path below one that holds a table.
+    pub fn with_value(&self, path: &str, value: &serde_json::Value, source: &str) -> Result<Self, ProfileProblem> {
+        let (knob, below) = locate(path)?;
+        let wrong = |message: &str| bad_value(knob, 0..0, message);
+        let value = Value::try_from(value).map_err(|_| wrong("null has no place inside a value"))?;
+        let whole = if below.is_empty() { value } else { self.edited(knob, &below, value) };
+        self.set_whole(knob, whole, source, below.is_empty()).map_err(|message| wrong(&message))
     }
 
     /// The knob's present value with one entry below it changed.
@@ -193,6 +195,27 @@ impl Layered {
         let mut sources = self.sources.clone();
         sources.insert(knob.path, Arc::from(source));
         Ok(Self { profile: Arc::new(profile), table: Arc::new(table), sources })
+    }
+}
+
+/// A dotted path in its plain form, if it names a knob or something below one that holds a table.
+pub fn knob_path(path: &str) -> Result<String, ProfileProblem> {
+    let (knob, below) = locate(path)?;
+    let bare = |key: &str| !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+    let names = below.iter().map(|key| if bare(key) { key.clone() } else { Value::from(key.as_str()).to_string() });
+    Ok(std::iter::once(knob.path.to_owned()).chain(names).collect::<Vec<_>>().join("."))
+}
+
+/// The knob that a path leads to, and what of the path lies below it.
+fn locate(path: &str) -> Result<(&'static Knob, Vec<String>), ProfileProblem> {
+    let problem = |code, (message, hint): (String, String)| ProfileProblem { code, span: 0..0, message, hint };
+    let Some(keys) = dotted(path) else {
+        let message = format!("`{}` is no path of names joined by dots", path.escape_debug());
+        return Err(problem("profile/syntax", (message, "for example `--set rate_limit.requests=5`".to_owned())));
+    };
+    match owner(&keys) {
+        Some((knob, below)) => Ok((knob, below.to_vec())),
+        None => Err(problem("profile/unknown-knob", unknown(path))),
     }
 }
 

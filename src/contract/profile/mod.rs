@@ -15,7 +15,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 pub use duration::{DurationText, parse_duration};
-pub use layers::{KnobSetting, Layered, ProfileProblem};
+pub use layers::{KnobSetting, Layered, ProfileProblem, knob_path};
 pub use ledger::{KNOBS, Knob, LedgerRow, ledger, ledger_markdown};
 pub use values::*;
 

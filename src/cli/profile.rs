@@ -1,0 +1,158 @@
+//! `profile show|set|unset`: the knobs in force, and knobs changed while the emulator runs.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+use serde_json::{Map, Value};
+
+use super::Target;
+use super::client::{SHORT, call};
+use super::failure::Failure;
+use super::output::{cell, print, print_json};
+
+/// `profile …`
+#[derive(Debug, Subcommand)]
+pub(super) enum ProfileCommand {
+    /// Show every knob with its value and where it comes from.
+    Show(ShowArgs),
+    /// Change knobs: `rate_limit.requests=5`. The value is TOML; what is no TOML is a plain string.
+    Set(SetArgs),
+    /// Take changes back: a knob, or a group of knobs such as `rate_limit`.
+    Unset(UnsetArgs),
+}
+
+/// Arguments of every call.
+#[derive(Debug, Args)]
+pub(super) struct CommonArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Only for this key, or workspace `ws_…`; by default for all keys.
+    #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
+    key: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `profile show`.
+#[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    /// Only knobs whose names begin so.
+    prefix: Option<String>,
+    /// Only knobs that are not at their default.
+    #[arg(long)]
+    changed: bool,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// Arguments of `profile set`.
+#[derive(Debug, Args)]
+pub(super) struct SetArgs {
+    /// What to change.
+    #[arg(required = true, value_name = "PATH=VALUE")]
+    settings: Vec<String>,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// Arguments of `profile unset`.
+#[derive(Debug, Args)]
+pub(super) struct UnsetArgs {
+    /// What to take back.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<String>,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+pub(super) fn run(command: ProfileCommand) -> Result<ExitCode, Failure> {
+    match command {
+        ProfileCommand::Show(args) => show(&args),
+        ProfileCommand::Set(args) => {
+            let settings: Result<Map<String, Value>, Failure> =
+                args.settings.iter().map(|setting| parsed(setting)).collect();
+            patch(&args.common, settings?)
+        }
+        ProfileCommand::Unset(args) => {
+            patch(&args.common, args.paths.iter().map(|path| (path.clone(), Value::Null)).collect())
+        }
+    }
+}
+
+fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
+    let query: Vec<(&str, &str)> = args.common.key.iter().map(|key| ("key", key.as_str())).collect();
+    let mut body = call(&args.common.target, Method::GET, "profile", &query, None, SHORT)?.success()?;
+    if let Some(rows) = body["data"].as_array_mut() {
+        let prefix = args.prefix.as_deref().unwrap_or_default();
+        rows.retain(|row| row["knob"].as_str().is_some_and(|knob| knob.starts_with(prefix)));
+        rows.retain(|row| !args.changed || row["source"] != "default");
+    }
+    if args.common.json {
+        print_json(&body);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for row in body["data"].as_array().into_iter().flatten() {
+        let from =
+            if row["source"] == "default" { String::new() } else { format!("   (from {})", cell(row, "source")) };
+        print(&format!("{} = {}{from}\n", cell(row, "knob"), row["value"]));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn patch(args: &CommonArgs, wish: Map<String, Value>) -> Result<ExitCode, Failure> {
+    // `*` is how other commands say all keys.
+    let query: Vec<(&str, &str)> = args.key.iter().map(|key| ("key", key.as_str())).collect();
+    let body = call(&args.target, Method::PATCH, "profile", &query, Some(&Value::Object(wish)), SHORT)?.success()?;
+    if args.json {
+        print_json(&body);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let whose = body["key"].as_str().map(|key| format!(" for {key}")).unwrap_or_default();
+    let settings = body["patch"].as_object().into_iter().flatten().map(|(path, value)| format!("{path} = {value}"));
+    let settings = settings.collect::<Vec<_>>().join(", ");
+    let settings = if settings.is_empty() { "nothing".to_owned() } else { settings };
+    print(&format!("changed{whose}: {settings} (generation {})\n", cell(&body, "generation")));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One setting as it travels.
+fn parsed(setting: &str) -> Result<(String, Value), Failure> {
+    let Some((path, text)) = setting.split_once('=') else {
+        let message = format!("expected PATH=VALUE, found `{}`", setting.escape_debug());
+        return Err(Failure::usage(message).with_hint("for example rate_limit.requests=5"));
+    };
+    let (path, text) = (path.trim(), text.trim());
+    let as_toml = toml::from_str::<toml::Table>(&format!("value = {text}")).ok().filter(|table| table.len() == 1);
+    // A date is a string everywhere else.
+    let value = as_toml
+        .and_then(|mut table| table.remove("value"))
+        .filter(|value| !value.is_datetime())
+        .and_then(|value| serde_json::to_value(value).ok())
+        .unwrap_or_else(|| Value::from(text));
+    Ok((path.to_owned(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_are_toml_or_plain_strings() {
+        for (setting, path, value) in [
+            ("rate_limit.requests=5", "rate_limit.requests", json!(5)),
+            ("rate_limit.window = 30s", "rate_limit.window", json!("30s")),
+            ("keys.list=[\"a\"]", "keys.list", json!(["a"])),
+            ("a.b={ c = 1 }", "a.b", json!({ "c": 1 })),
+            ("a=2026-01-31", "a", json!("2026-01-31")),
+            ("a=1\nb = 2", "a", json!("1\nb = 2")),
+            ("a=", "a", json!("")),
+        ] {
+            assert_eq!(parsed(setting).ok(), Some((path.to_owned(), value)), "{setting}");
+        }
+        assert!(parsed("rate_limit.requests").is_err());
+    }
+}

@@ -1,0 +1,92 @@
+//! Counts of what was ever appended to the journal. They do not fall when entries are evicted or forgotten.
+//!
+//! Counted under the lock that an append holds anyway: a few additions to plain numbers, no shared line of their own.
+
+use std::time::Duration;
+
+use super::{AttemptOutcome, AttemptRecord, Entry, FailureReason, Reason, RequestRecord};
+use crate::contract::routes::{Operation, ROUTES};
+
+/// Upper bounds of the latency histogram, in milliseconds; above the last there is one more bucket.
+pub const LATENCY_BOUNDS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000];
+
+/// What a request was answered with: the first digit of its status; 0 is a broken connection.
+const CLASSES: usize = 6;
+/// Operations, and one place for requests that led to none.
+const OPERATIONS: usize = ROUTES.len() + 1;
+
+/// Everything counted so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    requests: [[u64; CLASSES]; OPERATIONS],
+    /// Requests refused because the quota was used up.
+    pub quota_refusals: u64,
+    /// Events fired.
+    pub events: u64,
+    /// Attempts whose receiver took the event.
+    pub accepted: u64,
+    /// Attempts whose receiver answered something else.
+    pub refused: u64,
+    failed: [u64; FailureReason::ALL.len()],
+    /// Attempts by latency: one more bucket than there are bounds.
+    pub latencies: [u64; LATENCY_BOUNDS.len() + 1],
+    /// The latencies of all attempts together.
+    pub latency_sum: Duration,
+    /// Entries that had to leave the journal. Those that were forgotten on request are not among them.
+    pub evicted: u64,
+}
+
+impl Tally {
+    pub(super) fn count(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Request(request) => self.count_request(request),
+            Entry::Event(_) => self.events += 1,
+            Entry::Attempt(attempt) => self.count_attempt(attempt),
+            Entry::Notice(_) => {}
+        }
+    }
+
+    fn count_request(&mut self, request: &RequestRecord) {
+        let class = usize::from(request.status / 100);
+        let row = &mut self.requests[place(request.operation)];
+        if let Some(count) = row.get_mut(class) {
+            *count += 1;
+        }
+        self.quota_refusals += u64::from(matches!(request.reason, Reason::RateLimited));
+    }
+
+    fn count_attempt(&mut self, attempt: &AttemptRecord) {
+        match &attempt.outcome {
+            outcome @ AttemptOutcome::Answered { .. } if outcome.is_success() => self.accepted += 1,
+            AttemptOutcome::Answered { .. } => self.refused += 1,
+            AttemptOutcome::Failed { reason, .. } => {
+                if let Some(place) = FailureReason::ALL.iter().position(|known| known == reason) {
+                    self.failed[place] += 1;
+                }
+            }
+        }
+        let bucket = LATENCY_BOUNDS.iter().position(|bound| attempt.latency <= Duration::from_millis(*bound));
+        self.latencies[bucket.unwrap_or(LATENCY_BOUNDS.len())] += 1;
+        self.latency_sum += attempt.latency;
+    }
+
+    /// Requests by operation (`None` for those that led to none) and by the first digit of the status, 0 for a broken
+    /// connection.
+    pub fn requests(&self) -> impl Iterator<Item = (Option<Operation>, usize, u64)> {
+        let operations = ROUTES.iter().map(|route| Some(route.operation)).chain([None]);
+        operations.flat_map(|operation| {
+            let row = self.requests[place(operation)];
+            row.into_iter().enumerate().map(move |(class, count)| (operation, class, count))
+        })
+    }
+
+    /// Attempts that had no answer, by cause.
+    pub fn failed(&self) -> impl Iterator<Item = (FailureReason, u64)> {
+        FailureReason::ALL.into_iter().zip(self.failed)
+    }
+}
+
+fn place(operation: Option<Operation>) -> usize {
+    let place = operation.and_then(|operation| ROUTES.iter().position(|route| route.operation == operation));
+    place.unwrap_or(OPERATIONS - 1)
+}

@@ -1,0 +1,99 @@
+//! What a generation is made from: scenarios by name, the lists of active ones, patched knobs.
+//!
+//! A change is worked out on a copy of this; `library` builds the next generation from it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::knob_patch::KnobPatches;
+use super::{Scenario, built_in, built_in_names};
+use crate::clock::Moment;
+use crate::contract::nearest;
+use crate::diagnostic::Diagnostic;
+
+/// Most scenarios that may be active at a time.
+const MOST_ACTIVE: usize = 32;
+
+/// Which scenarios are active, for all keys or for one.
+#[derive(Clone, Debug, Default)]
+pub struct Activation {
+    /// Names, in order.
+    pub names: Vec<Arc<str>>,
+    /// When they were activated.
+    pub at: Moment,
+    /// Which activation this is; 0 before the first.
+    pub serial: u64,
+}
+
+/// Scenarios by name.
+pub(super) type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
+
+/// What a generation is made from: the scenarios there are, which are active, and the knobs changed while running.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Content {
+    pub(super) files: ByName,
+    pub(super) inline: ByName,
+    pub(super) global: Activation,
+    pub(super) keys: BTreeMap<Arc<str>, Activation>,
+    pub(super) activations: u64,
+    pub(super) patches: KnobPatches,
+}
+
+impl Content {
+    pub(super) fn find(&self, name: &str) -> Option<Arc<Scenario>> {
+        self.inline.get(name).or_else(|| self.files.get(name)).cloned().or_else(|| built_in(name))
+    }
+
+    /// The names of all scenarios, sorted.
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
+        let mut names: Vec<Arc<str>> =
+            self.inline.keys().chain(self.files.keys()).cloned().chain(built_in_names().map(Arc::from)).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// The scenarios of these names, in order, each once.
+    pub(super) fn resolve<'n>(
+        &self,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
+        let mut active: Vec<Arc<Scenario>> = Vec::new();
+        let mut problems = Vec::new();
+        for name in names {
+            match self.find(name) {
+                // A scenario named twice is active once.
+                Some(scenario) if active.iter().any(|known| known.name == scenario.name) => {}
+                Some(_) if active.len() == MOST_ACTIVE => {
+                    let message = format!("at most {MOST_ACTIVE} scenarios can be active at a time");
+                    return Err(vec![Diagnostic::of_file("scenario/too-many", message, "")]);
+                }
+                Some(scenario) => active.push(scenario),
+                None => problems.push(self.unknown(name)),
+            }
+        }
+        if problems.is_empty() { Ok(active) } else { Err(problems) }
+    }
+
+    pub(super) fn unknown(&self, name: &str) -> Diagnostic {
+        let names = self.names();
+        let hint = match nearest(name, names.iter().map(AsRef::as_ref)) {
+            Some(near) => format!("did you mean `{near}`? `wrs-emulator scenarios list` shows all"),
+            None => "`wrs-emulator scenarios list` shows all".to_owned(),
+        };
+        let name: String = name.chars().take(80).collect();
+        Diagnostic::of_file("scenario/unknown-scenario", format!("there is no scenario `{name}`"), hint)
+    }
+
+    /// Whether nothing that matters was changed.
+    pub(super) fn same_as(&self, other: &Self) -> bool {
+        let same = |left: &ByName, right: &ByName| {
+            left.len() == right.len() && left.values().zip(right.values()).all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        same(&self.files, &other.files)
+            && same(&self.inline, &other.inline)
+            && self.activations == other.activations
+            && self.keys.len() == other.keys.len()
+            && self.patches.same_as(&other.patches)
+    }
+}

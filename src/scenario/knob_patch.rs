@@ -1,0 +1,209 @@
+//! Knobs changed while the emulator runs, for all keys or for one: a layer between the profile it was started with and the
+//! `[profile]` of the active scenarios.
+//!
+//! A patch is kept as what was asked for, knob by knob, so that it can be taken back, shown, saved and put in place again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::library::Library;
+use crate::clock::Moment;
+use crate::contract::profile::{KNOBS, Layered, ProfileProblem, knob_path};
+use crate::diagnostic::Diagnostic;
+
+/// How listings name the origin of a patched knob.
+pub const PATCH_SOURCE: &str = "control API";
+/// Most keys with a patch of their own: each has a profile of its own in memory.
+const MOST_KEYS: usize = 1_000;
+/// Most knobs, or entries below knobs, in one patch.
+const MOST_ENTRIES: usize = 256;
+/// Most bytes of a patch as text.
+const MOST_BYTES: usize = 64 * 1024;
+
+/// Changed knobs: dotted paths to values, in the order in which they were set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnobPatch(Map<String, Value>);
+
+/// Every patch there is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnobPatches {
+    /// For all keys.
+    pub global: Arc<KnobPatch>,
+    /// For single keys, by the name of their workspace; lies over the one for all.
+    pub keys: BTreeMap<Arc<str>, Arc<KnobPatch>>,
+}
+
+impl KnobPatch {
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The patch as JSON text, as [`Self::from_text`] reads it.
+    pub fn text(&self) -> String {
+        Value::Object(self.0.clone()).to_string()
+    }
+
+    /// The changed knobs by dotted path.
+    pub fn entries(&self) -> &Map<String, Value> {
+        &self.0
+    }
+
+    /// A patch from its JSON text: an object as `PATCH profile` takes it.
+    pub fn from_text(text: &str) -> Result<Self, Vec<Diagnostic>> {
+        let wish: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
+            vec![Diagnostic::of_file("profile/syntax", format!("expected a JSON object of knobs: {error}"), "")]
+        })?;
+        Self::default().with(&wish)
+    }
+
+    /// This patch with another on top: nested like a scenario's `[profile]`, by dotted names, or both. `null` takes back.
+    fn with(&self, wish: &Map<String, Value>) -> Result<Self, Vec<Diagnostic>> {
+        let (mut found, mut problems) = (Vec::new(), Vec::new());
+        collect(wish, "", &mut found, &mut problems);
+        if !problems.is_empty() {
+            return Err(problems.into_iter().map(diagnostic).collect());
+        }
+        let mut entries = self.0.clone();
+        for (path, value) in found {
+            let below = format!("{path}.");
+            // What was set below is covered by the new value, or taken back with it.
+            entries.retain(|known, _| *known != path && !known.starts_with(&below));
+            if !value.is_null() {
+                entries.insert(path, value);
+            }
+        }
+        let patch = Self(entries);
+        if patch.0.len() > MOST_ENTRIES || patch.text().len() > MOST_BYTES {
+            let message = format!("a patch holds at most {MOST_ENTRIES} knobs and {MOST_BYTES} bytes");
+            return Err(vec![Diagnostic::of_file("profile/bad-value", message, "take some back with null")]);
+        }
+        Ok(patch)
+    }
+
+    /// A profile with this patch on top.
+    pub(super) fn over(&self, base: &Layered) -> Result<Layered, Vec<Diagnostic>> {
+        let mut next = base.clone();
+        let mut problems = Vec::new();
+        for (path, value) in &self.0 {
+            match next.with_value(path, value, PATCH_SOURCE) {
+                Ok(changed) => next = changed,
+                Err(problem) => problems.push(diagnostic(problem)),
+            }
+        }
+        if problems.is_empty() { Ok(next) } else { Err(problems) }
+    }
+}
+
+impl KnobPatches {
+    /// Whether both are the very same, or hold the same.
+    pub(super) fn same_as(&self, other: &Self) -> bool {
+        self == other
+    }
+
+    fn set(&mut self, key: Option<&str>, patch: KnobPatch) {
+        match key {
+            None => self.global = Arc::new(patch),
+            Some(key) if patch.is_empty() => drop(self.keys.remove(key)),
+            Some(key) => drop(self.keys.insert(Arc::from(key), Arc::new(patch))),
+        }
+    }
+}
+
+impl Library {
+    /// Changes knobs for all keys, or for the workspace of one; `null` takes a change back. Refused whole, with every reason,
+    /// if a knob is unknown or a value wrong, also for a scenario that is active.
+    pub fn patch_profile(
+        &self,
+        key: Option<&str>,
+        wish: &Map<String, Value>,
+        now: Moment,
+    ) -> Result<u64, Vec<Diagnostic>> {
+        self.change(now, |content, _| {
+            let known = key.map_or(Some(&content.patches.global), |key| content.patches.keys.get(key));
+            let is_new = known.is_none();
+            let patch = known.map_or_else(KnobPatch::default, |known| KnobPatch::clone(known)).with(wish)?;
+            if is_new && !patch.is_empty() && content.patches.keys.len() >= MOST_KEYS {
+                let message = format!("at most {MOST_KEYS} keys can have knobs of their own");
+                let hint = "take the patches of other keys back";
+                return Err(vec![Diagnostic::of_file("profile/bad-value", message, hint)]);
+            }
+            content.patches.set(key, patch);
+            Ok(())
+        })
+    }
+
+    /// The patches in force.
+    pub fn patches(&self) -> KnobPatches {
+        self.load().patches().clone()
+    }
+
+    /// Puts these patches in place of all there are: what a saved state needs.
+    pub fn restore_patches(&self, patches: KnobPatches, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+        self.change(now, |content, _| {
+            content.patches = patches;
+            Ok(())
+        })
+    }
+
+    /// Takes the patch of one key back, or with `None` every patch.
+    pub fn clear_patches(&self, key: Option<&str>, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+        self.change(now, |content, _| {
+            match key {
+                None => content.patches = KnobPatches::default(),
+                Some(key) => drop(content.patches.keys.remove(key)),
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Walks a wish down to the knobs. Entries of knobs that are merged entry by entry are kept one by one, so that each can be
+/// taken back alone.
+fn collect(
+    wish: &Map<String, Value>,
+    above: &str,
+    found: &mut Vec<(String, Value)>,
+    problems: &mut Vec<ProfileProblem>,
+) {
+    for (name, value) in wish {
+        let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
+        let below = format!("{path}.");
+        let knob = KNOBS.iter().find(|knob| knob.path == path);
+        let on_the_way = KNOBS.iter().any(|knob| knob.path.starts_with(&below));
+        match value {
+            Value::Object(entries) if knob.is_some_and(|knob| knob.merges) => {
+                for (entry, value) in entries {
+                    push(format!("{path}.{}", quoted(entry)), value, found, problems);
+                }
+            }
+            Value::Object(entries) if knob.is_none() && on_the_way => collect(entries, &path, found, problems),
+            // A whole group of knobs is taken back.
+            Value::Null if on_the_way => found.push((path, Value::Null)),
+            _ => push(path, value, found, problems),
+        }
+    }
+}
+
+fn push(path: String, value: &Value, found: &mut Vec<(String, Value)>, problems: &mut Vec<ProfileProblem>) {
+    match knob_path(&path) {
+        Ok(path) => found.push((path, value.clone())),
+        Err(problem) => problems.push(problem),
+    }
+}
+
+/// A name as TOML writes it in a dotted path.
+fn quoted(name: &str) -> String {
+    let bare = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    if bare { name.to_owned() } else { Value::from(name).to_string() }
+}
+
+fn diagnostic(problem: ProfileProblem) -> Diagnostic {
+    Diagnostic::of_file(problem.code, problem.message, problem.hint)
+}
+
+#[cfg(test)]
+#[path = "knob_patch_tests.rs"]
+mod tests;

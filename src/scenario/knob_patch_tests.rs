@@ -1,0 +1,125 @@
+//! Knobs changed while running: order of layers, taking back, refusals, saving and restoring.
+
+use serde_json::json;
+
+use super::*;
+use crate::scenario::Generation;
+
+const NOW: Moment = Moment::after_start(std::time::Duration::from_secs(1));
+
+fn library() -> Library {
+    Library::new(Layered::default().with_assignment("rate_limit.requests=50", "--set").expect("valid"))
+}
+
+fn patch(library: &Library, key: Option<&str>, wish: Value) -> Result<u64, Vec<Diagnostic>> {
+    let Value::Object(wish) = wish else { panic!("a patch is an object") };
+    library.patch_profile(key, &wish, NOW)
+}
+
+fn requests(generation: &Generation, key: Option<&str>) -> (u32, String) {
+    let setup = generation.setup_for(key);
+    (setup.profile.rate_limit.requests, setup.layered.source("rate_limit.requests").to_owned())
+}
+
+#[test]
+fn the_layers_lie_in_their_order() {
+    let library = library();
+    let number = patch(&library, None, json!({ "rate_limit": { "requests": 40 } })).expect("valid");
+    assert_eq!(number, 2, "one swap");
+    assert_eq!(requests(&library.load(), None), (40, PATCH_SOURCE.to_owned()));
+    patch(&library, Some("k"), json!({ "rate_limit.requests": 30 })).expect("valid");
+    assert_eq!(requests(&library.load(), Some("k")).0, 30);
+    assert_eq!(requests(&library.load(), Some("other")).0, 40);
+    library.put_inline("few", "[profile]\nrate_limit.requests = 3\n", NOW).expect("valid");
+    library.activate(None, &["few"], NOW).expect("known");
+    let generation = library.load();
+    assert_eq!((requests(&generation, Some("k")).0, requests(&generation, None).0), (3, 3));
+    assert_eq!(generation.setup_named(&[]).expect("no scenario").profile.rate_limit.requests, 40);
+    library.activate(None, &[], NOW).expect("known");
+    patch(&library, Some("k"), json!({ "rate_limit": null })).expect("a group is taken back");
+    assert_eq!(requests(&library.load(), Some("k")).0, 40);
+    patch(&library, None, json!({ "rate_limit": { "requests": null } })).expect("valid");
+    assert_eq!(requests(&library.load(), None), (50, "--set".to_owned()));
+    assert_eq!(library.patches(), KnobPatches::default());
+}
+
+#[test]
+fn a_key_with_a_patch_follows_the_global_list_and_keeps_its_activation() {
+    let library = library();
+    library.put_inline("few", "[profile]\nrate_limit.window = '7s'\n", NOW).expect("valid");
+    library.activate(None, &["few"], NOW).expect("known");
+    patch(&library, Some("k"), json!({ "rate_limit.requests": 2 })).expect("valid");
+    let generation = library.load();
+    let (own, all) = (generation.setup_for(Some("k")), generation.setup_for(None));
+    assert_eq!((own.activation, own.active.len(), own.activated_at), (all.activation, 1, all.activated_at));
+    assert_eq!((own.profile.rate_limit.requests, own.profile.rate_limit.window.get().as_secs()), (2, 7));
+    let kept = Arc::clone(own);
+    patch(&library, Some("other"), json!({ "rate_limit.requests": 3 })).expect("valid");
+    assert!(Arc::ptr_eq(&kept, library.load().setup_for(Some("k"))), "what does not change is kept");
+}
+
+#[test]
+fn wrong_patches_change_nothing_and_say_why() {
+    let library = library();
+    for (wish, code, said) in [
+        (json!({ "rate_limit": { "request": 5 } }), "profile/unknown-knob", "rate_limit.requests"),
+        (json!({ "rate_limit.request": null }), "profile/unknown-knob", "rate_limit.requests"),
+        (json!({ "rate_limit": 5 }), "profile/unknown-knob", "rate_limit"),
+        (json!({ "rate_limit": { "requests": "many" } }), "profile/bad-value", "rate_limit.requests"),
+        (json!({ "rate_limit": { "requests": -1, "window": "1s" } }), "profile/bad-value", "rate_limit.requests"),
+        (json!({ "hello.body": { "a": null } }), "profile/bad-value", "null"),
+        (json!({ "a b": 1 }), "profile/syntax", "a b"),
+    ] {
+        let problems = patch(&library, None, wish.clone()).expect_err("it is wrong");
+        let told = format!("{} {}", problems[0].message, problems[0].hint);
+        assert!(problems[0].code == code && told.contains(said), "{wish}: {problems:?}");
+    }
+    let many: Map<String, Value> = (0..300).map(|n| (format!("type{n}"), json!({ "a": 1 }))).collect();
+    assert!(patch(&library, None, json!({ "events": { "data": many } })).is_err(), "a patch is bounded");
+    library.put_inline("a", "[profile]\nrate_limit.header_names.limit = 'X-A'\n", NOW).expect("valid");
+    library.activate(None, &["a"], NOW).expect("known");
+    let before = library.load().number;
+    let clash = patch(&library, None, json!({ "rate_limit.header_names.remaining": "X-A" }));
+    assert!(clash.is_err(), "a value that fits alone may clash with an active scenario");
+    assert_eq!((library.load().number, library.patches()), (before, KnobPatches::default()));
+}
+
+#[test]
+fn entries_are_set_and_taken_back_one_by_one() {
+    let library = library();
+    patch(&library, None, json!({ "errors": { "codes": { "not_found": "gone", "unauthorized": "who" } } }))
+        .expect("valid");
+    patch(&library, None, json!({ "errors.codes.not_found": null })).expect("valid");
+    patch(&library, None, json!({ "events.data": { "workflow.completed": { "a": 1 } } })).expect("valid");
+    let patches = library.patches();
+    let paths: Vec<&str> = patches.global.entries().keys().map(String::as_str).collect();
+    assert_eq!(paths, ["errors.codes.unauthorized", "events.data.\"workflow.completed\""]);
+    let profile = Arc::clone(&library.load().setup_for(None).profile);
+    assert_eq!(profile.errors.codes.values().filter(|code| *code == "who" || *code == "gone").count(), 1);
+    patch(&library, None, json!({ "hello.body": { "a": 1 } })).expect("valid");
+    patch(&library, None, json!({ "hello.body.b": 2 })).expect("valid");
+    let hello = Value::from(library.load().setup_for(None).profile.hello.body.clone());
+    assert_eq!(hello, json!({ "a": 1, "b": 2 }), "an entry below a knob lies over the knob");
+}
+
+#[test]
+fn patches_are_saved_as_text_and_restored() {
+    let library = library();
+    patch(&library, None, json!({ "errors.codes": { "not_found": "gone" }, "rate_limit.window": "9s" }))
+        .expect("valid");
+    patch(&library, Some("k"), json!({ "rate_limit.requests": 1 })).expect("valid");
+    let saved = library.patches();
+    let text = saved.keys["k"].text();
+    assert_eq!(text, r#"{"rate_limit.requests":1}"#);
+    let keys = [(Arc::from("k"), Arc::new(KnobPatch::from_text(&text).expect("its own text")))].into();
+    let global = Arc::new(KnobPatch::from_text(&saved.global.text()).expect("its own text"));
+    library.clear_patches(Some("k"), NOW).expect("valid");
+    assert_eq!(requests(&library.load(), Some("k")).0, 50);
+    library.clear_patches(None, NOW).expect("valid");
+    assert_eq!(library.patches(), KnobPatches::default());
+    let number = library.load().number;
+    library.restore_patches(KnobPatches { global, keys }, NOW).expect("valid");
+    assert_eq!((library.patches(), requests(&library.load(), Some("k")).0), (saved, 1));
+    assert_eq!(library.load().number, number + 1);
+    assert!(KnobPatch::from_text("[]").is_err() && KnobPatch::from_text(r#"{"nope":1}"#).is_err());
+}

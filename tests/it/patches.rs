@@ -1,0 +1,61 @@
+//! Knobs changed while the emulator runs, over the socket: in force at once, for all keys or one, with their source.
+
+use serde_json::{Value, json};
+
+use crate::support::{control, get_as, start_with};
+
+fn knob(listing: &Value, name: &str) -> (Value, Value) {
+    let rows = listing["data"].as_array().expect("rows");
+    let row = rows.iter().find(|row| row["knob"] == name).unwrap_or_else(|| panic!("no {name}"));
+    (row["value"].clone(), row["source"].clone())
+}
+
+#[tokio::test]
+async fn knobs_change_at_once_for_all_keys_or_one_and_are_taken_back() {
+    let emulator = start_with(&["rate_limit.requests=50"]).await;
+    let limit = async |key: &str| {
+        let answer = get_as(&emulator, key, "/v1/system/status").await;
+        answer.header("x-ratelimit-limit").expect("a limit").to_owned()
+    };
+    assert_eq!(limit("sk_test_a").await, "50");
+    let answer = control(&emulator, "PATCH", "profile", &json!({ "rate_limit": { "requests": 40 } })).await;
+    assert_eq!((answer.status, &answer.json()["patch"]), (200, &json!({ "rate_limit.requests": 40 })));
+    let own = json!({ "key": "sk_test_a", "rate_limit.requests": 30, "ids": { "style": "counter" } });
+    let answer = control(&emulator, "PATCH", "profile", &own).await;
+    assert_eq!((answer.status, &answer.json()["key"]), (200, &json!("sk_test_…")), "{answer:?}");
+    assert_eq!((limit("sk_test_a").await, limit("sk_test_b").await), ("30".to_owned(), "40".to_owned()));
+    let listing = control(&emulator, "GET", "profile?key=sk_test_a", &Value::Null).await.json();
+    assert_eq!(knob(&listing, "rate_limit.requests"), (json!(30), json!("control API")));
+    assert_eq!(knob(&listing, "rate_limit.window").1, "default");
+    assert_eq!(listing["key_patch"]["ids.style"], "counter");
+    let workspace =
+        control(&emulator, "GET", "requests?key=sk_test_a", &Value::Null).await.json()["data"][0]["workspace"].clone();
+    let by_id = format!("profile?key={}", workspace.as_str().expect("an id"));
+    let back = control(&emulator, "PATCH", &by_id, &json!({ "rate_limit": null })).await;
+    assert_eq!((back.status, limit("sk_test_a").await.as_str()), (200, "40"), "{back:?}");
+    control(&emulator, "PATCH", "profile?key=*", &json!({ "rate_limit.requests": null })).await;
+    assert_eq!(limit("sk_test_a").await, "50");
+    let listing = control(&emulator, "GET", "profile", &Value::Null).await.json();
+    assert_eq!((knob(&listing, "rate_limit.requests").1, &listing["patch"]), (json!("builder"), &json!({})));
+}
+
+#[tokio::test]
+async fn a_wrong_patch_changes_nothing_and_says_why() {
+    let emulator = start_with(&[]).await;
+    let before = control(&emulator, "GET", "health", &Value::Null).await.json()["generation"].clone();
+    for (body, said) in [
+        (json!({ "rate_limit": { "requests": 5, "windw": "1s" } }), "did you mean `rate_limit.window`"),
+        (json!({ "rate_limit": { "requests": 5, "window": "soon" } }), "`rate_limit.window`"),
+        (json!({ "key": 5, "rate_limit.requests": 5 }), "key: expected a string"),
+        (json!({}), "expected knobs"),
+        (json!({ "key": "sk_test_a" }), "expected knobs"),
+        (json!([]), "body:"),
+    ] {
+        let answer = control(&emulator, "PATCH", "profile", &body).await;
+        assert_eq!(answer.status, 422, "{body}");
+        assert!(answer.message().contains(said), "{body}: {}", answer.message());
+    }
+    let unknown = control(&emulator, "PATCH", "profile?key=sk_live_x", &json!({ "rate_limit.requests": 5 })).await;
+    assert_eq!(unknown.status, 404);
+    assert_eq!(control(&emulator, "GET", "health", &Value::Null).await.json()["generation"], before);
+}

@@ -1,0 +1,79 @@
+//! Subscriptions over the control API: shown, changed under the rules of a client's subscribe, stopped and resumed.
+
+use serde_json::{Value, json};
+
+use crate::support::{control, fire, start, start_with, subscribe, subscribe_sink};
+
+#[tokio::test]
+async fn a_subscription_is_shown_and_changed_field_by_field() {
+    let emulator = start().await;
+    let made = subscribe_sink(&emulator, "app").await;
+    let path = format!("subscriptions/{}", made["id"].as_str().expect("an id"));
+    let shown = control(&emulator, "GET", &path, &Value::Null).await.json();
+    assert_eq!((&shown["status"], &shown["signing_secrets"]), (&json!("active"), &json!(1)));
+    assert!(shown["workspace"].as_str().is_some_and(|id| id.starts_with("ws_")) && shown["secret"].is_null());
+    let wish = json!({ "url": "https://other.sink.localhost/x", "events": ["reference.matched"], "description": "d" });
+    let changed = control(&emulator, "PUT", &path, &wish).await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    let changed = changed.json();
+    for field in ["url", "events", "description"] {
+        assert_eq!(changed[field], wish[field], "{field}");
+    }
+    for field in ["id", "created_at", "status", "workspace", "signing_secrets"] {
+        assert_eq!(changed[field], shown[field], "{field}");
+    }
+    let fired = fire(&emulator, &json!({ "type": "reference.matched" })).await;
+    assert_eq!(fired["deliveries"][0]["url"], "https://other.sink.localhost/x", "{fired}");
+    let cleared = control(&emulator, "PUT", &path, &json!({ "description": null })).await.json();
+    assert_eq!((&cleared["description"], &cleared["url"]), (&Value::Null, &wish["url"]));
+    let again = subscribe(&emulator, &json!({ "url": wish["url"], "events": ["workflow.completed"] })).await.json();
+    assert_eq!(again["id"], made["id"], "a client that subscribes to the new URL updates it");
+    let old = subscribe_sink(&emulator, "app").await;
+    assert_ne!(old["id"], made["id"], "the old URL is free");
+}
+
+#[tokio::test]
+async fn wrong_changes_are_refused_like_a_clients() {
+    let emulator = start().await;
+    let path = format!("subscriptions/{}", subscribe_sink(&emulator, "app").await["id"].as_str().expect("an id"));
+    subscribe_sink(&emulator, "other").await;
+    let before = control(&emulator, "GET", &path, &Value::Null).await.json();
+    for (body, said) in [
+        (json!({ "url": "http://plain.example" }), "url: must use https"),
+        (json!({ "url": "https://other.sink.localhost/hooks" }), "url: is the URL of another subscription"),
+        (json!({ "events": [] }), "events: must not be empty"),
+        (json!({ "events": ["workflow.complete"] }), "unsupported event type \"workflow.complete\""),
+        (json!({ "status": "paused" }), "unknown variant `paused`, expected `active` or `disabled`"),
+        (json!({ "secret": "x" }), "unknown field `secret`"),
+        (json!({ "description": 5 }), "description: must be a string"),
+        (json!({ "status": "disabled", "events": ["x"] }), "unsupported event type"),
+    ] {
+        let answer = control(&emulator, "PUT", &path, &body).await;
+        assert_eq!(answer.status, 422, "{body}");
+        assert!(answer.message().contains(said), "{body}: {}", answer.message());
+    }
+    assert_eq!(control(&emulator, "GET", &path, &Value::Null).await.json(), before, "nothing was changed");
+    for method in ["GET", "PUT"] {
+        let answer = control(&emulator, method, "subscriptions/sub_x", &json!({})).await;
+        assert_eq!(answer.status, 404, "{method}");
+    }
+    let never = start_with(&["subscriptions.upsert=never"]).await;
+    let path = format!("subscriptions/{}", subscribe_sink(&never, "app").await["id"].as_str().expect("an id"));
+    subscribe_sink(&never, "other").await;
+    let same = control(&never, "PUT", &path, &json!({ "url": "https://other.sink.localhost/hooks" })).await;
+    assert_eq!(same.status, 200, "URLs may repeat when subscribing never updates: {same:?}");
+}
+
+#[tokio::test]
+async fn a_disabled_subscription_gets_nothing_until_it_is_active_again() {
+    let emulator = start().await;
+    let path = format!("subscriptions/{}", subscribe_sink(&emulator, "app").await["id"].as_str().expect("an id"));
+    let event = json!({ "type": "workflow.completed" });
+    let off = control(&emulator, "PUT", &path, &json!({ "status": "disabled" })).await;
+    assert_eq!((off.status, &off.json()["status"]), (200, &json!("disabled")));
+    let nobody = control(&emulator, "POST", "events", &event).await;
+    assert_eq!((nobody.status, nobody.code().as_str()), (404, "no_match"));
+    control(&emulator, "PUT", &path, &json!({ "status": "active" })).await;
+    let fired = fire(&emulator, &event).await;
+    assert_eq!(fired["deliveries"][0]["status"], "delivered", "{fired}");
+}

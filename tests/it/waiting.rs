@@ -1,0 +1,108 @@
+//! Waiting calls: they answer as soon as enough fits, or say what came nearest; nothing that comes meanwhile is missed.
+
+use serde_json::{Value, json};
+
+use crate::support::{control, fire, get, get_as, start, subscribe, subscribe_sink};
+
+#[tokio::test]
+async fn a_call_waits_for_requests_that_are_yet_to_come() {
+    let emulator = start().await;
+    get(&emulator, "/v1/system/status").await;
+    let wish = json!({ "operation": "system.status", "status": 200, "since": "now", "count": 2, "timeout": "15s" });
+    let waiting = control(&emulator, "POST", "requests/wait", &wish);
+    let calling = async {
+        // The clock stands still: only the order tells what came after the call.
+        for n in 0..300 {
+            get_as(&emulator, "sk_test_other", &format!("/v1/hello?n={n}")).await;
+        }
+        loop {
+            if get(&emulator, "/v1/system/status").await.status != 200 {
+                return;
+            }
+        }
+    };
+    let found = tokio::select! {
+        found = waiting => found,
+        () = calling => unreachable!("the quota is used up and two requests were not found"),
+    };
+    assert_eq!(found.status, 200, "{found:?}");
+    let rows = found.json()["data"].clone();
+    assert_eq!(rows.as_array().map(Vec::len), Some(2), "{rows}");
+    assert!(rows[0]["operation"] == "system.status" && rows[0]["id"] != rows[1]["id"], "{rows}");
+    let there = json!({ "path": "/v1/system/status", "method": "get", "count": 3, "timeout": "15s" });
+    let at_once = control(&emulator, "POST", "requests/wait", &there).await;
+    assert_eq!(at_once.status, 200, "what the journal holds counts without `since`: {at_once:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_waits_in_vain_says_what_came_nearest() {
+    let emulator = start().await;
+    get(&emulator, "/v1/hello").await;
+    get(&emulator, "/v1/system/status?include_checks=x").await;
+    let wish = json!({ "key": "*", "operation": "system.status", "status": 200, "timeout": "50ms" });
+    let late = control(&emulator, "POST", "requests/wait", &wish).await;
+    assert_eq!((late.status, late.code().as_str()), (408, "request_timeout"));
+    assert!(late.message().starts_with("0 of 1 requests fitted within 0.05 s"), "{}", late.message());
+    let nearest = &late.json()["nearest"];
+    assert_eq!(nearest[0]["differs"], json!(["status: wanted 200, found 422"]));
+    assert_eq!(nearest[0]["request"]["operation"], "system.status");
+    assert_eq!(nearest[1]["differs"], json!(["operation: wanted system.status, found hello"]), "{nearest}");
+    let before = json!({ "key": "*", "since": "now", "timeout": "50ms" });
+    let nothing = control(&emulator, "POST", "requests/wait", &before).await;
+    assert_eq!((nothing.status, nothing.json()["nearest"].clone()), (408, json!([])));
+    for (body, said) in [
+        (json!({ "operation": "system.statsu" }), "did you mean `system.status`?"),
+        (json!({ "status": 20 }), "status: expected 100 to 599"),
+        (json!({ "count": 0 }), "count: expected 1 to 10000"),
+        (json!({ "since": "yesterday" }), "since: expected `now` or a timestamp"),
+        (json!({ "timeout": "1h" }), "timeout: at most 300s"),
+        (json!({ "opration": "hello" }), "unknown field `opration`"),
+    ] {
+        let answer = control(&emulator, "POST", "requests/wait", &body).await;
+        assert_eq!(answer.status, 422, "{body}");
+        assert!(answer.message().contains(said), "{body}: {}", answer.message());
+    }
+}
+
+#[tokio::test]
+async fn requests_are_listed_from_a_time_on() {
+    let emulator = start().await;
+    get(&emulator, "/v1/system/status").await;
+    control(&emulator, "POST", "clock", &json!({ "advance": "10s" })).await;
+    get(&emulator, "/v1/hello").await;
+    get(&emulator, "/v1/system/status").await;
+    for (since, count) in
+        [("2026-01-31T09:30:00Z", 3), ("2026-01-31T09:30:10Z", 2), ("2027-01-01T00:00:00Z", 0), ("now", 0)]
+    {
+        let page = control(&emulator, "GET", &format!("requests?key=*&since={since}"), &Value::Null).await.json();
+        assert_eq!(page["data"].as_array().map(Vec::len), Some(count), "{since}: {page}");
+    }
+    let wrong = control(&emulator, "GET", "requests?since=soon", &Value::Null).await;
+    assert_eq!(wrong.status, 422);
+}
+
+/// A delivery that is pending fits a wait for pending ones, and no longer when it ends.
+#[tokio::test]
+async fn a_call_follows_deliveries_from_state_to_state() {
+    let emulator = start().await;
+    let hook = json!({ "url": "https://retry.sink.localhost/h", "events": ["workflow.completed"] });
+    subscribe(&emulator, &hook).await;
+    control(&emulator, "POST", "sink/retry", &json!({ "respond": [500] })).await;
+    let wait = |status: &str| json!({ "status": status, "timeout": "15s" });
+    let event = json!({ "type": "workflow.completed" });
+    let (wish, later) = (wait("pending"), wait("delivered"));
+    let (first, _) = tokio::join!(control(&emulator, "POST", "deliveries/wait", &wish), fire(&emulator, &event));
+    let step = json!({ "advance": "2s" });
+    let last = control(&emulator, "POST", "deliveries/wait", &later);
+    let (last, _) = tokio::join!(last, control(&emulator, "POST", "clock", &step));
+    assert_eq!((first.status, last.status), (200, 200));
+    assert_eq!(first.json()["data"][0]["id"], last.json()["data"][0]["id"]);
+    assert_eq!(last.json()["data"][0]["attempts"], 2);
+    let gone = json!({ "status": "pending", "timeout": "50ms" });
+    let late = control(&emulator, "POST", "deliveries/wait", &gone).await;
+    assert_eq!((late.status, late.message().split(" deliveries").next()), (408, Some("0 of 1")));
+    subscribe_sink(&emulator, "other").await;
+    fire(&emulator, &json!({ "type": "reference.matched" })).await;
+    let page = control(&emulator, "GET", "deliveries?type=reference.matched", &Value::Null).await.json();
+    assert_eq!(page["data"].as_array().map(Vec::len), Some(1), "{page}");
+}
