@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::RwLock;
 use rand::rngs::ChaCha8Rng;
@@ -49,6 +51,22 @@ impl Moment {
     /// This moment moved either way; never before the start.
     fn moved(self, by: SignedDuration) -> Self {
         if by.is_negative() { Self(self.0.saturating_sub(by.unsigned_abs())) } else { self.plus(by.unsigned_abs()) }
+    }
+
+    /// The moment that a snapshot names in nanoseconds.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(Duration::from_nanos(nanos))
+    }
+
+    /// Nanoseconds since the start, for a snapshot: as many as fit, which is five centuries.
+    pub fn nanos(self) -> u64 {
+        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The moment this much earlier; the start if that is earlier than it.
+    #[must_use]
+    pub fn minus(self, age: Duration) -> Self {
+        Self(self.0.saturating_sub(age))
     }
 
     /// The moment `delay` later.
@@ -191,6 +209,11 @@ impl Clock {
     pub fn follows(&self) -> bool {
         let state = *self.shared.state.read();
         matches!(state, State::Running { wall_offset, .. } | State::Held { wall_offset, .. } if wall_offset.is_zero())
+    }
+
+    /// The moment of the clock or machine that this one moves with.
+    pub fn base_moment(&self) -> Moment {
+        self.shared.base.moment()
     }
 
     /// Whether both are one clock.
@@ -409,14 +432,14 @@ impl Seed {
         Self(Sha256::digest(number.to_be_bytes()).into())
     }
 
-    /// The seed of a snapshot.
-    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
+    /// The seed that a snapshot keeps as base64; `None` if that is no seed.
+    pub fn from_text(text: &str) -> Option<Self> {
+        STANDARD.decode(text).ok()?.try_into().ok().map(Self)
     }
 
     /// The seed for a snapshot; every secret follows from it.
-    pub const fn bytes(&self) -> [u8; 32] {
-        self.0
+    pub fn to_text(&self) -> String {
+        STANDARD.encode(self.0)
     }
 
     /// A fresh seed from the machine's entropy.

@@ -6,7 +6,7 @@
 //! To embed it in a Rust test, start with [`Emulator::builder`]. To work on it, read in this order:
 //!
 //! - [`contract`], layer 0: the API's rules, pure;
-//! - [`clock`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`workspace`], [`journal`], layer 1: one key's state and
+//! - [`clock`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`snapshot`], [`workspace`], [`journal`], layer 1: one key's state and
 //!   the log of what happened;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
 //! - [`http`], layer 3: one request end to end;
@@ -29,6 +29,7 @@ pub mod http;
 pub mod journal;
 pub mod rate_limit;
 pub mod scenario;
+pub mod snapshot;
 pub mod template;
 pub mod turns;
 pub mod webhook;

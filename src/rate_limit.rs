@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::contract::profile::{CountRule, RateAlgorithm, RateLimit};
+use crate::snapshot::SavedQuota;
 
 /// The outcome of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,32 @@ impl Quota {
             }
             Usage::Bucket { missing, .. } => *missing = missing.saturating_sub(policy.window.get().as_nanos()),
         }
+    }
+
+    /// What was used, for a snapshot.
+    pub fn save(&self) -> SavedQuota {
+        match &self.usage {
+            Usage::None => SavedQuota::None,
+            Usage::Fixed { opened, used } => SavedQuota::Fixed { opened: opened.nanos(), used: *used },
+            Usage::Sliding { log, .. } => {
+                SavedQuota::Sliding { log: log.iter().map(|(at, count)| (at.nanos(), *count)).collect() }
+            }
+            Usage::Bucket { missing, at } => SavedQuota::Bucket { missing: *missing, at: at.nanos() },
+        }
+    }
+
+    /// What a snapshot says was used.
+    pub fn restore(saved: &SavedQuota) -> Self {
+        let usage = match saved {
+            SavedQuota::None => Usage::None,
+            SavedQuota::Fixed { opened, used } => Usage::Fixed { opened: Moment::from_nanos(*opened), used: *used },
+            SavedQuota::Sliding { log } => Usage::Sliding {
+                used: log.iter().map(|(_, count)| u64::from(*count)).sum(),
+                log: log.iter().map(|(at, count)| (Moment::from_nanos(*at), *count)).collect(),
+            },
+            SavedQuota::Bucket { missing, at } => Usage::Bucket { missing: *missing, at: Moment::from_nanos(*at) },
+        };
+        Self { usage }
     }
 
     fn check_fixed(&mut self, limit: u32, window: Duration, charge_refused: bool, now: Moment) -> Verdict {

@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::snapshot::SavedTurn;
+
 /// Activations whose counters are kept. A workspace needs as many as its keys have lists of scenarios; older ones are over.
 const MOST_ACTIVATIONS: usize = 256;
 
@@ -63,6 +65,26 @@ impl Turns {
     /// Moves a story on to a step.
     pub fn set_step(&mut self, story: u64, step: Arc<str>) {
         self.steps.insert((self.activation, story), step);
+    }
+
+    /// The counters and steps of one activation, for a snapshot.
+    pub fn save(&self, activation: u64) -> (Vec<SavedTurn>, Vec<(u64, String)>) {
+        let rules = self.by_rule.range((activation, 0)..=(activation, u64::MAX));
+        let turns =
+            rules.map(|((_, rule), turn)| SavedTurn { rule: *rule, matched: turn.matched, applied: turn.applied });
+        let steps = self.steps.range((activation, 0)..=(activation, u64::MAX));
+        (turns.collect(), steps.map(|((_, story), step)| (*story, step.to_string())).collect())
+    }
+
+    /// Puts counters and steps of a snapshot in place for one activation.
+    pub fn restore(&mut self, activation: u64, turns: &[SavedTurn], steps: &[(u64, String)]) {
+        self.begin(activation);
+        for SavedTurn { rule, matched, applied } in turns {
+            *self.of(*rule) = Turn { matched: *matched, applied: *applied };
+        }
+        for (story, step) in steps {
+            self.set_step(*story, Arc::from(step.as_str()));
+        }
     }
 
     /// Forgets every rule and story for which `keep` is false.

@@ -17,6 +17,7 @@ mod builder;
 mod front;
 mod reload;
 mod settings;
+mod state;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ use crate::webhook::tls::Trust;
 use crate::workspace::{EventRecord, FireProblem, FireRequest, Registry};
 use front::Front;
 use reload::reload;
+use state::StateFile;
+pub(crate) use state::write_whole;
 
 /// A running emulator. Dropping it stops it without a drain; [`Emulator::stop`] drains first.
 #[derive(Debug)]
@@ -60,6 +63,7 @@ pub struct Emulator {
     handle: ControlHandle,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
+    state: Option<StateFile>,
     _watcher: Option<Watcher>,
 }
 
@@ -128,6 +132,7 @@ impl Emulator {
             emissions.clone(),
             &settings.limits,
         ));
+        let emitter = Emitter::new(Arc::clone(&library), Arc::clone(&journal), Arc::clone(&book));
         let control = Arc::new(Control {
             library: Arc::clone(&library),
             registry: Arc::clone(&registry),
@@ -136,16 +141,20 @@ impl Emulator {
             sinks: Arc::clone(&sinks),
             bodies,
             emissions,
+            emitter: Arc::clone(&emitter),
             ca_pem: tls.as_ref().and_then(ServerTls::ca_pem).map(str::to_owned),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
             scenario_folders: settings.scenario_folders.clone(),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
         });
-        let emitter = Emitter::new(Arc::clone(&library), Arc::clone(&journal), Arc::clone(&book));
         let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client);
 
         let (stop, stopping) = watch::channel(false);
         let mut tasks = Vec::new();
+        let state = settings.state.map(|file| StateFile::open(Arc::clone(&control), file)).transpose()?;
+        if let Some(state) = &state {
+            tasks.push(tokio::spawn(state.clone().keep(stopping.clone())));
+        }
         let (limits, grace) = (settings.limits, settings.grace);
         let on_main_port = control_listener.is_none().then(|| Arc::clone(&control));
         let front = Arc::new(Front { api: Some(Arc::clone(&api)), control: on_main_port, refusals: Arc::clone(&api) });
@@ -156,7 +165,17 @@ impl Emulator {
         }
         tasks.push(tokio::spawn(emitter.run(orders, stopping.clone())));
         tasks.push(tokio::spawn(deliverer.run(stopping)));
-        Ok(Self { address, control_address, control_token, tls: tls.is_some(), handle, stop, tasks, _watcher: watcher })
+        Ok(Self {
+            address,
+            control_address,
+            control_token,
+            tls: tls.is_some(),
+            handle,
+            stop,
+            tasks,
+            state,
+            _watcher: watcher,
+        })
     }
 
     /// Where the emulated API is served, such as `http://127.0.0.1:9770`.
@@ -189,6 +208,9 @@ impl Emulator {
         for task in self.tasks.drain(..) {
             // A task that panicked has nothing left to drain.
             let _ = task.await;
+        }
+        if let Some(state) = &self.state {
+            state.save_or_tell();
         }
     }
 }

@@ -74,6 +74,8 @@ pub struct Settings {
     pub most_workspaces: usize,
     /// How long a stop may take.
     pub grace: Duration,
+    /// Where the state is kept from one run to the next.
+    pub state: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -100,6 +102,7 @@ impl Default for Settings {
             most_journal_bytes: MOST_BYTES,
             most_workspaces: MOST_WORKSPACES,
             grace: Duration::from_secs(5),
+            state: None,
         }
     }
 }

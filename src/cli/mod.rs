@@ -20,6 +20,7 @@ mod scenarios;
 mod serve;
 mod sign;
 mod signing;
+mod snapshot;
 mod subscriptions;
 mod trigger;
 mod verify;
@@ -88,6 +89,9 @@ enum Command {
     /// Show, stop or move the emulator's clock.
     #[command(subcommand)]
     Clock(clock::ClockCommand),
+    /// Save the state of one key, or everything, and put it back.
+    #[command(subcommand)]
+    Snapshot(snapshot::SnapshotCommand),
     /// Forget what a key did, or everything: as before the first request.
     Reset(reset::ResetArgs),
     /// Show the knobs in force, change them while the emulator runs, take changes back.
@@ -154,6 +158,7 @@ pub fn main() -> ExitCode {
         Some(Command::Scenarios(command)) => scenarios::run(command),
         Some(Command::Check(args)) => scenarios::check(&args),
         Some(Command::Clock(command)) => clock::run(command),
+        Some(Command::Snapshot(command)) => snapshot::run(command),
         Some(Command::Reset(args)) => reset::run(&args),
         Some(Command::Profile(command)) => profile::run(command),
         Some(Command::Assumptions(args)) => documents::assumptions(args),

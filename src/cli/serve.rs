@@ -83,6 +83,9 @@ pub(super) struct ServeArgs {
     /// A host name that the control API answers to, beside local ones. Repeatable.
     #[arg(long, env = "WRS_EMULATOR_ALLOW_HOST", value_name = "HOST", value_delimiter = ',')]
     allow_host: Vec<String>,
+    /// Keep the state in this file: loaded at the start, saved while running and at the end. It holds keys and secrets.
+    #[arg(long, env = "WRS_EMULATOR_STATE", value_name = "FILE")]
+    state: Option<PathBuf>,
     /// How the log on stderr looks.
     #[arg(long, env = "WRS_EMULATOR_LOG", value_enum, default_value = "text")]
     log: LogFormat,
@@ -294,6 +297,7 @@ fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         most_journal_bytes: limits.max_journal_bytes,
         most_workspaces: limits.max_workspaces,
         grace: args.grace,
+        state: args.state.clone(),
     })
 }
 

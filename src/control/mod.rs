@@ -21,6 +21,7 @@ mod route;
 mod scenarios;
 mod scope;
 mod sinks;
+mod snapshot;
 mod stream;
 mod subscriptions;
 mod trace;
@@ -41,6 +42,7 @@ pub use advance::{Mover, settle};
 pub use guard::Access;
 use guard::Content;
 pub use reply::{ControlError, Reply};
+pub use snapshot::{SnapshotProblem, load_snapshot, take_snapshot};
 pub use stream::MOST_VIEWERS;
 
 use crate::contract::error::ErrorKind;
@@ -50,6 +52,7 @@ use crate::http::emissions::Emissions;
 use crate::journal::Journal;
 use crate::scenario::Library;
 use crate::webhook::book::Book;
+use crate::webhook::emitter::Emitter;
 use crate::webhook::sink::Sinks;
 use crate::workspace::Registry;
 use route::{Action, Match};
@@ -74,6 +77,8 @@ pub struct Control {
     pub bodies: Arc<BodyReader>,
     /// The way to the driver of emissions.
     pub emissions: Emissions,
+    /// The driver of emissions, for what it has planned.
+    pub emitter: Arc<Emitter>,
     /// Folders of scenario files, for reloading.
     pub scenario_folders: Vec<PathBuf>,
     /// The authority made for `--tls self-signed`.
@@ -154,7 +159,11 @@ impl Control {
         if !action.is_open() {
             self.access.check_token(&parts)?;
         }
-        let body = self.bodies.read(&parts.headers, body).await.map_err(|problem| {
+        let read = match action.most_bytes() {
+            Some(most) => self.bodies.read_up_to(most, &parts.headers, body).await,
+            None => self.bodies.read(&parts.headers, body).await,
+        };
+        let body = read.map_err(|problem| {
             let kind = match problem {
                 BodyProblem::TooLarge(_) => ErrorKind::PayloadTooLarge,
                 BodyProblem::TooSlow(_) => ErrorKind::RequestTimeout,
@@ -195,6 +204,8 @@ impl Control {
             Action::ReloadScenarios => scenarios::reload(self, &call),
             Action::ActivateScenarios => scenarios::activate(self, &call),
             Action::Reset => reset::reset(self, &call),
+            Action::SaveSnapshot => snapshot::save(self, &call).await,
+            Action::LoadSnapshot => snapshot::load(self, &call),
             Action::ShowClock => clock::show(self, &call),
             Action::MoveClock => clock::change(self, &call).await,
             Action::ShowSink => sinks::show(self, &call),

@@ -38,6 +38,8 @@ pub(super) enum Action {
     ShowClock,
     MoveClock,
     Reset,
+    SaveSnapshot,
+    LoadSnapshot,
     ShowSink,
     ScriptSink,
 }
@@ -47,6 +49,11 @@ impl Action {
     /// authority without which nobody could speak to a TLS port.
     pub(super) fn is_open(self) -> bool {
         matches!(self, Self::Health | Self::CaPem)
+    }
+
+    /// The most bytes of its body, where that is more than elsewhere.
+    pub(super) fn most_bytes(self) -> Option<usize> {
+        (self == Self::LoadSnapshot).then_some(super::snapshot::MOST_BYTES)
     }
 
     /// Whether a TOML body is taken beside JSON.
@@ -94,6 +101,8 @@ const ROUTES: &[(Method, &str, Action)] = &[
     (Method::GET, "clock", Action::ShowClock),
     (Method::POST, "clock", Action::MoveClock),
     (Method::POST, "reset", Action::Reset),
+    (Method::GET, "snapshot", Action::SaveSnapshot),
+    (Method::PUT, "snapshot", Action::LoadSnapshot),
     (Method::GET, "sink/{}", Action::ShowSink),
     (Method::POST, "sink/{}", Action::ScriptSink),
 ];

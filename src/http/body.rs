@@ -49,41 +49,46 @@ impl BodyReader {
     }
 
     /// Reads a body whole. One that declares too great a length is refused unread.
-    pub async fn read(&self, headers: &HeaderMap, mut body: Incoming) -> Result<Bytes, BodyProblem> {
+    pub async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<Bytes, BodyProblem> {
+        self.read_up_to(self.most, headers, body).await
+    }
+
+    /// Like [`Self::read`], with a limit of its own; all bodies together still hold no more than their budget.
+    pub async fn read_up_to(&self, most: usize, headers: &HeaderMap, mut body: Incoming) -> Result<Bytes, BodyProblem> {
         if has_other_transfer_coding(headers) {
             return Err(BodyProblem::TransferCoding);
         }
         let declared = match declared_length(headers).map(usize::try_from) {
             // Chunks tell no length, and hyper has seen to it that a length is a number.
-            None => self.most,
-            Some(Ok(length)) if length <= self.most => length,
-            Some(_) => return Err(BodyProblem::TooLarge(self.most)),
+            None => most,
+            Some(Ok(length)) if length <= most => length,
+            Some(_) => return Err(BodyProblem::TooLarge(most)),
         };
         if body.is_end_stream() {
             return Ok(Bytes::new());
         }
-        match tokio::time::timeout(self.timeout, self.collect(&mut body, declared)).await {
+        match tokio::time::timeout(self.timeout, self.collect(&mut body, most, declared)).await {
             Ok(read) => read,
             Err(_) => Err(BodyProblem::TooSlow(self.timeout)),
         }
     }
 
-    async fn collect(&self, body: &mut Incoming, declared: usize) -> Result<Bytes, BodyProblem> {
+    async fn collect(&self, body: &mut Incoming, most: usize, declared: usize) -> Result<Bytes, BodyProblem> {
         let mut first = Bytes::new();
         let mut joined: Vec<u8> = Vec::new();
         let mut held: Option<OwnedSemaphorePermit> = None;
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| BodyProblem::Malformed)?.into_data() else { continue };
             let size = first.len() + joined.len() + data.len();
-            if size > self.most {
-                return Err(BodyProblem::TooLarge(self.most));
+            if size > most {
+                return Err(BodyProblem::TooLarge(most));
             }
             if size > FREE && held.is_none() {
                 // All that this body may come to, at once: bodies that held parts and waited for more would wait for
                 // each other.
-                let most = u32::try_from(declared.max(size) - FREE).unwrap_or(u32::MAX);
+                let parts = u32::try_from(declared.max(size) - FREE).unwrap_or(u32::MAX);
                 let budget = Arc::clone(&self.budget);
-                held = Some(budget.acquire_many_owned(most).await.expect("the semaphore is never closed"));
+                held = Some(budget.acquire_many_owned(parts).await.expect("the semaphore is never closed"));
             }
             // Most bodies come in one piece.
             match (first.is_empty(), joined.is_empty()) {

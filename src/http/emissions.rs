@@ -40,8 +40,12 @@ impl Emissions {
 
     /// Lets a workspace meet what is active for it; only the first time does anything.
     pub fn meet(&self, workspace: &Arc<Workspace>, state: &mut State, setup: &Setup, now: Now) {
-        // A clock of its own does not know when the emulator's activated the scenarios: its time begins here.
-        let since = if workspace.clock().is_plain() { setup.activated_at } else { now.moment };
+        // On a clock of its own the activation lies as far back as on the emulator's.
+        let clock = workspace.clock();
+        let since = match clock.is_plain() {
+            true => setup.activated_at,
+            false => now.moment.minus(clock.base_moment().since(setup.activated_at)),
+        };
         if !state.meets(setup.activation, since) {
             return;
         }

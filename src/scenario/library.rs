@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::built_in::built_in_loaded;
 use super::content::{ByName, Content};
 use super::knob_patch::{KnobPatch, KnobPatches};
+use super::restart::Start;
 use super::setup::Setup;
 use super::{Activation, Origin, Scenario, parse};
 use crate::clock::Moment;
@@ -110,6 +111,11 @@ impl Generation {
         &self.content.patches
     }
 
+    /// What the generation was made from.
+    pub(super) fn content(&self) -> &Content {
+        &self.content
+    }
+
     /// The fingerprints of all rules, stories and emissions that a request can meet: the counters worth keeping.
     pub fn fingerprints(&self) -> HashSet<u64> {
         let mut prints = HashSet::new();
@@ -131,14 +137,7 @@ pub struct Library {
     /// What was found in the files at the last reading, whether or not they were taken.
     diagnostics: ArcSwap<Vec<Diagnostic>>,
     /// What was there when the emulator had started.
-    start: ArcSwap<Start>,
-}
-
-/// What a reset goes back to; files are as they are saved.
-#[derive(Debug, Default)]
-struct Start {
-    inline: ByName,
-    active: Vec<Arc<str>>,
+    pub(super) start: ArcSwap<Start>,
 }
 
 impl Library {
@@ -300,35 +299,6 @@ impl Library {
             Ok(())
         });
         changed.unwrap_or_else(|_| self.load().number)
-    }
-
-    /// Takes back what a key has of its own: its list of scenarios and its changed knobs.
-    pub fn forget_key(&self, key: &str, now: Moment) -> u64 {
-        let changed = self.change(now, |content, _| {
-            content.keys.remove(key);
-            content.patches.keys.remove(key);
-            Ok(())
-        });
-        changed.unwrap_or_else(|_| self.load().number)
-    }
-
-    /// Remembers the scenarios that are active and those given as text: what [`Self::restart`] goes back to.
-    pub fn mark_start(&self) {
-        let content = &self.load().content;
-        self.start.store(Arc::new(Start { inline: content.inline.clone(), active: content.global.names.clone() }));
-    }
-
-    /// Goes back to the scenarios of the start: none but those is active or given as text, and their rules start afresh.
-    pub fn restart(&self, now: Moment) -> Result<u64, Vec<Diagnostic>> {
-        let start = self.start.load_full();
-        self.change(now, |content, now| {
-            content.inline.clone_from(&start.inline);
-            content.keys.clear();
-            content.patches = KnobPatches::default();
-            content.activations += 1;
-            content.global = Activation { names: start.active.clone(), at: now, serial: content.activations };
-            Ok(())
-        })
     }
 
     /// Replaces the profile below patches and scenarios.

@@ -59,7 +59,7 @@ impl Deliverer {
         let round = Arc::new(Round::new(workspace));
         let mut leaving = round.workspace.leaving();
         let (mut handed, mut draining) = (Vec::new(), false);
-        loop {
+        while !round.workspace.has_left() {
             let order = self.profile_of(&round.workspace).webhooks.order;
             let mut due = Vec::new();
             let (next, idle) = round.with(|queue| {
@@ -82,15 +82,15 @@ impl Deliverer {
                 count = events.recv_many(&mut handed, MOST_AT_ONCE), if !draining => draining = count == 0,
                 () = round.changed.notified() => {}
                 () = sleep_until(&round.workspace, next), if !draining => {}
-                () = stopped(&mut leaving) => {
-                    events.close();
-                    while let Ok(late) = events.try_recv() {
-                        self.cancel_all(&late.event, GONE);
-                    }
-                    return self.cancel(round.with(Queue::give_up_all), GONE);
-                }
+                () = stopped(&mut leaving) => {}
             }
         }
+        events.close();
+        handed.extend(std::iter::from_fn(|| events.try_recv().ok()));
+        for late in &handed {
+            self.cancel_all(&late.event, GONE);
+        }
+        self.cancel(round.with(Queue::give_up_all), GONE);
     }
 
     /// Sets workers to attempts that are due. Those that stay inside are made here, one after the other, so that their order

@@ -122,6 +122,9 @@ impl Deliverer {
 
     /// Makes one attempt and tells everybody how it ended.
     pub(super) async fn make(&self, round: &Round, job: Job) {
+        if round.workspace.has_left() {
+            return self.book.note_cancelled(&job.delivery.id, GONE);
+        }
         let profile = self.profile_of(&round.workspace);
         let ended = self.attempt(job, &round.workspace, &profile).await;
         self.settle(round, &profile, ended);

@@ -92,6 +92,9 @@ impl Emitter {
         loop {
             let next = {
                 let mut plans = timeline.plans.lock();
+                if workspace.has_left() {
+                    return plans.note(None);
+                }
                 let next = self.work_off(&workspace, &mut plans);
                 plans.note(next);
                 let Some(next) = next else {
@@ -102,7 +105,7 @@ impl Emitter {
             };
             tokio::select! {
                 () = stopped(&mut stop) => return,
-                () = stopped(&mut leaving) => return timeline.plans.lock().note(None),
+                () = stopped(&mut leaving) => {}
                 () = timeline.changed.notified() => {}
                 () = workspace.clock().sleep_until(next) => {}
             }

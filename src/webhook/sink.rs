@@ -57,6 +57,13 @@ impl Sinks {
         status
     }
 
+    /// What each sink answers next, where something is scripted.
+    pub fn scripts(&self) -> BTreeMap<String, Vec<u16>> {
+        let sinks = self.by_name.lock();
+        let scripted = sinks.iter().filter(|(_, sink)| !sink.script.is_empty());
+        scripted.map(|(name, sink)| (name.clone(), sink.script.iter().copied().collect())).collect()
+    }
+
     /// Forgets what every sink got and was told.
     pub fn clear(&self) {
         self.by_name.lock().clear();

@@ -1,10 +1,11 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time comes in as `now`.
-//! Reading order: this file, `subscriptions`, `events`, `workflows`, `registry`, `tokens`.
+//! Reading order: this file, `subscriptions`, `events`, `workflows`, `registry`, `tokens`, `saved`.
 
 mod events;
 mod registry;
+mod saved;
 mod subscriptions;
 mod tokens;
 mod workflows;
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 
 pub use events::{EventRecord, FireProblem, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription};
 pub use registry::{MOST_WORKSPACES, Registry};
+pub use saved::{restore_clock, save_clock};
 pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, Subscribed, SubscriptionRecord, SubscriptionView};
 pub use tokens::{Alias, MOST_TOKENS, Tokens};
 pub use workflows::{Listed, MOST_WORKFLOWS, PlacedWorkflow};

@@ -103,8 +103,17 @@ impl Registry {
         (Arc::clone(workspace), left)
     }
 
-    fn fresh(&self, name: Arc<str>) -> Workspace {
+    pub(super) fn fresh(&self, name: Arc<str>) -> Workspace {
         Workspace::new(name, &self.seed(), self.clock.follower())
+    }
+
+    /// Puts a workspace in place of the one of its name, which leaves.
+    pub fn replace(&self, workspace: &Arc<Workspace>, now: Now) {
+        workspace.touch(now.moment);
+        let old = self.workspaces.write().insert(Arc::clone(workspace.name()), Arc::clone(workspace));
+        if let Some(old) = old {
+            old.leave();
+        }
     }
 
     /// Forgets a workspace, so that the next request of its key finds a fresh one: with the same seed, it draws the same

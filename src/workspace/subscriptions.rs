@@ -21,6 +21,7 @@ use crate::contract::profile::{Profile, Upsert};
 use crate::contract::rules::CheckedSubscribe;
 use crate::contract::timestamp::format_timestamp;
 use crate::contract::types::{Subscription, SubscriptionStatus};
+use crate::snapshot::SavedSubscription;
 
 /// Most subscriptions one workspace holds.
 pub const MOST_SUBSCRIPTIONS: usize = 10_000;
@@ -134,6 +135,53 @@ impl Subscriptions {
         self.serial_by_id.insert(record.id.clone(), self.made);
         self.serial_by_url.insert(record.target.to_string(), self.made);
         self.by_serial.insert(self.made, record);
+    }
+
+    /// The subscriptions for a snapshot, oldest first.
+    pub(crate) fn save(&self) -> Vec<SavedSubscription> {
+        let saved = |record: &SubscriptionRecord| SavedSubscription {
+            id: record.id.clone(),
+            url: record.url.clone(),
+            target: record.target_text.to_string(),
+            events: record.events.clone(),
+            description: record.description.clone(),
+            disabled: record.status == SubscriptionStatus::Disabled,
+            created_at: record.created_at,
+            secret: record.secret.reveal().to_owned(),
+            previous: record.previous.as_ref().map(|(secret, until)| (secret.reveal().to_owned(), until.nanos())),
+        };
+        self.iter().map(saved).collect()
+    }
+
+    /// The subscriptions of a snapshot. The error names the one that cannot be.
+    pub(crate) fn restore(saved: &[SavedSubscription]) -> Result<Self, String> {
+        let mut subscriptions = Self::default();
+        if saved.len() > MOST_SUBSCRIPTIONS {
+            return Err(format!("{} subscriptions are more than the {MOST_SUBSCRIPTIONS} of one key", saved.len()));
+        }
+        for saved in saved {
+            let id = &saved.id;
+            let target = Url::parse(&saved.target).map_err(|error| format!("subscription {id}: target: {error}"))?;
+            if subscriptions.get(id).is_some() {
+                return Err(format!("subscription {id} stands there twice"));
+            }
+            subscriptions.insert(SubscriptionRecord {
+                id: id.clone(),
+                url: saved.url.clone(),
+                target_text: Arc::from(target.as_str()),
+                target: Arc::new(target),
+                events: saved.events.clone(),
+                description: saved.description.clone(),
+                status: if saved.disabled { SubscriptionStatus::Disabled } else { SubscriptionStatus::Active },
+                created_at: saved.created_at,
+                secret: Secret::new(saved.secret.as_str()),
+                previous: saved
+                    .previous
+                    .as_ref()
+                    .map(|(secret, until)| (Secret::new(secret.as_str()), Moment::from_nanos(*until))),
+            });
+        }
+        Ok(subscriptions)
     }
 
     fn remove(&mut self, id: &str) -> Option<SubscriptionRecord> {

@@ -15,6 +15,7 @@ use crate::contract::preview::{Page, Workflow, WorkflowFields, WorkflowQuery, Wo
 use crate::contract::profile::Profile;
 use crate::contract::timestamp::format_timestamp;
 use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
+use crate::snapshot::SavedWorkflow;
 
 /// Most workflows of one workspace.
 pub const MOST_WORKFLOWS: usize = 10_000;
@@ -65,6 +66,73 @@ pub(crate) struct Workflows {
     due: BTreeSet<(Moment, u64)>,
     users: BTreeMap<u64, Map<String, Value>>,
     user_by_id: HashMap<String, u64>,
+}
+
+impl Workflows {
+    /// The workflows for a snapshot, oldest first.
+    pub(crate) fn save(&self) -> Vec<SavedWorkflow> {
+        let saved = |(serial, record): (&u64, &WorkflowRecord)| SavedWorkflow {
+            id: record.id.clone(),
+            name: record.name.clone(),
+            reference: record.reference.clone(),
+            status: record.status.name().to_owned(),
+            created_at: record.created_at,
+            updated_at: record.updated_at,
+            completes: record.completes.0.nanos(),
+            completes_at: record.completes.1,
+            untold: self.due.contains(&(record.completes.0, *serial)),
+        };
+        self.by_serial.iter().map(saved).collect()
+    }
+
+    /// The users for a snapshot, in order.
+    pub(crate) fn save_users(&self) -> Vec<Map<String, Value>> {
+        self.users.values().cloned().collect()
+    }
+
+    /// The workflows and users of a snapshot. The error names the one that cannot be.
+    pub(crate) fn restore(saved: &[SavedWorkflow], users: &[Map<String, Value>]) -> Result<Self, String> {
+        let mut workflows = Self::default();
+        if saved.len() > MOST_WORKFLOWS || users.len() > MOST_USERS {
+            return Err(format!("there are more than the {MOST_WORKFLOWS} workflows or {MOST_USERS} users of one key"));
+        }
+        for saved in saved {
+            let status = WorkflowStatus::from_name(&saved.status);
+            let status = status.ok_or_else(|| format!("workflow {}: no status `{}`", saved.id, saved.status))?;
+            workflows.made += 1;
+            let serial = workflows.made;
+            if workflows.serial_by_id.insert(saved.id.clone(), serial).is_some() {
+                return Err(format!("workflow {} stands there twice", saved.id));
+            }
+            let completes = (Moment::from_nanos(saved.completes), saved.completes_at);
+            if saved.untold {
+                workflows.due.insert((completes.0, serial));
+            }
+            let record = WorkflowRecord {
+                id: saved.id.clone(),
+                name: saved.name.clone(),
+                reference: saved.reference.clone(),
+                status,
+                created_at: saved.created_at,
+                updated_at: saved.updated_at,
+                completes,
+            };
+            workflows.by_serial.insert(serial, record);
+        }
+        for (serial, user) in (1..).zip(users) {
+            workflows.user_by_id.insert(user_id(user), serial);
+            workflows.users.insert(serial, user.clone());
+        }
+        Ok(workflows)
+    }
+}
+
+/// The id of a user as lists and paths name it.
+fn user_id(user: &Map<String, Value>) -> String {
+    match user.get("id") {
+        Some(Value::String(id)) => id.clone(),
+        other => other.map(Value::to_string).unwrap_or_default(),
+    }
 }
 
 /// A page of a list.
@@ -244,11 +312,7 @@ impl State {
             None => 0,
             Some(cursor) => *self.workflows.user_by_id.get(cursor).ok_or_else(|| bad_cursor(cursor))?,
         };
-        let id = |user: &Map<String, Value>| match user.get("id") {
-            Some(Value::String(id)) => id.clone(),
-            other => other.map(Value::to_string).unwrap_or_default(),
-        };
-        let users = self.workflows.users.range(after + 1..).map(|(_, user)| (id(user), user.clone()));
+        let users = self.workflows.users.range(after + 1..).map(|(_, user)| (user_id(user), user.clone()));
         Ok(listed(users, page))
     }
 

@@ -10,6 +10,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rate_limit", 1),
     ("template", 1),
     ("turns", 1),
+    ("snapshot", 1),
     ("workspace", 1),
     ("journal", 1),
     ("diagnostic", 2),
@@ -124,7 +125,7 @@ fn only_outer_forms_are_read_from_text() {
         if code.contains("Deserialize)]") || code.contains("Deserialize,") && code.contains("#[derive(") {
             let module = module(&path);
             assert!(
-                ["contract", "control", "scenario"].contains(&module.as_str()),
+                ["contract", "control", "scenario", "snapshot"].contains(&module.as_str()),
                 "{} derives Deserialize",
                 path.display()
             );

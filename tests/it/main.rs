@@ -22,6 +22,7 @@ mod receivers;
 mod reload;
 mod reset;
 mod scenarios;
+mod snapshots;
 mod stream;
 mod subscribe;
 mod subscriptions;

@@ -1,0 +1,110 @@
+//! `snapshot save`, `snapshot load`: the state of one key, or everything, as a file, and back.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+use serde_json::Value;
+
+use super::Target;
+use super::client::call;
+use super::failure::Failure;
+use super::output::{plain, print, print_json};
+use crate::app::write_whole;
+
+/// How long the emulator may take.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// `snapshot …`
+#[derive(Debug, Subcommand)]
+pub(super) enum SnapshotCommand {
+    /// Write the state of one key, or everything, to a file: subscriptions, counters, scenarios, clock, random source.
+    Save(SaveArgs),
+    /// Put a saved state in place; what was there of its keys is forgotten.
+    Load(LoadArgs),
+}
+
+/// Arguments of `snapshot save`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  wrs-emulator snapshot save before.json                     everything\n  wrs-emulator snapshot save a.json --key sk_test_a          one key\n  wrs-emulator snapshot save - | jq '.workspaces[].key'      on stdout\n\nThe file holds keys and signing secrets in clear; only its owner may read it."
+)]
+pub(super) struct SaveArgs {
+    /// The file, or `-` for stdout.
+    file: PathBuf,
+    #[command(flatten)]
+    target: Target,
+    /// Only this key, or workspace `ws_…`; by default everything.
+    #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
+    key: String,
+}
+
+/// Arguments of `snapshot load`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  wrs-emulator snapshot load before.json\n  wrs-emulator snapshot load - < before.json"
+)]
+pub(super) struct LoadArgs {
+    /// The file, or `-` for stdin.
+    file: PathBuf,
+    #[command(flatten)]
+    target: Target,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(command: SnapshotCommand) -> Result<ExitCode, Failure> {
+    match command {
+        SnapshotCommand::Save(args) => save(&args),
+        SnapshotCommand::Load(args) => load(&args),
+    }
+}
+
+fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
+    let query = [("key", args.key.as_str())];
+    let snapshot = call(&args.target, Method::GET, "snapshot", &query, None, LIMIT)?.success()?;
+    if is_stream(&args.file) {
+        print_json(&snapshot);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let text = serde_json::to_string_pretty(&snapshot).expect("JSON values always serialise");
+    write_whole(&args.file, text.as_bytes())
+        .map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", args.file.display())))?;
+    let count = snapshot["workspaces"].as_array().map_or(0, Vec::len);
+    print(&format!("{count} workspace{} saved\n", if count == 1 { "" } else { "s" }));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
+    let snapshot = read(&args.file)?;
+    let body = call(&args.target, Method::PUT, "snapshot", &[], Some(&snapshot), LIMIT)?.success()?;
+    if args.json {
+        print_json(&body);
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&format!("{} workspaces loaded (generation {})\n", plain(&body["loaded"]), plain(&body["generation"])));
+    for warning in body["warnings"].as_array().into_iter().flatten() {
+        print(&format!("  but {}\n", plain(warning)));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(file: &Path) -> Result<Value, Failure> {
+    let unreadable = |cause: String| Failure::usage(format!("cannot read `{}`: {cause}", file.display()));
+    let bytes = if is_stream(file) {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(file)
+    };
+    let bytes = bytes.map_err(|error| unreadable(error.to_string()))?;
+    serde_json::from_slice(&bytes).map_err(|error| unreadable(format!("it is not JSON: {error}")))
+}
+
+fn is_stream(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}

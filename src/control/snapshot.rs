@@ -1,0 +1,349 @@
+//! `GET snapshot`, `PUT snapshot`: the state of one key, or everything, as a document, and back. Going on after a load is as never
+//! having stopped; what is not in it is the journal, deliveries that are settled, and requests under way.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::advance::settle;
+use super::scope::{Scope, scope};
+use super::{Call, Control, ControlError, Reply, ok};
+use crate::clock::{Moment, Now, SavedClock, Seed, machine_wall_time};
+use crate::contract::keys::{mask, workspace_of};
+use crate::contract::signature::Tamper;
+use crate::diagnostic::Diagnostic;
+use crate::http::answer::{JSON, answer};
+use crate::scenario::{KnobPatch, Restored, RestoredWhole, Setup};
+use crate::snapshot::{
+    FORMAT, Nanos, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, VERSION, Whole,
+};
+use crate::webhook::book::DeliveryStatus;
+use crate::webhook::deliver::hand_over;
+use crate::webhook::emitter::Planned;
+use crate::workspace::{Alias, EventRecord, PlannedDelivery, Workspace, restore_clock, save_clock};
+
+/// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
+pub(super) const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// How long what is under way may take to end before a snapshot is taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a snapshot cannot be loaded. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SnapshotProblem(String);
+
+fn problem(text: impl Into<String>) -> SnapshotProblem {
+    SnapshotProblem(text.into())
+}
+
+pub(super) async fn save(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let scope = scope(control, call.query("key").as_deref())?;
+    let settled = async {
+        for workspace in scope.workspaces(control) {
+            settle(&workspace).await;
+        }
+    };
+    // An attempt that is still under way then is made again after a load, as any that got no answer.
+    let _ = tokio::time::timeout(PATIENCE, settled).await;
+    let snapshot = take(control, &scope);
+    let bytes = serde_json::to_vec(&snapshot).expect("strings and numbers always serialise");
+    Ok(Reply::of(answer(StatusCode::OK, JSON, Bytes::from(bytes))))
+}
+
+pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key"])?;
+    let snapshot = read(&call.body).map_err(refused)?;
+    if let Some(Scope::One(workspace)) = call
+        .query("key")
+        .map(|key| scope(control, Some(&key)))
+        .transpose()?
+        .filter(|scope| matches!(scope, Scope::One(_)))
+    {
+        let only = snapshot.whole.is_none() && snapshot.workspaces.len() == 1;
+        if !only || snapshot.workspaces[0].key != **workspace.name() {
+            let message = format!("the snapshot is not one of the key `{}` alone", mask(workspace.name()));
+            return Err(ControlError::invalid(message));
+        }
+    }
+    let (loaded, warnings) = put_in_place(control, &snapshot).map_err(refused)?;
+    let generation = control.library.load().number;
+    Ok(ok(&json!({ "loaded": loaded, "generation": generation, "warnings": warnings })))
+}
+
+fn refused(SnapshotProblem(text): SnapshotProblem) -> ControlError {
+    ControlError::invalid(text)
+}
+
+/// Everything, as a document.
+pub fn take_snapshot(control: &Control) -> Vec<u8> {
+    serde_json::to_vec(&take(control, &Scope::All)).expect("strings and numbers always serialise")
+}
+
+/// Loads a document that [`take_snapshot`] or `GET snapshot` gave; says what could not be put in place.
+pub fn load_snapshot(control: &Control, bytes: &[u8]) -> Result<Vec<String>, SnapshotProblem> {
+    put_in_place(control, &read(bytes)?).map(|(_, warnings)| warnings)
+}
+
+fn read(bytes: &[u8]) -> Result<Snapshot, SnapshotProblem> {
+    let value: Value =
+        serde_json::from_slice(bytes).map_err(|error| problem(format!("the snapshot is not JSON: {error}")))?;
+    if value["format"] != FORMAT {
+        return Err(problem(format!("expected a snapshot (`format` is `{FORMAT}`)")));
+    }
+    if value["version"] != VERSION {
+        let message = format!(
+            "the snapshot has version {}, and this emulator reads version {VERSION}; take it again with this one",
+            value["version"]
+        );
+        return Err(problem(message));
+    }
+    serde_json::from_value(value).map_err(|error| problem(format!("the snapshot cannot be read: {error}")))
+}
+
+fn take(control: &Control, scope: &Scope) -> Snapshot {
+    let mut pending = pending(control);
+    let workspaces = scope.workspaces(control);
+    let saved = workspaces.iter().map(|workspace| {
+        let deliveries = pending.remove(workspace.name()).unwrap_or_default();
+        saved(control, workspace, deliveries)
+    });
+    let workspaces = saved.collect();
+    let clock = save_clock(control.registry.clock().save());
+    let whole = matches!(scope, Scope::All).then(|| {
+        let generation = control.library.load();
+        Whole {
+            seed: control.registry.seed().to_text(),
+            anonymous: control.registry.anonymous().lock().save_sources(),
+            scenarios: control.library.inline_texts(),
+            active: generation.active().names.iter().map(ToString::to_string).collect(),
+            active_for: age(control, generation.active().at),
+            knobs: generation.patches().global.entries().clone(),
+            sinks: control.sinks.scripts(),
+        }
+    });
+    Snapshot { format: FORMAT.to_owned(), version: VERSION, clock, whole, workspaces }
+}
+
+fn saved(control: &Control, workspace: &Arc<Workspace>, deliveries: Vec<SavedDelivery>) -> SavedWorkspace {
+    let generation = control.library.load();
+    let name = workspace.name();
+    let setup = generation.setup_for(Some(name));
+    let mut saved = workspace.save(setup.activation);
+    saved.scenarios.active = setup.active.iter().map(|scenario| scenario.name.to_string()).collect();
+    saved.scenarios.active_for = age(control, setup.activated_at);
+    saved.scenarios.own = generation.active_by_key().contains_key(name);
+    saved.knobs = generation.patches().keys.get(name).map(|patch| patch.entries().clone()).unwrap_or_default();
+    let tokens = control.registry.tokens().of(|key| workspace_of(key, &setup.profile) == name.as_ref());
+    let token = |(token, alias): (Arc<str>, Alias)| SavedToken {
+        token: token.to_string(),
+        key: alias.key.to_string(),
+        expires: alias.expires.nanos(),
+    };
+    saved.tokens = tokens.into_iter().map(token).collect();
+    let emission = |planned: Planned| SavedEmission {
+        emission: planned.emit.fingerprint,
+        at: planned.at.nanos(),
+        leaves: planned.leaves.map(Moment::nanos),
+    };
+    saved.planned = control.emitter.planned(workspace).into_iter().map(emission).collect();
+    saved.deliveries = deliveries;
+    saved
+}
+
+/// How long ago something was by the emulator's clock.
+fn age(control: &Control, at: Moment) -> Nanos {
+    u64::try_from(control.registry.clock().moment().since(at).as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Every delivery that is not settled, by workspace, oldest first.
+fn pending(control: &Control) -> HashMap<Arc<str>, Vec<SavedDelivery>> {
+    let mut found: HashMap<_, Vec<SavedDelivery>> = HashMap::new();
+    let records = control.book.list(None, usize::MAX, |record| record.status == DeliveryStatus::Pending);
+    for (_, record) in records.into_iter().rev().filter(|(_, record)| !record.event.lost) {
+        let made = u32::try_from(record.attempts.len()).unwrap_or(u32::MAX);
+        let event = &record.event;
+        found.entry(Arc::clone(&event.workspace)).or_default().push(SavedDelivery {
+            id: record.planned.id.clone(),
+            subscription: record.planned.subscription.clone(),
+            url: record.planned.url.to_string(),
+            attempts: record.planned.attempts_before.saturating_add(made),
+            due: record.next.unwrap_or(event.due).nanos(),
+            event: event.id.clone(),
+            event_type: event.event_type.clone(),
+            created_at: event.created_at,
+            body: String::from_utf8_lossy(&event.body).into_owned(),
+            tamper: event.tamper.map(|tamper| tamper.name().to_owned()),
+        });
+    }
+    found
+}
+
+/// A workspace that is read whole and waits to be put in place.
+struct Ready<'s> {
+    workspace: Arc<Workspace>,
+    saved: &'s SavedWorkspace,
+    events: Vec<EventRecord>,
+}
+
+/// Loads a snapshot: everything is read and checked first, then put in place. Gives how many workspaces were, and what could not
+/// be.
+fn put_in_place(control: &Control, snapshot: &Snapshot) -> Result<(usize, Vec<String>), SnapshotProblem> {
+    let clock = control.registry.clock();
+    let shown = match &snapshot.whole {
+        Some(_) if snapshot.clock.frozen => snapshot.clock.now,
+        Some(_) => machine_wall_time().saturating_add(snapshot.clock.ahead).unwrap_or(Timestamp::MAX),
+        None => clock.now().wall,
+    };
+    // What has passed since then has passed for everything that waits.
+    let elapsed = Duration::try_from(shown.duration_since(snapshot.clock.now)).unwrap_or_default();
+    let seed = snapshot
+        .whole
+        .as_ref()
+        .map(|whole| Seed::from_text(&whole.seed).ok_or_else(|| problem("whole.seed: expected 32 bytes as base64")));
+    let seed = seed.transpose()?;
+    if let Some(whole) = &snapshot.whole {
+        let checked = control.registry.check_sources(&whole.anonymous);
+        checked.map_err(|text| problem(format!("whole.anonymous: {text}")))?;
+    }
+    let mut ready = Vec::new();
+    for saved in &snapshot.workspaces {
+        let whose = |text: String| problem(format!("workspace of `{}`: {text}", mask(&saved.key)));
+        let workspace = control.registry.restored(saved, elapsed).map_err(whose)?;
+        let events = saved.deliveries.iter().map(|saved| event(&workspace, saved)).collect::<Result<_, _>>();
+        ready.push(Ready { workspace, saved, events: events.map_err(whose)? });
+    }
+    let restored = restored(control, snapshot, elapsed)?;
+    let moment = match &snapshot.whole {
+        // Activations lie as far back as they did, which is later than the start.
+        Some(_) => clock.moment().max(Moment::from_nanos(snapshot.clock.moment).plus(elapsed)),
+        None => clock.moment(),
+    };
+    control.library.restore(restored, moment).map_err(|found| told(&found))?;
+
+    // From here on nothing fails.
+    if let (Some(whole), Some(seed)) = (&snapshot.whole, seed) {
+        clear_all(control);
+        control.registry.set_seed(seed);
+        let saved = restore_clock(&snapshot.clock);
+        clock.restore(SavedClock { now: Now { moment, ..saved.now }, ..saved }, Duration::ZERO);
+        let _ = control.registry.anonymous().lock().restore_sources(&whole.anonymous);
+        for (name, statuses) in &whole.sinks {
+            control.sinks.script(name, statuses.clone());
+        }
+    }
+    let count = ready.len();
+    let warnings = ready.into_iter().filter_map(|ready| install(control, ready, elapsed)).collect();
+    Ok((count, warnings))
+}
+
+/// What the library has to have for the snapshot.
+fn restored(control: &Control, snapshot: &Snapshot, elapsed: Duration) -> Result<Restored, SnapshotProblem> {
+    let knobs = |knobs: &Map<String, Value>| {
+        KnobPatch::from_text(&Value::Object(knobs.clone()).to_string()).map_err(|found| told(&found))
+    };
+    let whole = match &snapshot.whole {
+        None => None,
+        Some(whole) => {
+            let (inline, active) = (whole.scenarios.clone(), whole.active.clone());
+            let active_for = Duration::from_nanos(whole.active_for).saturating_add(elapsed);
+            Some(RestoredWhole { inline, active, active_for, knobs: knobs(&whole.knobs)? })
+        }
+    };
+    let generation = control.library.load();
+    let mut keys = Vec::new();
+    for saved in &snapshot.workspaces {
+        let scenarios = &saved.scenarios;
+        // A key that followed a list of all keys which is not that of this emulator gets one of its own.
+        let follows = match &snapshot.whole {
+            Some(_) => true,
+            None => generation.active().names.iter().map(AsRef::as_ref).eq(scenarios.active.iter().map(String::as_str)),
+        };
+        let age = Duration::from_nanos(scenarios.active_for).saturating_add(elapsed);
+        let own = (scenarios.own || !follows).then(|| (scenarios.active.clone(), age));
+        keys.push((Arc::from(saved.key.as_str()), own, knobs(&saved.knobs)?));
+    }
+    Ok(Restored { whole, keys })
+}
+
+fn told(found: &[Diagnostic]) -> SnapshotProblem {
+    let first = found.iter().find(|diagnostic| diagnostic.is_error()).or(found.first());
+    problem(first.map_or_else(String::new, Diagnostic::one_line))
+}
+
+/// An event with its one delivery that is not settled.
+fn event(workspace: &Workspace, saved: &SavedDelivery) -> Result<EventRecord, String> {
+    let target = Url::parse(&saved.url).map_err(|error| format!("delivery {}: url: {error}", saved.id))?;
+    let tamper = match &saved.tamper {
+        None => None,
+        Some(name) => {
+            Some(Tamper::from_name(name).ok_or_else(|| format!("delivery {}: tamper: no `{name}`", saved.id))?)
+        }
+    };
+    let delivery = PlannedDelivery {
+        id: saved.id.clone(),
+        subscription: saved.subscription.clone(),
+        url: Arc::from(saved.url.as_str()),
+        target: Arc::new(target),
+        attempts_before: saved.attempts,
+    };
+    Ok(EventRecord {
+        id: saved.event.clone(),
+        workspace: Arc::clone(workspace.name()),
+        event_type: saved.event_type.clone(),
+        created_at: saved.created_at,
+        body: Bytes::from(saved.body.clone()),
+        due: Moment::from_nanos(saved.due),
+        deliveries: vec![delivery],
+        skipped: Vec::new(),
+        tamper,
+        lost: false,
+    })
+}
+
+/// Forgets every workspace, and with them what they left in journal and book.
+fn clear_all(control: &Control) {
+    control.registry.forget_all();
+    control.registry.tokens().forget(|_| true);
+    control.book.clear(None);
+    control.journal.clear(None);
+    control.sinks.clear();
+}
+
+/// Puts one workspace in place of the one of its key; tells what of it has no place any more.
+fn install(control: &Control, ready: Ready<'_>, elapsed: Duration) -> Option<String> {
+    let Ready { workspace, saved, events } = ready;
+    let name = workspace.name();
+    let setup: Arc<Setup> = Arc::clone(control.library.load().setup_for(Some(name)));
+    control.registry.tokens().forget(|key| workspace_of(key, &setup.profile) == name.as_ref());
+    control.book.clear(Some(name));
+    control.journal.clear(Some(name));
+    // Read again: the emulator's clock may have been put elsewhere since.
+    workspace.clock().restore(restore_clock(&saved.clock), elapsed);
+    workspace.lock().restore_scenarios(&saved.scenarios, setup.activation);
+    for token in &saved.tokens {
+        let alias = Alias { key: Arc::from(token.key.as_str()), expires: Moment::from_nanos(token.expires) };
+        control.registry.tokens().put(Arc::from(token.token.as_str()), alias);
+    }
+    control.registry.replace(&workspace, control.registry.clock().now());
+    let by_print: BTreeMap<u64, _> = setup.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
+    let planned = saved.planned.iter().filter_map(|planned| {
+        let emit = Arc::clone(by_print.get(&planned.emission)?);
+        let (at, leaves) = (Moment::from_nanos(planned.at), planned.leaves.map(Moment::from_nanos));
+        Some(Planned { emit, activation: setup.activation, at, leaves })
+    });
+    let planned: Vec<Planned> = planned.collect();
+    let lost = saved.planned.len() - planned.len();
+    control.emitter.restore(&workspace, planned);
+    for event in events {
+        hand_over(&control.journal, &control.book, &workspace, Arc::new(event));
+    }
+    control.emissions.look(&workspace);
+    (lost > 0).then(|| format!("{lost} planned events of {} are of emissions that have changed since", workspace.id()))
+}

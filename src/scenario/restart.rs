@@ -1,0 +1,122 @@
+//! Going back: what a key, or all of them, have of their own is taken back, or put in place as a snapshot kept it. Each is one
+//! swap of the generation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::content::{Activation, ByName, Content};
+use super::knob_patch::{KnobPatch, KnobPatches};
+use super::library::Library;
+use super::{Origin, parse};
+use crate::clock::Moment;
+use crate::diagnostic::Diagnostic;
+
+/// What a reset goes back to; files are as they are saved.
+#[derive(Debug, Default)]
+pub(super) struct Start {
+    inline: ByName,
+    active: Vec<Arc<str>>,
+}
+
+/// What a snapshot puts in place.
+#[derive(Clone, Debug, Default)]
+pub struct Restored {
+    /// What concerns all keys, if everything is restored.
+    pub whole: Option<RestoredWhole>,
+    /// Each key with its own list of scenarios, if it has one, how long that has been active, and its own knobs.
+    pub keys: Vec<(Arc<str>, Option<(Vec<String>, Duration)>, KnobPatch)>,
+}
+
+/// What concerns all keys.
+#[derive(Clone, Debug, Default)]
+pub struct RestoredWhole {
+    /// Scenarios given as text, by name.
+    pub inline: BTreeMap<String, String>,
+    /// The active ones, in order.
+    pub active: Vec<String>,
+    /// How long they have been active.
+    pub active_for: Duration,
+    /// Knobs changed for all keys.
+    pub knobs: KnobPatch,
+}
+
+impl Library {
+    /// Takes back what a key has of its own: its list of scenarios and its changed knobs.
+    pub fn forget_key(&self, key: &str, now: Moment) -> u64 {
+        let changed = self.change(now, |content, _| {
+            content.keys.remove(key);
+            content.patches.keys.remove(key);
+            Ok(())
+        });
+        changed.unwrap_or_else(|_| self.load().number)
+    }
+
+    /// Remembers the scenarios that are active and those given as text: what [`Self::restart`] goes back to.
+    pub fn mark_start(&self) {
+        let generation = self.load();
+        let content = generation.content();
+        self.start.store(Arc::new(Start { inline: content.inline.clone(), active: content.global.names.clone() }));
+    }
+
+    /// Goes back to the scenarios of the start: none but those is active or given as text, and their rules start afresh.
+    pub fn restart(&self, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+        let start = self.start.load_full();
+        self.change(now, |content, now| {
+            content.inline.clone_from(&start.inline);
+            content.keys.clear();
+            content.patches = KnobPatches::default();
+            content.activations += 1;
+            content.global = Activation { names: start.active.clone(), at: now, serial: content.activations };
+            Ok(())
+        })
+    }
+
+    /// The scenarios given as text, by name.
+    pub fn inline_texts(&self) -> BTreeMap<String, String> {
+        let generation = self.load();
+        let inline = generation.content().inline.values();
+        inline.map(|scenario| (scenario.name.to_string(), scenario.text.to_string())).collect()
+    }
+
+    /// Puts in place what a snapshot kept. Every list that is restored is a new activation; with any error nothing changes.
+    pub fn restore(&self, restored: Restored, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+        let base = self.load().base.clone();
+        self.change(now, |content, now| {
+            if let Some(whole) = restored.whole {
+                content.inline.clear();
+                for (name, text) in &whole.inline {
+                    let (scenario, found) = parse::parse_scenario(name, text, Origin::Inline, &base);
+                    let scenario = scenario
+                        .ok_or_else(|| found.into_iter().map(|problem| problem.in_file(name)).collect::<Vec<_>>())?;
+                    content.inline.insert(Arc::clone(&scenario.name), Arc::new(scenario));
+                }
+                content.keys.clear();
+                content.patches = KnobPatches { global: Arc::new(whole.knobs), ..KnobPatches::default() };
+                content.global = activation(content, &whole.active, now.minus(whole.active_for))?;
+            }
+            for (key, names, knobs) in restored.keys {
+                match names {
+                    Some((names, age)) => {
+                        let own = activation(content, &names, now.minus(age))?;
+                        content.keys.insert(Arc::clone(&key), own);
+                    }
+                    None => drop(content.keys.remove(&key)),
+                }
+                content.patches.keys.remove(&key);
+                if !knobs.is_empty() {
+                    content.patches.keys.insert(key, Arc::new(knobs));
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A new activation of these scenarios.
+fn activation(content: &mut Content, names: &[String], at: Moment) -> Result<Activation, Vec<Diagnostic>> {
+    let active = content.resolve(names.iter().map(String::as_str))?;
+    content.activations += 1;
+    let names = active.iter().map(|scenario| Arc::clone(&scenario.name)).collect();
+    Ok(Activation { names, at, serial: content.activations })
+}

@@ -1,0 +1,302 @@
+//! What a saved emulator, or one saved workspace, looks like as JSON: the forms alone. What they are made from and put back into
+//! stands with each owner (`save`, `restore`); who reads and writes them in `control` and `app`.
+//!
+//! Moments are nanoseconds of the workspace's own clock; wall times are RFC 3339. Secrets and keys stand in clear: without them
+//! the state would not be whole.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What the first field of every snapshot says.
+pub const FORMAT: &str = "wrs-emulator snapshot";
+/// The version of the form; a snapshot of another version is refused.
+pub const VERSION: u32 = 1;
+
+/// Nanoseconds on the time line of a workspace.
+pub type Nanos = u64;
+
+/// A snapshot: of some workspaces, or of everything.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// The emulator's clock when the snapshot was taken.
+    pub clock: SavedClockForm,
+    /// What belongs to no workspace; there if everything was saved.
+    pub whole: Option<Whole>,
+    /// The workspaces, by id.
+    pub workspaces: Vec<SavedWorkspace>,
+}
+
+/// What belongs to no workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Whole {
+    /// The seed, as base64: whatever is made later follows from it.
+    pub seed: String,
+    /// Where requests without a valid key draw from.
+    pub anonymous: Sources,
+    /// Scenarios given as text, by name.
+    pub scenarios: BTreeMap<String, String>,
+    /// The scenarios active for every key without a list of its own.
+    pub active: Vec<String>,
+    /// How long they have been so, by the emulator's clock.
+    pub active_for: Nanos,
+    /// Knobs changed for all keys while running.
+    pub knobs: Map<String, Value>,
+    /// What the built-in receivers answer next, by name.
+    pub sinks: BTreeMap<String, Vec<u16>>,
+}
+
+/// A clock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedClockForm {
+    /// Where it stood.
+    pub moment: Nanos,
+    /// What it showed.
+    #[serde(with = "text")]
+    pub now: Timestamp,
+    /// Whether it stood still by itself.
+    pub frozen: bool,
+    /// How far it was from the clock that it moves with.
+    #[serde(with = "text")]
+    pub ahead: SignedDuration,
+}
+
+/// Random sources and serial numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sources {
+    /// The state of the source for requests, as base64.
+    pub random: String,
+    /// Ids made for requests.
+    pub serial: u64,
+    /// The state of the source for events, as base64.
+    pub event_random: String,
+    /// Ids made for events.
+    pub event_serial: u64,
+}
+
+/// One workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedWorkspace {
+    /// The key, or the name of the group of keys.
+    pub key: String,
+    /// Its clock.
+    pub clock: SavedClockForm,
+    /// Its random sources.
+    pub sources: Sources,
+    /// What each key has used.
+    pub quotas: BTreeMap<String, SavedQuota>,
+    /// Subscriptions, oldest first.
+    pub subscriptions: Vec<SavedSubscription>,
+    /// Workflows, oldest first.
+    pub workflows: Vec<SavedWorkflow>,
+    /// Users, in order.
+    pub users: Vec<Map<String, Value>>,
+    /// Where its scenarios stand.
+    pub scenarios: SavedScenarios,
+    /// Knobs changed for it while running.
+    pub knobs: Map<String, Value>,
+    /// Access tokens of its keys, oldest first.
+    pub tokens: Vec<SavedToken>,
+    /// Events that emissions have planned, in order.
+    pub planned: Vec<SavedEmission>,
+    /// Deliveries that are not settled, in order.
+    pub deliveries: Vec<SavedDelivery>,
+}
+
+/// What a key has used of its quota.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum SavedQuota {
+    /// Nothing yet.
+    None,
+    /// A window that was opened, and the requests in it.
+    Fixed {
+        /// When it was opened.
+        opened: Nanos,
+        /// Requests since.
+        used: u32,
+    },
+    /// Requests by moment, oldest first.
+    Sliding {
+        /// Moment and count.
+        log: Vec<(Nanos, u32)>,
+    },
+    /// What is missing from a full bucket.
+    Bucket {
+        /// In tokens divided by the window's nanoseconds; a number too large for JSON.
+        #[serde(with = "text")]
+        missing: u128,
+        /// When it was so.
+        at: Nanos,
+    },
+}
+
+/// A subscription.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedSubscription {
+    /// Form `sub_<id>`.
+    pub id: String,
+    /// As the client wrote it.
+    pub url: String,
+    /// Normalised.
+    pub target: String,
+    /// Subscribed event types.
+    pub events: Vec<String>,
+    /// Short label.
+    pub description: Option<String>,
+    /// Whether a receiver answered 410 Gone.
+    pub disabled: bool,
+    /// When it was made.
+    #[serde(with = "text")]
+    pub created_at: Timestamp,
+    /// The signing secret.
+    pub secret: String,
+    /// The secret before, and until when it signs.
+    pub previous: Option<(String, Nanos)>,
+}
+
+/// A workflow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedWorkflow {
+    /// Form `wf_<id>`.
+    pub id: String,
+    /// A label.
+    pub name: Option<String>,
+    /// What it is about.
+    pub reference: Option<String>,
+    /// `running`, `completed` or `cancelled`.
+    pub status: String,
+    /// When it was made.
+    #[serde(with = "text")]
+    pub created_at: Timestamp,
+    /// When it was changed last.
+    #[serde(with = "text")]
+    pub updated_at: Timestamp,
+    /// When it completes, or would have.
+    pub completes: Nanos,
+    /// The same as a wall time.
+    #[serde(with = "text")]
+    pub completes_at: Timestamp,
+    /// Whether its completion has yet to be told.
+    pub untold: bool,
+}
+
+/// Where the scenarios of a workspace stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedScenarios {
+    /// The active ones, in order.
+    pub active: Vec<String>,
+    /// Whether the list is the key's own.
+    pub own: bool,
+    /// How long they have been active, by the emulator's clock.
+    pub active_for: Nanos,
+    /// When they began for it, if it has met them.
+    pub began: Option<Nanos>,
+    /// The counters of their rules and emissions.
+    pub turns: Vec<SavedTurn>,
+    /// The named steps at which their stories stand.
+    pub steps: Vec<(u64, String)>,
+    /// The counters of scenarios that requests named.
+    pub named_turns: Vec<SavedTurn>,
+    /// The steps of scenarios that requests named.
+    pub named_steps: Vec<(u64, String)>,
+}
+
+/// The counters of one rule or emission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedTurn {
+    /// Names the rule by its text.
+    pub rule: u64,
+    /// Requests that its conditions matched.
+    pub matched: u64,
+    /// Requests that it decided, or events fired.
+    pub applied: u64,
+}
+
+/// An access token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedToken {
+    /// The token.
+    pub token: String,
+    /// The key that it stands for.
+    pub key: String,
+    /// When its time is over.
+    pub expires: Nanos,
+}
+
+/// A planned event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedEmission {
+    /// Names the emission by its text.
+    pub emission: u64,
+    /// When it happens.
+    pub at: Nanos,
+    /// When it goes out, if later.
+    pub leaves: Option<Nanos>,
+}
+
+/// A delivery that is not settled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedDelivery {
+    /// Form `dlv_<id>`.
+    pub id: String,
+    /// The subscription.
+    pub subscription: String,
+    /// Its URL.
+    pub url: String,
+    /// Attempts made.
+    pub attempts: u32,
+    /// When the next is due.
+    pub due: Nanos,
+    /// The event's id.
+    pub event: String,
+    /// The event type.
+    pub event_type: String,
+    /// When it occurred.
+    #[serde(with = "text")]
+    pub created_at: Timestamp,
+    /// The envelope as it is signed and sent.
+    pub body: String,
+    /// What is falsified.
+    pub tamper: Option<String>,
+}
+
+/// Values that are written as text.
+mod text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|problem| D::Error::custom(format!("`{}`: {problem}", text.escape_debug())))
+    }
+}

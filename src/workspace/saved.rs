@@ -1,0 +1,136 @@
+//! One workspace as a snapshot keeps it, and back: state, counters, where scenarios stand, clock, random sources. What waits
+//! outside of it (planned events, deliveries, tokens) is added by whoever keeps that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::subscriptions::Subscriptions;
+use super::workflows::Workflows;
+use super::{Registry, State, Workspace};
+use crate::clock::{Moment, Now, Random, SavedClock, restore_random, save_random};
+use crate::rate_limit::Quota;
+use crate::snapshot::{SavedClockForm, SavedScenarios, SavedWorkspace, Sources};
+use crate::turns::Turns;
+
+impl Workspace {
+    /// The workspace for a snapshot; `active` is the activation of scenarios in force for it. Lists of what it does not keep
+    /// itself are empty.
+    pub fn save(&self, activation: u64) -> SavedWorkspace {
+        let state = self.lock();
+        let (turns, steps) = state.turns.save(activation);
+        let (named_turns, named_steps) = state.turns.save(0);
+        SavedWorkspace {
+            key: self.name().to_string(),
+            clock: save_clock(self.clock().save()),
+            sources: state.save_sources(),
+            quotas: state.quotas.iter().map(|(key, quota)| (key.to_string(), quota.save())).collect(),
+            subscriptions: state.subscriptions.save(),
+            workflows: state.workflows.save(),
+            users: state.workflows.save_users(),
+            scenarios: SavedScenarios {
+                active: Vec::new(),
+                own: false,
+                active_for: 0,
+                began: state.began(activation).map(Moment::nanos),
+                turns,
+                steps,
+                named_turns,
+                named_steps,
+            },
+            knobs: serde_json::Map::new(),
+            tokens: Vec::new(),
+            planned: Vec::new(),
+            deliveries: Vec::new(),
+        }
+    }
+}
+
+impl Registry {
+    /// The workspace that a snapshot describes, not yet in force; the error says what cannot be. Its clock goes on from its own
+    /// moment, `elapsed` later if it ran.
+    pub fn restored(&self, saved: &SavedWorkspace, elapsed: Duration) -> Result<Arc<Workspace>, String> {
+        let mut state = State::restore(saved)?;
+        state.turns.restore(0, &saved.scenarios.named_turns, &saved.scenarios.named_steps);
+        let workspace = self.fresh(Arc::from(saved.key.as_str()));
+        workspace.clock.restore(restore_clock(&saved.clock), elapsed);
+        *workspace.lock() = state;
+        Ok(Arc::new(workspace))
+    }
+}
+
+impl Registry {
+    /// Whether these are random sources.
+    pub fn check_sources(&self, saved: &Sources) -> Result<(), String> {
+        restore_sources(saved).map(drop)
+    }
+}
+
+impl State {
+    fn restore(saved: &SavedWorkspace) -> Result<Self, String> {
+        let (random, event_random) = restore_sources(&saved.sources)?;
+        Ok(Self {
+            random,
+            serial: saved.sources.serial,
+            event_random,
+            event_serial: saved.sources.event_serial,
+            quotas: saved.quotas.iter().map(|(key, quota)| (Arc::from(key.as_str()), Quota::restore(quota))).collect(),
+            subscriptions: Subscriptions::restore(&saved.subscriptions)?,
+            workflows: Workflows::restore(&saved.workflows, &saved.users)?,
+            turns: Turns::default(),
+            met: 0,
+            met_at: Moment::default(),
+        })
+    }
+
+    /// Lets the workspace stand where a snapshot says its scenarios stood, under the activation that they have now.
+    pub fn restore_scenarios(&mut self, saved: &SavedScenarios, activation: u64) {
+        self.turns.restore(activation, &saved.turns, &saved.steps);
+        if let Some(began) = saved.began {
+            self.meets(activation, Moment::from_nanos(began));
+        }
+    }
+
+    /// The random sources for a snapshot.
+    pub fn save_sources(&self) -> Sources {
+        Sources {
+            random: STANDARD.encode(save_random(&self.random)),
+            serial: self.serial,
+            event_random: STANDARD.encode(save_random(&self.event_random)),
+            event_serial: self.event_serial,
+        }
+    }
+
+    /// Lets the random sources go on as a snapshot says.
+    pub fn restore_sources(&mut self, saved: &Sources) -> Result<(), String> {
+        (self.random, self.event_random) = restore_sources(saved)?;
+        (self.serial, self.event_serial) = (saved.serial, saved.event_serial);
+        Ok(())
+    }
+}
+
+fn restore_sources(saved: &Sources) -> Result<(Random, Random), String> {
+    let source = |name: &str, text: &str| {
+        let bytes = STANDARD.decode(text).ok().and_then(|bytes| <[u8; 49]>::try_from(bytes).ok());
+        bytes.map(|bytes| restore_random(&bytes)).ok_or_else(|| format!("sources.{name}: expected 49 bytes as base64"))
+    };
+    Ok((source("random", &saved.random)?, source("event_random", &saved.event_random)?))
+}
+
+/// A clock for a snapshot.
+pub fn save_clock(saved: SavedClock) -> SavedClockForm {
+    SavedClockForm {
+        moment: saved.now.moment.nanos(),
+        now: saved.now.wall,
+        frozen: saved.frozen,
+        ahead: saved.wall_offset,
+    }
+}
+
+/// The clock of a snapshot.
+pub fn restore_clock(form: &SavedClockForm) -> SavedClock {
+    let now = Now { moment: Moment::from_nanos(form.moment), wall: form.now };
+    SavedClock { now, frozen: form.frozen, wall_offset: form.ahead }
+}

@@ -1,0 +1,326 @@
+//! Snapshots: going on after a load is as never having stopped, whatever was done before and after; what cannot be loaded is
+//! refused and changes nothing.
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+use wrs_emulator::{Builder, Emulator};
+
+use crate::support::{KEY, START, builder, control, get_as, send, start, subscribe_as, subscribe_sink};
+
+const KEYS: [&str; 3] = ["sk_test_a", "sk_test_b", "sk_test_c"];
+
+/// Everything that a workspace can hold: rules with turns and chance, stories, emissions planned ahead, announced endpoints.
+const STORY: &str = r#"
+[profile]
+rate_limit = { requests = 6, window = "20s", algorithm = "sliding" }
+webhooks = { retry = { preset = "custom", schedule = ["3s", "9s"], jitter = 0.5 } }
+
+[[rule]]
+name = "sometimes"
+when = { operation = "system.status" }
+skip = 2
+times = 9
+chance = 0.5
+reply = { status = 422, code = "drawn", message = "{{ ulid() }}" }
+
+[[rule]]
+when = { operation = "events.subscribe" }
+sequence = [{ pass = true, times = 2 }, { status = 422, message = "once" }]
+then = "repeat"
+
+[[emit]]
+event = "workflow.completed"
+on = { operation = "events.subscribe", status = 200 }
+times = 3
+interval = "4s"
+delivery = { shuffle = true }
+
+[[emit]]
+event = "reference.matched"
+on = { every = "7s" }
+times = 5
+"#;
+
+/// One thing that a client or a tester does.
+#[derive(Clone, Debug)]
+enum Step {
+    Status(usize),
+    Subscribe(usize, u8),
+    Fire(usize),
+    CreateWorkflow(usize),
+    ListWorkflows(usize),
+    Script(u8),
+    Advance(u16),
+    AdvanceKey(usize, u16),
+    Freeze(usize),
+    Follow(usize),
+    Rotate(usize),
+    Token(usize),
+    OwnScenario(usize),
+    Knob(usize, u8),
+    Reset(usize),
+    Set(u16),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let key = 0..KEYS.len();
+    let step = prop_oneof![
+        4 => key.clone().prop_map(Step::Status),
+        3 => (key.clone(), 0..3_u8).prop_map(|(key, hook)| Step::Subscribe(key, hook)),
+        3 => key.clone().prop_map(Step::Fire),
+        2 => key.clone().prop_map(Step::CreateWorkflow),
+        1 => key.clone().prop_map(Step::ListWorkflows),
+        2 => any::<u8>().prop_map(Step::Script),
+        3 => (0..9_000_u16).prop_map(Step::Advance),
+        1 => (key.clone(), 0..9_000_u16).prop_map(|(key, millis)| Step::AdvanceKey(key, millis)),
+        1 => key.clone().prop_map(Step::Freeze),
+        1 => key.clone().prop_map(Step::Follow),
+        1 => key.clone().prop_map(Step::Rotate),
+        1 => key.clone().prop_map(Step::Token),
+        1 => key.clone().prop_map(Step::OwnScenario),
+        1 => (key.clone(), 3..9_u8).prop_map(|(key, requests)| Step::Knob(key, requests)),
+        1 => key.prop_map(Step::Reset),
+        1 => any::<u16>().prop_map(Step::Set),
+    ];
+    proptest::collection::vec(step, 1..12)
+}
+
+/// Does one step and gives what was seen of it: statuses, bodies, quota, ids.
+async fn act(emulator: &Emulator, step: &Step) -> String {
+    let answer = match step {
+        Step::Status(key) => get_as(emulator, KEYS[*key], "/v1/system/status").await,
+        Step::Subscribe(key, hook) => {
+            let url = format!("https://{}.sink.localhost/{hook}", &KEYS[*key][8..]);
+            let events = ["workflow.completed", "reference.matched"];
+            subscribe_as(emulator, KEYS[*key], &json!({ "url": url, "events": events })).await
+        }
+        Step::Fire(key) => {
+            let wish = json!({ "type": "workflow.completed", "key": KEYS[*key], "delay": "1500ms" });
+            control(emulator, "POST", "events", &wish).await
+        }
+        Step::CreateWorkflow(key) => {
+            let bearer = format!("Bearer {}", KEYS[*key]);
+            let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+            send(emulator, "POST", "/v1/workflows", &headers, r#"{"name":"n","reference":"r"}"#).await
+        }
+        Step::ListWorkflows(key) => get_as(emulator, KEYS[*key], "/v1/workflows").await,
+        Step::Script(bits) => {
+            let statuses: Vec<u16> = (0..4).map(|bit| if bits >> bit & 1 == 1 { 500 } else { 200 }).collect();
+            control(emulator, "POST", "sink/a", &json!({ "respond": statuses })).await
+        }
+        Step::Advance(millis) => control(emulator, "POST", "clock", &json!({ "advance": format!("{millis}ms") })).await,
+        Step::AdvanceKey(key, millis) => {
+            let wish = json!({ "advance": format!("{millis}ms"), "key": KEYS[*key] });
+            control(emulator, "POST", "clock", &wish).await
+        }
+        Step::Freeze(key) => control(emulator, "POST", "clock", &json!({ "mode": "frozen", "key": KEYS[*key] })).await,
+        Step::Follow(key) => control(emulator, "POST", "clock", &json!({ "mode": "follow", "key": KEYS[*key] })).await,
+        Step::Rotate(key) => {
+            let path = format!("subscriptions?key={}", KEYS[*key]);
+            let listed = control(emulator, "GET", &path, &Value::Null).await.json();
+            let Some(id) = listed["data"][0]["id"].as_str() else { return "none to rotate".to_owned() };
+            control(emulator, "POST", &format!("subscriptions/{id}/rotate"), &json!({})).await
+        }
+        Step::Token(key) => {
+            let form = [("content-type", "application/x-www-form-urlencoded")];
+            let body = format!("grant_type=client_credentials&client_id=c&client_secret={}", KEYS[*key]);
+            let issued = send(emulator, "POST", "/v1/oauth/token", &form, body).await.json();
+            let token = issued["access_token"].as_str().expect("a token").to_owned();
+            get_as(emulator, &token, "/v1/workflows").await
+        }
+        Step::OwnScenario(key) => {
+            let wish = json!({ "active": ["story", "quota-exhaustion"], "key": KEYS[*key] });
+            control(emulator, "POST", "scenarios/active", &wish).await
+        }
+        Step::Knob(key, requests) => {
+            let path = format!("profile?key={}", KEYS[*key]);
+            control(emulator, "PATCH", &path, &json!({ "rate_limit.requests": requests })).await
+        }
+        Step::Reset(key) => control(emulator, "POST", "reset", &json!({ "key": KEYS[*key] })).await,
+        Step::Set(seconds) => {
+            let at = START - jiff::SignedDuration::from_secs(i64::from(*seconds));
+            control(emulator, "POST", "clock", &json!({ "set": at.to_string() })).await
+        }
+    };
+    emulator.control().settle().await;
+    let remaining = answer.header("x-ratelimit-remaining").unwrap_or_default().to_owned();
+    let id = answer.header("x-emulator-request-id").unwrap_or_default().to_owned();
+    let mut body = answer.json();
+    // Counts the swaps of this process.
+    body.as_object_mut().map(|body| body.remove("generation"));
+    format!("{step:?}: {} {remaining} {id} {body}", answer.status)
+}
+
+/// What the built-in receivers got from number `from` on, in the order of arrival.
+fn received(emulator: &Emulator, from: &[usize]) -> Vec<String> {
+    let all = ["a", "b", "c"].iter().zip(from);
+    all.flat_map(|(name, from)| {
+        let receipts = emulator.control().received(name);
+        receipts.into_iter().skip(*from).map(move |receipt| format!("{name}: {receipt:?}")).collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+fn with_story() -> Builder {
+    builder().set("preview.enabled=true")
+}
+
+async fn put_story(emulator: &Emulator) {
+    let toml = [("content-type", "application/toml")];
+    assert_eq!(send(emulator, "PUT", "/_emulator/scenarios/story", &toml, STORY).await.status, 200);
+    assert_eq!(control(emulator, "POST", "scenarios/active", &json!({ "active": ["story"] })).await.status, 200);
+}
+
+/// Does the first steps, saves, loads elsewhere, and does the rest on both.
+async fn check(before: &[Step], after: &[Step], elsewhere: &[Step]) {
+    let first = with_story().start().await.expect("it starts");
+    put_story(&first).await;
+    for step in before {
+        act(&first, step).await;
+    }
+    let saved = control(&first, "GET", "snapshot?key=*", &Value::Null).await;
+    assert_eq!(saved.status, 200, "{saved:?}");
+    let got: Vec<usize> = ["a", "b", "c"].iter().map(|name| first.control().received(name).len()).collect();
+
+    let second = with_story().seed(99).start().await.expect("it starts");
+    for step in elsewhere {
+        act(&second, step).await;
+    }
+    let loaded = control(&second, "PUT", "snapshot", &saved.json()).await;
+    assert_eq!((loaded.status, loaded.json()["warnings"].clone()), (200, json!([])), "{loaded:?}");
+    let again = control(&second, "GET", "snapshot?key=*", &Value::Null).await;
+    assert_eq!(
+        without_moments(saved.json()),
+        without_moments(again.json()),
+        "a snapshot of what was loaded is the same"
+    );
+    for step in after {
+        assert_eq!(act(&first, step).await, act(&second, step).await, "after {before:?}, in {after:?}");
+    }
+    // What still waits comes at the same times, in the same order, with the same bytes.
+    for emulator in [&first, &second] {
+        control(emulator, "POST", "clock", &json!({ "advance": "90s" })).await;
+    }
+    assert_eq!(received(&first, &got), received(&second, &[0, 0, 0]), "after {before:?}, then {after:?}");
+}
+
+/// The emulator's own moment goes on from where it is, and says nothing.
+fn without_moments(mut snapshot: Value) -> Value {
+    snapshot["clock"]["moment"] = Value::Null;
+    snapshot
+}
+
+#[test]
+fn going_on_after_a_load_is_as_never_having_stopped() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let config = ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() };
+    let outcome = TestRunner::new(config).run(&(steps(), steps(), steps()), |(before, after, elsewhere)| {
+        runtime.block_on(check(&before, &after, &elsewhere));
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+#[tokio::test]
+async fn one_key_is_saved_and_loaded_alone() {
+    let first = start().await;
+    let second = builder().seed(99).start().await.expect("it starts");
+    for emulator in [&first, &second] {
+        subscribe_sink(emulator, "app").await;
+        subscribe_as(
+            emulator,
+            "sk_test_b",
+            &json!({ "url": "https://b.sink.localhost/", "events": ["workflow.completed"] }),
+        )
+        .await;
+    }
+    second.control().advance(std::time::Duration::from_secs(1000)).await;
+    let b_before = control(&second, "GET", "subscriptions?key=sk_test_b", &Value::Null).await.body;
+    control(&first, "POST", "scenarios/active", &json!({ "active": ["rate-limit-burst"], "key": KEY })).await;
+    for _ in 0..6 {
+        get_as(&first, KEY, "/v1/system/status").await;
+    }
+    let saved = control(&first, "GET", "snapshot", &Value::Null).await.json();
+    assert_eq!(control(&second, "PUT", "snapshot", &saved).await.status, 200);
+    assert_eq!(control(&second, "GET", "subscriptions?key=sk_test_b", &Value::Null).await.body, b_before);
+    // The sixth of five was refused; nine more are.
+    for turn in 0..10 {
+        let (one, other) =
+            (get_as(&first, KEY, "/v1/system/status").await, get_as(&second, KEY, "/v1/system/status").await);
+        // The other clock shows another time, so only the random part of the ids is the same.
+        let drawn =
+            |answer: &crate::support::Answer| answer.header("x-emulator-request-id").map(|id| id[14..].to_owned());
+        assert_eq!((one.status, drawn(&one)), (other.status, drawn(&other)));
+        assert_eq!(one.status, if turn < 9 { 429 } else { 200 });
+    }
+    let wrong = control(&second, "PUT", "snapshot?key=sk_test_b", &saved).await;
+    assert!(wrong.status == 422 && wrong.message().contains("not one of the key"), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_loaded_is_refused_and_changes_nothing() {
+    let emulator = start().await;
+    subscribe_sink(&emulator, "app").await;
+    let saved = control(&emulator, "GET", "snapshot?key=*", &Value::Null).await.json();
+    let subscribed = saved["workspaces"][0]["subscriptions"][0].clone();
+    let changed = |path: &str, value: Value| {
+        let mut snapshot = saved.clone();
+        *snapshot.pointer_mut(path).unwrap_or_else(|| panic!("no {path}")) = value;
+        snapshot
+    };
+    let before = control(&emulator, "GET", "snapshot?key=*", &Value::Null).await.body;
+    for (snapshot, said) in [
+        (json!({}), "expected a snapshot"),
+        (json!([]), "expected a snapshot"),
+        (changed("/version", json!(2)), "version 2"),
+        (changed("/whole/seed", json!("short")), "whole.seed"),
+        (changed("/whole/anonymous/random", json!("AAAA")), "whole.anonymous: sources.random"),
+        (changed("/whole/active", json!(["nowhere"])), "there is no scenario `nowhere`"),
+        (changed("/whole/scenarios", json!({ "mine": "[[rule]]\nwhen = 5" })), "mine"),
+        (changed("/whole/knobs", json!({ "rate_limit.requests": "many" })), "rate_limit.requests"),
+        (changed("/clock/now", json!("yesterday")), "yesterday"),
+        (changed("/workspaces/0/subscriptions/0/target", json!("no url")), "target"),
+        (changed("/workspaces/0/subscriptions", json!([subscribed, subscribed])), "stands there twice"),
+        (changed("/workspaces/0/sources/event_random", json!("")), "sources.event_random"),
+        (changed("/workspaces/0/key", json!(7)), "expected a string"),
+        (changed("/workspaces/0/workflows", json!([{ "id": "wf_1" }])), "missing field"),
+    ] {
+        let answer = control(&emulator, "PUT", "snapshot", &snapshot).await;
+        assert!(answer.status == 422 && answer.message().contains(said), "{said}: {answer:?}");
+        assert!(!answer.message().contains(KEY), "keys are masked: {answer:?}");
+    }
+    let huge = json!({ "format": "x".repeat(17 * 1024 * 1024) });
+    assert_eq!(control(&emulator, "PUT", "snapshot", &huge).await.status, 413);
+    assert_eq!(control(&emulator, "GET", "snapshot?key=*", &Value::Null).await.body, before);
+}
+
+#[tokio::test]
+async fn state_is_kept_in_a_file_from_one_run_to_the_next() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("state.json");
+    let open = || builder().configure(|settings| settings.state = Some(file.clone()));
+    let first = open().start().await.expect("it starts");
+    let subscribed = subscribe_sink(&first, "app").await;
+    get_as(&first, KEY, "/v1/system/status").await;
+    first.stop().await;
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing half written is left");
+    let second = open().seed(99).start().await.expect("it starts again");
+    let again = subscribe_sink(&second, "app").await;
+    assert_eq!(
+        (again["id"].clone(), again["created_at"].clone()),
+        (subscribed["id"].clone(), subscribed["created_at"].clone())
+    );
+    assert_eq!(get_as(&second, KEY, "/v1/system/status").await.header("x-ratelimit-remaining"), Some("96"));
+    second.stop().await;
+    std::fs::write(&file, "{\"format\":").expect("it is written");
+    let refused = open().start().await.expect_err("the file is broken").to_string();
+    assert!(refused.contains("--state: ") && refused.contains("not JSON"), "{refused}");
+    assert_eq!(
+        std::fs::read_to_string(&file).expect("it is there"),
+        "{\"format\":",
+        "a file that is not understood stays"
+    );
+    let nowhere = builder().configure(|settings| settings.state = Some("/nowhere/state.json".into()));
+    assert!(nowhere.start().await.expect_err("there is no folder").to_string().contains("--state: "));
+}
