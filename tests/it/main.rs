@@ -6,6 +6,7 @@ mod client;
 mod command_line;
 mod contract;
 mod control;
+mod control_openapi;
 mod determinism;
 mod documents;
 mod explain;
