@@ -11,6 +11,7 @@ use super::output::{print, print_json};
 use super::serve::load_profile;
 use crate::contract::openapi::document;
 use crate::contract::profile::{ledger, ledger_markdown};
+use crate::control::openapi_document;
 
 /// The profile that a document is made for.
 #[derive(Debug, Args)]
@@ -41,6 +42,9 @@ pub(super) struct AssumptionsArgs {
 pub(super) struct OpenapiArgs {
     #[command(flatten)]
     profile: ProfileArgs,
+    /// Print the document of the control API instead.
+    #[arg(long, conflicts_with_all = ["profile", "set"])]
+    control: bool,
 }
 
 pub(super) fn assumptions(args: AssumptionsArgs) -> Result<ExitCode, Failure> {
@@ -64,6 +68,10 @@ pub(super) fn assumptions(args: AssumptionsArgs) -> Result<ExitCode, Failure> {
 }
 
 pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {
+    if args.control {
+        print_json(&openapi_document());
+        return Ok(ExitCode::SUCCESS);
+    }
     let profile = load_profile(args.profile.profile.as_deref(), &args.profile.set)?;
     print_json(&document(profile.profile()));
     Ok(ExitCode::SUCCESS)

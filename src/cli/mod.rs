@@ -99,7 +99,7 @@ enum Command {
     Profile(profile::ProfileCommand),
     /// List what the contract leaves open and what is assumed: every knob of the profile.
     Assumptions(documents::AssumptionsArgs),
-    /// Print the `OpenAPI` 3.1 document of the emulated API.
+    /// Print the `OpenAPI` 3.1 document of the emulated API, or with --control that of the control API.
     Openapi(documents::OpenapiArgs),
     /// Exit with 0 when the emulator is ready: a health check for images without a shell.
     Health(health::HealthArgs),

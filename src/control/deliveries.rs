@@ -10,6 +10,7 @@ use super::filter::checked_count;
 use super::paging::Page;
 use super::scope::scope;
 use super::view::{delivery_row, delivery_whole};
+use super::whole::Whole;
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::error::ErrorKind;
 use crate::contract::ids::IdKind;
@@ -64,7 +65,7 @@ struct Wait {
     subscription: Option<String>,
     #[serde(rename = "type")]
     event_type: Option<String>,
-    count: Option<usize>,
+    count: Option<Whole<usize>>,
     timeout: Option<String>,
 }
 
@@ -151,6 +152,7 @@ async fn until_enough(
 /// Sends the same event, with the same id and body, to the same subscription again, signed afresh.
 pub(super) async fn redeliver(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key", "wait"])?;
+    call.no_body()?;
     let wait = call.query("wait").map(|text| wait_limit("wait", &text)).transpose()?;
     let old = find(control, &call.segment)?;
     let Some(workspace) = control.registry.find(&old.event.workspace) else {

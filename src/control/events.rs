@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::scope::workspace;
 use super::view::{delivery_whole, event};
+use super::whole::Whole;
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::keys::mask;
 use crate::contract::profile::parse_duration;
@@ -37,12 +38,12 @@ struct Fire {
     set: Map<String, Value>,
     key: Option<String>,
     subscription: Option<String>,
-    count: Option<usize>,
+    count: Option<Whole<usize>>,
     delay: Option<String>,
     /// What is falsified in each delivery.
     tamper: Option<String>,
     /// Copies of each delivery in all, 1 to 100.
-    duplicate: Option<u32>,
+    duplicate: Option<Whole<u32>>,
     /// Whether the events go out in another order.
     #[serde(default)]
     shuffle: bool,
@@ -55,7 +56,7 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
     call.allow_queries(&["key", "wait"])?;
     let wish: Fire = call.json()?;
     let wait = call.query("wait").map(|text| wait_limit("wait", &text)).transpose()?;
-    let count = wish.count.unwrap_or(1);
+    let count = wish.count.map_or(1, |Whole(count)| count);
     if !(1..=MOST_EVENTS).contains(&count) {
         return Err(ControlError::invalid(format!("count: expected 1 to {MOST_EVENTS}, found {count}")));
     }
@@ -140,7 +141,7 @@ fn fire_request(wish: &Fire) -> Result<FireRequest, ControlError> {
             ControlError::invalid(format!("tamper: expected one of {known}, found `{}`", name.escape_debug()))
         })?),
     };
-    let duplicate = wish.duplicate.unwrap_or(1);
+    let duplicate = wish.duplicate.map_or(1, |Whole(copies)| copies);
     if !(1..=100).contains(&duplicate) {
         return Err(ControlError::invalid(format!("duplicate: expected 1 to 100 copies in all, found {duplicate}")));
     }

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 
 use super::ControlError;
 use super::view::timestamp;
+use super::whole::Whole;
 use crate::contract::nearest;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::journal::{Journal, RequestRecord};
@@ -129,10 +130,10 @@ fn operation_named(name: &str) -> Result<Operation, ControlError> {
 }
 
 /// A count that a call waits for.
-pub(super) fn checked_count(count: Option<usize>) -> Result<usize, ControlError> {
+pub(super) fn checked_count(count: Option<Whole<usize>>) -> Result<usize, ControlError> {
     /// As many as the journal holds by default.
     const MOST: usize = 10_000;
-    match count.unwrap_or(1) {
+    match count.map_or(1, |Whole(count)| count) {
         count @ 1..=MOST => Ok(count),
         count => Err(ControlError::invalid(format!("count: expected 1 to {MOST}, found {count}"))),
     }

@@ -12,6 +12,7 @@ mod filter;
 mod guard;
 mod health;
 mod metrics;
+mod openapi;
 mod paging;
 mod profile;
 mod reply;
@@ -26,6 +27,7 @@ mod stream;
 mod subscriptions;
 mod trace;
 mod view;
+mod whole;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,6 +43,7 @@ use url::form_urlencoded;
 pub use advance::{Mover, settle};
 pub use guard::Access;
 use guard::Content;
+pub use openapi::document as openapi_document;
 pub use reply::{ControlError, Reply};
 pub use snapshot::{SnapshotProblem, load_snapshot, take_snapshot};
 pub use stream::MOST_VIEWERS;
@@ -119,6 +122,14 @@ impl Call {
         Ok(())
     }
 
+    /// Refuses a body that says anything, where the call takes nothing.
+    fn no_body(&self) -> Result<(), ControlError> {
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Nothing {}
+        self.json::<Nothing>().map(drop)
+    }
+
     /// The body as a typed value; an empty body counts as `{}`.
     fn json<T: DeserializeOwned>(&self) -> Result<T, ControlError> {
         let bytes: &[u8] = if self.body.trim_ascii().is_empty() { b"{}" } else { &self.body };
@@ -179,7 +190,8 @@ impl Control {
             Action::Assumptions => profile::assumptions(self, &call),
             Action::Profile => profile::profile(self, &call),
             Action::PatchProfile => profile::patch(self, &call),
-            Action::OpenApi => profile::openapi(self, &call),
+            Action::OpenApi => call.allow_queries(&[]).map(|()| ok(&openapi::document())),
+            Action::EmulatedOpenApi => profile::openapi(self, &call),
             Action::ListRequests => requests::list(self, &call),
             Action::WaitRequests => requests::wait(self, &call).await,
             Action::ShowRequest => requests::show(self, &call),

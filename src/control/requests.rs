@@ -12,6 +12,7 @@ use super::filter::{Filter, FilterText, checked_count};
 use super::paging::Page;
 use super::scope::{Scope, scope};
 use super::view::{request_row, request_whole};
+use super::whole::Whole;
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::error::ErrorKind;
 use crate::journal::{Entry, Reader, RequestRecord};
@@ -55,8 +56,8 @@ struct Wait {
     operation: Option<String>,
     method: Option<String>,
     path: Option<String>,
-    status: Option<u16>,
-    count: Option<usize>,
+    status: Option<Whole<u16>>,
+    count: Option<Whole<usize>>,
     /// `now` or a timestamp; left out, what the journal holds already counts.
     since: Option<String>,
     timeout: Option<String>,
@@ -73,7 +74,7 @@ pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, Contro
     let count = checked_count(wish.count)?;
     let text = FilterText {
         operation: wish.operation,
-        status: wish.status,
+        status: wish.status.map(|Whole(status)| status),
         method: wish.method,
         path: wish.path,
         since: wish.since,
@@ -155,6 +156,7 @@ pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError
 
 pub(super) fn clear(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
+    call.no_body()?;
     match scope(control, call.query("key").as_deref())? {
         Scope::All => control.journal.clear(None),
         Scope::One(workspace) => control.journal.clear(Some(workspace.name())),

@@ -12,6 +12,7 @@ pub(super) enum Action {
     Profile,
     PatchProfile,
     OpenApi,
+    EmulatedOpenApi,
     ListRequests,
     WaitRequests,
     ShowRequest,
@@ -67,14 +68,15 @@ impl Action {
     }
 }
 
-/// Method, path below `/_emulator/` with `{}` for its one variable segment, call.
-const ROUTES: &[(Method, &str, Action)] = &[
+/// Method, path below `/_emulator/` with `{}` for its one variable segment, call. `openapi` describes each.
+pub(super) const ROUTES: &[(Method, &str, Action)] = &[
     (Method::GET, "health", Action::Health),
     (Method::GET, "ca.pem", Action::CaPem),
     (Method::GET, "assumptions", Action::Assumptions),
     (Method::GET, "profile", Action::Profile),
     (Method::PATCH, "profile", Action::PatchProfile),
     (Method::GET, "openapi.json", Action::OpenApi),
+    (Method::GET, "v1/openapi.json", Action::EmulatedOpenApi),
     (Method::GET, "requests", Action::ListRequests),
     (Method::DELETE, "requests", Action::ClearRequests),
     (Method::POST, "requests/wait", Action::WaitRequests),
@@ -118,31 +120,26 @@ pub(super) enum Match {
     Nothing,
 }
 
-/// Looks a call up. Literal segments win over the variable one; HEAD is taken for GET.
+/// Looks a call up. A path that is written out in the table is that one only, and no name for a variable segment; HEAD is
+/// taken for GET.
 pub(super) fn find(method: &Method, path: &str) -> Match {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
+    let is_literal = ROUTES.iter().any(|(_, pattern, _)| *pattern == path);
     let mut allowed: Vec<&str> = Vec::new();
-    let mut variable = None;
-    for (known, pattern, action) in ROUTES {
+    for (known, pattern, action) in ROUTES.iter().filter(|(_, pattern, _)| !is_literal || *pattern == path) {
         let Some(segment) = fits(pattern, path) else { continue };
-        if known != method {
-            allowed.push(known.as_str());
-        } else if segment.is_empty() {
-            return Match::Found(*action, String::new());
-        } else {
-            variable = Some((*action, segment));
+        if known == method {
+            return Match::Found(*action, segment);
         }
+        allowed.push(known.as_str());
     }
-    match variable {
-        Some((action, segment)) => Match::Found(action, segment),
-        None if allowed.is_empty() => Match::Nothing,
-        None => {
-            if allowed.contains(&"GET") {
-                allowed.push("HEAD");
-            }
-            Match::OtherMethods(allowed.join(", "))
-        }
+    if allowed.is_empty() {
+        return Match::Nothing;
     }
+    if allowed.contains(&"GET") {
+        allowed.push("HEAD");
+    }
+    Match::OtherMethods(allowed.join(", "))
 }
 
 /// The variable segment if the path fits the pattern; empty if the pattern has none.
@@ -169,6 +166,8 @@ mod tests {
             (Method::GET, "requests/a%20b", Match::Found(Action::ShowRequest, "a b".to_owned())),
             (Method::POST, "deliveries/dlv_1/redeliver", Match::Found(Action::Redeliver, "dlv_1".to_owned())),
             (Method::POST, "scenarios/reload", Match::Found(Action::ReloadScenarios, String::new())),
+            (Method::GET, "scenarios/reload", Match::OtherMethods("POST".to_owned())),
+            (Method::DELETE, "deliveries/wait", Match::OtherMethods("POST".to_owned())),
             (Method::GET, "requests/", Match::Nothing),
             (Method::GET, "requests/a/b", Match::Nothing),
             (Method::GET, "requests/%ff", Match::Nothing),

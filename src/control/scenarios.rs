@@ -76,6 +76,7 @@ pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError>
 
 pub(super) fn remove(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
+    call.no_body()?;
     let present = control.library.load().find(&call.segment);
     if let Some(scenario) = present.filter(|scenario| scenario.origin != Origin::Inline) {
         let message = format!("`{}` was not added over the control API, so it cannot be removed here", scenario.name);
@@ -118,6 +119,7 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
 /// Reads the folders again now, whether or not a change was seen.
 pub(super) fn reload(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
+    call.no_body()?;
     let now = control.registry.clock().now().moment;
     let files = read_directories(&control.scenario_folders);
     let count = files.len();

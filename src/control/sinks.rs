@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::view::{bytes, timestamp};
+use super::whole::Whole;
 use super::{Call, Control, ControlError, Reply, ok};
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
@@ -31,18 +32,19 @@ pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError
 #[serde(deny_unknown_fields)]
 struct Script {
     /// Statuses of the next answers.
-    respond: Vec<u16>,
+    respond: Vec<Whole<u16>>,
 }
 
 pub(super) fn script(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     let script: Script = call.json()?;
-    if let Some(status) = script.respond.iter().find(|status| !(200..=599).contains(*status)) {
+    let statuses: Vec<u16> = script.respond.into_iter().map(|Whole(status)| status).collect();
+    if let Some(status) = statuses.iter().find(|status| !(200..=599).contains(*status)) {
         return Err(ControlError::invalid(format!("respond: expected statuses from 200 to 599, found {status}")));
     }
-    if script.respond.len() > 1000 {
+    if statuses.len() > 1000 {
         return Err(ControlError::invalid("respond: at most 1000 statuses"));
     }
-    control.sinks.script(&call.segment, script.respond);
+    control.sinks.script(&call.segment, statuses);
     Ok(ok(&json!({ "scripted": true })))
 }

@@ -31,7 +31,8 @@ const SILENCE: Duration = Duration::from_secs(15);
 const PIECE: usize = 256;
 
 pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&["key", "kind"])?;
+    let kinds = kinds(call.query("kind").as_deref())?;
     let key = call.query("key").unwrap_or_else(|| "*".to_owned());
     let scope = scope(control, Some(&key))?;
     let Ok(seat) = Arc::clone(&control.viewers).try_acquire_owned() else {
@@ -49,6 +50,7 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
         reader: control.journal.reader(),
         registry: Arc::clone(&control.registry),
         scope,
+        kinds,
         next,
         greeted: false,
         _seat: seat,
@@ -62,10 +64,36 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
     Ok(Reply::of(response))
 }
 
+/// Kinds of events, as the stream names them; a viewer always learns what it missed.
+const KINDS: [&str; 4] = ["request", "event", "attempt", "notice"];
+
+fn kind_of(entry: &Entry) -> &'static str {
+    match entry {
+        Entry::Request(_) => KINDS[0],
+        Entry::Event(_) => KINDS[1],
+        Entry::Attempt(_) => KINDS[2],
+        Entry::Notice(_) => KINDS[3],
+    }
+}
+
+/// Reads `kind`: names joined by commas; left out, all.
+fn kinds(text: Option<&str>) -> Result<Vec<&'static str>, ControlError> {
+    let Some(text) = text else { return Ok(KINDS.to_vec()) };
+    let kind = |name: &str| {
+        KINDS.into_iter().find(|known| *known == name).ok_or_else(|| {
+            let (known, found) = (KINDS.join(", "), name.escape_debug());
+            ControlError::invalid(format!("kind: expected some of {known}, joined by commas, found `{found}`"))
+        })
+    };
+    text.split(',').map(str::trim).map(kind).collect()
+}
+
 struct Viewer {
     reader: Reader,
     registry: Arc<Registry>,
     scope: Scope,
+    /// The kinds that the viewer wants.
+    kinds: Vec<&'static str>,
     next: u64,
     greeted: bool,
     _seat: OwnedSemaphorePermit,
@@ -90,7 +118,7 @@ impl Viewer {
                     push(&mut piece, number - 1, "skipped", &missed);
                 }
                 self.next = number + 1;
-                if self.scope.covers(entry.workspace()) {
+                if self.kinds.contains(&kind_of(entry)) && self.scope.covers(entry.workspace()) {
                     self.push_entry(&mut piece, *number, entry);
                 }
             }
@@ -105,20 +133,20 @@ impl Viewer {
 
     fn push_entry(&self, piece: &mut String, number: u64, entry: &Entry) {
         match entry {
-            Entry::Request(request) => push(piece, number, "request", &request_row(request)),
-            Entry::Event(fired) => push(piece, number, "event", &event(fired, &self.registry)),
+            Entry::Request(request) => push(piece, number, kind_of(entry), &request_row(request)),
+            Entry::Event(fired) => push(piece, number, kind_of(entry), &event(fired, &self.registry)),
             Entry::Attempt(record) => {
                 let mut view = attempt(record);
                 view["delivery"] = record.delivery.as_str().into();
                 view["event"] = record.event.as_str().into();
                 view["type"] = record.event_type.as_str().into();
                 view["subscription"] = record.subscription.as_str().into();
-                push(piece, number, "attempt", &view);
+                push(piece, number, kind_of(entry), &view);
             }
             Entry::Notice(notice) if notice.message.is_empty() => {}
             Entry::Notice(notice) => {
                 let view = json!({ "at": timestamp(notice.at), "message": notice.message, "warning": notice.warning });
-                push(piece, number, "notice", &view);
+                push(piece, number, kind_of(entry), &view);
             }
         }
     }

@@ -97,6 +97,7 @@ pub(super) fn change(control: &Control, call: &Call) -> Result<Reply, ControlErr
 
 pub(super) fn delete(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
+    call.no_body()?;
     let workspace = owner(control, &call.segment)?;
     workspace.lock().delete_subscription(&call.segment);
     Ok(ok(&json!({ "deleted": call.segment })))

@@ -1,5 +1,7 @@
 //! Documents that are made from code are in step with it.
 
+use std::collections::BTreeSet;
+
 use wrs_emulator::contract::profile::ledger_markdown;
 
 fn read(path: &str) -> String {
@@ -46,4 +48,31 @@ fn the_cookbook_shows_what_is_in_the_shipped_files() {
         }
         assert!(recipe.contains(&format!("$ wrs-emulator scenarios use {name}\n")), "{name} is not played");
     }
+}
+
+/// The page of the control API names every call of its document, and no other.
+#[test]
+fn the_page_of_the_control_api_names_every_call() {
+    let page = read("docs/control-api.md");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let mut told = BTreeSet::new();
+    for row in rows {
+        let calls = row.split(" | ").next().unwrap_or_default();
+        for code in calls.split('`').skip(1).step_by(2) {
+            let Some((method, path)) =
+                code.split_once(' ').filter(|(method, _)| method.chars().all(char::is_uppercase))
+            else {
+                continue;
+            };
+            told.insert(format!("{method} {}", path.split('?').next().unwrap_or_default()));
+        }
+    }
+    let document = wrs_emulator::control::openapi_document();
+    let mut known = BTreeSet::new();
+    for (path, operations) in document["paths"].as_object().expect("paths") {
+        let path = path.trim_start_matches("/_emulator/");
+        let methods = operations.as_object().expect("operations").keys().filter(|method| *method != "head");
+        known.extend(methods.map(|method| format!("{} {path}", method.to_ascii_uppercase())));
+    }
+    assert_eq!(told, known, "docs/control-api.md has the first, the document the second");
 }

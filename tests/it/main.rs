@@ -1,12 +1,14 @@
 //! Everything over a socket, in one binary: one module per group of behaviour, `support` for what they share.
 #![allow(missing_docs, reason = "tests say what they show in their names")]
 
+mod attacks;
 mod authentication;
 mod client;
 mod clock;
 mod command_line;
 mod contract;
 mod control;
+mod control_openapi;
 mod determinism;
 mod documents;
 mod explain;

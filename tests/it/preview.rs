@@ -212,7 +212,7 @@ async fn scenarios_give_users_and_workflows_and_name_the_operations() {
 #[tokio::test]
 async fn the_document_describes_them_while_they_are_served() {
     for (knobs, there) in [(&[][..], false), (&[ON][..], true)] {
-        let document = control(&start_with(knobs).await, "GET", "openapi.json", &Value::Null).await.json();
+        let document = control(&start_with(knobs).await, "GET", "v1/openapi.json", &Value::Null).await.json();
         let workflows = &document["paths"]["/v1/workflows"];
         assert_eq!(workflows["post"]["x-assumed"] == "preview.enabled", there);
         assert_eq!(document["components"]["schemas"].get("Workflow").is_some(), there);

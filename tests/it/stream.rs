@@ -1,11 +1,13 @@
 //! The event stream and waiting: what happens is told at once, from where one left off.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use wrs_emulator::Emulator;
 
-use crate::support::{PATIENCE, control, fire, get, start, subscribe_sink};
+use crate::support::{PATIENCE, builder, control, fire, get, start, subscribe_sink};
 
 /// A viewer of the stream.
 struct Viewer {
@@ -23,6 +25,17 @@ impl Viewer {
         let mut viewer = Self { stream, text: String::new() };
         viewer.until(": what happens from now on").await;
         viewer
+    }
+
+    /// How a further viewer is answered; it leaves at once.
+    async fn asks(emulator: &Emulator) -> String {
+        let address = emulator.base_url().trim_start_matches("http://").to_owned();
+        let mut stream = TcpStream::connect(&address).await.expect("the emulator listens");
+        let request = format!("GET /_emulator/stream HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("it is sent");
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).await.expect("an answer");
+        String::from_utf8_lossy(&head).into_owned()
     }
 
     /// Reads until this text has come.
@@ -76,15 +89,7 @@ async fn viewers_are_bounded_and_their_seats_are_given_back() {
     viewers.clear();
     let seat = async {
         loop {
-            let address = emulator.base_url().trim_start_matches("http://").to_owned();
-            let mut stream = TcpStream::connect(&address).await.expect("the emulator listens");
-            stream
-                .write_all(format!("GET /_emulator/stream HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes())
-                .await
-                .expect("it is sent");
-            let mut head = [0; 12];
-            stream.read_exact(&mut head).await.expect("an answer");
-            if &head == b"HTTP/1.1 200" {
+            if Viewer::asks(&emulator).await.starts_with("HTTP/1.1 200") {
                 return;
             }
         }
@@ -112,4 +117,61 @@ async fn waiting_for_deliveries_returns_when_they_fit_or_says_what_differed() {
     assert_eq!(nearest["delivery"]["type"], "workflow.completed");
     let wrong = control(&emulator, "POST", "deliveries/wait", &json!({ "timeout": "1h" })).await;
     assert_eq!(wrong.status, 422);
+}
+
+#[tokio::test]
+async fn a_viewer_gets_only_the_kinds_it_asks_for() {
+    let emulator = start().await;
+    let address = emulator.base_url().trim_start_matches("http://").to_owned();
+    let mut stream = TcpStream::connect(&address).await.expect("the emulator listens");
+    let request = format!("GET /_emulator/stream?kind=event,attempt HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("it is sent");
+    let mut viewer = Viewer { stream, text: String::new() };
+    viewer.until(": what happens from now on").await;
+    subscribe_sink(&emulator, "app").await;
+    get(&emulator, "/v1/system/status").await;
+    fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    viewer.until("event: attempt").await;
+    assert!(viewer.text.contains("event: event") && !viewer.text.contains("event: request"), "{}", viewer.text);
+    let wrong = control(&emulator, "GET", "stream?kind=event,requests", &Value::Null).await;
+    assert_eq!(wrong.status, 422);
+    assert!(wrong.message().contains("found `requests`"), "{}", wrong.message());
+}
+
+/// One of 64 viewers reads nothing: the others learn at once what happens, and it is ended by the write deadline.
+#[tokio::test]
+async fn a_stuck_viewer_slows_no_other_and_loses_its_seat() {
+    let emulator = builder()
+        .set("rate_limit.enabled=false")
+        .configure(|settings| settings.limits.write_timeout = Duration::from_millis(500))
+        .start()
+        .await
+        .expect("it starts");
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("a small buffer");
+    let address: std::net::SocketAddr = emulator.base_url().trim_start_matches("http://").parse().expect("an address");
+    let mut stuck = socket.connect(address).await.expect("the emulator listens");
+    let request = format!("GET /_emulator/stream HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stuck.write_all(request.as_bytes()).await.expect("it is sent");
+    let mut watcher = Viewer::open(&emulator, None).await;
+    for _ in 2..64 {
+        let mut viewer = Viewer::open(&emulator, None).await;
+        tokio::spawn(async move { tokio::io::copy(&mut viewer.stream, &mut tokio::io::sink()).await });
+    }
+    let refused = Viewer::asks(&emulator).await;
+    assert!(refused.starts_with("HTTP/1.1 429"), "all seats are taken: {refused}");
+    // More and more is told, until writing to the stuck one has to wait for longer than the deadline.
+    let long = "x".repeat(7000);
+    let seat = async {
+        for round in 0.. {
+            get(&emulator, &format!("/v1/system/status?round={round}&{long}")).await;
+            watcher.text.clear();
+            watcher.until(&format!("round={round}&")).await;
+            if round % 20 == 19 && Viewer::asks(&emulator).await.starts_with("HTTP/1.1 200") {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, seat).await.expect("the stuck viewer's seat is free");
+    drop(stuck);
 }

@@ -1,0 +1,113 @@
+//! What a page in a browser could try against the control API: every route refuses it, and no answer invites another site.
+
+use serde_json::{Value, json};
+use wrs_emulator::Emulator;
+
+use crate::support::{builder, control, raw, send, start};
+
+/// Every call of the control API's own document: method and path, with something in place of variable segments.
+async fn calls(emulator: &Emulator) -> Vec<(String, String)> {
+    let document = control(emulator, "GET", "openapi.json", &Value::Null).await.json();
+    let paths = document["paths"].as_object().expect("paths").iter();
+    let calls: Vec<(String, String)> = paths
+        .flat_map(|(path, operations)| {
+            let path = path.replace("{id}", "x").replace("{name}", "x");
+            let methods = operations.as_object().expect("operations").keys();
+            methods.filter(|method| *method != "head").map(move |name| (name.to_ascii_uppercase(), path.clone()))
+        })
+        .collect();
+    assert!(calls.len() > 30, "the calls were found: {calls:?}");
+    calls
+}
+
+#[tokio::test]
+async fn every_write_refuses_what_a_form_can_send() {
+    let emulator = start().await;
+    let mut writes = 0;
+    for (method, path) in calls(&emulator).await.into_iter().filter(|(method, _)| method != "GET") {
+        for content_type in [
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data; boundary=x",
+            "text/plain; application/json",
+        ] {
+            let answer = send(&emulator, &method, &path, &[("content-type", content_type)], "{}").await;
+            assert_eq!(answer.status, 415, "{method} {path} takes {content_type}");
+        }
+        let twice = [("content-type", "text/plain"), ("content-type", "application/json")];
+        assert_eq!(send(&emulator, &method, &path, &twice, "{}").await.status, 415, "{method} {path}");
+        assert_eq!(send(&emulator, &method, &path, &[], "{}").await.status, 415, "{method} {path} without a type");
+        writes += 1;
+    }
+    assert!(writes >= 15, "{writes} writes were looked at");
+}
+
+#[tokio::test]
+async fn every_call_refuses_pages_of_other_sites_and_invites_none() {
+    let emulator = start().await;
+    let json_type = ("content-type", "application/json");
+    for (method, path) in calls(&emulator).await {
+        for attack in [("origin", "https://evil.example"), ("origin", "null"), ("sec-fetch-site", "cross-site")] {
+            let answer = send(&emulator, &method, &path, &[json_type, attack], "{}").await;
+            assert_eq!((answer.status, answer.code().as_str()), (400, "cross_origin"), "{method} {path} {attack:?}");
+            assert!(answer.headers.keys().all(|name| !name.as_str().starts_with("access-control")), "{method} {path}");
+        }
+        let preflight = [("origin", "https://evil.example"), ("access-control-request-method", method.as_str())];
+        let answer = send(&emulator, "OPTIONS", &path, &preflight, "").await;
+        assert_eq!(answer.status, 400, "OPTIONS {path}");
+        assert!(answer.headers.keys().all(|name| !name.as_str().starts_with("access-control")), "OPTIONS {path}");
+        let rebound = format!(
+            "{method} {path} HTTP/1.1\r\nHost: rebound.evil.example\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}"
+        );
+        let answer = raw(&emulator, rebound.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 421 "), "{method} {path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn every_call_but_the_open_ones_wants_the_whole_token() {
+    let emulator = builder()
+        .configure(|settings| settings.control_token = Some("a-token-of-some-length".to_owned()))
+        .start()
+        .await
+        .expect("it starts");
+    let json_type = ("content-type", "application/json");
+    // The document itself wants the token, so its calls come from another emulator.
+    let calls = calls(&start().await).await;
+    for (method, path) in calls {
+        let open = path.ends_with("/health") || path.ends_with("/ca.pem");
+        for wrong in [
+            "",
+            "Bearer ",
+            "Bearer a-token-of-some-lengt",
+            "Bearer a-token-of-some-length-",
+            "Basic a-token-of-some-length",
+        ] {
+            let answer = send(&emulator, &method, &path, &[json_type, ("authorization", wrong)], "{}").await;
+            assert_eq!(answer.status == 401, !open, "{method} {path} with `{wrong}`: {}", answer.status);
+        }
+    }
+    let right = [("authorization", "Bearer a-token-of-some-length")];
+    assert_eq!(send(&emulator, "GET", "/_emulator/requests", &right, "").await.status, 200);
+}
+
+/// Beyond loopback the token made at start is wanted over the socket, not only printed.
+#[tokio::test]
+async fn beyond_loopback_nobody_writes_without_the_token() {
+    let any = "0.0.0.0:0".parse().expect("an address");
+    let emulator = builder().listen(any).start().await.expect("it starts");
+    let address = emulator.base_url().replace("0.0.0.0", "127.0.0.1");
+    let address = address.trim_start_matches("http://");
+    let ask = |authorization: &str| {
+        let body = json!({ "rate_limit": { "requests": 1 } }).to_string();
+        format!(
+            "PATCH /_emulator/profile HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n{authorization}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    let refused = raw(&emulator, ask("").as_bytes()).await;
+    assert!(refused.starts_with("HTTP/1.1 401 "), "{refused}");
+    let token = emulator.control_token().expect("a token was made");
+    let done = raw(&emulator, ask(&format!("Authorization: Bearer {token}\r\n")).as_bytes()).await;
+    assert!(done.starts_with("HTTP/1.1 200 "), "{done}");
+}
