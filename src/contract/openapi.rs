@@ -151,6 +151,9 @@ fn response_headers(status: u16, counted: bool, stage: Stage, profile: &Profile)
         headers.insert(name.to_owned(), json!({ "$ref": format!("#/components/headers/{component}") }));
     };
     add("X-Emulator-Request-Id", "RequestId");
+    if let Some(name) = profile.ids.request_header.get() {
+        add(name.as_str(), "RequestIdToo");
+    }
     if stage == Stage::Announced && ![400, 414, 431].contains(&status) {
         add("X-Emulator-Preview", "Preview");
     }
@@ -183,6 +186,7 @@ fn headers(profile: &Profile) -> Value {
     };
     json!({
         "RequestId": { "description": "Names the request in the emulator's journal.", "required": true, "schema": { "type": "string", "pattern": "^req_" }, "x-assumed": "emulator" },
+        "RequestIdToo": { "description": "The request's id, as `request_id` in an error.", "required": true, "schema": { "type": "string", "pattern": id_pattern("req_", profile) }, "x-assumed": "ids.request_header" },
         "Preview": { "description": "The endpoint is announced, its shape assumed.", "required": true, "schema": { "type": "string", "const": "true" }, "x-assumed": "preview.enabled" },
         "Limit": { "description": "Requests per window.", "required": true, "schema": { "type": "integer", "minimum": 0 }, "x-assumed": "rate_limit.requests" },
         "Remaining": { "description": "Requests left after this one.", "required": true, "schema": { "type": "integer", "minimum": 0 }, "x-assumed": "rate_limit.requests" },
@@ -291,6 +295,7 @@ fn id_pattern(prefix: &str, profile: &Profile) -> String {
         IdStyle::Ulid => format!("^{prefix}[0-7][0-9a-hjkmnp-tv-z]{{25}}$"),
         IdStyle::Uuid => format!("^{prefix}[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$"),
         IdStyle::Counter => format!("^{prefix}[0-9]{{8,}}$"),
+        IdStyle::Longest => format!("^{prefix}[A-Za-z0-9_-]{{64}}$"),
     }
 }
 

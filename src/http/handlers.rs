@@ -10,7 +10,7 @@ use crate::contract::profile::Profile;
 use crate::contract::routes::Operation;
 use crate::contract::rules::{check_content_type, parse_status_query, parse_subscribe};
 use crate::contract::signature::secret_warnings;
-use crate::contract::timestamp::format_timestamp;
+use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::SystemStatus;
 use crate::http::exchange::{Exchange, Outcome, content_types};
 use crate::http::preview::perform_announced;
@@ -36,7 +36,7 @@ fn system_status(exchange: &Exchange) -> Outcome {
         ok: true,
         environment: profile.environment.into(),
         version: VERSION,
-        checked_at: format_timestamp(exchange.now.wall, profile.time.precision),
+        checked_at: timestamp_of(&exchange.id, exchange.now.wall, profile.time.precision),
         checks: query.include_checks.then(|| profile.status.checks.clone()),
     };
     let body = serde_json::to_vec(&status).expect("strings and JSON values always serialise");

@@ -111,10 +111,12 @@ impl Api {
             kind => kind.message(),
         };
         let outcome = exchange.refused(kind, text);
+        let id = &exchange.id;
+        let further = exchange.setup.profile.ids.request_header.get();
+        let further = further.map_or_else(String::new, |name| format!("{}: {id}\r\n", name.name()));
         let head = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{REQUEST_ID}: {}\r\nconnection: close\r\n\r\n",
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{REQUEST_ID}: {id}\r\n{further}connection: close\r\n\r\n",
             outcome.body.len(),
-            exchange.id
         );
         let answer = [head.as_bytes(), &outcome.body].concat().into();
         let transcript = Transcript::new(&Wire {
@@ -282,6 +284,9 @@ impl Api {
             headers.insert(PREVIEW, MARKED);
         }
         headers.insert(REQUEST_ID, id.clone());
+        if let Some(name) = exchange.setup.profile.ids.request_header.get() {
+            headers.insert(name.name().clone(), id.clone());
+        }
         let transcript = Transcript::new(&Wire {
             id: id.to_str().unwrap_or_default(),
             request: Some((&exchange.parts.method, &exchange.parts.uri)),

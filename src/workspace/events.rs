@@ -16,7 +16,7 @@ use crate::contract::nearest;
 use crate::contract::profile::Profile;
 use crate::contract::rules::unsupported;
 use crate::contract::signature::Tamper;
-use crate::contract::timestamp::format_timestamp;
+use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{EventEnvelope, SubscriptionStatus};
 use crate::template::render_map;
 
@@ -152,12 +152,9 @@ impl State {
         for (path, value) in request.set {
             set_path(&mut data, &path, value, &request.event_type)?;
         }
-        let envelope = EventEnvelope {
-            id: self.make_id(IdKind::Event, profile, now),
-            event_type: request.event_type,
-            created_at: format_timestamp(now.wall, profile.time.precision),
-            data,
-        };
+        let id = self.make_id(IdKind::Event, profile, now);
+        let created_at = timestamp_of(&id, now.wall, profile.time.precision);
+        let envelope = EventEnvelope { id, event_type: request.event_type, created_at, data };
         let body = serde_json::to_vec(&envelope).expect("strings and JSON values always serialise");
         let mut targets = Vec::new();
         let mut skipped = Vec::new();

@@ -118,6 +118,7 @@ const ROWS: &[(&str, &[&str], Probe, &str)] = &[
     ("rate_limit.reset", &["rate_limit.reset=delta"], Probe::Status(""), "x-ratelimit-reset: 60"),
     ("rate_limit.ietf", &["rate_limit.ietf=true"], Probe::Status(""), "ratelimit: \"default\";r=99;t=60"),
     ("ids.style", &["ids.style=counter"], Probe::Status(""), "req_00000001"),
+    ("ids.request_header", &["ids.request_header=X-Request-Id"], Probe::Status(""), "\nx-request-id: req_"),
     ("time.precision", &["time.precision=seconds"], Probe::Status(""), "\"checked_at\":\"2026-01-31T09:30:00Z\""),
     ("subscriptions.upsert", &["subscriptions.upsert=never"], Probe::SubscribeTwice(HOOK), "two subscriptions"),
     (

@@ -120,13 +120,19 @@ pub const KNOBS: &[Knob] = &[
         "ids.style",
         "forms sub_<id>, evt_<id>, req_<id>, wf_<id>; the part after the prefix is not shown",
         "a lower-case ULID",
-        "\"ulid\" | \"uuid\" | \"counter\"",
+        "\"ulid\" | \"uuid\" | \"counter\" | \"longest\"",
+    ),
+    knob(
+        "ids.request_header",
+        "request_id stands in errors; no header for it is mentioned",
+        "not sent",
+        "a field name, or \"\"",
     ),
     knob(
         "time.precision",
         "ISO 8601 UTC; the fraction is not shown",
         "milliseconds and Z",
-        "\"seconds\" | \"milliseconds\" | \"microseconds\"",
+        "\"seconds\" | \"milliseconds\" | \"microseconds\" | \"nanoseconds\" | \"mixed\"",
     ),
     knob(
         "subscriptions.upsert",

@@ -149,6 +149,8 @@ pub struct RateHeaderNames {
 pub struct Ids {
     /// What follows the prefix.
     pub style: IdStyle,
+    /// The header that carries a request's id; none when empty.
+    pub request_header: OptionalHeaderName,
 }
 
 /// The form of timestamps.
