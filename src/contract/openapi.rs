@@ -203,7 +203,7 @@ fn schemas(profile: &Profile) -> Value {
     status["properties"]["checks"] = json!({
         "description": "Dependency health, only with include_checks=true.",
         "type": "object",
-        "additionalProperties": { "type": "object" },
+        "additionalProperties": if profile.variation.unknown_fields { json!(true) } else { json!({ "type": "object" }) },
         "x-assumed": "status.checks",
     });
     let mut subscription = schema_of::<Subscription>();
@@ -242,7 +242,7 @@ fn schemas(profile: &Profile) -> Value {
         "SystemStatus": status,
         "SubscribeRequest": request,
         "Subscription": subscription,
-        "Hello": { "type": "object", "const": profile.hello.body, "x-assumed": "hello.body" },
+        "Hello": hello_schema(profile),
         "Error": error_schema(profile),
         "Event": envelope,
     });
@@ -252,10 +252,23 @@ fn schemas(profile: &Profile) -> Value {
     open
 }
 
+fn hello_schema(profile: &Profile) -> Value {
+    let body = &profile.hello.body;
+    if !profile.variation.unknown_fields {
+        return json!({ "type": "object", "const": body, "x-assumed": "hello.body" });
+    }
+    // Objects within may grow as well, so only plain values are told.
+    let plain = body.iter().filter(|(_, value)| !value.is_object() && !value.is_array());
+    let plain: Map<String, Value> = plain.map(|(name, value)| (name.clone(), json!({ "const": value }))).collect();
+    let names: Vec<&String> = body.keys().collect();
+    json!({ "type": "object", "required": names, "properties": plain, "x-assumed": "hello.body" })
+}
+
 fn error_schema(profile: &Profile) -> Value {
     let codes: Vec<&String> = profile.errors.codes.values().collect();
-    let extra =
-        !profile.errors.extra.is_empty() || profile.errors.details != crate::contract::profile::ErrorDetails::Off;
+    let extra = profile.variation.unknown_fields
+        || !profile.errors.extra.is_empty()
+        || profile.errors.details != crate::contract::profile::ErrorDetails::Off;
     json!({
         "type": "object",
         "required": ["error"],

@@ -10,7 +10,6 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 
 use crate::contract::error::{Error, ErrorKind};
-use crate::contract::ids::IdKind;
 use crate::contract::keys::{KeyRefusal, authenticate, bearer_token, judge, workspace_of};
 use crate::contract::routes::{Announced, Credential, Lookup, Route, look_up, look_up_announced};
 use crate::http::Answering;
@@ -18,7 +17,7 @@ use crate::http::answer::{AnswerBody, GENERATION, REQUEST_ID, id_value, number_v
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::Progress;
 use crate::http::emissions::Emissions;
-use crate::http::exchange::{Exchange, Outcome};
+use crate::http::exchange::{Exchange, Outcome, draw};
 use crate::http::guard::{caught, caught_now};
 use crate::http::handlers::perform;
 use crate::http::host::check_host;
@@ -219,15 +218,15 @@ impl Api {
             }
         };
         let workspace = open_workspace(&self.registry, &self.journal, workspace_of(key, &setup.profile), now);
-        let (verdict, id) = {
+        let (verdict, drawn) = {
             let mut state = workspace.lock();
             self.emissions.meet(&workspace, &mut state, setup, now);
             let verdict = state.count_request(key, &setup.profile, now);
-            (verdict, state.make_id(IdKind::Request, &setup.profile, now))
+            (verdict, draw(&mut state, &setup.profile, now))
         };
         let group_key = (workspace.name().as_ref() != key).then(|| Arc::from(key));
         exchange.belong_to(workspace, group_key);
-        exchange.id = id;
+        exchange.take_drawn(drawn);
         exchange.quota = Some(verdict);
         if verdict.allowed {
             return Ok(());

@@ -18,6 +18,7 @@ use crate::contract::rules::unsupported;
 use crate::contract::signature::Tamper;
 use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{EventEnvelope, SubscriptionStatus};
+use crate::contract::variation::{Outermost, vary};
 use crate::template::render_map;
 
 /// A wish to fire an event.
@@ -155,7 +156,10 @@ impl State {
         let id = self.make_id(IdKind::Event, profile, now);
         let created_at = timestamp_of(&id, now.wall, profile.time.precision);
         let envelope = EventEnvelope { id, event_type: request.event_type, created_at, data };
-        let body = serde_json::to_vec(&envelope).expect("strings and JSON values always serialise");
+        let mut body = serde_json::to_vec(&envelope).expect("strings and JSON values always serialise");
+        if profile.variation.is_on() {
+            body = vary(body, Outermost::Grows, &profile.variation, self.event_random());
+        }
         let mut targets = Vec::new();
         let mut skipped = Vec::new();
         for record in self.subscriptions.iter() {

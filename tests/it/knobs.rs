@@ -32,6 +32,8 @@ enum Probe {
     PlainText,
     /// A path that is not there.
     Nowhere,
+    /// Eight errors: their fields and the order of these.
+    Shapes,
     /// Two workflows made, then a list with this query.
     Workflows(&'static str),
     /// A token asked for with this secret.
@@ -120,6 +122,13 @@ const ROWS: &[(&str, &[&str], Probe, &str)] = &[
     ("ids.style", &["ids.style=counter"], Probe::Status(""), "req_00000001"),
     ("ids.request_header", &["ids.request_header=X-Request-Id"], Probe::Status(""), "\nx-request-id: req_"),
     ("time.precision", &["time.precision=seconds"], Probe::Status(""), "\"checked_at\":\"2026-01-31T09:30:00Z\""),
+    (
+        "variation.unknown_fields",
+        &["variation.unknown_fields=true"],
+        Probe::Shapes,
+        "error has more than code, message, request_id",
+    ),
+    ("variation.key_order", &["variation.key_order=shuffled"], Probe::Shapes, "error in another order"),
     ("subscriptions.upsert", &["subscriptions.upsert=never"], Probe::SubscribeTwice(HOOK), "two subscriptions"),
     (
         "subscriptions.secret_field",
@@ -287,6 +296,7 @@ async fn look(probe: Probe, knobs: &[&str]) -> String {
         Probe::Malformed => posted(&start_with(knobs).await, "application/json", "{").await,
         Probe::PlainText => posted(&start_with(knobs).await, "text/plain", HOOK).await,
         Probe::Nowhere => shown(&get(&start_with(knobs).await, "/nowhere").await),
+        Probe::Shapes => look_at_shapes(&start_with(knobs).await).await,
         Probe::Hello => shown(&get(&start_with(knobs).await, "/v1/hello").await),
         Probe::Workflows(query) => {
             let emulator = start_with(knobs).await;
@@ -334,6 +344,23 @@ async fn look_at_keys(emulator: &Emulator, keys: &[&str]) -> String {
         rows["data"].as_array().expect("rows").iter().map(|row| row["workspace"].to_string()).collect();
     if keys.len() > 1 && workspaces.len() == 1 {
         text.push_str("one workspace");
+    }
+    text
+}
+
+async fn look_at_shapes(emulator: &Emulator) -> String {
+    let mut text = String::new();
+    for _ in 0..8 {
+        let error = get(emulator, "/nowhere").await.json()["error"].take();
+        let keys: Vec<&String> = error.as_object().expect("an object").keys().collect();
+        let mut published: Vec<&str> = keys.iter().map(|key| key.as_str()).collect();
+        published.retain(|key| ["code", "message", "request_id"].contains(key));
+        text.push_str(if keys.len() > 3 {
+            "error has more than code, message, request_id\n"
+        } else {
+            "three fields\n"
+        });
+        text.push_str(if published.is_sorted() { "in order\n" } else { "error in another order\n" });
     }
     text
 }

@@ -69,6 +69,7 @@ const PROFILES: &[&[&str]] = &[
         "time.precision=microseconds",
         "rate_limit.retry_after=date",
     ],
+    &["variation.unknown_fields=true", "variation.key_order=shuffled"],
     &["ids.style=longest", "ids.request_header=X-Request-Id", "time.precision=mixed", "errors.details=map"],
 ];
 

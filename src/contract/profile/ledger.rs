@@ -135,6 +135,13 @@ pub const KNOBS: &[Knob] = &[
         "\"seconds\" | \"milliseconds\" | \"microseconds\" | \"nanoseconds\" | \"mixed\"",
     ),
     knob(
+        "variation.unknown_fields",
+        "the error shape may gain fields; compatibility guarantees are not shown",
+        "no object has a field that the contract or another knob does not name",
+        "true | false",
+    ),
+    knob("variation.key_order", "not shown", "as in the contract's tables", "\"fixed\" | \"shuffled\""),
+    knob(
         "subscriptions.upsert",
         "200: subscription created or updated; when which is not shown",
         "the same URL in the same workspace updates: id and created_at stay",

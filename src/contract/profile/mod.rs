@@ -45,6 +45,8 @@ pub struct Profile {
     pub ids: Ids,
     /// The form of timestamps.
     pub time: Time,
+    /// What a JSON body may be like beyond its published fields.
+    pub variation: Variation,
     /// Subscribing.
     pub subscriptions: Subscriptions,
     /// Event types and their `data`.
@@ -159,6 +161,23 @@ pub struct Ids {
 pub struct Time {
     /// Fraction of a second shown.
     pub precision: Precision,
+}
+
+/// What a JSON body may be like beyond its published fields: answers and events alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variation {
+    /// Whether each object has fields that nobody knows, of any type.
+    pub unknown_fields: bool,
+    /// The order of keys.
+    pub key_order: KeyOrder,
+}
+
+impl Variation {
+    /// Whether bodies are varied at all; if not, no chance is drawn for it.
+    pub fn is_on(&self) -> bool {
+        self.unknown_fields || self.key_order == KeyOrder::Shuffled
+    }
 }
 
 /// Subscribing.

@@ -152,6 +152,15 @@ impl Precision {
 }
 
 choices! {
+    /// The order of the keys of JSON objects.
+    KeyOrder {
+        /// As the contract's tables have them.
+        Fixed,
+        /// Another one each time.
+        Shuffled,
+    }
+}
+choices! {
     /// What subscribing twice to one URL does.
     Upsert {
         /// Updates the first subscription.
