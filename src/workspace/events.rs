@@ -2,9 +2,11 @@
 //! attempt signs and sends these bytes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
+use rand::RngExt as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use url::Url;
@@ -36,7 +38,7 @@ pub struct FireRequest {
     pub due: Option<Moment>,
     /// What is falsified in each delivery.
     pub tamper: Option<Tamper>,
-    /// Copies of each delivery beside the first.
+    /// Copies of each delivery beside the first; at least as many in all as the profile wants.
     pub extra_copies: u32,
     /// Whether nothing is delivered at all, as if it were lost on the way.
     pub lost: bool,
@@ -181,7 +183,8 @@ impl State {
                 None => targets.push((subscription, Arc::clone(&record.target_text), Arc::clone(&record.target))),
             }
         }
-        let copies = 1 + request.extra_copies as usize;
+        // Both say how many copies there are in all.
+        let copies = profile.webhooks.copies.get().max(request.extra_copies.saturating_add(1)) as usize;
         let deliveries = targets
             .into_iter()
             .flat_map(|target| std::iter::repeat_n(target, copies))
@@ -198,12 +201,21 @@ impl State {
             event_type: envelope.event_type,
             created_at: now.wall,
             body: Bytes::from(body),
-            due: request.due.unwrap_or(now.moment),
+            due: request.due.unwrap_or(now.moment).plus(self.scatter(profile)),
             deliveries,
             skipped,
             tamper: request.tamper,
             lost: request.lost,
         })
+    }
+
+    /// How long an event's first attempts wait; chance is drawn only if the profile lets them wait.
+    fn scatter(&mut self, profile: &Profile) -> Duration {
+        let longest = u64::try_from(profile.webhooks.scatter.get().as_millis()).unwrap_or(u64::MAX);
+        if longest == 0 {
+            return Duration::ZERO;
+        }
+        Duration::from_millis(self.event_random().random_range(0..=longest))
     }
 }
 

@@ -6,8 +6,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 use wrs_emulator::contract::profile::KNOBS;
+use wrs_emulator::workspace::FireRequest;
 
-use crate::support::{Answer, PATIENCE, Receiver, builder, control, fire, get, get_as, send, start_with, subscribe};
+use crate::support::{
+    Answer, KEY, PATIENCE, Receiver, builder, control, fire, get, get_as, send, start_with, subscribe,
+};
 
 /// What a row looks at.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +49,8 @@ enum Probe {
     Attempts(&'static [u16], &'static [u64]),
     /// Two events at a receiver that fails the first attempt: who comes after a second.
     Order,
+    /// Eight events: when their first attempts are due.
+    Scatter,
     /// A receiver that says nothing.
     Silent,
     /// A listener that never takes a connection up, over TLS.
@@ -176,6 +181,13 @@ const ROWS: &[(&str, &[&str], Probe, &str)] = &[
         "0.15 s",
     ),
     ("webhooks.order", &["webhooks.order=strict"], Probe::Order, "1 1 2"),
+    (
+        "webhooks.copies",
+        &["webhooks.copies=3"],
+        Probe::Delivery("workflow.completed", PLAIN),
+        "received 3 times, told apart by nothing",
+    ),
+    ("webhooks.scatter", &["webhooks.scatter=10s"], Probe::Scatter, "overtaken"),
     (
         "webhooks.disable_on_gone",
         &["webhooks.disable_on_gone=false"],
@@ -314,6 +326,7 @@ async fn look(probe: Probe, knobs: &[&str]) -> String {
         Probe::Delivery(event, secret) => look_at_delivery(&start_with(knobs).await, event, secret).await,
         Probe::Attempts(statuses, seconds) => look_at_attempts(knobs, statuses, seconds).await,
         Probe::Order => look_at_order(knobs).await,
+        Probe::Scatter => look_at_scatter(&start_with(knobs).await),
         Probe::Silent => look_at_silence(knobs, "http").await,
         Probe::SilentTls => look_at_silence(knobs, "https").await,
         Probe::Rotation => look_at_rotation(&start_with(knobs).await).await,
@@ -379,10 +392,13 @@ async fn look_at_delivery(emulator: &Emulator, event: &str, secret: &str) -> Str
     let body = json!({ "url": "https://a.sink.localhost/x", "events": [event], "secret": secret });
     assert_eq!(subscribe(emulator, &body).await.status, 200);
     fire(emulator, &json!({ "type": event })).await;
-    let receipt = emulator.control().received("a").remove(0);
-    assert_eq!(receipt.verified, Ok(()));
+    let mut receipts = emulator.control().received("a");
+    let same = receipts.iter().all(|other| other.body == receipts[0].body && other.verified == Ok(()));
+    assert!(same, "{receipts:?}");
+    let (times, receipt) = (receipts.len(), receipts.remove(0));
     let mut text: String = receipt.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
     text.push_str(&String::from_utf8_lossy(&receipt.body));
+    text.push_str(&format!("received {times} times, told apart by nothing\n"));
     if !text.contains("webhook-timestamp: 1769851800") {
         text.push_str("signed by the machine's time");
     }
@@ -435,6 +451,16 @@ async fn look_at_order(knobs: &[&str]) -> String {
     tokio::select! { () = advance => {}, () = collect => {} }
     let number = |id: &String| if *id == first { "1" } else { "2" };
     format!("1 {} {}", number(&rest[0]), number(&rest[1]))
+}
+
+fn look_at_scatter(emulator: &Emulator) -> String {
+    let fire = || {
+        let request = FireRequest { event_type: "workflow.completed".to_owned(), ..FireRequest::default() };
+        emulator.control().fire(KEY, request).expect("the event is fired").due.since_start()
+    };
+    let waits: Vec<Duration> = (0..8).map(|_| fire()).collect();
+    assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(10)), "{waits:?}");
+    if waits.is_sorted() { "in order".to_owned() } else { "overtaken".to_owned() }
 }
 
 async fn look_at_silence(knobs: &[&str], scheme: &str) -> String {

@@ -24,6 +24,8 @@ const TAKEN: [&str; 17] = [
     "ratelimit",
     "ratelimit-policy",
 ];
+/// Most copies of one delivery.
+const MOST_COPIES: u32 = 100;
 /// The fields of a subscription that the contract publishes.
 const SUBSCRIPTION_FIELDS: [&str; 5] = ["id", "url", "events", "status", "created_at"];
 /// The fields of an error.
@@ -60,6 +62,9 @@ pub(super) fn check(profile: &Profile) -> Result<(), String> {
     let positive = [profile.rate_limit.window, profile.webhooks.timeout, profile.webhooks.connect_timeout];
     if let Some(short) = positive.into_iter().find(|duration: &DurationText| duration.get().as_millis() == 0) {
         return Err(format!("expected at least 1ms, found \"{short}\""));
+    }
+    if profile.webhooks.copies.get() > MOST_COPIES {
+        return Err(format!("expected at most {MOST_COPIES} copies, found {}", profile.webhooks.copies));
     }
     check_keys(profile)?;
     let word = |text: &String| {
@@ -124,6 +129,8 @@ mod tests {
             ("status.checks.db=1", "`db` must be an object"),
             ("rate_limit.window=0s", "at least 1ms"),
             ("webhooks.timeout=0s", "at least 1ms"),
+            ("webhooks.copies=101", "at most 100 copies"),
+            ("webhooks.copies=0", "nonzero"),
             ("keys.test_prefix=", "no prefix"),
             ("keys.test_prefix=sk_live_", "cannot both begin"),
             ("keys.workspaces={a=[\"sk_test_x\"],b=[\"sk_test_x\"]}", "two groups"),

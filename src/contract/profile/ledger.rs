@@ -193,6 +193,8 @@ pub const KNOBS: &[Knob] = &[
         "first attempts in the order of events; retries hold nothing back",
         "\"first_attempts\" | \"strict\"",
     ),
+    knob("webhooks.copies", "not shown", "each event is delivered once", "1 to 100"),
+    knob("webhooks.scatter", "not shown", "first attempts do not wait, so events arrive in their order", "a duration"),
     knob("webhooks.disable_on_gone", "not shown", "410 disables the subscription", "true | false"),
     knob("webhooks.honor_retry_after", "not shown", "honoured between one and two retry steps", "true | false"),
     knob(

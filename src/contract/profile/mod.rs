@@ -220,6 +220,10 @@ pub struct Webhooks {
     pub connect_timeout: DurationText,
     /// Whether retries hold later events back.
     pub order: DeliveryOrder,
+    /// How often each event is delivered to each subscription, 1 to 100.
+    pub copies: NonZeroU32,
+    /// The longest time that an event's first attempts wait; how long is drawn for each event.
+    pub scatter: DurationText,
     /// Whether 410 disables the subscription.
     pub disable_on_gone: bool,
     /// Whether a receiver's `Retry-After` is honoured.
