@@ -13,6 +13,7 @@ mod health;
 mod listen;
 mod log;
 mod output;
+mod profile;
 mod requests;
 mod scenarios;
 mod serve;

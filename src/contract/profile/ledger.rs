@@ -266,7 +266,7 @@ pub struct LedgerRow {
     pub default: serde_json::Value,
     /// The value in force.
     pub value: serde_json::Value,
-    /// Where the value in force comes from: `default`, a file's name, `--set`, or a scenario.
+    /// Where the value in force comes from: `default`, a preset, a file's name, `--set`, or a scenario.
     pub source: String,
 }
 

@@ -1,12 +1,14 @@
 //! The profile: one typed value for everything the published contract leaves open ("not shown").
 //!
 //! The defaults stand in `default.toml`, which this module reads; `ledger.rs` says for each knob what the contract
-//! states and what is assumed; `layers.rs` puts a user's changes on top. Nothing here reads files or the command line.
+//! states and what is assumed; `layers.rs` puts a user's changes on top, `presets.rs` sets of changes by name.
+//! Nothing here reads files or the command line.
 
 mod check;
 mod duration;
 mod layers;
 mod ledger;
+mod presets;
 mod values;
 
 use std::collections::BTreeMap;
@@ -17,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use duration::{DurationText, parse_duration};
 pub use layers::{KnobSetting, Layered, ProfileProblem};
 pub use ledger::{KNOBS, Knob, LedgerRow, ledger, ledger_markdown};
+pub use presets::{PRESETS, Preset};
 pub use values::*;
 
 use crate::contract::error::ErrorKind;
