@@ -12,6 +12,7 @@ mod knobs;
 mod layers;
 mod library;
 mod openapi;
+mod presets;
 mod preview;
 mod quota;
 mod receivers;

@@ -4,19 +4,19 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{Answer, control, get, send, start_with, subscribe};
+use crate::support::{Answer, builder, control, get, send, start_with, subscribe};
 
 /// Checks answers against the document that the emulator itself serves.
-struct Document {
+pub(crate) struct Document {
     whole: Value,
 }
 
 impl Document {
-    async fn of(emulator: &Emulator) -> Self {
+    pub(crate) async fn of(emulator: &Emulator) -> Self {
         Self { whole: control(emulator, "GET", "openapi.json", &Value::Null).await.json() }
     }
 
-    fn check(&self, method: &str, path: &str, answer: &Answer) {
+    pub(crate) fn check(&self, method: &str, path: &str, answer: &Answer) {
         let response = &self.whole["paths"][path][method]["responses"][answer.status.to_string()];
         assert!(response.is_object(), "{method} {path}: status {} is not in the document", answer.status);
         for (name, header) in response["headers"].as_object().expect("headers") {
@@ -30,6 +30,11 @@ impl Document {
             self.fits(&header["schema"], &value, name);
         }
         self.fits(&response["content"]["application/json"]["schema"], &answer.json(), path);
+    }
+
+    /// A delivered event.
+    pub(crate) fn check_event(&self, envelope: &Value) {
+        self.fits(&self.whole["components"]["schemas"]["Event"], envelope, "event");
     }
 
     fn resolve<'d>(&'d self, value: &'d Value) -> &'d Value {
@@ -98,8 +103,11 @@ async fn real_answers_fit_the_document() {
 
 #[tokio::test]
 async fn real_answers_of_announced_endpoints_fit_the_document() {
-    for shape in ["rfc6749", "envelope"] {
-        let emulator = start_with(&["preview.enabled=true", &format!("oauth.error_shape={shape}")]).await;
+    for (preset, shape) in
+        [("contract", "rfc6749"), ("contract", "envelope"), ("hostile", "rfc6749"), ("hostile", "envelope")]
+    {
+        let builder = builder().preset(preset).set("preview.enabled=true").set(&format!("oauth.error_shape={shape}"));
+        let emulator = builder.start().await.expect("the emulator starts");
         let document = Document::of(&emulator).await;
         let key = ("authorization", "Bearer sk_test_local");
         let json = [key, ("content-type", "application/json")];
