@@ -366,6 +366,16 @@ fn a_preset_is_named_and_a_file_of_its_name_reached_by_path() {
 }
 
 #[test]
+fn a_subscription_that_gets_copies_is_one() {
+    let served = Served::start(&["--set", "webhooks.copies=2"]);
+    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
+    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    let fired = text(&served.call(&["trigger", "workflow.completed", "--wait"]).stdout);
+    assert!(fired.contains("fired at 1 subscription\n"), "{fired}");
+    assert_eq!(fired.matches("answered 200").count(), 2, "{fired}");
+}
+
+#[test]
 fn documents_are_printed_as_text_and_json() {
     let ledger: Value =
         serde_json::from_slice(&run(&["assumptions", "--json", "--set", "rate_limit.requests=5"]).stdout)
