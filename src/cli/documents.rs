@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::output::{print, print_json};
-use super::profile::load_profile;
+use super::profile_source::load_profile;
 use crate::contract::openapi::document;
 use crate::contract::profile::{ledger, ledger_markdown};
 

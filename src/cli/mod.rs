@@ -13,7 +13,7 @@ mod health;
 mod listen;
 mod log;
 mod output;
-mod profile;
+mod profile_source;
 mod requests;
 mod scenarios;
 mod serve;

@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::failure::{Failure, colored};
 use super::log::{Log, LogFormat};
 use super::output::print;
-use super::profile::load_profile;
+use super::profile_source::load_profile;
 use crate::app::{ClockSetting, Emulator, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::profile::{Layered, parse_duration};
