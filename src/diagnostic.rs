@@ -221,6 +221,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("profile/bad-value", "a knob is given a value that it does not take"),
     ("profile/syntax", "a profile is not TOML"),
     ("profile/unknown-knob", "a name in a profile is no knob"),
+    ("profile/unknown-preset", "a name of a profile is none of the presets"),
     ("scenario/active-missing", "a scenario that is active is no longer there"),
     ("scenario/bad-duration", "a text is no duration such as \"250ms\", \"30s\" or \"1m30s\""),
     ("scenario/bad-name", "a scenario's name has other characters than A-Z a-z 0-9 - _ and dots"),

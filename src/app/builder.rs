@@ -38,6 +38,16 @@ impl Builder {
         self
     }
 
+    /// Puts a preset (`friendly`, `hostile`) on top of the profile, as `--profile NAME` does. Knobs set after it win.
+    #[must_use]
+    pub fn preset(mut self, name: &str) -> Self {
+        match self.settings.profile.with_preset(name) {
+            Ok(profile) => self.settings.profile = profile,
+            Err(problem) => drop(self.problem.get_or_insert(format!("{}; {}", problem.message, problem.hint))),
+        }
+        self
+    }
+
     /// Sets one knob of the profile, as `--set path=value` does.
     #[must_use]
     pub fn set(mut self, assignment: &str) -> Self {

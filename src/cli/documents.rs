@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::output::{print, print_json};
-use super::serve::load_profile;
+use super::profile_source::load_profile;
 use crate::contract::openapi::document;
 use crate::contract::profile::{ledger, ledger_markdown};
 use crate::control::openapi_document;
@@ -16,8 +16,8 @@ use crate::control::openapi_document;
 /// The profile that a document is made for.
 #[derive(Debug, Args)]
 struct ProfileArgs {
-    /// A profile file (TOML).
-    #[arg(long, env = "WRS_EMULATOR_PROFILE", value_name = "FILE")]
+    /// A preset (`contract`, `friendly`, `hostile`) or a profile file (TOML).
+    #[arg(long, env = "WRS_EMULATOR_PROFILE", value_name = "NAME|FILE")]
     profile: Option<PathBuf>,
     /// Set one knob: `path=value`. Repeatable.
     #[arg(long, env = "WRS_EMULATOR_SET", value_name = "PATH=VALUE", value_delimiter = ';')]

@@ -14,6 +14,7 @@ mod listen;
 mod log;
 mod output;
 mod profile;
+mod profile_source;
 mod requests;
 mod reset;
 mod scenarios;

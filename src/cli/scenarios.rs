@@ -12,7 +12,7 @@ use super::Target;
 use super::client::{SHORT, call, segment};
 use super::failure::{Failure, colored};
 use super::output::{cell, print, print_json, print_table};
-use super::serve::load_profile;
+use super::profile_source::load_profile;
 use crate::diagnostic::{Diagnostic, render_all};
 use crate::scenario::{STARTER_TEXT, check_text, read_directories, read_file, schema};
 

@@ -14,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::failure::{Failure, colored};
 use super::log::{Log, LogFormat};
 use super::output::print;
+use super::profile_source::load_profile;
 use crate::app::{ClockSetting, Emulator, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::profile::{Layered, parse_duration};
@@ -41,8 +42,8 @@ pub(super) struct ServeArgs {
     /// A scenario as text, active from the start: for containers.
     #[arg(long, env = "WRS_EMULATOR_SCENARIO_TEXT", value_name = "TOML")]
     scenario_text: Option<String>,
-    /// A profile file (TOML): what is assumed where the contract is silent.
-    #[arg(long, env = "WRS_EMULATOR_PROFILE", value_name = "FILE")]
+    /// What is assumed where the contract is silent: `contract`, `friendly`, `hostile`, or a file (TOML).
+    #[arg(long, env = "WRS_EMULATOR_PROFILE", value_name = "NAME|FILE")]
     profile: Option<PathBuf>,
     /// Set one knob of the profile: `path=value`. Repeatable; joined by `;` in the environment.
     #[arg(long, env = "WRS_EMULATOR_SET", value_name = "PATH=VALUE", value_delimiter = ';')]
@@ -301,7 +302,6 @@ fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
     })
 }
 
-/// An address to listen at, as people type it.
 /// Nothing works with none of these.
 fn check_limits(limits: &LimitArgs) -> Result<(), Failure> {
     let counts = [
@@ -327,6 +327,7 @@ fn check_limits(limits: &LimitArgs) -> Result<(), Failure> {
     }
 }
 
+/// An address to listen at, as people type it.
 pub(super) fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
     // `:0` and `localhost:9770` are what people type.
     let spelled = match text.strip_prefix("localhost:") {
@@ -359,45 +360,4 @@ fn clock(text: &str) -> Result<ClockSetting, Failure> {
             ))
         }),
     }
-}
-
-/// The profile: built-in defaults, then a file, then single assignments.
-pub(super) fn load_profile(file: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
-    let mut layered = Layered::default();
-    if let Some(path) = file {
-        let text = read_profile(path)?;
-        let shown = path.display().to_string();
-        layered = layered.with_text(&text, &shown).map_err(|problems| {
-            let lines: Vec<String> = problems
-                .iter()
-                .map(|problem| {
-                    let before = &text[..problem.span.start.min(text.len())];
-                    let line = before.matches('\n').count() + 1;
-                    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-                    format!("{shown}:{line}:{column}: {} [{}]\n  hint: {}", problem.message, problem.code, problem.hint)
-                })
-                .collect();
-            Failure::usage(format!("the profile is not valid\n{}", lines.join("\n")))
-        })?;
-    }
-    for assignment in assignments {
-        layered = layered.with_assignment(assignment, "--set").map_err(|problem| {
-            Failure::usage(format!("--set {assignment}: {}", problem.message)).with_hint(problem.hint)
-        })?;
-    }
-    Ok(layered)
-}
-
-fn read_profile(path: &Path) -> Result<String, Failure> {
-    const LARGEST: u64 = 1024 * 1024;
-    let unreadable = |cause: String| Failure::usage(format!("--profile: cannot read `{}`: {cause}", path.display()));
-    let metadata = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
-    if !metadata.is_file() {
-        return Err(unreadable("it is not a regular file".to_owned()));
-    }
-    if metadata.len() > LARGEST {
-        return Err(unreadable("it is larger than 1 MiB".to_owned()));
-    }
-    let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))
 }

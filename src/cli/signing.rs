@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::failure::Failure;
 use super::output::escape;
-use super::serve::load_profile;
+use super::profile_source::load_profile;
 use crate::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeName, SigningKey, secret_warnings};
 
 /// Largest file that is read: far beyond any webhook, and no danger to memory.

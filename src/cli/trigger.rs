@@ -1,5 +1,6 @@
 //! `trigger`: fires an event and says what each endpoint answered.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -138,7 +139,9 @@ fn set_off(args: &TriggerArgs, name: &str) -> Result<ExitCode, Failure> {
 
 fn print_fired(body: &Value) {
     for event in body["events"].as_array().into_iter().flatten() {
-        let count = event["deliveries"].as_array().map_or(0, Vec::len);
+        // One subscription may get several copies.
+        let deliveries = event["deliveries"].as_array().into_iter().flatten();
+        let count = deliveries.map(|delivery| delivery["subscription"].as_str()).collect::<BTreeSet<_>>().len();
         print(&format!(
             "{} {} fired at {count} subscription{}\n",
             cell(event, "id"),

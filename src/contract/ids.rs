@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use rand::Rng;
+use sha2::{Digest as _, Sha512};
 
 use crate::contract::profile::IdStyle;
 
@@ -41,6 +42,9 @@ impl IdKind {
     }
 }
 
+/// What the style `longest` is made of.
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+
 /// Makes an id. `unix_millis` is the wall time (ULIDs carry it), `serial` the number that the style `counter` shows.
 pub fn make_id(kind: IdKind, style: IdStyle, unix_millis: u64, serial: u64, random: &mut impl Rng) -> String {
     // Exact, so that whoever takes the bytes over need not move them.
@@ -48,6 +52,7 @@ pub fn make_id(kind: IdKind, style: IdStyle, unix_millis: u64, serial: u64, rand
         IdStyle::Ulid => ulid::ULID_LEN,
         IdStyle::Uuid => uuid::fmt::Hyphenated::LENGTH,
         IdStyle::Counter => 8,
+        IdStyle::Longest => 64,
     };
     let mut id = String::with_capacity(kind.prefix().len() + length);
     id.push_str(kind.prefix());
@@ -65,6 +70,10 @@ pub fn make_id(kind: IdKind, style: IdStyle, unix_millis: u64, serial: u64, rand
             let mut buffer = uuid::Uuid::encode_buffer();
             id.push_str(uuid.hyphenated().encode_lower(&mut buffer));
         }
+        IdStyle::Longest => {
+            let spread = Sha512::digest(bits.to_be_bytes());
+            id.extend(spread.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 64)])));
+        }
         // Writing to a String cannot fail.
         IdStyle::Counter => drop(write!(id, "{serial:08}")),
     }
@@ -79,12 +88,15 @@ mod tests {
 
     #[test]
     fn ids_have_their_prefix_and_style() {
-        for (style, length) in [(IdStyle::Ulid, 26), (IdStyle::Uuid, 36), (IdStyle::Counter, 8)] {
+        let styles = [(IdStyle::Ulid, 26), (IdStyle::Uuid, 36), (IdStyle::Counter, 8), (IdStyle::Longest, 64)];
+        for (style, length) in styles {
             let mut random = crate::clock::Random::seed_from_u64(1);
             let id = make_id(IdKind::Event, style, 1_750_000_000_000, 7, &mut random);
             let rest = id.strip_prefix("evt_").expect("the prefix stands first");
             assert_eq!(rest.len(), length, "{id}");
-            assert!(rest.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{id}");
+            let lower = style != IdStyle::Longest;
+            let allowed = |c: char| c.is_ascii_alphanumeric() && !(lower && c.is_ascii_uppercase()) || "_-".contains(c);
+            assert!(rest.chars().all(allowed), "{id}");
         }
     }
 

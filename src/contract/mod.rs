@@ -3,7 +3,7 @@
 //! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments.
 //! Reading order: `routes` (which operations exist), `keys` (who may call them), `rules` (what they accept), `types`
 //! and `error` (what they answer), `preview` and `oauth` (what is announced), `profile` (what the published contract
-//! leaves open), `signature` (webhooks).
+//! leaves open), `variation` (what a body may be like), `signature` (webhooks).
 
 pub mod error;
 pub mod ids;
@@ -18,6 +18,7 @@ pub mod rules;
 pub mod signature;
 pub mod timestamp;
 pub mod types;
+pub mod variation;
 pub mod webhook_url;
 
 /// The version label of the emulated contract, as `GET /v1/system/status` carries it (contract: Versioning).

@@ -151,6 +151,9 @@ fn response_headers(status: u16, counted: bool, stage: Stage, profile: &Profile)
         headers.insert(name.to_owned(), json!({ "$ref": format!("#/components/headers/{component}") }));
     };
     add("X-Emulator-Request-Id", "RequestId");
+    if let Some(name) = profile.ids.request_header.get() {
+        add(name.as_str(), "RequestIdToo");
+    }
     if stage == Stage::Announced && ![400, 414, 431].contains(&status) {
         add("X-Emulator-Preview", "Preview");
     }
@@ -183,6 +186,7 @@ fn headers(profile: &Profile) -> Value {
     };
     json!({
         "RequestId": { "description": "Names the request in the emulator's journal.", "required": true, "schema": { "type": "string", "pattern": "^req_" }, "x-assumed": "emulator" },
+        "RequestIdToo": { "description": "The request's id, as `request_id` in an error.", "required": true, "schema": { "type": "string", "pattern": id_pattern("req_", profile) }, "x-assumed": "ids.request_header" },
         "Preview": { "description": "The endpoint is announced, its shape assumed.", "required": true, "schema": { "type": "string", "const": "true" }, "x-assumed": "preview.enabled" },
         "Limit": { "description": "Requests per window.", "required": true, "schema": { "type": "integer", "minimum": 0 }, "x-assumed": "rate_limit.requests" },
         "Remaining": { "description": "Requests left after this one.", "required": true, "schema": { "type": "integer", "minimum": 0 }, "x-assumed": "rate_limit.requests" },
@@ -199,7 +203,7 @@ fn schemas(profile: &Profile) -> Value {
     status["properties"]["checks"] = json!({
         "description": "Dependency health, only with include_checks=true.",
         "type": "object",
-        "additionalProperties": { "type": "object" },
+        "additionalProperties": if profile.variation.unknown_fields { json!(true) } else { json!({ "type": "object" }) },
         "x-assumed": "status.checks",
     });
     let mut subscription = schema_of::<Subscription>();
@@ -238,7 +242,7 @@ fn schemas(profile: &Profile) -> Value {
         "SystemStatus": status,
         "SubscribeRequest": request,
         "Subscription": subscription,
-        "Hello": { "type": "object", "const": profile.hello.body, "x-assumed": "hello.body" },
+        "Hello": hello_schema(profile),
         "Error": error_schema(profile),
         "Event": envelope,
     });
@@ -248,10 +252,23 @@ fn schemas(profile: &Profile) -> Value {
     open
 }
 
+fn hello_schema(profile: &Profile) -> Value {
+    let body = &profile.hello.body;
+    if !profile.variation.unknown_fields {
+        return json!({ "type": "object", "const": body, "x-assumed": "hello.body" });
+    }
+    // Objects within may grow as well, so only plain values are told.
+    let plain = body.iter().filter(|(_, value)| !value.is_object() && !value.is_array());
+    let plain: Map<String, Value> = plain.map(|(name, value)| (name.clone(), json!({ "const": value }))).collect();
+    let names: Vec<&String> = body.keys().collect();
+    json!({ "type": "object", "required": names, "properties": plain, "x-assumed": "hello.body" })
+}
+
 fn error_schema(profile: &Profile) -> Value {
     let codes: Vec<&String> = profile.errors.codes.values().collect();
-    let extra =
-        !profile.errors.extra.is_empty() || profile.errors.details != crate::contract::profile::ErrorDetails::Off;
+    let extra = profile.variation.unknown_fields
+        || !profile.errors.extra.is_empty()
+        || profile.errors.details != crate::contract::profile::ErrorDetails::Off;
     json!({
         "type": "object",
         "required": ["error"],
@@ -291,6 +308,7 @@ fn id_pattern(prefix: &str, profile: &Profile) -> String {
         IdStyle::Ulid => format!("^{prefix}[0-7][0-9a-hjkmnp-tv-z]{{25}}$"),
         IdStyle::Uuid => format!("^{prefix}[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$"),
         IdStyle::Counter => format!("^{prefix}[0-9]{{8,}}$"),
+        IdStyle::Longest => format!("^{prefix}[A-Za-z0-9_-]{{64}}$"),
     }
 }
 

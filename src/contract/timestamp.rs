@@ -8,6 +8,12 @@ use crate::contract::profile::Precision;
 static SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
 static MILLISECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 static MICROSECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
+static NANOSECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(9));
+
+/// The text of an instant that belongs to what has this id, which decides under the precision `mixed`.
+pub fn timestamp_of(id: &str, instant: Timestamp, precision: Precision) -> String {
+    format_timestamp(instant, precision.of(id))
+}
 
 /// The text of an instant, such as `2026-01-31T09:30:00.000Z`.
 pub fn format_timestamp(instant: Timestamp, precision: Precision) -> String {
@@ -15,8 +21,10 @@ pub fn format_timestamp(instant: Timestamp, precision: Precision) -> String {
         Precision::Seconds => &SECONDS,
         Precision::Milliseconds => &MILLISECONDS,
         Precision::Microseconds => &MICROSECONDS,
+        // Mixed without an id to tell which: the longest form loses nothing.
+        Precision::Nanoseconds | Precision::Mixed => &NANOSECONDS,
     };
-    let mut text = String::with_capacity("2026-01-31T09:30:00.000000Z".len());
+    let mut text = String::with_capacity("2026-01-31T09:30:00.000000000Z".len());
     // Writing to a String cannot fail.
     let _ = printer.print_timestamp(&instant, &mut text);
     text
@@ -33,8 +41,19 @@ mod tests {
             (Precision::Seconds, "2025-06-15T15:06:40Z"),
             (Precision::Milliseconds, "2025-06-15T15:06:40.123Z"),
             (Precision::Microseconds, "2025-06-15T15:06:40.123456Z"),
+            (Precision::Nanoseconds, "2025-06-15T15:06:40.123456000Z"),
         ] {
             assert_eq!(format_timestamp(instant, precision), text);
+            assert_eq!(timestamp_of("sub_1", instant, precision), text);
         }
+    }
+
+    #[test]
+    fn mixed_takes_turns_by_id_and_is_the_same_for_one_id() {
+        let text = |id: &str| timestamp_of(id, Timestamp::UNIX_EPOCH, Precision::Mixed);
+        let lengths: std::collections::BTreeSet<usize> =
+            ["req_1", "req_2", "req_3", "req_4"].into_iter().map(|id| text(id).len()).collect();
+        assert_eq!(lengths.into_iter().collect::<Vec<_>>(), [20, 24, 27, 30]);
+        assert_eq!(text("sub_a"), text("sub_a"));
     }
 }

@@ -6,20 +6,24 @@ use hyper::body::Bytes;
 use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
+use rand::{Rng as _, SeedableRng as _};
+use serde::Serialize;
 
 use crate::agenda::Task;
-use crate::clock::{Moment, Now};
+use crate::clock::{Moment, Now, Random};
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::ids::IdKind;
 use crate::contract::keys::{KeyRefusal, bearer_token, workspace_of};
+use crate::contract::profile::Profile;
 use crate::contract::routes::{Lookup, Operation};
+use crate::contract::variation::{Outermost, vary};
 use crate::http::answer::{AnswerBody, JSON, answer};
 use crate::http::fault::Break;
 use crate::http::preview::PreviewParts;
 use crate::journal::{Reason, RequestRecord, Scripted, Transcript};
 use crate::rate_limit::Verdict;
 use crate::scenario::{Generation, RequestView, Setup};
-use crate::workspace::{Tokens, Workspace};
+use crate::workspace::{State, Tokens, Workspace};
 
 /// Chooses scenarios for one request: names joined by commas.
 pub const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
@@ -36,6 +40,8 @@ pub struct Exchange {
     pub setup: Arc<Setup>,
     /// Its id; made as soon as it is known whose source it draws from.
     pub id: String,
+    /// Where the variation of its answer is drawn from, if the profile wants any; made with the id.
+    variety: Option<u64>,
     /// The body, once read.
     pub body: Bytes,
     /// Whose it is, once a valid key was seen.
@@ -81,6 +87,7 @@ impl Exchange {
             now,
             setup: Arc::clone(generation.setup_for(None)),
             id: String::new(),
+            variety: None,
             body: Bytes::new(),
             owner: None,
             anonymous: None,
@@ -119,7 +126,27 @@ impl Exchange {
 
     /// Draws the request's id from the source of requests without a valid key.
     pub(super) fn identify(&mut self, anonymous: &Workspace) {
-        self.id = anonymous.lock().make_id(IdKind::Request, &self.setup.profile, self.now);
+        let drawn = draw(&mut anonymous.lock(), &self.setup.profile, self.now);
+        self.take_drawn(drawn);
+    }
+
+    /// Takes what was drawn for the request.
+    pub(super) fn take_drawn(&mut self, drawn: Drawn) {
+        (self.id, self.variety) = (drawn.id, drawn.variety);
+    }
+
+    /// A 200 with this body, varied as the profile wants it.
+    pub fn answered(&self, body: &impl Serialize, reason: Reason) -> Outcome {
+        let body = serde_json::to_vec(body).expect("strings and JSON values always serialise");
+        Outcome::json(StatusCode::OK, self.varied(body, Outermost::Grows), reason)
+    }
+
+    /// A body of the API, varied as the profile wants it.
+    pub fn varied(&self, body: Vec<u8>, outermost: Outermost) -> Vec<u8> {
+        match self.variety {
+            None => body,
+            Some(seed) => vary(body, outermost, &self.setup.profile.variation, &mut Random::seed_from_u64(seed)),
+        }
     }
 
     /// Takes the setup of the key that the request carries, or the one that it asks for by header.
@@ -149,7 +176,8 @@ impl Exchange {
     /// An error in the envelope.
     pub fn error(&self, error: &Error, reason: Reason) -> Outcome {
         let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut outcome = Outcome::json(status, error.body(&self.setup.profile, &self.id), reason);
+        let body = error.body(&self.setup.profile, &self.id);
+        let mut outcome = Outcome::json(status, self.varied(body, Outermost::Stays), reason);
         let headers = outcome.response.headers_mut();
         match error.kind {
             ErrorKind::Unauthorized => {
@@ -281,6 +309,20 @@ impl Exchange {
             generation: self.generation,
         }
     }
+}
+
+/// What is drawn for a request as soon as it is known whose source it draws from.
+pub(super) struct Drawn {
+    /// Its id.
+    id: String,
+    /// What the variation of its answer is drawn from.
+    variety: Option<u64>,
+}
+
+/// Draws a request's id and, only if the profile varies answers, what the variation is drawn from.
+pub(super) fn draw(state: &mut State, profile: &Profile, now: Now) -> Drawn {
+    let id = state.make_id(IdKind::Request, profile, now);
+    Drawn { id, variety: profile.variation.is_on().then(|| state.random().next_u64()) }
 }
 
 /// The `Content-Type` headers of a request, as bytes.

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use hyper::StatusCode;
-
 use crate::contract::VERSION;
 use crate::contract::error::Error;
 use crate::contract::profile::Profile;
 use crate::contract::routes::Operation;
 use crate::contract::rules::{check_content_type, parse_status_query, parse_subscribe};
 use crate::contract::signature::secret_warnings;
-use crate::contract::timestamp::format_timestamp;
+use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::SystemStatus;
 use crate::http::exchange::{Exchange, Outcome, content_types};
 use crate::http::preview::perform_announced;
@@ -36,11 +34,10 @@ fn system_status(exchange: &Exchange) -> Outcome {
         ok: true,
         environment: profile.environment.into(),
         version: VERSION,
-        checked_at: format_timestamp(exchange.now.wall, profile.time.precision),
+        checked_at: timestamp_of(&exchange.id, exchange.now.wall, profile.time.precision),
         checks: query.include_checks.then(|| profile.status.checks.clone()),
     };
-    let body = serde_json::to_vec(&status).expect("strings and JSON values always serialise");
-    Outcome::json(StatusCode::OK, body, Reason::Answered)
+    exchange.answered(&status, Reason::Answered)
 }
 
 fn events_subscribe(exchange: &Exchange) -> Outcome {
@@ -52,9 +49,8 @@ fn events_subscribe(exchange: &Exchange) -> Outcome {
     let subscribed = checked.and_then(|checked| exchange.workspace().lock().subscribe(checked, &profile, exchange.now));
     match subscribed {
         Ok(subscribed) => {
-            let body = serde_json::to_vec(&subscribed.body).expect("JSON values always serialise");
             let reason = Reason::Subscribed { id: subscribed.id, created: subscribed.created, warnings };
-            Outcome::json(StatusCode::OK, body, reason)
+            exchange.answered(&subscribed.body, reason)
         }
         Err(error) => invalid(exchange, error),
     }
@@ -73,8 +69,7 @@ fn warnings(secret: &str, profile: &Profile) -> Vec<String> {
 }
 
 fn hello(exchange: &Exchange) -> Outcome {
-    let body = serde_json::to_vec(&exchange.setup.profile.hello.body).expect("JSON values always serialise");
-    Outcome::json(StatusCode::OK, body, Reason::Answered)
+    exchange.answered(&exchange.setup.profile.hello.body, Reason::Answered)
 }
 
 /// A 422 with every field at fault.

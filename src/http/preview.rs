@@ -14,6 +14,7 @@ use crate::contract::oauth::{OauthProblem, parse_token_request};
 use crate::contract::preview::{parse_user_query, parse_workflow, parse_workflow_query};
 use crate::contract::routes::{Operation, id_in};
 use crate::contract::rules::check_content_type;
+use crate::contract::variation::Outermost;
 use crate::http::emissions::Emissions;
 use crate::http::exchange::{Exchange, Outcome, content_types};
 use crate::http::handlers::invalid;
@@ -68,7 +69,7 @@ fn create_workflow(exchange: &Exchange) -> Outcome {
             if let Some(parts) = &exchange.preview {
                 parts.emissions.look(exchange.workspace());
             }
-            answered(&workflow)
+            exchange.answered(&workflow, Reason::Answered)
         }
         Err(error) => invalid(exchange, error),
     }
@@ -77,7 +78,7 @@ fn create_workflow(exchange: &Exchange) -> Outcome {
 fn read_workflow(exchange: &Exchange) -> Outcome {
     let id = id_in(exchange.parts.uri.path());
     let found = exchange.workspace().lock().read_workflow(&id, &exchange.setup.profile, exchange.now);
-    found.map_or_else(|| missing(exchange, "workflow", &id), |workflow| answered(&workflow))
+    found.map_or_else(|| missing(exchange, "workflow", &id), |workflow| exchange.answered(&workflow, Reason::Answered))
 }
 
 fn update_workflow(exchange: &Exchange) -> Outcome {
@@ -87,7 +88,10 @@ fn update_workflow(exchange: &Exchange) -> Outcome {
     match checked {
         Ok(fields) => {
             let changed = exchange.workspace().lock().update_workflow(&id, fields, profile, exchange.now);
-            changed.map_or_else(|| missing(exchange, "workflow", &id), |workflow| answered(&workflow))
+            changed.map_or_else(
+                || missing(exchange, "workflow", &id),
+                |workflow| exchange.answered(&workflow, Reason::Answered),
+            )
         }
         Err(error) => invalid(exchange, error),
     }
@@ -97,7 +101,7 @@ fn cancel_workflow(exchange: &Exchange) -> Outcome {
     let id = id_in(exchange.parts.uri.path());
     let cancelled = exchange.workspace().lock().cancel_workflow(&id, &exchange.setup.profile, exchange.now);
     match cancelled {
-        Some(Ok(workflow)) => answered(&workflow),
+        Some(Ok(workflow)) => exchange.answered(&workflow, Reason::Answered),
         Some(Err(error)) => invalid(exchange, error),
         None => missing(exchange, "workflow", &id),
     }
@@ -112,7 +116,7 @@ fn list_users(exchange: &Exchange) -> Outcome {
 fn read_user(exchange: &Exchange) -> Outcome {
     let id = id_in(exchange.parts.uri.path());
     let found = exchange.workspace().lock().read_user(&id).cloned();
-    found.map_or_else(|| missing(exchange, "user", &id), |user| answered(&user))
+    found.map_or_else(|| missing(exchange, "user", &id), |user| exchange.answered(&user, Reason::Answered))
 }
 
 fn issue_token(exchange: &Exchange) -> Outcome {
@@ -125,7 +129,7 @@ fn issue_token(exchange: &Exchange) -> Outcome {
             let expires = workspace.clock().moment().plus(lifetime);
             let token = parts.registry.tokens().issue(&key, expires, workspace.lock().random());
             let body = json!({ "access_token": &*token, "token_type": "Bearer", "expires_in": lifetime.as_secs() });
-            answered(&body)
+            exchange.answered(&body, Reason::Answered)
         }
         Err(problem) => refused_token(exchange, &problem),
     };
@@ -139,7 +143,8 @@ fn refused_token(exchange: &Exchange, problem: &OauthProblem) -> Outcome {
     let mut outcome = match problem.body(&exchange.setup.profile) {
         Some((status, body)) => {
             let status = StatusCode::from_u16(status).expect("400 and 401 are statuses");
-            Outcome::json(status, body.to_string().into_bytes(), reason)
+            let body = exchange.varied(body.to_string().into_bytes(), Outermost::Grows);
+            Outcome::json(status, body, reason)
         }
         None => exchange.error(&error, reason),
     };
@@ -163,15 +168,11 @@ pub fn open_workspace(registry: &Registry, journal: &Journal, name: &str, now: N
 fn page<T: Serialize>(exchange: &Exchange, listed: Result<Listed<T>, Error>) -> Outcome {
     match listed {
         Ok(Listed { data, next_cursor }) => {
-            answered(&json!({ "data": data, "has_more": next_cursor.is_some(), "next_cursor": next_cursor }))
+            let body = json!({ "data": data, "has_more": next_cursor.is_some(), "next_cursor": next_cursor });
+            exchange.answered(&body, Reason::Answered)
         }
         Err(error) => invalid(exchange, error),
     }
-}
-
-fn answered(body: &impl Serialize) -> Outcome {
-    let body = serde_json::to_vec(body).expect("strings and JSON values always serialise");
-    Outcome::json(StatusCode::OK, body, Reason::Answered)
 }
 
 fn missing(exchange: &Exchange, what: &str, id: &str) -> Outcome {

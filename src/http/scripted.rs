@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::clock::Moment;
 use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
+use crate::contract::variation::Outermost;
 use crate::http::answer::{JSON, answer};
 use crate::http::exchange::{Exchange, Outcome};
 use crate::http::fault::{Break, Pace, paced};
@@ -109,7 +110,8 @@ fn enveloped(exchange: &Exchange, reply: &Reply, status: StatusCode) -> Outcome 
         (code, _) => {
             let profile = &exchange.setup.profile;
             let code = code.as_deref().unwrap_or_else(|| profile.error_code(kind_of(status)));
-            Outcome::json(status, envelope(profile, code, message, &[], &exchange.id), Reason::Scripted)
+            let body = envelope(profile, code, message, &[], &exchange.id);
+            Outcome::json(status, exchange.varied(body, Outermost::Stays), Reason::Scripted)
         }
     }
 }

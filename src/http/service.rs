@@ -10,7 +10,6 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 
 use crate::contract::error::{Error, ErrorKind};
-use crate::contract::ids::IdKind;
 use crate::contract::keys::{KeyRefusal, authenticate, bearer_token, judge, workspace_of};
 use crate::contract::routes::{Announced, Credential, Lookup, Route, look_up, look_up_announced};
 use crate::http::Answering;
@@ -18,7 +17,7 @@ use crate::http::answer::{AnswerBody, GENERATION, REQUEST_ID, id_value, number_v
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::Progress;
 use crate::http::emissions::Emissions;
-use crate::http::exchange::{Exchange, Outcome};
+use crate::http::exchange::{Exchange, Outcome, draw};
 use crate::http::guard::{caught, caught_now};
 use crate::http::handlers::perform;
 use crate::http::host::check_host;
@@ -110,10 +109,12 @@ impl Api {
             kind => kind.message(),
         };
         let outcome = exchange.refused(kind, text);
+        let id = &exchange.id;
+        let further = exchange.setup.profile.ids.request_header.get();
+        let further = further.map_or_else(String::new, |name| format!("{}: {id}\r\n", name.name()));
         let head = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{REQUEST_ID}: {}\r\nconnection: close\r\n\r\n",
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{REQUEST_ID}: {id}\r\n{further}connection: close\r\n\r\n",
             outcome.body.len(),
-            exchange.id
         );
         let answer = [head.as_bytes(), &outcome.body].concat().into();
         let transcript = Transcript::new(&Wire {
@@ -222,16 +223,16 @@ impl Api {
             exchange.identify(&self.registry.anonymous());
             return Err(Box::new(exchange.unauthorized(KeyRefusal::Expired)));
         }
-        let (verdict, id) = {
+        let (verdict, drawn) = {
             let mut state = workspace.lock();
             self.emissions.meet(&workspace, &mut state, setup, now);
             let verdict = state.count_request(key, &setup.profile, now);
-            (verdict, state.make_id(IdKind::Request, &setup.profile, now))
+            (verdict, draw(&mut state, &setup.profile, now))
         };
         let group_key = (workspace.name().as_ref() != key).then(|| Arc::from(key));
         exchange.belong_to(workspace, group_key);
         exchange.now = now;
-        exchange.id = id;
+        exchange.take_drawn(drawn);
         exchange.quota = Some(verdict);
         if verdict.allowed {
             return Ok(());
@@ -288,6 +289,9 @@ impl Api {
             headers.insert(PREVIEW, MARKED);
         }
         headers.insert(REQUEST_ID, id.clone());
+        if let Some(name) = exchange.setup.profile.ids.request_header.get() {
+            headers.insert(name.name().clone(), id.clone());
+        }
         let transcript = Transcript::new(&Wire {
             id: id.to_str().unwrap_or_default(),
             request: Some((&exchange.parts.method, &exchange.parts.uri)),

@@ -11,7 +11,7 @@ pub fn language_markdown() -> String {
     for words in words::ALL {
         // Writing to a String cannot fail.
         let _ = write!(page, "\n### In {}\n\n| key | meaning |\n| --- | --- |\n", words.place);
-        for key in words.keys {
+        for key in words.keys() {
             let _ = writeln!(page, "| `{}` | {} |", key.name, key.meaning.replace('|', "\\|"));
         }
     }

@@ -52,8 +52,7 @@ pub fn schema() -> Value {
 /// A table with the keys of `words` and no others.
 fn object(words: &Words) -> Value {
     let properties: Map<String, Value> = words
-        .keys
-        .iter()
+        .keys()
         .map(|key| {
             let mut shape = shape(words.place, key.name);
             if let Value::Object(fields) = &mut shape {

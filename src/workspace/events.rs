@@ -2,9 +2,11 @@
 //! attempt signs and sends these bytes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
+use rand::RngExt as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use url::Url;
@@ -16,8 +18,9 @@ use crate::contract::nearest;
 use crate::contract::profile::Profile;
 use crate::contract::rules::unsupported;
 use crate::contract::signature::Tamper;
-use crate::contract::timestamp::format_timestamp;
+use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{EventEnvelope, SubscriptionStatus};
+use crate::contract::variation::{Outermost, vary};
 use crate::template::render_map;
 
 /// A wish to fire an event.
@@ -35,7 +38,7 @@ pub struct FireRequest {
     pub due: Option<Moment>,
     /// What is falsified in each delivery.
     pub tamper: Option<Tamper>,
-    /// Copies of each delivery beside the first.
+    /// Copies of each delivery beside the first; at least as many in all as the profile wants.
     pub extra_copies: u32,
     /// Whether nothing is delivered at all, as if it were lost on the way.
     pub lost: bool,
@@ -155,13 +158,13 @@ impl State {
         for (path, value) in request.set {
             set_path(&mut data, &path, value, &request.event_type)?;
         }
-        let envelope = EventEnvelope {
-            id: self.make_id(IdKind::Event, profile, now),
-            event_type: request.event_type,
-            created_at: format_timestamp(now.wall, profile.time.precision),
-            data,
-        };
-        let body = serde_json::to_vec(&envelope).expect("strings and JSON values always serialise");
+        let id = self.make_id(IdKind::Event, profile, now);
+        let created_at = timestamp_of(&id, now.wall, profile.time.precision);
+        let envelope = EventEnvelope { id, event_type: request.event_type, created_at, data };
+        let mut body = serde_json::to_vec(&envelope).expect("strings and JSON values always serialise");
+        if profile.variation.is_on() {
+            body = vary(body, Outermost::Grows, &profile.variation, self.event_random());
+        }
         let mut targets = Vec::new();
         let mut skipped = Vec::new();
         for record in self.subscriptions.iter() {
@@ -183,7 +186,8 @@ impl State {
                 None => targets.push((subscription, Arc::clone(&record.target_text), Arc::clone(&record.target))),
             }
         }
-        let copies = 1 + request.extra_copies as usize;
+        // Both say how many copies there are in all.
+        let copies = profile.webhooks.copies.get().max(request.extra_copies.saturating_add(1)) as usize;
         let deliveries = targets
             .into_iter()
             .flat_map(|target| std::iter::repeat_n(target, copies))
@@ -201,12 +205,21 @@ impl State {
             event_type: envelope.event_type,
             created_at: now.wall,
             body: Bytes::from(body),
-            due: request.due.unwrap_or(now.moment),
+            due: request.due.unwrap_or(now.moment).plus(self.scatter(profile)),
             deliveries,
             skipped,
             tamper: request.tamper,
             lost: request.lost,
         })
+    }
+
+    /// How long an event's first attempts wait; chance is drawn only if the profile lets them wait.
+    fn scatter(&mut self, profile: &Profile) -> Duration {
+        let longest = u64::try_from(profile.webhooks.scatter.get().as_millis()).unwrap_or(u64::MAX);
+        if longest == 0 {
+            return Duration::ZERO;
+        }
+        Duration::from_millis(self.event_random().random_range(0..=longest))
     }
 }
 

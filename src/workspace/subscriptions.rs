@@ -19,7 +19,7 @@ use crate::contract::error::{Error, FieldProblem};
 use crate::contract::ids::IdKind;
 use crate::contract::profile::{Profile, Upsert};
 use crate::contract::rules::CheckedSubscribe;
-use crate::contract::timestamp::format_timestamp;
+use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{Subscription, SubscriptionStatus};
 use crate::snapshot::SavedSubscription;
 
@@ -324,7 +324,7 @@ impl SubscriptionRecord {
             events: self.events.clone(),
             description: self.description.clone(),
             status: self.status,
-            created_at: format_timestamp(self.created_at, profile.time.precision),
+            created_at: timestamp_of(&self.id, self.created_at, profile.time.precision),
             signing_secrets: self.signing_secrets(now).len(),
         }
     }
@@ -337,7 +337,7 @@ fn body(record: &SubscriptionRecord, secret: Option<&Secret>, profile: &Profile)
         url: record.url.clone(),
         events: record.events.clone(),
         status: record.status,
-        created_at: format_timestamp(record.created_at, profile.time.precision),
+        created_at: timestamp_of(&record.id, record.created_at, profile.time.precision),
     };
     let Ok(Value::Object(mut body)) = serde_json::to_value(resource) else {
         unreachable!("a struct of strings serialises to an object")

@@ -13,7 +13,7 @@ use crate::contract::error::{Error, FieldProblem};
 use crate::contract::ids::IdKind;
 use crate::contract::preview::{Page, Workflow, WorkflowFields, WorkflowQuery, WorkflowStatus, bad_cursor};
 use crate::contract::profile::Profile;
-use crate::contract::timestamp::format_timestamp;
+use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
 use crate::snapshot::SavedWorkflow;
 
@@ -44,7 +44,7 @@ impl WorkflowRecord {
     }
 
     fn view(&self, profile: &Profile) -> Workflow {
-        let shown = |instant| format_timestamp(instant, profile.time.precision);
+        let shown = |instant| timestamp_of(&self.id, instant, profile.time.precision);
         Workflow {
             id: self.id.clone(),
             name: self.name.clone(),

@@ -187,6 +187,12 @@ fn wrong_usage_is_exit_2_naming_value_place_and_remedy() {
         (&["serve", "--grace", "later"], &["--grace", "later", "30s"]),
         (&["serve", "--max-header-bytes", "10"], &["--max-header-bytes", "8192", "10"]),
         (&["serve", "--profile", &missing], &["--profile", "missing.toml"]),
+        (
+            &["serve", "--profile", "hostil"],
+            &["--profile", "no preset `hostil`", "`contract`, `friendly`, `hostile`", "did you mean `hostile`", "./"],
+        ),
+        (&["assumptions", "--profile", "kind"], &["no preset `kind`"]),
+        (&["openapi", "--profile", "./friendly"], &["cannot read `./friendly`"]),
         (&["serve", "--profile", &here], &["--profile", "not a regular file"]),
         (&["serve", "--profile", &not_utf8], &["--profile", "not UTF-8"]),
         (&["serve", "--profile", &no_toml], &["no.toml:1:", "profile/syntax"]),
@@ -325,6 +331,48 @@ fn control_bytes_in_a_request_stay_on_one_log_line() {
     );
     let (_, log) = served.stop();
     assert!(log.lines().count() >= 1 && log.chars().all(|c| c == '\n' || !c.is_control()), "{log:?}");
+}
+
+#[test]
+fn a_preset_is_named_and_a_file_of_its_name_reached_by_path() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("friendly"), "[rate_limit]\nrequests = 3\n").expect("the file is written");
+    std::fs::write(folder.path().join("mine"), "[rate_limit]\nrequests = 4\n").expect("the file is written");
+    let row = |profile: &str, knob: &str| {
+        let mut command = command(&["assumptions", "--json", "--set", "rate_limit.window=5s"]);
+        let output = command.current_dir(folder.path()).env("WRS_EMULATOR_PROFILE", profile).output().expect("it runs");
+        let ledger: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let rows = ledger["data"].as_array().expect("rows");
+        let row = rows.iter().find(|row| row["knob"] == knob).expect("the row");
+        format!("{} from {}", row["value"], row["source"].as_str().expect("a source"))
+    };
+    for (profile, knob, expected) in [
+        ("contract", "rate_limit.requests", "100 from default"),
+        ("friendly", "rate_limit.retry_after", "\"seconds\" from preset friendly"),
+        ("friendly", "rate_limit.window", "\"5s\" from --set"),
+        ("hostile", "ids.style", "\"longest\" from preset hostile"),
+        ("./friendly", "rate_limit.requests", "3 from ./friendly"),
+        ("mine", "rate_limit.requests", "4 from mine"),
+    ] {
+        assert_eq!(row(profile, knob), expected, "{profile}");
+    }
+    let document = |arguments: &[&str]| text(&run(arguments).stdout);
+    let hostile = document(&["openapi", "--profile", "hostile"]);
+    assert!(hostile.contains("^sub_[A-Za-z0-9_-]{64}$"), "{hostile}");
+    assert!(document(&["openapi", "--profile", "friendly"]).contains("\"X-Request-Id\""));
+    assert_eq!(document(&["openapi", "--profile", "contract"]), document(&["openapi"]));
+    assert!(run(&["check", "--profile", "hostile"]).status.success());
+}
+
+#[test]
+fn a_subscription_that_gets_copies_is_one() {
+    let served = Served::start(&["--set", "webhooks.copies=2"]);
+    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
+    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    let fired = text(&served.call(&["trigger", "workflow.completed", "--wait"]).stdout);
+    assert!(fired.contains("fired at 1 subscription\n"), "{fired}");
+    assert_eq!(fired.matches("answered 200").count(), 2, "{fired}");
 }
 
 #[test]

@@ -6,8 +6,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 use wrs_emulator::contract::profile::KNOBS;
+use wrs_emulator::workspace::FireRequest;
 
-use crate::support::{Answer, PATIENCE, Receiver, builder, control, fire, get, get_as, send, start_with, subscribe};
+use crate::support::{
+    Answer, KEY, PATIENCE, Receiver, builder, control, fire, get, get_as, send, start_with, subscribe,
+};
 
 /// What a row looks at.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +35,8 @@ enum Probe {
     PlainText,
     /// A path that is not there.
     Nowhere,
+    /// Eight errors: their fields and the order of these.
+    Shapes,
     /// Two workflows made, then a list with this query.
     Workflows(&'static str),
     /// A token asked for with this secret.
@@ -44,6 +49,8 @@ enum Probe {
     Attempts(&'static [u16], &'static [u64]),
     /// Two events at a receiver that fails the first attempt: who comes after a second.
     Order,
+    /// Eight events: when their first attempts are due.
+    Scatter,
     /// A receiver that says nothing.
     Silent,
     /// A listener that never takes a connection up, over TLS.
@@ -118,7 +125,15 @@ const ROWS: &[(&str, &[&str], Probe, &str)] = &[
     ("rate_limit.reset", &["rate_limit.reset=delta"], Probe::Status(""), "x-ratelimit-reset: 60"),
     ("rate_limit.ietf", &["rate_limit.ietf=true"], Probe::Status(""), "ratelimit: \"default\";r=99;t=60"),
     ("ids.style", &["ids.style=counter"], Probe::Status(""), "req_00000001"),
+    ("ids.request_header", &["ids.request_header=X-Request-Id"], Probe::Status(""), "\nx-request-id: req_"),
     ("time.precision", &["time.precision=seconds"], Probe::Status(""), "\"checked_at\":\"2026-01-31T09:30:00Z\""),
+    (
+        "variation.unknown_fields",
+        &["variation.unknown_fields=true"],
+        Probe::Shapes,
+        "error has more than code, message, request_id",
+    ),
+    ("variation.key_order", &["variation.key_order=shuffled"], Probe::Shapes, "error in another order"),
     ("subscriptions.upsert", &["subscriptions.upsert=never"], Probe::SubscribeTwice(HOOK), "two subscriptions"),
     (
         "subscriptions.secret_field",
@@ -166,6 +181,13 @@ const ROWS: &[(&str, &[&str], Probe, &str)] = &[
         "0.15 s",
     ),
     ("webhooks.order", &["webhooks.order=strict"], Probe::Order, "1 1 2"),
+    (
+        "webhooks.copies",
+        &["webhooks.copies=3"],
+        Probe::Delivery("workflow.completed", PLAIN),
+        "received 3 times, told apart by nothing",
+    ),
+    ("webhooks.scatter", &["webhooks.scatter=10s"], Probe::Scatter, "overtaken"),
     (
         "webhooks.disable_on_gone",
         &["webhooks.disable_on_gone=false"],
@@ -286,6 +308,7 @@ async fn look(probe: Probe, knobs: &[&str]) -> String {
         Probe::Malformed => posted(&start_with(knobs).await, "application/json", "{").await,
         Probe::PlainText => posted(&start_with(knobs).await, "text/plain", HOOK).await,
         Probe::Nowhere => shown(&get(&start_with(knobs).await, "/nowhere").await),
+        Probe::Shapes => look_at_shapes(&start_with(knobs).await).await,
         Probe::Hello => shown(&get(&start_with(knobs).await, "/v1/hello").await),
         Probe::Workflows(query) => {
             let emulator = start_with(knobs).await;
@@ -303,6 +326,7 @@ async fn look(probe: Probe, knobs: &[&str]) -> String {
         Probe::Delivery(event, secret) => look_at_delivery(&start_with(knobs).await, event, secret).await,
         Probe::Attempts(statuses, seconds) => look_at_attempts(knobs, statuses, seconds).await,
         Probe::Order => look_at_order(knobs).await,
+        Probe::Scatter => look_at_scatter(&start_with(knobs).await),
         Probe::Silent => look_at_silence(knobs, "http").await,
         Probe::SilentTls => look_at_silence(knobs, "https").await,
         Probe::Rotation => look_at_rotation(&start_with(knobs).await).await,
@@ -337,6 +361,23 @@ async fn look_at_keys(emulator: &Emulator, keys: &[&str]) -> String {
     text
 }
 
+async fn look_at_shapes(emulator: &Emulator) -> String {
+    let mut text = String::new();
+    for _ in 0..8 {
+        let error = get(emulator, "/nowhere").await.json()["error"].take();
+        let keys: Vec<&String> = error.as_object().expect("an object").keys().collect();
+        let mut published: Vec<&str> = keys.iter().map(|key| key.as_str()).collect();
+        published.retain(|key| ["code", "message", "request_id"].contains(key));
+        text.push_str(if keys.len() > 3 {
+            "error has more than code, message, request_id\n"
+        } else {
+            "three fields\n"
+        });
+        text.push_str(if published.is_sorted() { "in order\n" } else { "error in another order\n" });
+    }
+    text
+}
+
 async fn look_at_times(emulator: &Emulator, seconds: &[u64]) -> String {
     let (mut now, mut statuses) = (0, Vec::new());
     for second in seconds {
@@ -351,10 +392,13 @@ async fn look_at_delivery(emulator: &Emulator, event: &str, secret: &str) -> Str
     let body = json!({ "url": "https://a.sink.localhost/x", "events": [event], "secret": secret });
     assert_eq!(subscribe(emulator, &body).await.status, 200);
     fire(emulator, &json!({ "type": event })).await;
-    let receipt = emulator.control().received("a").remove(0);
-    assert_eq!(receipt.verified, Ok(()));
+    let mut receipts = emulator.control().received("a");
+    let same = receipts.iter().all(|other| other.body == receipts[0].body && other.verified == Ok(()));
+    assert!(same, "{receipts:?}");
+    let (times, receipt) = (receipts.len(), receipts.remove(0));
     let mut text: String = receipt.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
     text.push_str(&String::from_utf8_lossy(&receipt.body));
+    text.push_str(&format!("received {times} times, told apart by nothing\n"));
     if !text.contains("webhook-timestamp: 1769851800") {
         text.push_str("signed by the machine's time");
     }
@@ -407,6 +451,16 @@ async fn look_at_order(knobs: &[&str]) -> String {
     tokio::select! { () = advance => {}, () = collect => {} }
     let number = |id: &String| if *id == first { "1" } else { "2" };
     format!("1 {} {}", number(&rest[0]), number(&rest[1]))
+}
+
+fn look_at_scatter(emulator: &Emulator) -> String {
+    let fire = || {
+        let request = FireRequest { event_type: "workflow.completed".to_owned(), ..FireRequest::default() };
+        emulator.control().fire(KEY, request).expect("the event is fired").due.since_start()
+    };
+    let waits: Vec<Duration> = (0..8).map(|_| fire()).collect();
+    assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(10)), "{waits:?}");
+    if waits.is_sorted() { "in order".to_owned() } else { "overtaken".to_owned() }
 }
 
 async fn look_at_silence(knobs: &[&str], scheme: &str) -> String {

@@ -18,6 +18,7 @@ mod library;
 mod metrics;
 mod openapi;
 mod patches;
+mod presets;
 mod preview;
 mod quota;
 mod receivers;

@@ -4,7 +4,7 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{Answer, control, get, send, start_with, subscribe};
+use crate::support::{Answer, builder, control, get, send, start_with, subscribe};
 
 /// Checks answers against the document that the emulator itself serves.
 pub(crate) struct Document {
@@ -12,7 +12,7 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    async fn of(emulator: &Emulator) -> Self {
+    pub(crate) async fn of(emulator: &Emulator) -> Self {
         Self { whole: control(emulator, "GET", "v1/openapi.json", &Value::Null).await.json() }
     }
 
@@ -30,6 +30,11 @@ impl Document {
             self.fits(&header["schema"], &value, name);
         }
         self.fits(&response["content"]["application/json"]["schema"], &answer.json(), path);
+    }
+
+    /// A delivered event.
+    pub(crate) fn check_event(&self, envelope: &Value) {
+        self.fits(&self.whole["components"]["schemas"]["Event"], envelope, "event");
     }
 
     fn resolve<'d>(&'d self, value: &'d Value) -> &'d Value {
@@ -69,6 +74,8 @@ const PROFILES: &[&[&str]] = &[
         "time.precision=microseconds",
         "rate_limit.retry_after=date",
     ],
+    &["variation.unknown_fields=true", "variation.key_order=shuffled"],
+    &["ids.style=longest", "ids.request_header=X-Request-Id", "time.precision=mixed", "errors.details=map"],
 ];
 
 #[tokio::test]
@@ -96,8 +103,11 @@ async fn real_answers_fit_the_document() {
 
 #[tokio::test]
 async fn real_answers_of_announced_endpoints_fit_the_document() {
-    for shape in ["rfc6749", "envelope"] {
-        let emulator = start_with(&["preview.enabled=true", &format!("oauth.error_shape={shape}")]).await;
+    for (preset, shape) in
+        [("contract", "rfc6749"), ("contract", "envelope"), ("hostile", "rfc6749"), ("hostile", "envelope")]
+    {
+        let builder = builder().preset(preset).set("preview.enabled=true").set(&format!("oauth.error_shape={shape}"));
+        let emulator = builder.start().await.expect("the emulator starts");
         let document = Document::of(&emulator).await;
         let key = ("authorization", "Bearer sk_test_local");
         let json = [key, ("content-type", "application/json")];

@@ -2,10 +2,10 @@
 
 use hyper::header::HeaderName;
 
-use super::{DurationText, Profile};
+use super::{DurationText, HeaderNameText, Profile};
 
-/// Headers that HTTP itself or the emulator sends; a quota header of that name would break the answer.
-const TAKEN: [&str; 14] = [
+/// Headers that HTTP itself or the emulator sends; a header of a profile with that name would break the answer.
+const TAKEN: [&str; 17] = [
     "content-length",
     "content-type",
     "content-encoding",
@@ -20,7 +20,12 @@ const TAKEN: [&str; 14] = [
     "www-authenticate",
     "retry-after",
     "location",
+    "x-ratelimit-reset",
+    "ratelimit",
+    "ratelimit-policy",
 ];
+/// Most copies of one delivery.
+const MOST_COPIES: u32 = 100;
 /// The fields of a subscription that the contract publishes.
 const SUBSCRIPTION_FIELDS: [&str; 5] = ["id", "url", "events", "status", "created_at"];
 /// The fields of an error.
@@ -29,13 +34,17 @@ const ERROR_FIELDS: [&str; 4] = ["code", "message", "request_id", "details"];
 /// The first thing wrong, in words; the knob is named by the caller.
 pub(super) fn check(profile: &Profile) -> Result<(), String> {
     let names = &profile.rate_limit.header_names;
-    for name in [names.limit.name(), names.remaining.name()] {
+    let request_header = profile.ids.request_header.get().map(HeaderNameText::name);
+    for name in [names.limit.name(), names.remaining.name()].into_iter().chain(request_header) {
         if is_taken(name) {
             return Err(format!("`{name}` is a header that HTTP or the emulator itself sends"));
         }
     }
     if names.limit.name() == names.remaining.name() {
         return Err(format!("`limit` and `remaining` cannot both be `{}`", names.limit.name()));
+    }
+    if let Some(name) = request_header.filter(|name| [names.limit.name(), names.remaining.name()].contains(name)) {
+        return Err(format!("`{name}` is a quota header and cannot carry the request's id as well"));
     }
     let secret_field = profile.subscriptions.secret_field.as_str();
     if secret_field.is_empty() || SUBSCRIPTION_FIELDS.contains(&secret_field) {
@@ -53,6 +62,9 @@ pub(super) fn check(profile: &Profile) -> Result<(), String> {
     let positive = [profile.rate_limit.window, profile.webhooks.timeout, profile.webhooks.connect_timeout];
     if let Some(short) = positive.into_iter().find(|duration: &DurationText| duration.get().as_millis() == 0) {
         return Err(format!("expected at least 1ms, found \"{short}\""));
+    }
+    if profile.webhooks.copies.get() > MOST_COPIES {
+        return Err(format!("expected at most {MOST_COPIES} copies, found {}", profile.webhooks.copies));
     }
     check_keys(profile)?;
     let word = |text: &String| {
@@ -106,6 +118,10 @@ mod tests {
             ("rate_limit.header_names={limit=\"Transfer-Encoding\",remaining=\"Connection\"}", "transfer-encoding"),
             ("rate_limit.header_names={limit=\"A\",remaining=\"a\"}", "cannot both be"),
             ("rate_limit.header_names.limit=X-Emulator-Generation", "x-emulator-generation"),
+            ("rate_limit.header_names.limit=X-RateLimit-Reset", "x-ratelimit-reset"),
+            ("ids.request_header=Date", "date"),
+            ("ids.request_header=X-RateLimit-Limit", "a quota header"),
+            ("ids.request_header=a b", "field name"),
             ("subscriptions.secret_field=id", "field of the subscription"),
             ("subscriptions.secret_field=", "empty"),
             ("errors.extra={code=\"x\"}", "`code`"),
@@ -113,6 +129,8 @@ mod tests {
             ("status.checks.db=1", "`db` must be an object"),
             ("rate_limit.window=0s", "at least 1ms"),
             ("webhooks.timeout=0s", "at least 1ms"),
+            ("webhooks.copies=101", "at most 100 copies"),
+            ("webhooks.copies=0", "nonzero"),
             ("keys.test_prefix=", "no prefix"),
             ("keys.test_prefix=sk_live_", "cannot both begin"),
             ("keys.workspaces={a=[\"sk_test_x\"],b=[\"sk_test_x\"]}", "two groups"),

@@ -120,14 +120,27 @@ pub const KNOBS: &[Knob] = &[
         "ids.style",
         "forms sub_<id>, evt_<id>, req_<id>, wf_<id>; the part after the prefix is not shown",
         "a lower-case ULID",
-        "\"ulid\" | \"uuid\" | \"counter\"",
+        "\"ulid\" | \"uuid\" | \"counter\" | \"longest\"",
+    ),
+    knob(
+        "ids.request_header",
+        "request_id stands in errors; no header for it is mentioned",
+        "not sent",
+        "a field name, or \"\"",
     ),
     knob(
         "time.precision",
         "ISO 8601 UTC; the fraction is not shown",
         "milliseconds and Z",
-        "\"seconds\" | \"milliseconds\" | \"microseconds\"",
+        "\"seconds\" | \"milliseconds\" | \"microseconds\" | \"nanoseconds\" | \"mixed\"",
     ),
+    knob(
+        "variation.unknown_fields",
+        "the error shape may gain fields; compatibility guarantees are not shown",
+        "no object has a field that the contract or another knob does not name",
+        "true | false",
+    ),
+    knob("variation.key_order", "not shown", "as in the contract's tables", "\"fixed\" | \"shuffled\""),
     knob(
         "subscriptions.upsert",
         "200: subscription created or updated; when which is not shown",
@@ -180,6 +193,8 @@ pub const KNOBS: &[Knob] = &[
         "first attempts in the order of events; retries hold nothing back",
         "\"first_attempts\" | \"strict\"",
     ),
+    knob("webhooks.copies", "not shown", "each event is delivered once", "1 to 100"),
+    knob("webhooks.scatter", "not shown", "first attempts do not wait, so events arrive in their order", "a duration"),
     knob("webhooks.disable_on_gone", "not shown", "410 disables the subscription", "true | false"),
     knob("webhooks.honor_retry_after", "not shown", "honoured between one and two retry steps", "true | false"),
     knob(
@@ -251,7 +266,7 @@ pub struct LedgerRow {
     pub default: serde_json::Value,
     /// The value in force.
     pub value: serde_json::Value,
-    /// Where the value in force comes from: `default`, a file's name, `--set`, or a scenario.
+    /// Where the value in force comes from: `default`, a preset, a file's name, `--set`, or a scenario.
     pub source: String,
 }
 

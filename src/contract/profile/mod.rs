@@ -1,12 +1,14 @@
 //! The profile: one typed value for everything the published contract leaves open ("not shown").
 //!
 //! The defaults stand in `default.toml`, which this module reads; `ledger.rs` says for each knob what the contract
-//! states and what is assumed; `layers.rs` puts a user's changes on top. Nothing here reads files or the command line.
+//! states and what is assumed; `layers.rs` puts a user's changes on top, `presets.rs` sets of changes by name.
+//! Nothing here reads files or the command line.
 
 mod check;
 mod duration;
 mod layers;
 mod ledger;
+mod presets;
 mod values;
 
 use std::collections::BTreeMap;
@@ -17,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use duration::{DurationText, parse_duration};
 pub use layers::{KnobSetting, Layered, ProfileProblem, knob_path};
 pub use ledger::{KNOBS, Knob, LedgerRow, ledger, ledger_markdown};
+pub use presets::{PRESETS, Preset};
 pub use values::*;
 
 use crate::contract::error::ErrorKind;
@@ -45,6 +48,8 @@ pub struct Profile {
     pub ids: Ids,
     /// The form of timestamps.
     pub time: Time,
+    /// What a JSON body may be like beyond its published fields.
+    pub variation: Variation,
     /// Subscribing.
     pub subscriptions: Subscriptions,
     /// Event types and their `data`.
@@ -149,6 +154,8 @@ pub struct RateHeaderNames {
 pub struct Ids {
     /// What follows the prefix.
     pub style: IdStyle,
+    /// The header that carries a request's id; none when empty.
+    pub request_header: OptionalHeaderName,
 }
 
 /// The form of timestamps.
@@ -157,6 +164,23 @@ pub struct Ids {
 pub struct Time {
     /// Fraction of a second shown.
     pub precision: Precision,
+}
+
+/// What a JSON body may be like beyond its published fields: answers and events alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variation {
+    /// Whether each object has fields that nobody knows, of any type.
+    pub unknown_fields: bool,
+    /// The order of keys.
+    pub key_order: KeyOrder,
+}
+
+impl Variation {
+    /// Whether bodies are varied at all; if not, no chance is drawn for it.
+    pub fn is_on(&self) -> bool {
+        self.unknown_fields || self.key_order == KeyOrder::Shuffled
+    }
 }
 
 /// Subscribing.
@@ -199,6 +223,10 @@ pub struct Webhooks {
     pub connect_timeout: DurationText,
     /// Whether retries hold later events back.
     pub order: DeliveryOrder,
+    /// How often each event is delivered to each subscription, 1 to 100.
+    pub copies: NonZeroU32,
+    /// The longest time that an event's first attempts wait; how long is drawn for each event.
+    pub scatter: DurationText,
     /// Whether 410 disables the subscription.
     pub disable_on_gone: bool,
     /// Whether a receiver's `Retry-After` is honoured.

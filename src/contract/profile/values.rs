@@ -117,6 +117,8 @@ choices! {
         Uuid,
         /// 1, 2, 3 … per workspace, padded to eight digits.
         Counter,
+        /// 64 of the letters, digits, `_` and `-`.
+        Longest,
     }
 }
 choices! {
@@ -128,6 +130,34 @@ choices! {
         Milliseconds,
         /// Six digits.
         Microseconds,
+        /// Nine digits.
+        Nanoseconds,
+        /// One of the above by turns.
+        Mixed,
+    }
+}
+
+impl Precision {
+    /// The precision of timestamps of what has this id: under `Mixed` one of the others, which follows from the id. So one
+    /// resource shows an instant in one way whenever it is read, and no chance is drawn for it.
+    #[must_use]
+    pub fn of(self, id: &str) -> Self {
+        const TURNS: [Precision; 4] =
+            [Precision::Seconds, Precision::Milliseconds, Precision::Microseconds, Precision::Nanoseconds];
+        match self {
+            Self::Mixed => TURNS[id.bytes().map(usize::from).sum::<usize>() % TURNS.len()],
+            fixed => fixed,
+        }
+    }
+}
+
+choices! {
+    /// The order of the keys of JSON objects.
+    KeyOrder {
+        /// As the contract's tables have them.
+        Fixed,
+        /// Another one each time.
+        Shuffled,
     }
 }
 choices! {
@@ -273,6 +303,32 @@ impl TryFrom<String> for HeaderNameText {
 impl From<HeaderNameText> for String {
     fn from(name: HeaderNameText) -> String {
         name.text
+    }
+}
+
+/// The name of a header that is sent only if it has a name; empty stands for none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct OptionalHeaderName(Option<HeaderNameText>);
+
+impl OptionalHeaderName {
+    /// The name, if the header is sent.
+    pub fn get(&self) -> Option<&HeaderNameText> {
+        self.0.as_ref()
+    }
+}
+
+impl TryFrom<String> for OptionalHeaderName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text.is_empty() { Ok(Self(None)) } else { HeaderNameText::try_from(text).map(|name| Self(Some(name))) }
+    }
+}
+
+impl From<OptionalHeaderName> for String {
+    fn from(name: OptionalHeaderName) -> String {
+        name.0.map_or_else(String::new, String::from)
     }
 }
 

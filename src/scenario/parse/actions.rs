@@ -67,7 +67,7 @@ impl Parser<'_> {
 
     fn step(&mut self, table: &DeTable<'_>, span: std::ops::Range<usize>) -> Option<(u64, Option<Delay>, Action)> {
         let times = self.problems.number(table, "times", 1..=u64::MAX).unwrap_or(1);
-        let written_out = words::REPLY.keys.iter().map(|key| key.name).find(|key| table.contains_key(*key));
+        let written_out = words::REPLY.keys().map(|key| key.name).find(|key| table.contains_key(*key));
         let action = match written_out {
             Some(first) => {
                 let others = [first, "reply", "fault", "pass", "patch", "remove"];

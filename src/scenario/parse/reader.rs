@@ -333,7 +333,7 @@ pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
 }
 
 fn hint_for_key(name: &str, words: &Words) -> String {
-    let known: Vec<&str> = words.keys.iter().map(|key| key.name).collect();
+    let known: Vec<&str> = words.keys().map(|key| key.name).collect();
     if let Some(near) = nearest(name, known.iter().copied()) {
         return format!("did you mean `{near}`?");
     }
@@ -346,7 +346,7 @@ fn hint_for_key(name: &str, words: &Words) -> String {
 /// What a key means, as a hint; nothing for a key that means different things in different places.
 fn meaning(key: &str) -> String {
     let mut meanings =
-        words::ALL.iter().flat_map(|words| words.keys).filter(|known| known.name == key).map(|known| known.meaning);
+        words::ALL.iter().flat_map(Words::keys).filter(|known| known.name == key).map(|known| known.meaning);
     match meanings.next() {
         Some(first) if meanings.all(|other| other == first) => format!("`{key}`: {first}"),
         _ => String::new(),

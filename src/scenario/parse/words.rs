@@ -12,22 +12,43 @@ pub(crate) struct Key {
 pub(crate) struct Words {
     /// As in "unknown key in …".
     pub(crate) place: &'static str,
-    pub(crate) keys: &'static [Key],
+    /// Keys that another kind of table has as well, with the same meaning.
+    shared: &'static [Key],
+    own: &'static [Key],
 }
 
 impl Words {
+    /// Every key, the shared ones first.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
+        self.shared.iter().chain(self.own)
+    }
+
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.keys.iter().any(|key| key.name == name)
+        self.keys().any(|key| key.name == name)
     }
 }
 
+macro_rules! keys {
+    ($($key:literal: $meaning:literal),+ $(,)?) => { &[$(Key { name: $key, meaning: $meaning }),+] };
+}
+
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident, $place:literal, { $($key:literal: $meaning:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        pub(crate) const $name: Words =
-            Words { place: $place, keys: &[$(Key { name: $key, meaning: $meaning }),+] };
+    ($name:ident, $place:literal, { $($keys:tt)+ }) => { words!($name, $place, &[], { $($keys)+ }); };
+    ($name:ident, $place:literal, $shared:expr, { $($keys:tt)+ }) => {
+        pub(crate) const $name: Words = Words { place: $place, shared: $shared, own: keys!($($keys)+) };
     };
 }
+
+/// What a request looks like.
+const REQUEST: &[Key] = keys! {
+    "operation": "the operation's name, or a list of names",
+    "method": "the HTTP method",
+    "path": "the path; in a text, * is any text without a slash, ** any text, ? one character",
+    "query": "query parameters by name",
+    "header": "headers by name",
+    "body": "places in the JSON body by JSON pointer",
+    "key": "the API key",
+};
 
 words!(FILE, "a scenario", {
     "title": "one line that says what the story is",
@@ -73,14 +94,7 @@ words!(RULE, "a `[[rule]]`", {
     "sequence": "steps played one after the other, request by request",
     "then": "what follows the sequence: end (as if left out), stay at its last step, or repeat it",
 });
-words!(WHEN, "`when`", {
-    "operation": "the operation's name, or a list of names",
-    "method": "the HTTP method",
-    "path": "the path; in a text, * is any text without a slash, ** any text, ? one character",
-    "query": "query parameters by name",
-    "header": "headers by name",
-    "body": "places in the JSON body by JSON pointer",
-    "key": "the API key",
+words!(WHEN, "`when`", REQUEST, {
     "step": "the step at which the story must be; it begins at \"start\"",
 });
 words!(MATCHER, "a matcher", {
@@ -103,13 +117,7 @@ words!(REPLY, "`reply`", {
     "headers": "further headers, by name",
     "body": "a body in place of the error envelope: a text, or a table or list sent as JSON; may use templates",
 });
-words!(STEP, "a sequence step", {
-    "error": "a contract error by its name, with the status, code and headers that belong to it",
-    "status": "the HTTP status, 200 to 599",
-    "code": "`error.code` of the answer",
-    "message": "`error.message` of the answer; may use templates",
-    "headers": "further headers, by name",
-    "body": "a body in place of the error envelope: a text, or a table or list sent as JSON; may use templates",
+words!(STEP, "a sequence step", REPLY.own, {
     "reply": "a scripted answer, where it is not written out in the step itself",
     "patch": "fields merged into the ordinary answer's JSON body (RFC 7396)",
     "remove": "JSON pointers of what is deleted from the ordinary answer's body",
@@ -140,14 +148,7 @@ words!(EMIT, "an `[[emit]]`", {
     "interval": "from one event to the next",
     "delivery": "what happens to the deliveries",
 });
-words!(ON, "`on`", {
-    "operation": "the operation's name, or a list of names",
-    "method": "the HTTP method",
-    "path": "the path; in a text, * is any text without a slash, ** any text, ? one character",
-    "query": "query parameters by name",
-    "header": "headers by name",
-    "body": "places in the JSON body by JSON pointer",
-    "key": "the API key",
+words!(ON, "`on`", REQUEST, {
     "status": "the status of the answer",
     "every": "again and again, from activation on",
     "after": "once, so long after activation",

@@ -1,0 +1,170 @@
+//! What the contract leaves open about every JSON object: that it may gain fields, and the order of its keys. A body is
+//! varied once it is whole, as the knobs of `variation` want it; a client that leans on either finds out here.
+//!
+//! Fields that are there stay as they are: names, types and values. Chance is an argument.
+
+use rand::seq::SliceRandom as _;
+use rand::{Rng, RngExt as _};
+use serde_json::{Map, Value, json};
+
+use crate::contract::profile::{KeyOrder, Variation};
+
+/// Names of added fields: words that an API might well come to use.
+const NAMES: [&str; 12] = [
+    "attempt",
+    "context",
+    "expires_at",
+    "flags",
+    "href",
+    "labels",
+    "metadata",
+    "owner",
+    "parent",
+    "region",
+    "revision",
+    "source",
+];
+/// Most fields added to one object.
+const MOST_ADDED: usize = 3;
+
+/// Whether the outermost object may gain fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outermost {
+    /// It may: a resource, an event.
+    Grows,
+    /// It has one key and no other: the error envelope (contract: Errors).
+    Stays,
+}
+
+/// A JSON body with unknown fields in each of its objects and their keys in another order, as far as the profile wants it.
+pub fn vary(body: Vec<u8>, outermost: Outermost, variation: &Variation, random: &mut impl Rng) -> Vec<u8> {
+    let Ok(mut value) = serde_json::from_slice::<Value>(&body) else { return body };
+    match (&mut value, outermost) {
+        (Value::Object(fields), Outermost::Stays) => {
+            fields.values_mut().for_each(|value| vary_value(value, variation, random));
+        }
+        (value, _) => vary_value(value, variation, random),
+    }
+    serde_json::to_vec(&value).expect("JSON values always serialise")
+}
+
+fn vary_value(value: &mut Value, variation: &Variation, random: &mut impl Rng) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(|value| vary_value(value, variation, random)),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|value| vary_value(value, variation, random));
+            if variation.unknown_fields {
+                add_fields(fields, random);
+            }
+            if variation.key_order == KeyOrder::Shuffled {
+                let mut entries: Vec<(String, Value)> = std::mem::take(fields).into_iter().collect();
+                entries.shuffle(random);
+                fields.extend(entries);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Adds at least one field; none that is there is replaced.
+fn add_fields(fields: &mut Map<String, Value>, random: &mut impl Rng) {
+    let mut free: Vec<&str> = NAMES.into_iter().filter(|name| !fields.contains_key(*name)).collect();
+    free.shuffle(random);
+    free.truncate(random.random_range(1..=MOST_ADDED));
+    for name in free {
+        fields.insert(name.to_owned(), any_value(random));
+    }
+}
+
+/// A value of any type, among them those that a reader trips over: numbers past what a double holds, text that has to be
+/// escaped, and objects with the keys of the object around them.
+fn any_value(random: &mut impl Rng) -> Value {
+    match random.random_range(0..10) {
+        0 => Value::Null,
+        1 => true.into(),
+        2 => 0.into(),
+        3 => 9_007_199_254_740_993_u64.into(),
+        4 => json!(-0.5),
+        5 => "".into(),
+        6 => "\"quoted\" \\ Grüße, 世界 🌍\n".into(),
+        7 => json!([]),
+        8 => json!([1, "two", null, { "three": 3 }]),
+        _ => json!({ "id": 1, "status": false, "code": null, "data": { "type": [] } }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng as _;
+
+    use super::*;
+
+    fn varied(body: &Value, outermost: Outermost, unknown_fields: bool, key_order: KeyOrder, seed: u64) -> String {
+        let variation = Variation { unknown_fields, key_order };
+        let mut random = rand::rngs::ChaCha8Rng::seed_from_u64(seed);
+        String::from_utf8(vary(body.to_string().into_bytes(), outermost, &variation, &mut random))
+            .expect("JSON is UTF-8")
+    }
+
+    /// Whether everything in `part` is in `whole` as well, with the same value.
+    fn holds(whole: &Value, part: &Value) -> bool {
+        match (whole, part) {
+            (Value::Object(whole), Value::Object(part)) => {
+                part.iter().all(|(name, part)| whole.get(name).is_some_and(|whole| holds(whole, part)))
+            }
+            (Value::Array(whole), Value::Array(part)) => {
+                whole.len() == part.len() && whole.iter().zip(part).all(|(whole, part)| holds(whole, part))
+            }
+            (whole, part) => whole == part,
+        }
+    }
+
+    #[test]
+    fn each_object_grows_and_keeps_what_it_has() {
+        let body = json!({ "id": "sub_1", "owner": 3, "checks": { "a": { "ok": true } }, "list": [{ "x": 1 }, 2] });
+        for seed in 0..200 {
+            let grown: Value =
+                serde_json::from_str(&varied(&body, Outermost::Grows, true, KeyOrder::Fixed, seed)).expect("JSON");
+            assert!(holds(&grown, &body), "{grown}");
+            for (pointer, fields) in [("", 4), ("/checks", 1), ("/checks/a", 1), ("/list/0", 1)] {
+                let object = grown.pointer(pointer).and_then(Value::as_object).expect("an object");
+                assert!((fields + 1..=fields + MOST_ADDED).contains(&object.len()), "{pointer} in {grown}");
+            }
+            let keys: Vec<&String> = grown.as_object().expect("an object").keys().take(4).collect();
+            assert_eq!(keys, ["id", "owner", "checks", "list"], "the order is another knob");
+        }
+    }
+
+    #[test]
+    fn keys_take_any_order_without_growing() {
+        let body = json!({ "a": 1, "b": 2, "c": { "d": 3, "e": 4 } });
+        let orders: std::collections::BTreeSet<String> =
+            (0..200).map(|seed| varied(&body, Outermost::Grows, false, KeyOrder::Shuffled, seed)).collect();
+        assert_eq!(orders.len(), 12, "6 orders outside times 2 inside");
+        for text in orders {
+            assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), body);
+        }
+    }
+
+    #[test]
+    fn the_envelope_keeps_its_one_key() {
+        let body = json!({ "error": { "code": "unauthorized" } });
+        let grown: Value =
+            serde_json::from_str(&varied(&body, Outermost::Stays, true, KeyOrder::Shuffled, 1)).expect("JSON");
+        assert_eq!(grown.as_object().map(Map::len), Some(1));
+        assert!(grown["error"].as_object().is_some_and(|error| error.len() > 1), "{grown}");
+    }
+
+    #[test]
+    fn all_types_come_up_and_nothing_else_decides_but_the_source() {
+        let body = json!({});
+        let grow = |seed| varied(&body, Outermost::Grows, true, KeyOrder::Fixed, seed);
+        let all: String = (0..200).map(grow).collect();
+        for text in
+            ["null", "true", ":0", "9007199254740993", "-0.5", "\"\"", "世界", "[]", "\"two\"", "\"status\":false"]
+        {
+            assert!(all.contains(text), "{text} never came up");
+        }
+        assert_eq!(grow(5), grow(5));
+    }
+}
