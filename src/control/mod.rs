@@ -20,6 +20,7 @@ mod sinks;
 mod stream;
 mod subscriptions;
 mod trace;
+mod verdict;
 mod view;
 
 use std::path::PathBuf;
@@ -168,6 +169,7 @@ impl Control {
             Action::ListRequests => requests::list(self, &call),
             Action::ShowRequest => requests::show(self, &call),
             Action::ClearRequests => requests::clear(self, &call),
+            Action::Verdict => verdict::verdict(self, &call).await,
             Action::Explain => explain::explain(self, &call),
             Action::ListSubscriptions => subscriptions::list(self, &call),
             Action::DeleteSubscription => subscriptions::delete(self, &call),

@@ -2,7 +2,8 @@
 //!
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `decide` (which rule applies),
-//! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active), `watch` (files on disk).
+//! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active), `progress` (what is left
+//! of them), `watch` (files on disk).
 
 mod action;
 mod built_in;
@@ -11,6 +12,7 @@ mod emit;
 mod library;
 mod matcher;
 mod parse;
+mod progress;
 mod reference;
 mod render;
 mod rule;
@@ -32,6 +34,7 @@ pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_
 pub use library::{Activation, FileTexts, Generation, Library, ReadProblem};
 pub use matcher::{Condition, Literal, Subject, Test, When};
 pub use parse::{check_text, json_to_toml};
+pub use progress::{RuleProgress, StoryProgress, counts_for, rule_progress, story_progress};
 pub use reference::language_markdown;
 pub use render::{render_patch, render_reply, request_facts};
 pub use rule::{Decision, FIRST_STEP, Rule, Sequence, Step, Then};

@@ -21,5 +21,6 @@ mod stream;
 mod subscribe;
 mod support;
 mod tools;
+mod verdict;
 mod webhooks;
 mod wire;
