@@ -6,10 +6,12 @@ mod client;
 mod clock;
 mod deliveries;
 mod documents;
+mod exec;
 mod explain;
 mod failure;
 mod follow;
 mod health;
+mod junit;
 mod listen;
 mod log;
 mod output;
@@ -19,6 +21,7 @@ mod serve;
 mod sign;
 mod signing;
 mod trigger;
+mod verdict;
 mod verify;
 
 use std::path::PathBuf;
@@ -58,6 +61,8 @@ struct Cli {
 enum Command {
     /// Serve the emulated API (what happens without a command).
     Serve(Box<serve::ServeArgs>),
+    /// Serve while a command runs: a free port, the address in its environment, its exit code.
+    Exec(Box<exec::ExecArgs>),
     /// Fire an event at the matching subscriptions now.
     Trigger(trigger::TriggerArgs),
     /// Receive webhooks: print each delivery, verified or with the reason it is not.
@@ -74,6 +79,8 @@ enum Command {
     Deliveries(deliveries::DeliveriesCommand),
     /// Say why a request was answered so, or where an event went.
     Explain(explain::ExplainArgs),
+    /// Say what fell short: requests to no endpoint, deliveries that did not arrive, scenarios not played to their end.
+    Verdict(verdict::VerdictArgs),
     /// List, show, choose, reload and write scenarios.
     #[command(subcommand)]
     Scenarios(scenarios::ScenariosCommand),
@@ -107,6 +114,13 @@ struct Target {
     insecure: bool,
 }
 
+/// The command with all that its parts cannot say by themselves.
+fn definition() -> clap::Command {
+    // What runs beside other jobs of the same machine must not fight them for a port.
+    let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
+    Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port))
+}
+
 /// An empty variable counts as none, as pipelines pass unset ones so; a switch takes 1, yes and on as well as true.
 fn settled(mut command: clap::Command) -> clap::Command {
     let empty = |argument: &clap::Arg| {
@@ -127,11 +141,12 @@ fn settled(mut command: clap::Command) -> clap::Command {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    let command = settled(Cli::command());
+    let command = settled(definition());
     let cli = Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
     let result = match cli.command {
         None => serve::run(cli.serve),
         Some(Command::Serve(args)) => serve::run(*args),
+        Some(Command::Exec(args)) => exec::run(*args),
         Some(Command::Trigger(args)) => trigger::run(args),
         Some(Command::Listen(args)) => listen::run(args),
         Some(Command::Sign(args)) => sign::run(&args),
@@ -139,6 +154,7 @@ pub fn main() -> ExitCode {
         Some(Command::Requests(command)) => requests::run(command),
         Some(Command::Deliveries(command)) => deliveries::run(command),
         Some(Command::Explain(args)) => explain::run(args),
+        Some(Command::Verdict(args)) => verdict::run(&args),
         Some(Command::Scenarios(command)) => scenarios::run(command),
         Some(Command::Check(args)) => scenarios::check(&args),
         Some(Command::Clock(command)) => clock::run(command),
@@ -158,20 +174,57 @@ mod tests {
 
     #[test]
     fn the_arguments_are_consistent() {
-        Cli::command().debug_assert();
+        definition().debug_assert();
     }
 
     /// Every flag with a value or a switch, other than clap's own, can be set by the environment.
     #[test]
     fn every_flag_of_serve_has_an_environment_twin() {
-        let command = Cli::command();
-        let serve = command.find_subcommand("serve").expect("the command is there");
-        for argument in
-            serve.get_arguments().filter(|argument| !matches!(argument.get_id().as_str(), "help" | "version"))
-        {
-            let flag = argument.get_long().expect("every argument of serve is a flag");
-            let twin = format!("WRS_EMULATOR_{}", flag.to_ascii_uppercase().replace('-', "_"));
-            assert_eq!(argument.get_env().and_then(|name| name.to_str()), Some(twin.as_str()), "--{flag}");
+        let command = definition();
+        for name in ["serve", "exec"] {
+            let command = command.find_subcommand(name).expect("the command is there");
+            let flags = command.get_arguments().filter(|argument| !argument.is_positional());
+            for argument in flags.filter(|argument| !matches!(argument.get_id().as_str(), "help" | "version")) {
+                let flag = argument.get_long().expect("every flag has a long form");
+                let twin = format!("WRS_EMULATOR_{}", flag.to_ascii_uppercase().replace('-', "_"));
+                assert_eq!(argument.get_env().and_then(|name| name.to_str()), Some(twin.as_str()), "{name} --{flag}");
+            }
+        }
+    }
+
+    /// A flag that a pipeline sets once for every job has the same twin in each command: never two names for one thing.
+    #[test]
+    fn a_flag_has_one_environment_twin() {
+        fn collect(command: &clap::Command, twins: &mut std::collections::BTreeMap<String, Vec<String>>) {
+            for argument in command.get_arguments() {
+                if let (Some(flag), Some(twin)) = (argument.get_long(), argument.get_env()) {
+                    let names = twins.entry(twin.to_string_lossy().into_owned()).or_default();
+                    if !names.contains(&flag.to_owned()) {
+                        names.push(flag.to_owned());
+                    }
+                }
+            }
+            command.get_subcommands().for_each(|inner| collect(inner, twins));
+        }
+        let mut twins = std::collections::BTreeMap::new();
+        collect(&definition(), &mut twins);
+        assert!(twins.len() > 20, "the twins were found");
+        for (twin, flags) in twins {
+            assert_eq!(flags.len(), 1, "{twin} stands for {flags:?}");
+        }
+    }
+
+    #[test]
+    fn serve_has_its_port_and_exec_takes_a_free_one() {
+        let command = definition();
+        for (arguments, expected) in [
+            (&["wrs-emulator", "serve"][..], "127.0.0.1:9770"),
+            (&["wrs-emulator", "exec", "--", "true"], "127.0.0.1:0"),
+            (&["wrs-emulator", "exec", "--listen", ":8080", "--", "true"], ":8080"),
+        ] {
+            let matches = command.clone().try_get_matches_from(arguments).expect("arguments that are right");
+            let (_, inner) = matches.subcommand().expect("a command");
+            assert_eq!(inner.get_one::<String>("listen").map(String::as_str), Some(expected), "{arguments:?}");
         }
     }
 }

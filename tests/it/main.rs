@@ -7,6 +7,7 @@ mod contract;
 mod control;
 mod determinism;
 mod documents;
+mod exec;
 mod explain;
 mod knobs;
 mod layers;
