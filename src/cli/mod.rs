@@ -14,6 +14,7 @@ mod health;
 mod junit;
 mod listen;
 mod log;
+mod manual;
 mod output;
 mod requests;
 mod scenarios;
@@ -93,6 +94,10 @@ enum Command {
     Assumptions(documents::AssumptionsArgs),
     /// Print the `OpenAPI` 3.1 document of the emulated API.
     Openapi(documents::OpenapiArgs),
+    /// Print a completion script for a shell.
+    Completions(manual::CompletionsArgs),
+    /// Print the manual page, or write a page for each command.
+    Man(manual::ManArgs),
     /// Exit with 0 when the emulator is ready: a health check for images without a shell.
     Health(health::HealthArgs),
 }
@@ -160,6 +165,8 @@ pub fn main() -> ExitCode {
         Some(Command::Clock(command)) => clock::run(command),
         Some(Command::Assumptions(args)) => documents::assumptions(args),
         Some(Command::Openapi(args)) => documents::openapi(&args),
+        Some(Command::Completions(args)) => Ok(manual::completions(&args, definition())),
+        Some(Command::Man(args)) => manual::man(&args, definition()),
         Some(Command::Health(args)) => health::run(&args),
     };
     match result {

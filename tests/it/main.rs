@@ -9,6 +9,7 @@ mod determinism;
 mod documents;
 mod exec;
 mod explain;
+mod help;
 mod knobs;
 mod layers;
 mod library;
