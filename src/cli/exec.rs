@@ -24,8 +24,16 @@ use super::verdict::{Kind, Verdict, VerdictFormat, wait};
 use crate::app::{Emulator, Settings};
 use crate::contract::keys::SAMPLE_KEY;
 
+const EXIT_STATUS: &str = "\
+Environment of the command: WRS_BASE_URL, WRS_API_KEY (sk_test_local unless set), WRS_EMULATOR_URL, \
+and WRS_EMULATOR_CONTROL_TOKEN where one is wanted.
+
+Exit status: the command's, or 128 and its number for a signal; 1 if it succeeded and the verdict falls short; \
+126 if it cannot be run, 127 if it is not there; 2 wrong usage.";
+
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS)]
 pub(super) struct ExecArgs {
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]

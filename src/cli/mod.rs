@@ -6,6 +6,7 @@ mod client;
 mod clock;
 mod deliveries;
 mod documents;
+mod examples;
 mod exec;
 mod explain;
 mod failure;
@@ -31,6 +32,7 @@ use std::process::ExitCode;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use examples::with_examples;
 use failure::report;
 
 const EXAMPLES: &str = "\
@@ -40,6 +42,7 @@ Examples:
   wrs-emulator serve --scenario rate-limit-burst --set rate_limit.window=10s
   wrs-emulator trigger workflow.completed --wait        fire a webhook and see what the receiver said
   wrs-emulator listen --secret whsec_... --respond 500,200  receive webhooks and verify them
+  wrs-emulator exec --fail-on unmatched -- npm test     run tests against it, then stop
   wrs-emulator explain req_01k...                       why this answer
 
 Exit status: 0 done, 1 the thing checked falls short, 2 wrong usage or an invalid file, 3 the emulator cannot be reached.
@@ -123,7 +126,7 @@ struct Target {
 fn definition() -> clap::Command {
     // What runs beside other jobs of the same machine must not fight them for a port.
     let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
-    Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port))
+    with_examples(Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port)))
 }
 
 /// An empty variable counts as none, as pipelines pass unset ones so; a switch takes 1, yes and on as well as true.

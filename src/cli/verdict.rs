@@ -69,12 +69,15 @@ pub(super) enum VerdictFormat {
     Text,
     /// One JSON object.
     Json,
-    /// `JUnit` XML: a test case for each kind.
+    /// XML as test runners write it: a test case for each kind.
     Junit,
 }
 
 /// Arguments of `verdict`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 nothing named by --fail-on falls short, 1 something does, 2 wrong usage, 3 the emulator cannot be reached."
+)]
 pub(super) struct VerdictArgs {
     #[command(flatten)]
     target: Target,

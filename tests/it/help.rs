@@ -79,3 +79,32 @@ fn the_manual_has_a_page_for_each_command() {
     let refused = wrs_emulator(&["man", "--dir", &file.display().to_string()]).output().expect("the binary runs");
     assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains("--dir"), "{refused:?}");
 }
+
+/// Rewrites the pages instead of comparing them.
+const REWRITE: &str = "WRS_REWRITE_HELP";
+
+#[test]
+fn the_help_of_every_command_is_the_page_that_was_agreed() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/help");
+    let rewrite = std::env::var_os(REWRITE).is_some();
+    let mut pages = BTreeSet::new();
+    for (path, said) in all_help() {
+        let page = format!("{}.txt", [&["wrs-emulator".to_owned()], &path[..]].concat().join("-"));
+        assert!(said.contains("\nExamples:\n  wrs-emulator"), "{page} has no examples");
+        let file = format!("{folder}/{page}");
+        if rewrite {
+            std::fs::write(&file, &said).expect("the page is written");
+        }
+        let agreed = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            agreed == said,
+            "{page} is not what `--help` says; if that is meant, run the tests with {REWRITE}=1\n{said}"
+        );
+        pages.insert(page);
+    }
+    let kept: BTreeSet<String> = std::fs::read_dir(folder)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(kept, pages, "each page belongs to a command");
+}
