@@ -27,9 +27,9 @@ pub(super) enum DeliveriesCommand {
     Redeliver(OneArgs),
 }
 
-/// Arguments of `deliveries list`.
+/// Which deliveries are meant.
 #[derive(Debug, Args)]
-pub(super) struct ListArgs {
+struct Which {
     #[command(flatten)]
     target: Target,
     /// Only deliveries of this key, or workspace `ws_…`; by default those of all keys.
@@ -44,6 +44,13 @@ pub(super) struct ListArgs {
     /// Only deliveries to this subscription.
     #[arg(long)]
     subscription: Option<String>,
+}
+
+/// Arguments of `deliveries list`.
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    which: Which,
     /// At most this many.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
@@ -74,22 +81,10 @@ pub(super) struct OneArgs {
 #[derive(Debug, Args)]
 pub(super) struct WaitArgs {
     #[command(flatten)]
-    target: Target,
-    /// Whose deliveries: a key, or a workspace `ws_…`; by default those of all keys.
-    #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
-    key: String,
-    /// Only these: pending, delivered, exhausted or cancelled.
-    #[arg(long)]
-    status: Option<String>,
-    /// Only deliveries of this event.
-    #[arg(long)]
-    event: Option<String>,
+    which: Which,
     /// Only deliveries of this event type.
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
-    /// Only deliveries to this subscription.
-    #[arg(long)]
-    subscription: Option<String>,
     /// How many must fit.
     #[arg(long, default_value_t = 1)]
     count: u32,
@@ -121,18 +116,20 @@ pub(super) fn run(command: DeliveriesCommand) -> Result<ExitCode, Failure> {
 
 fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     if args.follow {
-        return follow(&args.target, &args.key, "attempt", args.json, |attempt| Some(attempt_line(attempt)));
+        return follow(&args.which.target, &args.which.key, "attempt", args.json, |attempt| {
+            Some(attempt_line(attempt))
+        });
     }
     let limit = args.limit.to_string();
-    let mut query = vec![("key", args.key.as_str()), ("limit", limit.as_str())];
+    let mut query = vec![("key", args.which.key.as_str()), ("limit", limit.as_str())];
     let optional = [
-        ("status", &args.status),
-        ("event", &args.event),
-        ("subscription", &args.subscription),
+        ("status", &args.which.status),
+        ("event", &args.which.event),
+        ("subscription", &args.which.subscription),
         ("cursor", &args.cursor),
     ];
     query.extend(optional.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))));
-    let body = call(&args.target, Method::GET, "deliveries", &query, None, SHORT)?.success()?;
+    let body = call(&args.which.target, Method::GET, "deliveries", &query, None, SHORT)?.success()?;
     if args.json {
         print_json(&body);
         return Ok(ExitCode::SUCCESS);
@@ -157,16 +154,16 @@ fn attempt_line(attempt: &Value) -> String {
 
 fn wait(args: &WaitArgs) -> Result<ExitCode, Failure> {
     let wish = json!({
-        "key": args.key,
-        "status": args.status,
-        "event": args.event,
+        "key": args.which.key,
+        "status": args.which.status,
+        "event": args.which.event,
         "type": args.event_type,
-        "subscription": args.subscription,
+        "subscription": args.which.subscription,
         "count": args.count,
         "timeout": args.timeout,
     });
     let limit = Duration::from_secs(330);
-    let answer = call(&args.target, Method::POST, "deliveries/wait", &[], Some(&wish), limit)?;
+    let answer = call(&args.which.target, Method::POST, "deliveries/wait", &[], Some(&wish), limit)?;
     if args.json {
         print_json(&answer.body);
     }
