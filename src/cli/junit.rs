@@ -1,6 +1,6 @@
 //! A verdict as `JUnit` XML, which every CI system reads: one suite, a test case for each kind.
 //!
-//! XML 1.0 has no way to carry control characters, not even escaped; they are spelled out, so that nothing a client sent can
+//! XML 1.0 has no way to carry most control characters, not even escaped; they are spelled out, so that nothing a client sent can
 //! break the file.
 
 use super::verdict::{Kind, Verdict};
@@ -30,8 +30,9 @@ pub(super) fn junit(verdict: &Verdict) -> String {
             ));
         }
     }
-    if let Some(note) = verdict.note() {
-        text.push_str(&format!("    <system-out>{}</system-out>\n", escaped(&note)));
+    let notes = verdict.notes().join("\n");
+    if !notes.is_empty() {
+        text.push_str(&format!("    <system-out>{}</system-out>\n", escaped(&notes)));
     }
     text.push_str("  </testsuite>\n</testsuites>\n");
     text
@@ -47,6 +48,7 @@ fn escaped(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&apos;"),
+            '\n' => escaped.push(c),
             // The two non-characters of the basic plane are forbidden as well.
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.extend(c.escape_unicode()),
             c => escaped.push(c),
@@ -67,6 +69,7 @@ mod tests {
             "undelivered": [],
             "unfinished": [{ "message": "rule" }],
             "counts": { "unmatched": 1, "undelivered": 0, "unfinished": 1 },
+            "active_scenarios": ["mine"],
             "forgotten_entries": 2,
         });
         Verdict::of(body, fail_on)

@@ -50,9 +50,11 @@ impl Kind {
                 ("request led to no endpoint", "requests led to no endpoint", "every request led to an endpoint")
             }
             Self::Undelivered => ("delivery did not arrive", "deliveries did not arrive", "every delivery arrived"),
-            Self::Unfinished => {
-                ("part of a scenario was not played", "parts of scenarios were not played", "no scenario is open")
-            }
+            Self::Unfinished => (
+                "part of a scenario was not played",
+                "parts of scenarios were not played",
+                "nothing of a scenario is left to play",
+            ),
         };
         match count {
             0 => none.to_owned(),
@@ -82,7 +84,9 @@ pub(super) struct VerdictArgs {
     #[command(flatten)]
     target: Target,
     /// Whose: a key, or a workspace `ws_…`; by default all keys and requests without one.
-    #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
+    // Not from WRS_API_KEY: it is set for the client under test, and a verdict that leaves other requests out would pass
+    // where it must not.
+    #[arg(long, default_value = "*")]
     key: String,
     /// Exit with 1 if one of these falls short; joined by commas. Without it everything is told and the exit is 0.
     #[arg(long, env = "WRS_EMULATOR_FAIL_ON", value_enum, value_delimiter = ',', value_name = "KINDS")]
@@ -162,15 +166,21 @@ impl Verdict {
         self.fail_on.iter().any(|kind| self.count(*kind) > 0)
     }
 
-    /// What the journal no longer knows, if that matters.
-    pub(super) fn note(&self) -> Option<String> {
+    /// What an empty list does not mean.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
         let forgotten = self.body["forgotten_entries"].as_u64().unwrap_or_default();
-        (forgotten > 0 && self.judges(Kind::Unmatched)).then(|| {
-            format!(
+        if forgotten > 0 && self.judges(Kind::Unmatched) {
+            notes.push(format!(
                 "{forgotten} entries have left the journal, and requests among them are not judged; \
                  --max-journal-entries keeps more"
-            )
-        })
+            ));
+        }
+        let none_active = self.body["active_scenarios"].as_array().is_none_or(Vec::is_empty);
+        if none_active && self.fail_on.contains(&Kind::Unfinished) {
+            notes.push("no scenario is active, so nothing could be unfinished".to_owned());
+        }
+        notes
     }
 
     /// The whole verdict, ending with a line end.
@@ -201,7 +211,7 @@ impl Verdict {
                 text.push_str(&format!("    {line}\n"));
             }
         }
-        if let Some(note) = self.note() {
+        for note in self.notes() {
             text.push_str(&format!("note: {note}\n"));
         }
         text
@@ -226,6 +236,7 @@ mod tests {
             "undelivered": [],
             "unfinished": [],
             "counts": { "unmatched": 3, "undelivered": 0, "unfinished": 0 },
+            "active_scenarios": [],
             "forgotten_entries": 0,
         })
     }
@@ -248,7 +259,7 @@ mod tests {
         assert_eq!(
             all,
             "✗ unmatched: 3 requests led to no endpoint\n    req_1 GET /a\\u{1b}: no endpoint\n    … and 2 more\n\
-             ✓ undelivered: every delivery arrived\n✓ unfinished: no scenario is open\n"
+             ✓ undelivered: every delivery arrived\n✓ unfinished: nothing of a scenario is left to play\n"
         );
         let one = Verdict::of(body(), &[Kind::Undelivered]).render(VerdictFormat::Text, true);
         assert_eq!(one, "\u{1b}[32m✓\u{1b}[0m undelivered: every delivery arrived\n");
@@ -256,7 +267,10 @@ mod tests {
         forgetful["forgotten_entries"] = 7.into();
         let noted = Verdict::of(forgetful.clone(), &[Kind::Unmatched]).render(VerdictFormat::Text, false);
         assert!(noted.contains("note: 7 entries have left the journal"), "{noted}");
-        assert!(Verdict::of(forgetful, &[Kind::Unfinished]).note().is_none());
+        let unfinished = |body: &Value| Verdict::of(body.clone(), &[Kind::Unfinished]).notes();
+        assert_eq!(unfinished(&forgetful), ["no scenario is active, so nothing could be unfinished"]);
+        forgetful["active_scenarios"] = json!(["mine"]);
+        assert_eq!(unfinished(&forgetful), [""; 0]);
     }
 
     #[test]

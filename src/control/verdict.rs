@@ -3,7 +3,7 @@
 //!
 //! It is worked out when somebody asks, from the journal, the deliveries and the counters of rules, and changes none of them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,10 +34,12 @@ pub(super) async fn verdict(control: &Control, call: &Call) -> Result<Reply, Con
     if let Some(text) = call.query("wait") {
         wait_for_deliveries(control, &scope, wait_limit(&text)?).await;
     }
+    let generation = control.library.load();
+    let setups = setups(&generation, &scope);
     let kinds = [
         ("unmatched", unmatched(control, &scope)),
         ("undelivered", undelivered(control, &scope)),
-        ("unfinished", unfinished(control, &scope)),
+        ("unfinished", unfinished(control, &scope, &generation, &setups)),
     ];
     let (mut view, mut counts) = (Map::new(), Map::new());
     for (kind, mut entries) in kinds {
@@ -47,6 +49,9 @@ pub(super) async fn verdict(control: &Control, call: &Call) -> Result<Reply, Con
     }
     view.insert("counts".to_owned(), counts.into());
     // Whoever trusts an empty list must know what it cannot hold.
+    let active: BTreeSet<&str> =
+        setups.iter().flat_map(|setup| setup.active.iter()).map(|scenario| scenario.name.as_ref()).collect();
+    view.insert("active_scenarios".to_owned(), json!(active));
     view.insert("forgotten_entries".to_owned(), control.journal.fill().evicted.into());
     Ok(ok(&view.into()))
 }
@@ -169,21 +174,25 @@ impl Player {
     }
 }
 
+/// What is active for whoever is meant.
+fn setups(generation: &Generation, scope: &Scope) -> Vec<Arc<Setup>> {
+    let mut setups = match scope {
+        Scope::One(workspace) => vec![Arc::clone(generation.setup_for(Some(workspace.name())))],
+        Scope::All => {
+            let own = generation.active_by_key().keys().map(|key| generation.setup_for(Some(key)));
+            [generation.setup_for(None)].into_iter().chain(own).map(Arc::clone).collect()
+        }
+    };
+    setups.retain(|setup| setup.activation != 0);
+    setups
+}
+
 /// Rules of the active scenarios with turns left and stories before their end, for each workspace that has met them; and
 /// once, for nobody, what no workspace has met at all.
-fn unfinished(control: &Control, scope: &Scope) -> Vec<Value> {
-    let generation = control.library.load();
-    let mut setups = vec![match scope {
-        Scope::All => Arc::clone(generation.setup_for(None)),
-        Scope::One(workspace) => Arc::clone(generation.setup_for(Some(workspace.name()))),
-    }];
-    if matches!(scope, Scope::All) {
-        let own = generation.active_by_key().keys().map(|key| Arc::clone(generation.setup_for(Some(key))));
-        setups.extend(own);
-    }
+fn unfinished(control: &Control, scope: &Scope, generation: &Generation, setups: &[Arc<Setup>]) -> Vec<Value> {
     let mut entries = Vec::new();
-    for setup in setups.iter().filter(|setup| setup.activation != 0) {
-        let players = players(control, scope, &generation, setup);
+    for setup in setups {
+        let players = players(control, scope, generation, setup);
         for scenario in setup.active.iter() {
             push_rules(&mut entries, scenario, &players);
             push_story(&mut entries, scenario, &players);

@@ -206,7 +206,8 @@ async fn rules_with_turns_left_are_unfinished_for_each_workspace_that_met_them()
     control(&emulator, "POST", "scenarios/active", &json!({ "active": ["inline-1"] })).await;
     assert_eq!(messages(&verdict(&emulator, "").await, "unfinished").len(), 2);
     control(&emulator, "POST", "scenarios/active", &json!({ "active": [] })).await;
-    assert_eq!(messages(&verdict(&emulator, "").await, "unfinished"), [""; 0]);
+    let off = verdict(&emulator, "").await;
+    assert_eq!((messages(&off, "unfinished").len(), &off["active_scenarios"]), (0, &json!([])));
 }
 
 #[tokio::test]
@@ -248,7 +249,9 @@ async fn a_key_with_its_own_scenarios_is_judged_by_them() {
         let entries = told["unfinished"].as_array().expect("a list").iter();
         entries.map(|entry| entry["scenario"].as_str().expect("a name").to_owned()).collect()
     };
-    assert_eq!(scenarios(&verdict(&emulator, "").await), ["rate-limit-burst", "mine"]);
+    let all = verdict(&emulator, "").await;
+    assert_eq!(scenarios(&all), ["rate-limit-burst", "mine"]);
+    assert_eq!(all["active_scenarios"], json!(["mine", "rate-limit-burst"]));
     assert_eq!(scenarios(&verdict(&emulator, &format!("?key={KEY}")).await), ["mine"]);
     assert_eq!(get(&emulator, STATUS).await.status, 500);
     assert_eq!(scenarios(&verdict(&emulator, "").await), ["rate-limit-burst"]);
