@@ -2,7 +2,8 @@
 //! of its forms.
 
 use std::borrow::BorrowMut;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
@@ -15,17 +16,22 @@ const CURL: &str = "curl -s -o /dev/null";
 const TWO_REFUSALS: &str = "[[rule]]\nname = 'two'\nwhen = { operation = 'system.status' }\ntimes = 2\nreply = { error = 'rate_limit_exceeded' }\n";
 
 fn run(mut command: impl BorrowMut<Command>) -> Output {
-    ended(command.borrow_mut().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs"))
+    ended(start(command.borrow_mut()))
 }
 
-/// Waits for the end, but not for ever: a program that hangs is killed, and its test fails.
+/// Starts a program in a process group of its own, so that it can be ended together with what it runs.
+fn start(command: &mut Command) -> Child {
+    command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
+}
+
+/// Waits for the end, but not for ever: a program that hangs is killed with all that it runs, and its test fails.
 fn ended(child: Child) -> Output {
-    let id = child.id().to_string();
+    let group = format!("-{}", child.id());
     let (done, ended) = std::sync::mpsc::channel::<()>();
     let watchdog = std::thread::spawn(move || {
         let hangs = ended.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
         if hangs {
-            let _ = Command::new("kill").args(["-KILL", &id]).status();
+            let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
         }
         hangs
     });
@@ -58,13 +64,9 @@ fn the_command_has_the_streams_and_its_exit_code_is_told() {
     }
     assert_eq!(exec(&[], "kill -TERM $$").status.code(), Some(128 + 15));
     assert_eq!(exec(&[], "kill -KILL $$").status.code(), Some(128 + 9));
-    let fed =
-        wrs_emulator(&["exec", "--", "cat"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map(|mut child| {
-            use std::io::Write as _;
-            child.stdin.take().expect("a pipe").write_all(b"fed").expect("it reads");
-            ended(child)
-        });
-    assert_eq!(text(&fed.expect("the binary runs").stdout), "fed");
+    let mut cat = start(wrs_emulator(&["exec", "--", "cat"]).stdin(Stdio::piped()));
+    cat.stdin.take().expect("a pipe").write_all(b"fed").expect("it reads");
+    assert_eq!(text(&ended(cat).stdout), "fed");
 }
 
 #[test]
@@ -135,11 +137,7 @@ fn jobs_side_by_side_do_not_fight_for_a_port() {
 
 /// Starts a command that says when it is ready, sends a signal to `exec`, and gives what came of it.
 fn signalled(signal: &str, script: &str) -> Output {
-    let mut child = wrs_emulator(&["exec", "--", "sh", "-c", script])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
+    let mut child = start(&mut wrs_emulator(&["exec", "--", "sh", "-c", script]));
     // Read byte by byte, so that what follows stays in the pipe.
     let mut ready = BufReader::with_capacity(1, child.stdout.as_mut().expect("a pipe"));
     let mut line = String::new();
