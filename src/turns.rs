@@ -47,6 +47,11 @@ impl Turns {
         }
     }
 
+    /// Whether the counters of an activation are kept here: a rule of it was tried, or an emission set off.
+    pub fn has_met(&self, activation: u64) -> bool {
+        self.known.contains(&activation)
+    }
+
     /// The counters of a rule, zero at first.
     pub fn of(&mut self, rule: u64) -> &mut Turn {
         self.by_rule.entry((self.activation, rule)).or_default()
@@ -110,6 +115,7 @@ mod tests {
             turns.begin(activation);
             assert_eq!((turns.get(1).applied, turns.step(9).map(AsRef::as_ref)), (applied, step), "{activation}");
         }
+        assert_eq!([0, 3, 4, 5].map(|activation| turns.has_met(activation)), [false, true, true, false]);
     }
 
     #[test]

@@ -27,9 +27,9 @@ pub(super) enum DeliveriesCommand {
     Redeliver(OneArgs),
 }
 
-/// Arguments of `deliveries list`.
+/// Which deliveries are meant.
 #[derive(Debug, Args)]
-pub(super) struct ListArgs {
+struct Which {
     #[command(flatten)]
     target: Target,
     /// Only deliveries of this key, or workspace `ws_…`; by default those of all keys.
@@ -47,6 +47,13 @@ pub(super) struct ListArgs {
     /// Only deliveries to this subscription.
     #[arg(long)]
     subscription: Option<String>,
+}
+
+/// Arguments of `deliveries list`.
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    which: Which,
     /// At most this many.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
@@ -77,22 +84,7 @@ pub(super) struct OneArgs {
 #[derive(Debug, Args)]
 pub(super) struct WaitArgs {
     #[command(flatten)]
-    target: Target,
-    /// Whose deliveries: a key, or a workspace `ws_…`; by default those of all keys.
-    #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
-    key: String,
-    /// Only these: pending, delivered, exhausted or cancelled.
-    #[arg(long)]
-    status: Option<String>,
-    /// Only deliveries of this event.
-    #[arg(long)]
-    event: Option<String>,
-    /// Only deliveries of this event type.
-    #[arg(long = "type", value_name = "TYPE")]
-    event_type: Option<String>,
-    /// Only deliveries to this subscription.
-    #[arg(long)]
-    subscription: Option<String>,
+    which: Which,
     /// How many must fit.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
@@ -124,19 +116,21 @@ pub(super) fn run(command: DeliveriesCommand) -> Result<ExitCode, Failure> {
 
 fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     if args.follow {
-        return follow(&args.target, &args.key, "attempt", args.json, |attempt| Some(attempt_line(attempt)));
+        return follow(&args.which.target, &args.which.key, "attempt", args.json, |attempt| {
+            Some(attempt_line(attempt))
+        });
     }
     let limit = args.limit.to_string();
-    let mut query = vec![("key", args.key.as_str()), ("limit", limit.as_str())];
+    let mut query = vec![("key", args.which.key.as_str()), ("limit", limit.as_str())];
     let optional = [
-        ("status", &args.status),
-        ("event", &args.event),
-        ("type", &args.event_type),
-        ("subscription", &args.subscription),
+        ("status", &args.which.status),
+        ("event", &args.which.event),
+        ("type", &args.which.event_type),
+        ("subscription", &args.which.subscription),
         ("cursor", &args.cursor),
     ];
     query.extend(optional.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))));
-    let body = call(&args.target, Method::GET, "deliveries", &query, None, SHORT)?.success()?;
+    let body = call(&args.which.target, Method::GET, "deliveries", &query, None, SHORT)?.success()?;
     if args.json {
         print_json(&body);
         return Ok(ExitCode::SUCCESS);
@@ -161,15 +155,15 @@ fn attempt_line(attempt: &Value) -> String {
 
 fn wait(args: &WaitArgs) -> Result<ExitCode, Failure> {
     let wish = json!({
-        "key": args.key,
-        "status": args.status,
-        "event": args.event,
-        "type": args.event_type,
-        "subscription": args.subscription,
+        "key": args.which.key,
+        "status": args.which.status,
+        "event": args.which.event,
+        "type": args.which.event_type,
+        "subscription": args.which.subscription,
         "count": args.count,
         "timeout": args.timeout,
     });
-    let body = waited(&args.target, "deliveries/wait", &wish, args.json, "delivery")?;
+    let body = waited(&args.which.target, "deliveries/wait", &wish, args.json, "delivery")?;
     if !args.json {
         print_rows(&body);
     }

@@ -27,6 +27,15 @@ pub(super) enum Failure {
         /// What to do.
         hint: Option<String>,
     },
+    /// 126 or 127: the command that `exec` was to run cannot be run, as shells tell it.
+    NotRun {
+        /// The exit code.
+        code: u8,
+        /// What.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+    },
 }
 
 impl Failure {
@@ -45,6 +54,7 @@ impl Failure {
             Self::Short { message, .. } => Self::Short { message, hint },
             Self::Usage { message, .. } => Self::Usage { message, hint },
             Self::Unreachable { message, .. } => Self::Unreachable { message, hint },
+            Self::NotRun { code, message, .. } => Self::NotRun { code, message, hint },
         }
     }
 }
@@ -55,6 +65,7 @@ pub(super) fn report(failure: &Failure) -> ExitCode {
         Failure::Short { message, hint } => (1, message, hint),
         Failure::Usage { message, hint } => (2, message, hint),
         Failure::Unreachable { message, hint } => (3, message, hint),
+        Failure::NotRun { code, message, hint } => (*code, message, hint),
     };
     let mut stderr = std::io::stderr().lock();
     let (red, plain) = if colored() { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };

@@ -6,12 +6,16 @@ mod client;
 mod clock;
 mod deliveries;
 mod documents;
+mod examples;
+mod exec;
 mod explain;
 mod failure;
 mod follow;
 mod health;
+mod junit;
 mod listen;
 mod log;
+mod manual;
 mod output;
 mod profile;
 mod profile_source;
@@ -24,6 +28,7 @@ mod signing;
 mod snapshot;
 mod subscriptions;
 mod trigger;
+mod verdict;
 mod verify;
 
 use std::path::PathBuf;
@@ -32,6 +37,7 @@ use std::process::ExitCode;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use examples::with_examples;
 use failure::report;
 
 const EXAMPLES: &str = "\
@@ -41,6 +47,7 @@ Examples:
   wrs-emulator serve --scenario rate-limit-burst --set rate_limit.window=10s
   wrs-emulator trigger workflow.completed --wait        fire a webhook and see what the receiver said
   wrs-emulator listen --secret whsec_... --respond 500,200  receive webhooks and verify them
+  wrs-emulator exec --fail-on unmatched -- npm test     run tests against it, then stop
   wrs-emulator explain req_01k...                       why this answer
 
 Exit status: 0 done, 1 the thing checked falls short, 2 wrong usage or an invalid file, 3 the emulator cannot be reached.
@@ -63,6 +70,8 @@ struct Cli {
 enum Command {
     /// Serve the emulated API (what happens without a command).
     Serve(Box<serve::ServeArgs>),
+    /// Serve while a command runs: a free port, the address in its environment, its exit code.
+    Exec(Box<exec::ExecArgs>),
     /// Fire an event at the matching subscriptions now.
     Trigger(trigger::TriggerArgs),
     /// Receive webhooks: print each delivery, verified or with the reason it is not.
@@ -82,6 +91,8 @@ enum Command {
     Subscriptions(subscriptions::SubscriptionsCommand),
     /// Say why a request was answered so, or where an event went.
     Explain(explain::ExplainArgs),
+    /// Say what fell short: requests to no endpoint, deliveries that did not arrive, scenarios not played to their end.
+    Verdict(verdict::VerdictArgs),
     /// List, show, choose, reload and write scenarios.
     #[command(subcommand)]
     Scenarios(scenarios::ScenariosCommand),
@@ -102,6 +113,10 @@ enum Command {
     Assumptions(documents::AssumptionsArgs),
     /// Print the `OpenAPI` 3.1 document of the emulated API, or with --control that of the control API.
     Openapi(documents::OpenapiArgs),
+    /// Print a completion script for a shell.
+    Completions(manual::CompletionsArgs),
+    /// Print the manual page, or write a page for each command.
+    Man(manual::ManArgs),
     /// Exit with 0 when the emulator is ready: a health check for images without a shell.
     Health(health::HealthArgs),
 }
@@ -121,6 +136,13 @@ struct Target {
     /// Trust any certificate of the emulator.
     #[arg(long, env = "WRS_EMULATOR_INSECURE")]
     insecure: bool,
+}
+
+/// The command with all that its parts cannot say by themselves.
+fn definition() -> clap::Command {
+    // What runs beside other jobs of the same machine must not fight them for a port.
+    let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
+    with_examples(Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port)))
 }
 
 /// An empty variable counts as none, as pipelines pass unset ones so; a switch takes 1, yes and on as well as true.
@@ -143,11 +165,12 @@ fn settled(mut command: clap::Command) -> clap::Command {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    let command = settled(Cli::command());
+    let command = settled(definition());
     let cli = Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
     let result = match cli.command {
         None => serve::run(cli.serve),
         Some(Command::Serve(args)) => serve::run(*args),
+        Some(Command::Exec(args)) => exec::run(*args),
         Some(Command::Trigger(args)) => trigger::run(args),
         Some(Command::Listen(args)) => listen::run(args),
         Some(Command::Sign(args)) => sign::run(&args),
@@ -156,6 +179,7 @@ pub fn main() -> ExitCode {
         Some(Command::Deliveries(command)) => deliveries::run(command),
         Some(Command::Subscriptions(command)) => subscriptions::run(command),
         Some(Command::Explain(args)) => explain::run(args),
+        Some(Command::Verdict(args)) => verdict::run(&args),
         Some(Command::Scenarios(command)) => scenarios::run(command),
         Some(Command::Check(args)) => scenarios::check(&args),
         Some(Command::Clock(command)) => clock::run(command),
@@ -164,6 +188,8 @@ pub fn main() -> ExitCode {
         Some(Command::Profile(command)) => profile::run(command),
         Some(Command::Assumptions(args)) => documents::assumptions(args),
         Some(Command::Openapi(args)) => documents::openapi(&args),
+        Some(Command::Completions(args)) => Ok(manual::completions(&args, definition())),
+        Some(Command::Man(args)) => manual::man(&args, definition()),
         Some(Command::Health(args)) => health::run(&args),
     };
     match result {
@@ -178,20 +204,57 @@ mod tests {
 
     #[test]
     fn the_arguments_are_consistent() {
-        Cli::command().debug_assert();
+        definition().debug_assert();
     }
 
     /// Every flag with a value or a switch, other than clap's own, can be set by the environment.
     #[test]
     fn every_flag_of_serve_has_an_environment_twin() {
-        let command = Cli::command();
-        let serve = command.find_subcommand("serve").expect("the command is there");
-        for argument in
-            serve.get_arguments().filter(|argument| !matches!(argument.get_id().as_str(), "help" | "version"))
-        {
-            let flag = argument.get_long().expect("every argument of serve is a flag");
-            let twin = format!("WRS_EMULATOR_{}", flag.to_ascii_uppercase().replace('-', "_"));
-            assert_eq!(argument.get_env().and_then(|name| name.to_str()), Some(twin.as_str()), "--{flag}");
+        let command = definition();
+        for name in ["serve", "exec"] {
+            let command = command.find_subcommand(name).expect("the command is there");
+            let flags = command.get_arguments().filter(|argument| !argument.is_positional());
+            for argument in flags.filter(|argument| !matches!(argument.get_id().as_str(), "help" | "version")) {
+                let flag = argument.get_long().expect("every flag has a long form");
+                let twin = format!("WRS_EMULATOR_{}", flag.to_ascii_uppercase().replace('-', "_"));
+                assert_eq!(argument.get_env().and_then(|name| name.to_str()), Some(twin.as_str()), "{name} --{flag}");
+            }
+        }
+    }
+
+    /// A flag that a pipeline sets once for every job has the same twin in each command: never two names for one thing.
+    #[test]
+    fn a_flag_has_one_environment_twin() {
+        fn collect(command: &clap::Command, twins: &mut std::collections::BTreeMap<String, Vec<String>>) {
+            for argument in command.get_arguments() {
+                if let (Some(flag), Some(twin)) = (argument.get_long(), argument.get_env()) {
+                    let names = twins.entry(twin.to_string_lossy().into_owned()).or_default();
+                    if !names.contains(&flag.to_owned()) {
+                        names.push(flag.to_owned());
+                    }
+                }
+            }
+            command.get_subcommands().for_each(|inner| collect(inner, twins));
+        }
+        let mut twins = std::collections::BTreeMap::new();
+        collect(&definition(), &mut twins);
+        assert!(twins.len() > 20, "the twins were found");
+        for (twin, flags) in twins {
+            assert_eq!(flags.len(), 1, "{twin} stands for {flags:?}");
+        }
+    }
+
+    #[test]
+    fn serve_has_its_port_and_exec_takes_a_free_one() {
+        let command = definition();
+        for (arguments, expected) in [
+            (&["wrs-emulator", "serve"][..], "127.0.0.1:9770"),
+            (&["wrs-emulator", "exec", "--", "true"], "127.0.0.1:0"),
+            (&["wrs-emulator", "exec", "--listen", ":8080", "--", "true"], ":8080"),
+        ] {
+            let matches = command.clone().try_get_matches_from(arguments).expect("arguments that are right");
+            let (_, inner) = matches.subcommand().expect("a command");
+            assert_eq!(inner.get_one::<String>("listen").map(String::as_str), Some(expected), "{arguments:?}");
         }
     }
 }

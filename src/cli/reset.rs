@@ -14,9 +14,6 @@ use crate::contract::keys::SAMPLE_KEY;
 
 /// Arguments of `reset`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  wrs-emulator reset --key sk_test_a     forget what one key did\n  wrs-emulator reset --all               as after the start: every key, the journal, the clock, scenarios"
-)]
 pub(super) struct ResetArgs {
     #[command(flatten)]
     target: Target,

@@ -32,7 +32,7 @@ pub(super) struct ServeArgs {
     listen: String,
     /// Write the base URL to this file once ready.
     #[arg(long, env = "WRS_EMULATOR_PORT_FILE", value_name = "FILE")]
-    port_file: Option<PathBuf>,
+    pub(super) port_file: Option<PathBuf>,
     /// A folder of scenario files, watched while running. Repeatable; ./scenarios if there.
     #[arg(long, env = "WRS_EMULATOR_SCENARIOS", value_name = "DIR", value_delimiter = ';')]
     scenarios: Vec<PathBuf>,
@@ -89,10 +89,10 @@ pub(super) struct ServeArgs {
     state: Option<PathBuf>,
     /// How the log on stderr looks.
     #[arg(long, env = "WRS_EMULATOR_LOG", value_enum, default_value = "text")]
-    log: LogFormat,
+    pub(super) log: LogFormat,
     /// No banner and no log.
     #[arg(long, env = "WRS_EMULATOR_QUIET")]
-    quiet: bool,
+    pub(super) quiet: bool,
     /// How long a stop may take.
     #[arg(long, env = "WRS_EMULATOR_GRACE", default_value = "5s", value_name = "DURATION", value_parser = parse_duration)]
     grace: Duration,
@@ -162,15 +162,7 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
     let cannot_log = |error| Failure::usage(format!("cannot start the log: {error}"));
     let journal = emulator.control().journal().clone();
     let log = if args.quiet { None } else { Some(Log::start(journal, args.log).map_err(cannot_log)?) };
-    if let Some(file) = &args.port_file {
-        let irregular = std::fs::metadata(file).is_ok_and(|metadata| !metadata.is_file());
-        if irregular {
-            let message = format!("--port-file: `{}` is there and is not a regular file", file.display());
-            return Err(Failure::usage(message));
-        }
-        let written = std::fs::write(file, format!("{}\n", emulator.base_url()));
-        written.map_err(|error| Failure::usage(format!("--port-file: cannot write `{}`: {error}", file.display())))?;
-    }
+    write_port_file(args, &emulator)?;
     announce(args, &emulator);
     signals.wait().await;
     let stop = async {
@@ -182,6 +174,25 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
     tokio::select! {
         () = stop => Ok(ExitCode::SUCCESS),
         number = signals.wait() => Ok(ExitCode::from(128u8.saturating_add(number))),
+    }
+}
+
+/// Writes the base URL to the file that was asked for.
+pub(super) fn write_port_file(args: &ServeArgs, emulator: &Emulator) -> Result<(), Failure> {
+    let Some(file) = &args.port_file else { return Ok(()) };
+    check_regular("--port-file", file)?;
+    let written = std::fs::write(file, format!("{}\n", emulator.base_url()));
+    written.map_err(|error| Failure::usage(format!("--port-file: cannot write `{}`: {error}", file.display())))
+}
+
+/// Refuses to write to what is there and is no file: a pipe that nobody reads would never take it.
+pub(super) fn check_regular(flag: &str, file: &Path) -> Result<(), Failure> {
+    match std::fs::metadata(file) {
+        Ok(metadata) if !metadata.is_file() => {
+            let message = format!("{flag}: `{}` is there and is not a regular file", file.display());
+            Err(Failure::usage(message))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -225,7 +236,7 @@ impl Signals {
     }
 }
 
-fn start_failure(error: StartError) -> Failure {
+pub(super) fn start_failure(error: StartError) -> Failure {
     match &error {
         StartError::Bind { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => Failure::usage(
             error.to_string(),
@@ -242,7 +253,7 @@ fn start_failure(error: StartError) -> Failure {
 }
 
 /// Resolves the arguments; every default is filled in.
-fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
+pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
     let limits = &args.limits;
     check_limits(limits)?;
     for (flag, hosts) in [("--allow-egress", &args.allow_egress), ("--allow-host", &args.allow_host)] {

@@ -15,9 +15,6 @@ use crate::contract::signature::{Message, sign};
 
 /// Arguments of `sign`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  wrs-emulator sign --secret whsec_... body.json\n  wrs-emulator sign --scheme stripe --timestamp 1700000000 body.json\n  wrs-emulator sign --scheme custom --set webhooks.custom.hash=sha512 - <body.json"
-)]
 pub(super) struct SignArgs {
     /// The body, exactly as it will be sent; `-` for stdin.
     file: String,

@@ -29,9 +29,6 @@ pub(super) enum SnapshotCommand {
 
 /// Arguments of `snapshot save`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  wrs-emulator snapshot save before.json                     everything\n  wrs-emulator snapshot save a.json --key sk_test_a          one key\n  wrs-emulator snapshot save - | jq '.workspaces[].key'      on stdout\n\nThe file holds keys and signing secrets in clear; only its owner may read it."
-)]
 pub(super) struct SaveArgs {
     /// The file, or `-` for stdout.
     file: PathBuf,
@@ -44,9 +41,6 @@ pub(super) struct SaveArgs {
 
 /// Arguments of `snapshot load`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  wrs-emulator snapshot load before.json\n  wrs-emulator snapshot load - < before.json"
-)]
 pub(super) struct LoadArgs {
     /// The file, or `-` for stdin.
     file: PathBuf,

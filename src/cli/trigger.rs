@@ -16,9 +16,6 @@ use crate::contract::signature::Tamper;
 
 /// Arguments of `trigger`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  wrs-emulator trigger workflow.completed --wait\n  wrs-emulator trigger workflow.completed --data workflow_id=wf_42 --count 3\n  wrs-emulator trigger reference.matched --data-json '{\"reference_id\":\"ref_1\"}' --key sk_test_other"
-)]
 pub(super) struct TriggerArgs {
     /// The event type, such as workflow.completed.
     #[arg(required_unless_present = "emit")]

@@ -13,9 +13,7 @@ use crate::contract::signature::{Evidence, Rejection, Remedy};
 
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  wrs-emulator verify --secret whsec_... --headers headers.txt body.json\n  wrs-emulator verify --scheme github --header 'x-hub-signature-256: sha256=...' - <body.json\n\nExit status: 0 verified, 1 not, 2 wrong usage."
-)]
+#[command(after_help = "Exit status: 0 verified, 1 not, 2 wrong usage.")]
 pub(super) struct VerifyArgs {
     /// The body, exactly as it was received; `-` for stdin.
     file: String,

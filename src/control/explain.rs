@@ -98,6 +98,21 @@ fn status_text(status: u16) -> String {
     }
 }
 
+/// Why a request led to no endpoint; `None` if it led to one.
+pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
+    let (method, target) = request.transcript.request_line();
+    let path = target.split('?').next().unwrap_or_default();
+    match &request.reason {
+        Reason::Refused(_, text) if request.operation.is_none() => Some(text.clone()),
+        Reason::NotFound => Some(format!("no endpoint has the path `{path}`")),
+        Reason::Announced(entry) => {
+            Some(format!("`{entry}` is announced by the contract as upcoming and not open yet"))
+        }
+        Reason::MethodNotAllowed(allow) => Some(format!("`{path}` takes {allow}, not {method}")),
+        _ => None,
+    }
+}
+
 /// The checks in the order of the contract's implementation: route, authentication, quota, content, scenario, operation.
 fn request_steps(request: &RequestRecord) -> Vec<Step> {
     let (method, target) = request.transcript.request_line();
@@ -115,19 +130,9 @@ fn request_steps(request: &RequestRecord) -> Vec<Step> {
         decided |= verdict == StepVerdict::Decided;
         steps.push(Step { check, verdict, detail });
     };
-    let before_route = match &request.reason {
-        Reason::Refused(_, text) if request.operation.is_none() => Some(text.clone()),
-        _ => None,
-    };
+    let before_route = no_endpoint(request).filter(|_| matches!(request.reason, Reason::Refused(..)));
     push("http", before_route, "a proper HTTP/1.1 request".to_owned());
-    let no_route = match &request.reason {
-        Reason::NotFound => Some(format!("no endpoint has the path `{path}`")),
-        Reason::Announced(entry) => {
-            Some(format!("`{entry}` is announced by the contract as upcoming and not open yet"))
-        }
-        Reason::MethodNotAllowed(allow) => Some(format!("`{path}` takes {allow}, not {method}")),
-        _ => None,
-    };
+    let no_route = no_endpoint(request).filter(|_| !matches!(request.reason, Reason::Refused(..)));
     push(
         "route",
         no_route,
@@ -214,7 +219,7 @@ fn event_steps(event: &EventRecord) -> Vec<Value> {
     went.chain(skipped).collect()
 }
 
-fn delivery_summary(delivery: &DeliveryRecord) -> String {
+pub(super) fn delivery_summary(delivery: &DeliveryRecord) -> String {
     let attempts = delivery.attempts.len();
     match delivery.status {
         DeliveryStatus::Delivered => format!("delivered at attempt {attempts}"),

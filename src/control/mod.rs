@@ -26,6 +26,7 @@ mod snapshot;
 mod stream;
 mod subscriptions;
 mod trace;
+mod verdict;
 mod view;
 mod whole;
 
@@ -196,6 +197,7 @@ impl Control {
             Action::WaitRequests => requests::wait(self, &call).await,
             Action::ShowRequest => requests::show(self, &call),
             Action::ClearRequests => requests::clear(self, &call),
+            Action::Verdict => verdict::verdict(self, &call).await,
             Action::Explain => explain::explain(self, &call),
             Action::ListSubscriptions => subscriptions::list(self, &call),
             Action::ShowSubscription => subscriptions::show(self, &call),

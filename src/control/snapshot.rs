@@ -19,7 +19,7 @@ use crate::contract::keys::{mask, workspace_of};
 use crate::contract::signature::Tamper;
 use crate::diagnostic::Diagnostic;
 use crate::http::answer::{JSON, answer};
-use crate::scenario::{KnobPatch, Restored, RestoredWhole, Setup};
+use crate::scenario::{KnobPatch, Restored, RestoredKey, RestoredWhole, Setup};
 use crate::snapshot::{
     FORMAT, Nanos, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, VERSION, Whole,
 };
@@ -266,8 +266,8 @@ fn restored(control: &Control, snapshot: &Snapshot, elapsed: Duration) -> Result
             None => generation.active().names.iter().map(AsRef::as_ref).eq(scenarios.active.iter().map(String::as_str)),
         };
         let age = Duration::from_nanos(scenarios.active_for).saturating_add(elapsed);
-        let own = (scenarios.own || !follows).then(|| (scenarios.active.clone(), age));
-        keys.push((Arc::from(saved.key.as_str()), own, knobs(&saved.knobs)?));
+        let active = (scenarios.own || !follows).then(|| (scenarios.active.clone(), age));
+        keys.push(RestoredKey { name: Arc::from(saved.key.as_str()), active, knobs: knobs(&saved.knobs)? });
     }
     Ok(Restored { whole, keys })
 }

@@ -42,9 +42,10 @@ impl Emissions {
     pub fn meet(&self, workspace: &Arc<Workspace>, state: &mut State, setup: &Setup, now: Now) {
         // On a clock of its own the activation lies as far back as on the emulator's.
         let clock = workspace.clock();
-        let since = match clock.is_plain() {
-            true => setup.activated_at,
-            false => now.moment.minus(clock.base_moment().since(setup.activated_at)),
+        let since = if clock.is_plain() {
+            setup.activated_at
+        } else {
+            now.moment.minus(clock.base_moment().since(setup.activated_at))
         };
         if !state.meets(setup.activation, since) {
             return;

@@ -3,7 +3,8 @@
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `decide` (which rule applies),
 //! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active, as one generation;
-//! `content` is what it is made from, `knob_patch` the knobs changed while running), `watch` (files on disk).
+//! `content` is what it is made from, `knob_patch` the knobs changed while running, `restart` the way back), `progress`
+//! (what is left of them), `watch` (files on disk).
 
 mod action;
 mod built_in;
@@ -14,6 +15,7 @@ mod knob_patch;
 mod library;
 mod matcher;
 mod parse;
+mod progress;
 mod reference;
 mod render;
 mod restart;
@@ -38,9 +40,10 @@ pub use knob_patch::{KnobPatch, KnobPatches, PATCH_SOURCE};
 pub use library::{FileTexts, Generation, Library, ReadProblem};
 pub use matcher::{Condition, Literal, Subject, Test, When};
 pub use parse::{check_text, json_to_toml};
+pub use progress::{RuleProgress, StoryProgress, counts_for, rule_progress, story_progress};
 pub use reference::language_markdown;
 pub use render::{render_patch, render_reply, request_facts};
-pub use restart::{Restored, RestoredWhole};
+pub use restart::{Restored, RestoredKey, RestoredWhole};
 pub use rule::{Decision, FIRST_STEP, Rule, Sequence, Step, Then};
 pub use schema::schema;
 pub use setup::Setup;

@@ -24,8 +24,19 @@ pub(super) struct Start {
 pub struct Restored {
     /// What concerns all keys, if everything is restored.
     pub whole: Option<RestoredWhole>,
-    /// Each key with its own list of scenarios, if it has one, how long that has been active, and its own knobs.
-    pub keys: Vec<(Arc<str>, Option<(Vec<String>, Duration)>, KnobPatch)>,
+    /// What concerns single keys.
+    pub keys: Vec<RestoredKey>,
+}
+
+/// What concerns one key.
+#[derive(Clone, Debug)]
+pub struct RestoredKey {
+    /// The name of its workspace.
+    pub name: Arc<str>,
+    /// Its own list of scenarios, if it has one, and how long that has been active.
+    pub active: Option<(Vec<String>, Duration)>,
+    /// Knobs changed for it.
+    pub knobs: KnobPatch,
 }
 
 /// What concerns all keys.
@@ -95,8 +106,8 @@ impl Library {
                 content.patches = KnobPatches { global: Arc::new(whole.knobs), ..KnobPatches::default() };
                 content.global = activation(content, &whole.active, now.minus(whole.active_for))?;
             }
-            for (key, names, knobs) in restored.keys {
-                match names {
+            for RestoredKey { name: key, active, knobs } in restored.keys {
+                match active {
                     Some((names, age)) => {
                         let own = activation(content, &names, now.minus(age))?;
                         content.keys.insert(Arc::clone(&key), own);

@@ -3,6 +3,7 @@
 //! A rule counts the requests that reach it, that is, those that no earlier rule decided. Of those that match, it lets
 //! `skip` through, then applies to every `every`th, by `chance`, at most `times` times.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +11,9 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::action::{Action, Delay};
-use super::matcher::{Reading, When};
+use super::matcher::{Found, Reading, Subject, When};
 use crate::clock::Random;
+use crate::contract::routes::{Credential, Operation, ROUTES};
 use crate::turns::{Turn, Turns};
 
 /// The step at which every story begins.
@@ -214,6 +216,28 @@ impl Rule {
             delay: step.delay.map(|delay| delay.draw(random)),
             action: step.action.clone(),
         })
+    }
+
+    /// How often the rule applies in all; `None` for one without end.
+    pub fn turns_in_all(&self) -> Option<u64> {
+        let by_sequence = (self.sequence.then == Then::End).then(|| self.sequence.length());
+        match (self.times, by_sequence) {
+            (Some(times), Some(length)) => Some(times.min(length)),
+            (times, length) => times.or(length),
+        }
+    }
+
+    /// Whether a request with this key, or without one, can match at all, as far as operations and conditions on the key
+    /// tell. Requests to operations without authentication count as requests without a key.
+    pub(crate) fn may_match(&self, key: Option<&str>) -> bool {
+        let credential = if key.is_some() { Credential::Bearer } else { Credential::None };
+        let takes = |operation: &Operation| {
+            ROUTES.iter().any(|route| route.operation == *operation && route.credential == credential)
+        };
+        let found = key.map_or(Found::Absent, |key| Found::Text(Cow::Borrowed(key)));
+        let on_key = self.when.conditions.iter().filter(|condition| condition.subject == Subject::Key);
+        (self.when.operations.is_empty() || self.when.operations.iter().any(takes))
+            && on_key.flat_map(|condition| &condition.tests).all(|test| test.holds(&found))
     }
 
     /// Whether the story goes on after the rule has applied so often.

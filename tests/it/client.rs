@@ -1,6 +1,7 @@
 //! The command line as a client of the control API: what it prints, and its exit codes.
 
-use crate::command_line::{SUBSCRIBE, Served, request, text};
+use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::support::text;
 
 #[test]
 fn requests_are_waited_for_and_listed_from_a_time_on() {

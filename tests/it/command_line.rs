@@ -5,20 +5,18 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_wrs-emulator");
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(BINARY);
-    command.args(arguments).current_dir(std::env::temp_dir()).stdin(Stdio::null());
-    // A developer's own settings must not change what is tested.
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WRS_")) {
-        command.env_remove(name);
-    }
-    command
-}
+use crate::support::{text, wrs_emulator};
 
 fn run(arguments: &[&str]) -> Output {
-    command(arguments).output().expect("the binary runs")
+    wrs_emulator(arguments).output().expect("the binary runs")
+}
+
+/// Starts an emulator; gives the process and the first line that it prints.
+fn spawn(command: &mut Command) -> (Child, String) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a ready line");
+    (child, line)
 }
 
 /// The emulator as a process; its base URL is read from the ready line.
@@ -30,9 +28,7 @@ pub(crate) struct Served {
 impl Served {
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let all = [&["serve", "--listen", "127.0.0.1:0", "--seed", "1"], arguments].concat();
-        let mut child = command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a ready line");
+        let (child, line) = spawn(&mut wrs_emulator(&all));
         let url = line
             .trim()
             .strip_prefix("wrs-emulator ready on ")
@@ -43,7 +39,7 @@ impl Served {
 
     /// A client command against this emulator.
     pub(crate) fn call(&self, arguments: &[&str]) -> Output {
-        command(arguments).env("WRS_EMULATOR_URL", &self.url).output().expect("the binary runs")
+        wrs_emulator(arguments).env("WRS_EMULATOR_URL", &self.url).output().expect("the binary runs")
     }
 
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
@@ -79,10 +75,6 @@ pub(crate) fn request(url: &str, head: &str, body: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     answer
-}
-
-pub(crate) fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 pub(crate) const SUBSCRIBE: &str = "POST /v1/events/subscribe HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
@@ -261,17 +253,13 @@ fn files_that_never_end_and_limits_of_nothing_are_refused() {
 
 #[test]
 fn an_empty_token_is_no_token_and_empty_variables_are_none() {
-    let mut child = command(&["serve", "--listen", "0.0.0.0:0"])
-        .env("WRS_EMULATOR_CONTROL_TOKEN", "")
-        .env("WRS_EMULATOR_PROFILE", "")
-        .env("WRS_EMULATOR_SCENARIO", "")
-        .env("WRS_EMULATOR_QUIET", "1")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a ready line");
+    let (child, line) = spawn(
+        wrs_emulator(&["serve", "--listen", "0.0.0.0:0"])
+            .env("WRS_EMULATOR_CONTROL_TOKEN", "")
+            .env("WRS_EMULATOR_PROFILE", "")
+            .env("WRS_EMULATOR_SCENARIO", "")
+            .env("WRS_EMULATOR_QUIET", "1"),
+    );
     let url = line.trim().strip_prefix("wrs-emulator ready on ").expect("a ready line").replace("0.0.0.0", "127.0.0.1");
     let served = Served { child, url };
     let refused = request(&served.url, "GET /_emulator/requests HTTP/1.1", "");
@@ -295,17 +283,13 @@ fn a_taken_port_is_one_line_and_exit_2() {
 fn settings_come_from_the_environment_as_well() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("url.txt");
-    let mut child = command(&[])
-        .env("WRS_EMULATOR_LISTEN", "127.0.0.1:0")
-        .env("WRS_EMULATOR_PORT_FILE", &file)
-        .env("WRS_EMULATOR_SET", "rate_limit.requests=7;errors.codes.not_found=missing")
-        .env("WRS_EMULATOR_LOG", "json")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a ready line");
+    let (child, line) = spawn(
+        wrs_emulator(&[])
+            .env("WRS_EMULATOR_LISTEN", "127.0.0.1:0")
+            .env("WRS_EMULATOR_PORT_FILE", &file)
+            .env("WRS_EMULATOR_SET", "rate_limit.requests=7;errors.codes.not_found=missing")
+            .env("WRS_EMULATOR_LOG", "json"),
+    );
     let ready: Value = serde_json::from_str(&line).expect("one JSON object");
     let url = std::fs::read_to_string(&file).expect("the file is written before the ready line");
     assert_eq!((&ready["event"], ready["url"].as_str()), (&Value::from("ready"), Some(url.trim())));
@@ -339,7 +323,7 @@ fn a_preset_is_named_and_a_file_of_its_name_reached_by_path() {
     std::fs::write(folder.path().join("friendly"), "[rate_limit]\nrequests = 3\n").expect("the file is written");
     std::fs::write(folder.path().join("mine"), "[rate_limit]\nrequests = 4\n").expect("the file is written");
     let row = |profile: &str, knob: &str| {
-        let mut command = command(&["assumptions", "--json", "--set", "rate_limit.window=5s"]);
+        let mut command = wrs_emulator(&["assumptions", "--json", "--set", "rate_limit.window=5s"]);
         let output = command.current_dir(folder.path()).env("WRS_EMULATOR_PROFILE", profile).output().expect("it runs");
         let ledger: Value =
             serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,21 @@ pub(crate) const KEY: &str = "sk_test_local";
 pub(crate) const START: Timestamp = Timestamp::constant(1_769_851_800, 0);
 /// Longest that anything may take which a test waits for; it fails then, it never passes by waiting.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The binary with these arguments, in a folder without scenarios, and without a developer's own settings.
+pub(crate) fn wrs_emulator(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wrs-emulator"));
+    command.args(arguments).current_dir(std::env::temp_dir()).stdin(Stdio::null());
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WRS_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// What a program wrote, as text.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
 
 /// An emulator with its settings fixed: nothing depends on the machine.
 pub(crate) fn builder() -> Builder {

@@ -6,32 +6,20 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_wrs-emulator");
+use crate::support::{text, wrs_emulator};
+
 const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const BODY: &str = r#"{"id":"evt_9","type":"workflow.completed","data":{"name":"é"}}"#;
 const SCHEMES: [&str; 7] = ["standard", "svix", "stripe", "github", "slack", "shopify", "custom"];
 
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(BINARY);
-    command.args(arguments).current_dir(std::env::temp_dir()).stdin(Stdio::null());
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WRS_")) {
-        command.env_remove(name);
-    }
-    command
-}
-
 /// Runs a command with the secret in the environment and `input` on stdin.
 fn run(arguments: &[&str], input: &[u8]) -> Output {
-    let mut command = command(arguments);
+    let mut command = wrs_emulator(arguments);
     command.env("WRS_WEBHOOK_SECRET", SECRET).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary runs");
     // A command that ends before it reads closes the pipe.
     let _ = child.stdin.take().expect("a pipe").write_all(input);
     child.wait_with_output().expect("it ends")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn json(output: &Output) -> Value {
@@ -229,7 +217,7 @@ fn bad_input_is_exit_2_with_its_reason() {
         assert!(parts.iter().all(|part| said.contains(part)), "{arguments:?}: {parts:?} in\n{said}");
         assert!(!said.contains("panicked"), "{said}");
     }
-    let unset = command(&["sign", &body]).output().expect("the binary runs");
+    let unset = wrs_emulator(&["sign", &body]).output().expect("the binary runs");
     assert_eq!(unset.status.code(), Some(2));
     assert!(text(&unset.stderr).contains("WRS_WEBHOOK_SECRET"), "{unset:?}");
     let help = run(&["sign", "--help"], b"");
@@ -245,7 +233,7 @@ struct Running {
 
 impl Running {
     fn start(arguments: &[&str], secret: Option<&str>) -> Self {
-        let mut command = command(arguments);
+        let mut command = wrs_emulator(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).envs(secret.map(|secret| ("WRS_WEBHOOK_SECRET", secret)));
         let mut child = command.spawn().expect("the binary runs");
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -333,7 +321,7 @@ fn emulator(receiver: &str, more: &[&str]) -> Running {
 
 fn trigger(emulator: &Running) -> Output {
     let arguments = ["trigger", "workflow.completed", "--wait"];
-    command(&arguments).env("WRS_EMULATOR_URL", &emulator.url).output().expect("the binary runs")
+    wrs_emulator(&arguments).env("WRS_EMULATOR_URL", &emulator.url).output().expect("the binary runs")
 }
 
 #[test]

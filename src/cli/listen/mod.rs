@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Arguments of `listen`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  wrs-emulator listen --secret whsec_...\n  wrs-emulator listen --respond 500,500,200 --count 3 --json\n  wrs-emulator serve --forward https://app.example.com=http://127.0.0.1:9780\n\nExit status: 0 ended by a signal, or --count deliveries came and none failed to verify; 1 one did; 2 wrong usage."
+    after_help = "Exit status: 0 ended by a signal, or --count deliveries came and none failed to verify; 1 one did; 2 wrong usage."
 )]
 pub(super) struct ListenArgs {
     /// Where to listen; port 0 takes a free one.

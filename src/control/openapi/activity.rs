@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::shapes::{
-    Described, call, data, duration, list, named, object, or_null, page, text, time, wanted_count, wish,
+    Described, call, count, data, duration, list, named, object, or_null, page, text, time, wait, wanted_count, wish,
 };
 use crate::contract::routes::{Operation, ROUTES};
 use crate::control::route::Action;
@@ -48,6 +48,18 @@ pub(super) fn describe(action: Action) -> Option<Described> {
             .not_found()
             .error(429, "So many viewers follow the stream already."),
         Action::Metrics => call("Counters and gauges in the text format of Prometheus", text()).media("text/plain"),
+        Action::Verdict => {
+            let kinds = json!({ "unmatched": count(), "undelivered": count(), "unfinished": count() });
+            let answer = object(&json!({
+                "unmatched": list(named("Unmatched")),
+                "undelivered": list(named("Undelivered")),
+                "unfinished": list(json!({ "type": "object", "required": ["scenario", "message"] })),
+                "counts": object(&kinds),
+                "active_scenarios": list(text()),
+                "forgotten_entries": count(),
+            }));
+            call("What fell short so far", answer).keyed().query("wait", wait()).not_found()
+        }
         _ => return None,
     };
     Some(described)

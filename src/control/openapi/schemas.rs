@@ -33,6 +33,12 @@ pub(super) fn schemas() -> Value {
         "ScenarioWhole": object(&merged(&scenario(), &json!({ "description": { "type": ["string", "null"] }, "text": text() }))),
         "Diagnostic": diagnostic(),
         "Receipt": receipt(),
+        "Unmatched": verdict_entry(&json!({ "id": id("req"), "at": time(), "method": text(), "path": text(), "status": count(), "reason": text() })),
+        "Undelivered": verdict_entry(&json!({
+            "id": id("dlv"), "event": id("evt"), "type": text(), "subscription": text(), "url": text(),
+            "workspace": or_null(id("ws")), "status": text(), "attempts": count(),
+        })),
+        "Snapshot": snapshot(),
     })
 }
 
@@ -42,6 +48,26 @@ fn merged(fields: &Value, more: &Value) -> Value {
         all[name] = schema.clone();
     }
     all
+}
+
+/// What fell short, with a sentence.
+fn verdict_entry(fields: &Value) -> Value {
+    object(&merged(fields, &json!({ "message": text() })))
+}
+
+/// The frame of a snapshot; what stands in it is the emulator's own.
+fn snapshot() -> Value {
+    json!({
+        "type": "object",
+        "required": ["format", "version", "clock", "workspaces"],
+        "properties": {
+            "format": { "const": crate::snapshot::FORMAT },
+            "version": { "const": crate::snapshot::VERSION },
+            "clock": { "type": "object" },
+            "whole": { "type": ["object", "null"] },
+            "workspaces": list(json!({ "type": "object", "required": ["key"] })),
+        },
+    })
 }
 
 fn error() -> Value {

@@ -1,8 +1,8 @@
-//! The emulator itself: health, authority, profile, documents, clock.
+//! The emulator itself: health, authority, profile, documents, clock, reset, snapshots.
 
 use serde_json::{Value, json};
 
-use super::shapes::{Described, call, count, data, list, named, object, text, time};
+use super::shapes::{Described, call, count, data, duration, id, list, named, object, text, time, wish};
 use crate::control::route::Action;
 
 pub(super) fn describe(action: Action) -> Option<Described> {
@@ -36,11 +36,30 @@ pub(super) fn describe(action: Action) -> Option<Described> {
         }
         Action::OpenApi => call("This document", json!({ "type": "object" })),
         Action::EmulatedOpenApi => call("The document of the emulated API", json!({ "type": "object" })),
-        Action::ShowClock => call("The emulator's time", clock()).keyed(),
-        Action::MoveClock => call("Stop, move or resume the emulator's time", clock()).keyed().body(object(&json!({
-            "mode?": { "enum": ["real", "frozen", null] },
-            "advance?": { "type": ["string", "null"], "description": "A duration such as 60s." },
-        }))),
+        Action::ShowClock => call("The emulator's time, or that of one key", clock()).keyed().not_found(),
+        Action::MoveClock => {
+            let body = object(&json!({
+                "mode?": { "enum": ["real", "frozen", "follow", null] },
+                "advance?": duration(),
+                "set?": { "type": ["string", "null"], "format": "date-time" },
+                "key?": wish(),
+                "timeout?": duration(),
+            }));
+            let summary = "Stop, set, move or resume a clock; answers when what was due on the way is done";
+            call(summary, clock()).keyed().body(body).not_found()
+        }
+        Action::Reset => {
+            let answer = object(&json!({ "reset": list(id("ws")), "generation": count() }));
+            let body = object(&json!({ "key?": wish() }));
+            call("Forget what a key did, or everything", answer).keyed().body(body).not_found()
+        }
+        Action::SaveSnapshot => {
+            call("The state of a key, or everything, as a document", named("Snapshot")).keyed().not_found()
+        }
+        Action::LoadSnapshot => {
+            let answer = object(&json!({ "loaded": count(), "generation": count(), "warnings": list(text()) }));
+            call("Put a saved state in place", answer).keyed().body(named("Snapshot")).not_found()
+        }
         _ => return None,
     };
     Some(described)
@@ -52,5 +71,10 @@ fn knobs() -> Value {
 }
 
 fn clock() -> Value {
-    object(&json!({ "mode": { "enum": ["real", "frozen"] }, "now": time() }))
+    object(&json!({
+        "mode": { "enum": ["real", "frozen"] },
+        "now": time(),
+        "workspace?": id("ws"),
+        "follows?": { "type": "boolean" },
+    }))
 }

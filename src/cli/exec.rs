@@ -1,0 +1,258 @@
+//! `exec -- CMD`: the emulator for as long as a command runs, and a verdict on what the command did.
+//!
+//! The streams are the command's: nothing of the emulator goes to stdout, and to stderr only what was asked for. The verdict
+//! is read over the control API, as any other client reads it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
+
+use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use url::{Host, Url};
+
+use super::Target;
+use super::failure::{Failure, colored, report};
+use super::log::Log;
+use super::serve::{ServeArgs, Signals, check_regular, settings, start_failure, write_port_file};
+use super::verdict::{Kind, Verdict, VerdictFormat, wait};
+use crate::app::{Emulator, Settings};
+use crate::contract::keys::SAMPLE_KEY;
+
+const EXIT_STATUS: &str = "\
+Environment of the command: WRS_BASE_URL, WRS_API_KEY (sk_test_local unless set), WRS_EMULATOR_URL, \
+and WRS_EMULATOR_CONTROL_TOKEN where one is wanted.
+
+Exit status: the command's, or 128 and its number for a signal; 1 if it succeeded and the verdict falls short; \
+126 if it cannot be run, 127 if it is not there; 2 wrong usage.";
+
+/// Arguments of `exec`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS)]
+pub(super) struct ExecArgs {
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+    /// Exit with 1 if the command succeeded and one of these falls short; joined by commas.
+    #[arg(long, env = "WRS_EMULATOR_FAIL_ON", value_enum, value_delimiter = ',', value_name = "KINDS")]
+    fail_on: Vec<Kind>,
+    /// How the verdict looks.
+    #[arg(long, env = "WRS_EMULATOR_VERDICT_FORMAT", value_enum, default_value = "text")]
+    verdict_format: VerdictFormat,
+    /// Write the verdict to this file; without it the verdict goes to stderr, and only with --fail-on.
+    #[arg(long, env = "WRS_EMULATOR_VERDICT_FILE", value_name = "FILE")]
+    verdict_file: Option<PathBuf>,
+    /// Before the verdict, let deliveries that are under way or due settle, at most so long.
+    #[arg(long, env = "WRS_EMULATOR_SETTLE", default_value = "5s", value_name = "DURATION", value_parser = wait)]
+    settle: Duration,
+    /// Write the emulator's log to stderr.
+    #[arg(long, env = "WRS_EMULATOR_VERBOSE")]
+    verbose: bool,
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
+    let settings = settings(&args.serve)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::usage(format!("cannot start: {error}")))?;
+    let code = runtime.block_on(exec(&args, settings));
+    // What is left is on its way to nowhere.
+    runtime.shutdown_background();
+    code
+}
+
+async fn exec(args: &ExecArgs, settings: Settings) -> Result<ExitCode, Failure> {
+    // Installed before the command runs: a signal must never end the emulator and leave the command behind.
+    let mut signals =
+        Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
+    // Opened before the command runs: a path that cannot be written is told at once, and no older verdict is left there.
+    let mut file = args.verdict_file.as_ref().map(open).transpose()?;
+    let emulator = Emulator::start(settings).await.map_err(start_failure)?;
+    let cannot_log = |error| Failure::usage(format!("cannot start the log: {error}"));
+    let log = (args.verbose && !args.serve.quiet).then(|| {
+        let journal = emulator.control().journal().clone();
+        Log::start(journal, args.serve.log).map_err(cannot_log)
+    });
+    let log = log.transpose()?;
+    write_port_file(&args.serve, &emulator)?;
+    let target = target(&emulator);
+    let mut child = spawn(&args.command, &emulator, &target)?;
+    let status = wait_for(&mut child, &mut signals)
+        .await
+        .map_err(|error| Failure::usage(format!("cannot wait for the command: {error}")))?;
+    let finish = async {
+        let wanted = !args.fail_on.is_empty() || file.is_some();
+        let verdict = if wanted { judge(args, target, file.as_mut()).await } else { Ok(false) };
+        emulator.stop().await;
+        if let Some(log) = log {
+            log.finish().await;
+        }
+        verdict
+    };
+    let verdict = tokio::select! {
+        verdict = finish => verdict,
+        number = signals.wait() => return Ok(ExitCode::from(128 + number)),
+    };
+    match (exit_code(status), verdict) {
+        (0, verdict) => verdict.map(|fails| if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS }),
+        (code, Ok(_)) => Ok(ExitCode::from(code)),
+        (code, Err(failure)) => {
+            // The command's own failure is what the caller asks about first.
+            report(&failure);
+            Ok(ExitCode::from(code))
+        }
+    }
+}
+
+/// The running emulator as its clients reach it.
+fn target(emulator: &Emulator) -> Target {
+    Target {
+        url: reachable(&emulator.control_url()),
+        control_token: emulator.control_token().map(str::to_owned),
+        ca: Vec::new(),
+        // It is this very process: no certificate could say more.
+        insecure: true,
+    }
+}
+
+/// The same URL with an address that can be dialled, where it names every interface.
+fn reachable(text: &str) -> String {
+    let Ok(mut url) = Url::parse(text) else { return text.to_owned() };
+    let loopback = match url.host() {
+        Some(Host::Ipv4(address)) if address.is_unspecified() => "127.0.0.1",
+        Some(Host::Ipv6(address)) if address.is_unspecified() => "[::1]",
+        _ => return text.to_owned(),
+    };
+    match url.set_host(Some(loopback)) {
+        Ok(()) => url.as_str().trim_end_matches('/').to_owned(),
+        Err(_) => text.to_owned(),
+    }
+}
+
+/// Starts the command with the emulator's address in its environment.
+fn spawn(command: &[OsString], emulator: &Emulator, target: &Target) -> Result<Child, Failure> {
+    let (program, arguments) = command.split_first().expect("clap demands a command");
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("WRS_BASE_URL", reachable(&emulator.base_url()))
+        .env("WRS_EMULATOR_URL", &target.url)
+        .kill_on_drop(true);
+    if std::env::var_os("WRS_API_KEY").is_none_or(|key| key.is_empty()) {
+        command.env("WRS_API_KEY", SAMPLE_KEY);
+    }
+    if let Some(token) = &target.control_token {
+        command.env("WRS_EMULATOR_CONTROL_TOKEN", token);
+    }
+    command.spawn().map_err(|error| not_run(program, &error))
+}
+
+/// The exit codes that shells have for a command that is not there, and for one that cannot be run.
+fn not_run(program: &OsStr, error: &std::io::Error) -> Failure {
+    let shown = program.display();
+    let (code, message) = match error.kind() {
+        ErrorKind::NotFound => (127, format!("there is no command `{shown}`")),
+        _ => (126, format!("cannot run `{shown}`: {error}")),
+    };
+    let hint = "the command stands behind `--` and is no shell line; for one, pass it on: -- sh -c '…'";
+    Failure::NotRun { code, message, hint: Some(hint.to_owned()) }
+}
+
+/// Waits for the command to end; hands on the signals that come meanwhile.
+async fn wait_for(child: &mut Child, signals: &mut Signals) -> std::io::Result<ExitStatus> {
+    loop {
+        tokio::select! {
+            status = child.wait() => return status,
+            number = signals.wait() => forward(child, number),
+        }
+    }
+}
+
+fn forward(child: &Child, number: u8) {
+    let interrupt = number == 2;
+    // A terminal interrupts the command as well as its parent; a second signal would make many programs give up at once.
+    if interrupt && std::io::stdin().is_terminal() {
+        return;
+    }
+    let signal = if interrupt { Signal::INT } else { Signal::TERM };
+    let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    if let Some(id) = id {
+        // The child is not waited for yet, so the number is still its own; it may have ended all the same.
+        let _ = kill_process(id, signal);
+    }
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+fn open(path: &PathBuf) -> Result<File, Failure> {
+    check_regular("--verdict-file", path)?;
+    File::create(path)
+        .map_err(|error| Failure::usage(format!("--verdict-file: cannot write `{}`: {error}", path.display())))
+}
+
+/// Asks for the verdict and tells it; says whether it makes the run fail.
+async fn judge(args: &ExecArgs, target: Target, file: Option<&mut File>) -> Result<bool, Failure> {
+    let (settle, fail_on) = (args.settle, args.fail_on.clone());
+    // The client blocks, and the emulator must go on answering.
+    let asked = tokio::task::spawn_blocking(move || Verdict::ask(&target, "*", settle, &fail_on));
+    let verdict = asked.await.map_err(|error| Failure::usage(format!("the verdict cannot be read: {error}")))??;
+    match file {
+        None => tell(&verdict.render(args.verdict_format, colored())),
+        Some(file) => {
+            let text = verdict.render(args.verdict_format, false);
+            file.write_all(text.as_bytes())
+                .map_err(|error| Failure::usage(format!("--verdict-file: cannot be written: {error}")))?;
+            if verdict.fails() {
+                tell(&verdict.render(VerdictFormat::Text, colored()));
+            }
+        }
+    }
+    Ok(verdict.fails())
+}
+
+fn tell(text: &str) {
+    // Nobody is left to tell if stderr is gone; the exit code says it too.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_interface_is_reached_by_loopback() {
+        for (url, expected) in [
+            ("http://127.0.0.1:9770", "http://127.0.0.1:9770"),
+            ("http://0.0.0.0:9770", "http://127.0.0.1:9770"),
+            ("https://[::]:9770", "https://[::1]:9770"),
+            ("http://10.0.0.7:80", "http://10.0.0.7:80"),
+        ] {
+            assert_eq!(reachable(url), expected);
+        }
+    }
+
+    #[test]
+    fn exit_codes_are_those_of_shells() {
+        // A wait status holds the code above the lowest byte, and a signal in it.
+        for (raw, code) in [(0, 0), (3 << 8, 3), (255 << 8, 255), (15, 143), (9, 137)] {
+            assert_eq!(exit_code(ExitStatus::from_raw(raw)), code, "{raw}");
+        }
+        let failure = |kind: ErrorKind| not_run(OsStr::new("x"), &std::io::Error::from(kind));
+        for (kind, expected) in
+            [(ErrorKind::NotFound, 127), (ErrorKind::PermissionDenied, 126), (ErrorKind::ExecutableFileBusy, 126)]
+        {
+            assert!(matches!(failure(kind), Failure::NotRun { code, .. } if code == expected), "{kind}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A verdict as `JUnit` XML, which every CI system reads: one suite, a test case for each kind.
+//!
+//! XML 1.0 has no way to carry most control characters, not even escaped; they are spelled out, so that nothing a client sent can
+//! break the file.
+
+use super::verdict::{Kind, Verdict};
+
+/// The whole document.
+pub(super) fn junit(verdict: &Verdict) -> String {
+    let judged: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| verdict.judges(*kind)).collect();
+    let failures = judged.iter().filter(|kind| verdict.count(**kind) > 0).count();
+    let (tests, skipped) = (Kind::ALL.len(), Kind::ALL.len() - judged.len());
+    let counts = format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\"");
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"wrs-emulator verdict\" {counts}>\n"
+    );
+    for kind in Kind::ALL {
+        let count = verdict.count(kind);
+        let open = format!("    <testcase classname=\"wrs-emulator.verdict\" name=\"{}\"", kind.name());
+        if !verdict.judges(kind) {
+            text.push_str(&format!("{open}>\n      <skipped message=\"not named by --fail-on\"/>\n    </testcase>\n"));
+        } else if count == 0 {
+            text.push_str(&format!("{open}/>\n"));
+        } else {
+            let lines: String = verdict.lines(kind).iter().map(|line| format!("\n{}", escaped(line))).collect();
+            text.push_str(&format!(
+                "{open}>\n      <failure type=\"{}\" message=\"{}\">{lines}\n      </failure>\n    </testcase>\n",
+                kind.name(),
+                escaped(&kind.sentence(count))
+            ));
+        }
+    }
+    let notes = verdict.notes().join("\n");
+    if !notes.is_empty() {
+        text.push_str(&format!("    <system-out>{}</system-out>\n", escaped(&notes)));
+    }
+    text.push_str("  </testsuite>\n</testsuites>\n");
+    text
+}
+
+/// Text as it may stand in an attribute or an element.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&apos;"),
+            '\n' => escaped.push(c),
+            // The two non-characters of the basic plane are forbidden as well.
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.extend(c.escape_unicode()),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn verdict(message: &str, fail_on: &[Kind]) -> Verdict {
+        let body = json!({
+            "unmatched": [{ "id": "req_1", "message": message }],
+            "undelivered": [],
+            "unfinished": [{ "message": "rule" }],
+            "counts": { "unmatched": 1, "undelivered": 0, "unfinished": 1 },
+            "active_scenarios": ["mine"],
+            "forgotten_entries": 2,
+        });
+        Verdict::of(body, fail_on)
+    }
+
+    /// The attribute of a test case's only child element, and that element's text.
+    fn outcome(document: &roxmltree::Document<'_>, kind: &str) -> Option<(String, String)> {
+        let case = document
+            .descendants()
+            .find(|node| node.has_tag_name("testcase") && node.attribute("name") == Some(kind))
+            .expect("a test case of each kind");
+        let child = case.children().find(roxmltree::Node::is_element)?;
+        Some((child.tag_name().name().to_owned(), child.text().unwrap_or_default().trim().to_owned()))
+    }
+
+    #[test]
+    fn whatever_a_client_sent_is_valid_xml() {
+        let all: String = (0..0x300).filter_map(char::from_u32).chain("\u{fffe}\u{ffff}\u{1f600}]]>".chars()).collect();
+        for message in ["plain", "<a href=\"x\">&amp;'</a>", "]]><!-- ", &all] {
+            let text = junit(&verdict(message, &[]));
+            let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            let (tag, said) = outcome(&document, "unmatched").expect("a failure");
+            assert_eq!(tag, "failure");
+            if !message.chars().any(char::is_control) {
+                assert_eq!(said, format!("req_1 {message}").trim());
+            }
+        }
+    }
+
+    #[test]
+    fn kinds_fail_pass_or_are_skipped() {
+        for (fail_on, expected, counts) in [
+            (&[][..], [Some("failure"), None, Some("failure")], ["2", "0"]),
+            (&[Kind::Unmatched], [Some("failure"), Some("skipped"), Some("skipped")], ["1", "2"]),
+            (&[Kind::Undelivered], [Some("skipped"), None, Some("skipped")], ["0", "2"]),
+        ] {
+            let text = junit(&verdict("x", fail_on));
+            let document = roxmltree::Document::parse(&text).expect("XML");
+            let found = Kind::ALL.map(|kind| outcome(&document, kind.name()).map(|(tag, _)| tag));
+            assert_eq!(found.each_ref().map(Option::as_deref), expected, "{fail_on:?}");
+            let suite = document.descendants().find(|node| node.has_tag_name("testsuite")).expect("a suite");
+            let told = ["failures", "skipped"].map(|name| suite.attribute(name).expect("a count"));
+            assert_eq!(told, counts, "{fail_on:?}");
+            assert_eq!(text.contains("2 entries have left"), fail_on != [Kind::Undelivered], "{fail_on:?}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `completions` and `man`: what shells and manual readers want, made from the definition of the command line itself.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Command};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use super::failure::Failure;
+use super::output::print;
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+pub(super) struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Debug, Args)]
+pub(super) struct ManArgs {
+    /// Write a page for each command to this folder instead; it is made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+pub(super) fn completions(args: &CompletionsArgs, mut definition: Command) -> ExitCode {
+    let mut script = Vec::new();
+    let name = definition.get_name().to_owned();
+    clap_complete::generate(args.shell, &mut definition, name, &mut script);
+    print(&String::from_utf8_lossy(&script));
+    ExitCode::SUCCESS
+}
+
+pub(super) fn man(args: &ManArgs, definition: Command) -> Result<ExitCode, Failure> {
+    match &args.dir {
+        None => {
+            let mut page = Vec::new();
+            Man::new(definition).render(&mut page).expect("memory takes every byte");
+            print(&String::from_utf8_lossy(&page));
+        }
+        Some(folder) => {
+            let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(definition, folder));
+            written
+                .map_err(|error| Failure::usage(format!("--dir: cannot write to `{}`: {error}", folder.display())))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,282 @@
+//! `verdict`: what fell short, as text, JSON or `JUnit` XML. `exec` prints the same after its command has ended.
+//!
+//! What falls short is the control API's to say; which of it makes a run fail is the caller's (`--fail-on`).
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use hyper::Method;
+use serde_json::{Value, json};
+
+use super::Target;
+use super::client::{SHORT, call};
+use super::failure::Failure;
+use super::junit::junit;
+use super::output::{escape, print};
+use crate::contract::profile::parse_duration;
+
+/// Longest that the control API waits.
+const LONGEST_WAIT: Duration = Duration::from_mins(5);
+
+/// What may fall short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kind {
+    /// A request led to no endpoint.
+    Unmatched,
+    /// A delivery did not arrive.
+    Undelivered,
+    /// A scenario was not played to its end.
+    Unfinished,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 3] = [Self::Unmatched, Self::Undelivered, Self::Unfinished];
+
+    /// The name in flags and in the control API's answer.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Unmatched => "unmatched",
+            Self::Undelivered => "undelivered",
+            Self::Unfinished => "unfinished",
+        }
+    }
+
+    /// So many entries in a sentence.
+    pub(super) fn sentence(self, count: u64) -> String {
+        let (one, many, none) = match self {
+            Self::Unmatched => {
+                ("request led to no endpoint", "requests led to no endpoint", "every request led to an endpoint")
+            }
+            Self::Undelivered => ("delivery did not arrive", "deliveries did not arrive", "every delivery arrived"),
+            Self::Unfinished => (
+                "part of a scenario was not played",
+                "parts of scenarios were not played",
+                "nothing of a scenario is left to play",
+            ),
+        };
+        match count {
+            0 => none.to_owned(),
+            1 => format!("1 {one}"),
+            count => format!("{count} {many}"),
+        }
+    }
+}
+
+/// How a verdict looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum VerdictFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object.
+    Json,
+    /// XML as test runners write it: a test case for each kind.
+    Junit,
+}
+
+/// Arguments of `verdict`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 nothing named by --fail-on falls short, 1 something does, 2 wrong usage, 3 the emulator cannot be reached."
+)]
+pub(super) struct VerdictArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Whose: a key, or a workspace `ws_…`; by default all keys and requests without one.
+    // Not from WRS_API_KEY: it is set for the client under test, and a verdict that leaves other requests out would pass
+    // where it must not.
+    #[arg(long, default_value = "*")]
+    key: String,
+    /// Exit with 1 if one of these falls short; joined by commas. Without it everything is told and the exit is 0.
+    #[arg(long, env = "WRS_EMULATOR_FAIL_ON", value_enum, value_delimiter = ',', value_name = "KINDS")]
+    fail_on: Vec<Kind>,
+    /// How the verdict looks.
+    #[arg(long, value_enum, default_value = "text")]
+    format: VerdictFormat,
+    /// First let deliveries that are under way or due settle, at most so long.
+    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = wait)]
+    wait: Duration,
+}
+
+pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
+    let verdict = Verdict::ask(&args.target, &args.key, args.wait, &args.fail_on)?;
+    let colors = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    print(&verdict.render(args.format, colors));
+    Ok(if verdict.fails() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// A duration that the control API will wait for.
+pub(super) fn wait(text: &str) -> Result<Duration, String> {
+    let wait = parse_duration(text)?;
+    if wait > LONGEST_WAIT { Err(format!("expected at most 300s, found {text}")) } else { Ok(wait) }
+}
+
+/// What fell short, and what of it the caller wants to fail on.
+pub(super) struct Verdict {
+    body: Value,
+    fail_on: Vec<Kind>,
+}
+
+impl Verdict {
+    /// Asks the control API.
+    pub(super) fn ask(target: &Target, key: &str, wait: Duration, fail_on: &[Kind]) -> Result<Self, Failure> {
+        let patience = format!("{}ms", wait.as_millis());
+        let query = [("key", key), ("wait", patience.as_str())];
+        let body = call(target, Method::GET, "verdict", &query, None, wait + SHORT)?.success()?;
+        // An answer without the lists must not pass for one with empty lists.
+        match Kind::ALL.iter().find(|kind| !body[kind.name()].is_array() || !body["counts"][kind.name()].is_u64()) {
+            None => Ok(Self { body, fail_on: fail_on.to_vec() }),
+            Some(kind) => Err(Failure::usage(format!(
+                "the emulator's verdict has no list `{}`; is that the same version of wrs-emulator?",
+                kind.name()
+            ))),
+        }
+    }
+
+    /// How many entries there are of a kind.
+    pub(super) fn count(&self, kind: Kind) -> u64 {
+        self.body["counts"][kind.name()].as_u64().unwrap_or_default()
+    }
+
+    /// The entries of a kind, a line each.
+    pub(super) fn lines(&self, kind: Kind) -> Vec<String> {
+        let entries = self.body[kind.name()].as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut lines: Vec<String> = entries
+            .iter()
+            .map(|entry| {
+                let message = escape(entry["message"].as_str().unwrap_or_default());
+                entry["id"].as_str().map_or_else(|| message.clone(), |id| format!("{} {message}", escape(id)))
+            })
+            .collect();
+        let more = self.count(kind).saturating_sub(entries.len() as u64);
+        if more > 0 {
+            lines.push(format!("… and {more} more"));
+        }
+        lines
+    }
+
+    /// Whether a kind is among those that are judged: those to fail on, or all if none is named.
+    pub(super) fn judges(&self, kind: Kind) -> bool {
+        self.fail_on.is_empty() || self.fail_on.contains(&kind)
+    }
+
+    /// Whether a kind to fail on falls short.
+    pub(super) fn fails(&self) -> bool {
+        self.fail_on.iter().any(|kind| self.count(*kind) > 0)
+    }
+
+    /// What an empty list does not mean.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let forgotten = self.body["forgotten_entries"].as_u64().unwrap_or_default();
+        if forgotten > 0 && self.judges(Kind::Unmatched) {
+            notes.push(format!(
+                "{forgotten} entries have left the journal, and requests among them are not judged; \
+                 --max-journal-entries keeps more"
+            ));
+        }
+        let none_active = self.body["active_scenarios"].as_array().is_none_or(Vec::is_empty);
+        if none_active && self.fail_on.contains(&Kind::Unfinished) {
+            notes.push("no scenario is active, so nothing could be unfinished".to_owned());
+        }
+        notes
+    }
+
+    /// The whole verdict, ending with a line end.
+    pub(super) fn render(&self, format: VerdictFormat, colors: bool) -> String {
+        match format {
+            VerdictFormat::Text => self.text(colors),
+            VerdictFormat::Json => {
+                let names = |kinds: &[Kind]| kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>();
+                let short: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| self.count(*kind) > 0).collect();
+                let mut body = self.body.clone();
+                body["falls_short"] = json!(names(&short));
+                body["fail_on"] = json!(names(&self.fail_on));
+                body["failed"] = self.fails().into();
+                format!("{}\n", serde_json::to_string_pretty(&body).expect("JSON values always serialise"))
+            }
+            VerdictFormat::Junit => junit(self),
+        }
+    }
+
+    fn text(&self, colors: bool) -> String {
+        let (red, green, plain) = if colors { ("\u{1b}[31m", "\u{1b}[32m", "\u{1b}[0m") } else { ("", "", "") };
+        let mut text = String::new();
+        for kind in Kind::ALL.into_iter().filter(|kind| self.judges(*kind)) {
+            let count = self.count(kind);
+            let mark = if count == 0 { format!("{green}✓{plain}") } else { format!("{red}✗{plain}") };
+            text.push_str(&format!("{mark} {}: {}\n", kind.name(), kind.sentence(count)));
+            for line in self.lines(kind) {
+                text.push_str(&format!("    {line}\n"));
+            }
+        }
+        for note in self.notes() {
+            text.push_str(&format!("note: {note}\n"));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+impl Verdict {
+    /// A verdict as the control API might give it.
+    pub(super) fn of(body: Value, fail_on: &[Kind]) -> Self {
+        Self { body, fail_on: fail_on.to_vec() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body() -> Value {
+        json!({
+            "unmatched": [{ "id": "req_1", "message": "GET /a\u{1b}: no endpoint" }],
+            "undelivered": [],
+            "unfinished": [],
+            "counts": { "unmatched": 3, "undelivered": 0, "unfinished": 0 },
+            "active_scenarios": [],
+            "forgotten_entries": 0,
+        })
+    }
+
+    #[test]
+    fn a_run_fails_on_what_is_named_alone() {
+        for (fail_on, expected) in [
+            (&[][..], false),
+            (&[Kind::Unmatched], true),
+            (&[Kind::Undelivered], false),
+            (&[Kind::Undelivered, Kind::Unmatched], true),
+        ] {
+            assert_eq!(Verdict::of(body(), fail_on).fails(), expected, "{fail_on:?}");
+        }
+    }
+
+    #[test]
+    fn text_tells_what_is_judged_on_lines_of_their_own() {
+        let all = Verdict::of(body(), &[]).render(VerdictFormat::Text, false);
+        assert_eq!(
+            all,
+            "✗ unmatched: 3 requests led to no endpoint\n    req_1 GET /a\\u{1b}: no endpoint\n    … and 2 more\n\
+             ✓ undelivered: every delivery arrived\n✓ unfinished: nothing of a scenario is left to play\n"
+        );
+        let one = Verdict::of(body(), &[Kind::Undelivered]).render(VerdictFormat::Text, true);
+        assert_eq!(one, "\u{1b}[32m✓\u{1b}[0m undelivered: every delivery arrived\n");
+        let mut forgetful = body();
+        forgetful["forgotten_entries"] = 7.into();
+        let noted = Verdict::of(forgetful.clone(), &[Kind::Unmatched]).render(VerdictFormat::Text, false);
+        assert!(noted.contains("note: 7 entries have left the journal"), "{noted}");
+        let unfinished = |body: &Value| Verdict::of(body.clone(), &[Kind::Unfinished]).notes();
+        assert_eq!(unfinished(&forgetful), ["no scenario is active, so nothing could be unfinished"]);
+        forgetful["active_scenarios"] = json!(["mine"]);
+        assert_eq!(unfinished(&forgetful), [""; 0]);
+    }
+
+    #[test]
+    fn waits_are_bounded() {
+        assert_eq!(wait("5m"), Ok(LONGEST_WAIT));
+        assert!(wait("301s").is_err_and(|problem| problem.contains("at most 300s")));
+        assert!(wait("soon").is_err());
+    }
+}

@@ -1,0 +1,302 @@
+//! `GET verdict`: what fell short so far. Requests that led to no endpoint, deliveries that did not arrive, and scenarios
+//! that were not played to their end; each with ids and a sentence.
+//!
+//! It is worked out when somebody asks, from the journal, the deliveries and the counters of rules, and changes none of them.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::header::AUTHORIZATION;
+use serde_json::{Map, Value, json};
+
+use super::advance::settle;
+use super::events::wait_limit;
+use super::explain::{delivery_summary, no_endpoint};
+use super::scope::{Scope, scope};
+use super::view::{delivery_row, request_row};
+use super::{Call, Control, ControlError, Reply, ok};
+use crate::clock::ClockMode;
+use crate::contract::keys::mask;
+use crate::journal::{AttemptOutcome, Entry, RequestRecord};
+use crate::scenario::{
+    Generation, Rule, RuleProgress, Scenario, Setup, StoryProgress, counts_for, rule_progress, story_progress,
+};
+use crate::turns::Turns;
+use crate::webhook::book::{DeliveryRecord, DeliveryStatus};
+use crate::workspace::Workspace;
+
+/// Most entries shown of each kind, the oldest first; `counts` has them all.
+const MOST_SHOWN: usize = 1_000;
+
+pub(super) async fn verdict(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&["key", "wait"])?;
+    let scope = scope(control, Some(call.query("key").as_deref().unwrap_or("*")))?;
+    if let Some(text) = call.query("wait") {
+        wait_for_deliveries(control, &scope, wait_limit("wait", &text)?).await;
+    }
+    let generation = control.library.load();
+    let setups = setups(&generation, &scope);
+    let kinds = [
+        ("unmatched", unmatched(control, &scope)),
+        ("undelivered", undelivered(control, &scope)),
+        ("unfinished", unfinished(control, &scope, &generation, &setups)),
+    ];
+    let (mut view, mut counts) = (Map::new(), Map::new());
+    for (kind, mut entries) in kinds {
+        counts.insert(kind.to_owned(), entries.len().into());
+        entries.truncate(MOST_SHOWN);
+        view.insert(kind.to_owned(), entries.into());
+    }
+    view.insert("counts".to_owned(), counts.into());
+    // Whoever trusts an empty list must know what it cannot hold.
+    let active: BTreeSet<&str> =
+        setups.iter().flat_map(|setup| setup.active.iter()).map(|scenario| scenario.name.as_ref()).collect();
+    view.insert("active_scenarios".to_owned(), json!(active));
+    view.insert("forgotten_entries".to_owned(), control.journal.fill().evicted.into());
+    Ok(ok(&view.into()))
+}
+
+/// Waits until no delivery is left that could still be tried, at most for `limit`. One whose next attempt is due later,
+/// and any that a frozen clock holds back, is not waited for.
+async fn wait_for_deliveries(control: &Control, scope: &Scope, limit: Duration) {
+    let clock = control.registry.clock();
+    let began = clock.moment();
+    let comes = |delivery: &DeliveryRecord| {
+        let own = control.registry.find(&delivery.event.workspace);
+        let clock = own.as_ref().map_or(clock, |workspace| workspace.clock());
+        let horizon = match clock.mode() {
+            ClockMode::Frozen => Duration::ZERO,
+            ClockMode::Real => limit.saturating_sub(control.registry.clock().moment().since(began)),
+        };
+        delivery.next.is_none_or(|due| due.since(clock.moment()) <= horizon)
+    };
+    let open = |delivery: &DeliveryRecord| {
+        delivery.status == DeliveryStatus::Pending && scope.covers(Some(&delivery.event.workspace)) && comes(delivery)
+    };
+    let settled = async {
+        // What was set off just now may not have become deliveries yet.
+        for workspace in scope.workspaces(control) {
+            settle(&workspace).await;
+        }
+        loop {
+            let mut changed = std::pin::pin!(control.book.changed());
+            changed.as_mut().enable();
+            if control.book.list(None, 1, open).is_empty() {
+                return;
+            }
+            changed.await;
+        }
+    };
+    // What is still pending after the limit is told as such.
+    let _ = tokio::time::timeout(limit, settled).await;
+}
+
+/// Requests that led to no endpoint, oldest first.
+fn unmatched(control: &Control, scope: &Scope) -> Vec<Value> {
+    let masked = match scope {
+        Scope::All => None,
+        Scope::One(workspace) => {
+            let keys = keys_of(&control.library.load(), workspace);
+            Some(keys.iter().map(|key| mask(key)).collect::<HashSet<_>>())
+        }
+    };
+    // Such a request is refused before its key is looked at, and the journal keeps no key; so the masked form must do.
+    let covered = |request: &RequestRecord| {
+        masked.as_ref().is_none_or(|masked| {
+            let sent = request.transcript.headers().find(|(name, _)| *name == AUTHORIZATION.as_str());
+            sent.is_some_and(|(_, value)| value.get(7..).is_some_and(|key| masked.contains(key.trim())))
+        })
+    };
+    let mut found = control.journal.search(None, usize::MAX, |_, entry| match entry {
+        Entry::Request(request) if covered(request) => Some((Arc::clone(request), no_endpoint(request)?)),
+        _ => None,
+    });
+    found.reverse();
+    let entry = |(request, why): &(Arc<RequestRecord>, String)| {
+        let row = request_row(request);
+        let line = match request.transcript.request_line() {
+            ("", _) => "bytes that are no request".to_owned(),
+            (method, target) => format!("{method} {}", target.split('?').next().unwrap_or_default()),
+        };
+        let message = format!("{line}: {why} ({})", request.status);
+        pick(&row, &["id", "at", "method", "path", "status", "reason"], message)
+    };
+    found.iter().map(entry).collect()
+}
+
+/// Deliveries that were not taken, oldest first.
+fn undelivered(control: &Control, scope: &Scope) -> Vec<Value> {
+    let mut found = control.book.list(None, usize::MAX, |delivery| {
+        scope.covers(Some(&delivery.event.workspace))
+            && delivery.status != DeliveryStatus::Delivered
+            && !is_on_purpose(delivery)
+    });
+    found.reverse();
+    let entry = |(_, delivery): &(u64, DeliveryRecord)| {
+        let row = delivery_row(delivery, &control.registry);
+        let (event, url) = (&delivery.event.event_type, &delivery.planned.url);
+        let message = format!("{event} to {url}: {}", delivery_summary(delivery));
+        let fields = ["id", "event", "type", "subscription", "url", "workspace", "status", "attempts"];
+        pick(&row, &fields, message)
+    };
+    found.iter().map(entry).collect()
+}
+
+/// Whether a delivery was not meant to be taken: one that is lost on purpose, and a falsified one that was refused.
+fn is_on_purpose(delivery: &DeliveryRecord) -> bool {
+    let refused =
+        delivery.attempts.last().is_some_and(|attempt| matches!(attempt.outcome, AttemptOutcome::Answered { .. }));
+    delivery.event.lost || (delivery.event.tamper.is_some() && refused)
+}
+
+/// Someone whose requests scenarios have counted.
+struct Player {
+    /// `None` for requests without a key.
+    workspace: Option<Arc<Workspace>>,
+    keys: Vec<Option<String>>,
+    turns: Turns,
+}
+
+impl Player {
+    fn new(workspace: &Arc<Workspace>, keys: Vec<Option<String>>, activation: u64) -> Self {
+        let mut turns = workspace.lock().turns().clone();
+        turns.begin(activation);
+        let workspace = keys.iter().all(Option::is_some).then(|| Arc::clone(workspace));
+        Self { workspace, keys, turns }
+    }
+
+    fn meets(&self, rule: &Rule) -> bool {
+        let keys: Vec<Option<&str>> = self.keys.iter().map(Option::as_deref).collect();
+        counts_for(rule, &keys, &self.turns)
+    }
+
+    fn name(&self) -> String {
+        match &self.workspace {
+            Some(workspace) => format!("workspace {} (key {})", workspace.id(), mask(workspace.name())),
+            None => "requests without a key".to_owned(),
+        }
+    }
+}
+
+/// What is active for whoever is meant.
+fn setups(generation: &Generation, scope: &Scope) -> Vec<Arc<Setup>> {
+    let mut setups = match scope {
+        Scope::One(workspace) => vec![Arc::clone(generation.setup_for(Some(workspace.name())))],
+        Scope::All => {
+            let own = generation.active_by_key().keys().map(|key| generation.setup_for(Some(key)));
+            [generation.setup_for(None)].into_iter().chain(own).map(Arc::clone).collect()
+        }
+    };
+    setups.retain(|setup| setup.activation != 0);
+    setups
+}
+
+/// Rules of the active scenarios with turns left and stories before their end, for each workspace that has met them; and
+/// once, for nobody, what no workspace has met at all.
+fn unfinished(control: &Control, scope: &Scope, generation: &Generation, setups: &[Arc<Setup>]) -> Vec<Value> {
+    let mut entries = Vec::new();
+    for setup in setups {
+        let players = players(control, scope, generation, setup);
+        for scenario in setup.active.iter() {
+            push_rules(&mut entries, scenario, &players);
+            push_story(&mut entries, scenario, &players);
+        }
+    }
+    entries
+}
+
+/// Whoever has met a setup, or is asked for by name.
+fn players(control: &Control, scope: &Scope, generation: &Generation, setup: &Arc<Setup>) -> Vec<Player> {
+    let player = |workspace: &Arc<Workspace>| {
+        let keys = keys_of(generation, workspace).into_iter().map(Some).collect();
+        Player::new(workspace, keys, setup.activation)
+    };
+    match scope {
+        Scope::One(workspace) => vec![player(workspace)],
+        Scope::All => {
+            let met = |workspace: &Arc<Workspace>| workspace.lock().turns().has_met(setup.activation);
+            let all = control.registry.all();
+            let own = all
+                .iter()
+                .filter(|workspace| Arc::ptr_eq(generation.setup_for(Some(workspace.name())), setup) && met(workspace));
+            let anonymous = Some(control.registry.anonymous()).filter(|anonymous| met(anonymous));
+            own.map(player)
+                .chain(anonymous.map(|anonymous| Player::new(&anonymous, vec![None], setup.activation)))
+                .collect()
+        }
+    }
+}
+
+fn push_rules(entries: &mut Vec<Value>, scenario: &Scenario, players: &[Player]) {
+    for rule in &scenario.rules {
+        let what = format!("rule `{}` of scenario `{}`", rule.label, scenario.name);
+        let entry = |progress: RuleProgress, player: Option<&Player>| {
+            let (applied, turns, left) = (progress.applied, progress.turns, progress.left());
+            let message = match player {
+                Some(player) => format!("{what} applied {applied} of {turns} times for {}; {left} left", player.name()),
+                None => format!("{what} applied to nobody: no request came that far; all {turns} turns are left"),
+            };
+            json!({
+                "scenario": scenario.name.as_ref(),
+                "rule": rule.label.as_ref(),
+                "workspace": player.and_then(|player| Some(player.workspace.as_ref()?.id())),
+                "applied": applied,
+                "turns": turns,
+                "left": left,
+                "message": message,
+            })
+        };
+        let mut meeting = players.iter().filter(|player| player.meets(rule)).peekable();
+        if meeting.peek().is_none() {
+            entries.extend(rule_progress(rule, &Turns::default()).map(|progress| entry(progress, None)));
+        }
+        for player in meeting {
+            let progress = rule_progress(rule, &player.turns).filter(|progress| progress.left() > 0);
+            entries.extend(progress.map(|progress| entry(progress, Some(player))));
+        }
+    }
+}
+
+fn push_story(entries: &mut Vec<Value>, scenario: &Scenario, players: &[Player]) {
+    let entry = |story: &StoryProgress, player: Option<&Player>| {
+        let ends: Vec<String> = story.ends.iter().map(|end| format!("\"{end}\"")).collect();
+        let who = player.map_or_else(|| "nobody, as no request came that far".to_owned(), Player::name);
+        let message = format!(
+            "the story of scenario `{}` stands at step \"{}\" for {who}; it ends at {}",
+            scenario.name,
+            story.step,
+            ends.join(" or ")
+        );
+        json!({
+            "scenario": scenario.name.as_ref(),
+            "step": story.step.as_ref(),
+            "ends": story.ends.iter().map(AsRef::as_ref).collect::<Vec<&str>>(),
+            "workspace": player.and_then(|player| Some(player.workspace.as_ref()?.id())),
+            "message": message,
+        })
+    };
+    let leading = |player: &&Player| scenario.rules.iter().any(|rule| rule.next.is_some() && player.meets(rule));
+    let mut meeting = players.iter().filter(leading).peekable();
+    if meeting.peek().is_none() {
+        entries.extend(story_progress(scenario, &Turns::default()).map(|story| entry(&story, None)));
+    }
+    for player in meeting {
+        let story = story_progress(scenario, &player.turns).filter(|story| !story.is_over());
+        entries.extend(story.map(|story| entry(&story, Some(player))));
+    }
+}
+
+/// The keys of a workspace: those of its group, or the one that it is named after.
+fn keys_of(generation: &Generation, workspace: &Workspace) -> Vec<String> {
+    let profile = &generation.setup_for(Some(workspace.name())).profile;
+    let group = profile.keys.workspaces.get(workspace.name().as_ref());
+    group.cloned().unwrap_or_else(|| vec![workspace.name().to_string()])
+}
+
+/// These fields of a row, and a sentence.
+fn pick(row: &Value, fields: &[&str], message: String) -> Value {
+    let mut entry: Map<String, Value> = fields.iter().map(|field| ((*field).to_owned(), row[*field].clone())).collect();
+    entry.insert("message".to_owned(), message.into());
+    entry.into()
+}

@@ -1,0 +1,309 @@
+//! `exec` and `verdict` on the real binary: the command's streams, environment, signals and exit code, and the verdict in each
+//! of its forms.
+
+use std::borrow::BorrowMut;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{PATIENCE, text, wrs_emulator};
+
+const CURL: &str = "curl -s -o /dev/null";
+
+/// A scenario that refuses two status checks.
+const TWO_REFUSALS: &str = "[[rule]]\nname = 'two'\nwhen = { operation = 'system.status' }\ntimes = 2\nreply = { error = 'rate_limit_exceeded' }\n";
+
+fn run(mut command: impl BorrowMut<Command>) -> Output {
+    ended(start(command.borrow_mut()))
+}
+
+/// Starts a program in a process group of its own, so that it can be ended together with what it runs.
+fn start(command: &mut Command) -> Child {
+    command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
+}
+
+/// Waits for the end, but not for ever: a program that hangs is killed with all that it runs, and its test fails.
+fn ended(child: Child) -> Output {
+    let group = format!("-{}", child.id());
+    let (done, ended) = std::sync::mpsc::channel::<()>();
+    let watchdog = std::thread::spawn(move || {
+        let hangs = ended.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
+        if hangs {
+            let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        }
+        hangs
+    });
+    let output = child.wait_with_output().expect("it ends");
+    drop(done);
+    assert!(!watchdog.join().expect("the watchdog ends"), "it did not end by itself: {output:?}");
+    output
+}
+
+/// `exec FLAGS -- sh -c SCRIPT`.
+fn exec(flags: &[&str], script: &str) -> Output {
+    run(wrs_emulator(&[&["exec"], flags, &["--", "sh", "-c", script]].concat()))
+}
+
+fn said(output: &Output) -> String {
+    text(&output.stderr)
+}
+
+#[test]
+fn the_command_has_the_streams_and_its_exit_code_is_told() {
+    let greeting = exec(&[], "read line; echo \"$line back\"; echo aside >&2");
+    assert_eq!(
+        (greeting.status.code(), text(&greeting.stdout).as_str(), said(&greeting).as_str()),
+        (Some(0), " back\n", "aside\n")
+    );
+    for code in [0, 1, 3, 255] {
+        let output = exec(&[], &format!("exit {code}"));
+        assert_eq!(output.status.code(), Some(code));
+        assert_eq!((text(&output.stdout), said(&output)), (String::new(), String::new()), "exit {code}");
+    }
+    assert_eq!(exec(&[], "kill -TERM $$").status.code(), Some(128 + 15));
+    assert_eq!(exec(&[], "kill -KILL $$").status.code(), Some(128 + 9));
+    let mut cat = start(wrs_emulator(&["exec", "--", "cat"]).stdin(Stdio::piped()));
+    cat.stdin.take().expect("a pipe").write_all(b"fed").expect("it reads");
+    assert_eq!(text(&ended(cat).stdout), "fed");
+}
+
+#[test]
+fn a_command_that_cannot_be_run_is_127_or_126() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plain = folder.path().join("plain").display().to_string();
+    std::fs::write(&plain, "no program").expect("the file is written");
+    for (program, code) in [("no-such-command-anywhere", 127), ("/no/such/path", 127), (plain.as_str(), 126)] {
+        let output = run(wrs_emulator(&["exec", "--", program]));
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(said(&output).contains(&format!("`{program}`")) && said(&output).contains("hint:"), "{output:?}");
+    }
+    for wrong in [
+        &["exec"][..],
+        &["exec", "--"],
+        &["exec", "--fail-on", "nothing", "--", "true"],
+        &["exec", "--set", "x=1", "--", "true"],
+    ] {
+        assert_eq!(run(wrs_emulator(wrong)).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn the_environment_leads_to_the_emulator() {
+    let script = "curl -sf -H \"Authorization: Bearer $WRS_API_KEY\" $WRS_BASE_URL/v1/system/status && \
+                  curl -sf $WRS_EMULATOR_URL/_emulator/health && echo && echo key=$WRS_API_KEY token=$WRS_EMULATOR_CONTROL_TOKEN";
+    let output = exec(&[], script);
+    let out = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(out.contains("\"ok\":true") && out.contains("\"status\":\"ready\""), "{out}");
+    assert!(out.ends_with("key=sk_test_local token=\n"), "{out}");
+    let own = run(wrs_emulator(&["exec", "--", "sh", "-c", script]).env("WRS_API_KEY", "sk_test_own"));
+    assert!(text(&own.stdout).contains("key=sk_test_own"), "{own:?}");
+    let empty = run(wrs_emulator(&["exec", "--", "sh", "-c", script]).env("WRS_API_KEY", ""));
+    assert!(text(&empty.stdout).contains("key=sk_test_local"), "{empty:?}");
+    // Beyond loopback a token is made; the command gets it, and the address is one that can be dialled.
+    let beyond = exec(
+        &["--listen", "0.0.0.0:0"],
+        &format!("echo $WRS_BASE_URL; {} health; {script}", env!("CARGO_BIN_EXE_wrs-emulator")),
+    );
+    let out = text(&beyond.stdout);
+    assert!(
+        out.starts_with("http://127.0.0.1:") && out.contains("token=ctl_") && out.contains("ready (version"),
+        "{beyond:?}"
+    );
+    // A control listener of its own has its own address, and TLS its own scheme.
+    let apart =
+        exec(&["--control-listen", "127.0.0.1:0", "--fail-on", "unmatched"], "test $WRS_BASE_URL != $WRS_EMULATOR_URL");
+    assert_eq!(apart.status.code(), Some(0), "{apart:?}");
+    let tls = exec(&["--tls", "self-signed", "--fail-on", "unmatched"], "curl -sk $WRS_BASE_URL/v1/nothing");
+    assert!(tls.status.code() == Some(1) && said(&tls).contains("/v1/nothing"), "{tls:?}");
+}
+
+#[test]
+fn jobs_side_by_side_do_not_fight_for_a_port() {
+    let script =
+        format!("echo $WRS_BASE_URL; {} exec -- sh -c 'echo $WRS_BASE_URL'", env!("CARGO_BIN_EXE_wrs-emulator"));
+    let output = exec(&[], &script);
+    let urls: Vec<String> = text(&output.stdout).lines().map(str::to_owned).collect();
+    assert!(output.status.success() && urls.len() == 2 && urls[0] != urls[1], "{output:?}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let refused = exec(&["--listen", &address], "echo ran");
+    assert_eq!((refused.status.code(), text(&refused.stdout).as_str()), (Some(2), ""), "{refused:?}");
+    let by_environment = run(wrs_emulator(&["exec", "--", "true"]).env("WRS_EMULATOR_LISTEN", &address));
+    assert_eq!(by_environment.status.code(), Some(2), "{by_environment:?}");
+}
+
+/// Starts a command that says when it is ready, sends a signal to `exec`, and gives what came of it.
+fn signalled(signal: &str, script: &str) -> Output {
+    let mut child = start(&mut wrs_emulator(&["exec", "--", "sh", "-c", script]));
+    // Read byte by byte, so that what follows stays in the pipe.
+    let mut ready = BufReader::with_capacity(1, child.stdout.as_mut().expect("a pipe"));
+    let mut line = String::new();
+    ready.read_line(&mut line).expect("a line");
+    assert_eq!(line, "ready\n");
+    let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+    ended(child)
+}
+
+#[test]
+fn signals_are_handed_on_to_the_command() {
+    // `read` from a pipe that stays open waits for ever, and a trap interrupts it.
+    let wait = "mkfifo $d/pipe; exec 3<>$d/pipe; echo ready; read line <&3";
+    let script = |trap: &str| format!("d=$(mktemp -d); trap 'rm -r $d' EXIT; {trap}; {wait}");
+    for (signal, number) in [("TERM", 15), ("INT", 2)] {
+        let handled = signalled(signal, &script(&format!("trap 'echo got {signal}; exit 7' {signal}")));
+        assert_eq!((handled.status.code(), text(&handled.stdout)), (Some(7), format!("got {signal}\n")), "{handled:?}");
+        let died = signalled(signal, "echo ready; exec tail -f /dev/null");
+        assert_eq!(died.status.code(), Some(128 + number), "{died:?}");
+    }
+}
+
+/// A subscription of the sample key to a receiver that is built in.
+fn subscribe(sink: &str) -> String {
+    format!(
+        "{CURL} -H \"Authorization: Bearer $WRS_API_KEY\" -H 'Content-Type: application/json' \
+         -d '{{\"url\":\"https://{sink}.sink.localhost/x\",\"events\":[\"workflow.completed\"]}}' $WRS_BASE_URL/v1/events/subscribe"
+    )
+}
+
+/// Makes the built-in receiver answer so, then fires an event.
+fn fire(sink: &str, respond: &str) -> String {
+    let control = format!("{CURL} -H 'Content-Type: application/json'");
+    format!(
+        "{control} -d '{{\"respond\":{respond}}}' $WRS_EMULATOR_URL/_emulator/sink/{sink}; \
+         {control} -d '{{\"type\":\"workflow.completed\"}}' $WRS_EMULATOR_URL/_emulator/events"
+    )
+}
+
+fn status_checks(count: usize) -> String {
+    format!(
+        "for i in $(seq {count}); do {CURL} -H \"Authorization: Bearer $WRS_API_KEY\" $WRS_BASE_URL/v1/system/status; done"
+    )
+}
+
+#[test]
+fn each_kind_makes_a_run_fail_when_it_is_named_and_only_then() {
+    let script =
+        format!("{CURL} $WRS_BASE_URL/v1/helo; {}; {}; {}", subscribe("app"), fire("app", "[500]"), status_checks(1));
+    let flags = ["--scenario-text", TWO_REFUSALS, "--set", "webhooks.retry.preset=custom"];
+    for (kind, part) in [
+        ("unmatched", "GET /v1/helo: no endpoint has the path"),
+        ("undelivered", "given up after 1 attempts: the receiver answered 500"),
+        ("unfinished", "rule `two` of scenario `inline-1` applied 1 of 2 times"),
+    ] {
+        let failed = exec(&[&flags[..], &["--fail-on", kind]].concat(), &script);
+        assert_eq!((failed.status.code(), text(&failed.stdout).as_str()), (Some(1), ""), "{kind}: {failed:?}");
+        let verdict = said(&failed);
+        assert!(verdict.starts_with(&format!("✗ {kind}: 1 ")) && verdict.contains(part), "{kind}: {verdict}");
+        assert_eq!(verdict.lines().count(), 2, "{kind}: other kinds are not told\n{verdict}");
+        let other_code = exec(&[&flags[..], &["--fail-on", kind]].concat(), &format!("{script}; exit 4"));
+        assert!(other_code.status.code() == Some(4) && said(&other_code).contains(part), "{other_code:?}");
+    }
+    let unasked = exec(&flags, &script);
+    assert_eq!((unasked.status.code(), said(&unasked).as_str()), (Some(0), ""), "{unasked:?}");
+    let good =
+        format!("{CURL} $WRS_BASE_URL/v1/hello; {}; {}; {}", subscribe("app"), fire("app", "[200]"), status_checks(2));
+    let all = exec(&[&flags[..], &["--fail-on", "unmatched,undelivered", "--fail-on", "unfinished"]].concat(), &good);
+    assert_eq!(all.status.code(), Some(0), "{all:?}");
+    assert_eq!(said(&all).matches('✓').count(), 3, "{all:?}");
+}
+
+#[test]
+fn deliveries_are_given_time_to_settle_but_no_more_than_is_allowed() {
+    let script = format!("{}; {}", subscribe("app"), fire("app", "[500,500]"));
+    let repeats = ["--fail-on", "undelivered", "--set", "webhooks.retry.preset=custom", "--set"];
+    let soon = exec(&[&repeats[..], &["webhooks.retry.schedule=[\"100ms\", \"100ms\"]"]].concat(), &script);
+    assert_eq!(soon.status.code(), Some(0), "{soon:?}");
+    let late = exec(&[&repeats[..], &["webhooks.retry.schedule=[\"1h\"]"]].concat(), &script);
+    assert!(late.status.code() == Some(1) && said(&late).contains("another is due"), "{late:?}");
+    let hurried =
+        exec(&[&repeats[..], &["webhooks.retry.schedule=[\"2s\", \"1h\"]", "--settle", "50ms"]].concat(), &script);
+    assert!(hurried.status.code() == Some(1) && said(&hurried).contains("attempt 1 failed"), "{hurried:?}");
+    let wrong = exec(&["--settle", "301s"], "echo ran");
+    assert_eq!((wrong.status.code(), text(&wrong.stdout).as_str()), (Some(2), ""), "{wrong:?}");
+}
+
+#[test]
+fn verdicts_are_written_as_json_and_as_junit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("verdict");
+    let file = path.display().to_string();
+    // A path may hold what XML must escape, or cannot carry at all.
+    let script = format!("{CURL} \"$WRS_BASE_URL/v1/a&b'c%3Cd\"; {CURL} --request-target '/v1/[\"x\"]' $WRS_BASE_URL");
+    let flags = ["--verdict-file", &file, "--verdict-format"];
+    let json = exec(&[&flags[..], &["json", "--fail-on", "unmatched"]].concat(), &script);
+    assert!(json.status.code() == Some(1) && said(&json).starts_with("✗ unmatched: 2 requests"), "{json:?}");
+    let read = || std::fs::read_to_string(&path).expect("the file is written");
+    let verdict: Value = serde_json::from_str(&read()).unwrap_or_else(|error| panic!("{error}: {}", read()));
+    assert_eq!(verdict["unmatched"][0]["path"], "/v1/a&b'c%3Cd");
+    assert_eq!((&verdict["failed"], &verdict["falls_short"]), (&Value::Bool(true), &serde_json::json!(["unmatched"])));
+    let junit = exec(&[&flags[..], &["junit", "--fail-on", "unmatched,undelivered"]].concat(), &script);
+    assert_eq!(junit.status.code(), Some(1), "{junit:?}");
+    let xml = read();
+    let document = roxmltree::Document::parse(&xml).unwrap_or_else(|error| panic!("{error}: {xml}"));
+    let cases: Vec<(&str, &str)> = document
+        .descendants()
+        .filter(|node| node.has_tag_name("testcase"))
+        .map(|case| {
+            let outcome =
+                case.children().find(roxmltree::Node::is_element).map_or("passed", |node| node.tag_name().name());
+            (case.attribute("name").expect("a name"), outcome)
+        })
+        .collect();
+    assert_eq!(cases, [("unmatched", "failure"), ("undelivered", "passed"), ("unfinished", "skipped")]);
+    let failure = document.descendants().find(|node| node.has_tag_name("failure")).expect("a failure");
+    assert_eq!(failure.attribute("message"), Some("2 requests led to no endpoint"));
+    let told = failure.text().expect("the entries");
+    assert!(told.contains("GET /v1/a&b'c%3Cd: ") && told.contains("req_"), "{told}");
+    // Without --fail-on a file is written all the same, and nothing is told.
+    let quiet = exec(&[&flags[..], &["json"]].concat(), &script);
+    assert_eq!((quiet.status.code(), said(&quiet).as_str()), (Some(0), ""), "{quiet:?}");
+    assert_eq!(serde_json::from_str::<Value>(&read()).expect("JSON")["counts"]["unmatched"], 2);
+    let here = folder.path().display().to_string();
+    let refused = exec(&["--verdict-file", &here], "echo ran");
+    assert_eq!((refused.status.code(), text(&refused.stdout).as_str()), (Some(2), ""), "{refused:?}");
+}
+
+#[test]
+fn the_log_is_there_for_those_who_ask() {
+    let script = format!("{CURL} $WRS_BASE_URL/v1/hello");
+    let verbose = exec(&["--verbose"], &script);
+    assert!(said(&verbose).contains("200 GET /v1/hello req_") && text(&verbose.stdout).is_empty(), "{verbose:?}");
+    let by_environment =
+        run(wrs_emulator(&["exec", "--log", "json", "--", "sh", "-c", &script]).env("WRS_EMULATOR_VERBOSE", "yes"));
+    let record: Value = serde_json::from_slice(&by_environment.stderr).expect("one JSON object");
+    assert_eq!(record["target"], "/v1/hello");
+}
+
+#[test]
+fn the_verdict_is_a_command_of_its_own_as_well() {
+    let binary = env!("CARGO_BIN_EXE_wrs-emulator");
+    // In a service container there is no `exec`: the verdict is asked for when the tests are through. The key that the command
+    // finds in its environment does not narrow it.
+    let ask = |flags: &str| exec(&[], &format!("{CURL} $WRS_BASE_URL/v1/helo; {binary} verdict {flags}"));
+    for (flags, code) in [
+        ("", 0),
+        ("--fail-on undelivered,unfinished", 0),
+        ("--fail-on unmatched", 1),
+        ("--fail-on unmatched --key sk_test_local", 0),
+        ("--fail-on everything", 2),
+        ("--wait 400s", 2),
+    ] {
+        let output = ask(flags);
+        assert_eq!(output.status.code(), Some(code), "{flags}: {output:?}");
+        let told = text(&output.stdout).contains("✗ unmatched: 1 request");
+        assert_eq!(told, flags.is_empty() || code == 1, "{flags}: {output:?}");
+    }
+    let vacuous = text(&ask("--fail-on unfinished").stdout);
+    assert!(vacuous.contains("note: no scenario is active"), "{vacuous}");
+    let json: Value = serde_json::from_slice(&ask("--format json").stdout).expect("JSON");
+    assert_eq!((&json["counts"]["unmatched"], &json["failed"]), (&Value::from(1), &Value::Bool(false)));
+    let junit = text(&ask("--format junit").stdout);
+    let document = roxmltree::Document::parse(&junit).unwrap_or_else(|error| panic!("{error}: {junit}"));
+    assert_eq!(document.descendants().filter(|node| node.has_tag_name("failure")).count(), 1, "{junit}");
+    let absent = run(wrs_emulator(&["verdict", "--url", "http://127.0.0.1:1", "--fail-on", "unmatched"]));
+    assert_eq!(absent.status.code(), Some(3), "no verdict is no pass");
+}

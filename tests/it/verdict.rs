@@ -1,0 +1,262 @@
+//! `GET verdict`: what fell short, kind by kind, for all keys and for one.
+
+use serde_json::{Value, json};
+use wrs_emulator::Emulator;
+
+use crate::support::{
+    KEY, builder, control, fire, get, get_as, raw, send, start, start_with, subscribe_as, subscribe_sink,
+};
+
+const STATUS: &str = "/v1/system/status";
+
+async fn verdict(emulator: &Emulator, query: &str) -> Value {
+    let answer = control(emulator, "GET", &format!("verdict{query}"), &Value::Null).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()
+}
+
+/// What is told of one kind: its sentences.
+fn messages(verdict: &Value, kind: &str) -> Vec<String> {
+    let entries = verdict[kind].as_array().expect("a list");
+    assert_eq!(verdict["counts"][kind], entries.len(), "{verdict}");
+    entries.iter().map(|entry| entry["message"].as_str().expect("a sentence").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn requests_that_led_to_no_endpoint_are_unmatched() {
+    let emulator = start().await;
+    assert_eq!(messages(&verdict(&emulator, "").await, "unmatched"), [""; 0]);
+    for path in [STATUS, "/v1/hello"] {
+        assert_eq!(get(&emulator, path).await.status, 200);
+    }
+    assert_eq!(send(&emulator, "GET", STATUS, &[], "").await.status, 401, "a refused key led to an endpoint");
+    assert_eq!(get(&emulator, "/v1/helo?a=b").await.status, 404);
+    assert_eq!(get_as(&emulator, "sk_test_other", "/v1/workflows").await.status, 404);
+    assert_eq!(send(&emulator, "DELETE", STATUS, &[], "").await.status, 405);
+    assert!(raw(&emulator, b"nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
+    assert!(raw(&emulator, b"GET * HTTP/1.1\r\nHost: a\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
+    let told = verdict(&emulator, "?key=*").await;
+    let found = messages(&told, "unmatched");
+    assert_eq!(found.len(), 5, "{found:#?}");
+    for (message, parts) in found.iter().zip([
+        &["GET /v1/helo: no endpoint has the path `/v1/helo` (404)"][..],
+        &["GET /v1/workflows: ", "not open yet (404)"],
+        &["DELETE /v1/system/status: `/v1/system/status` takes GET", "(405)"],
+        &["bytes that are no request", "(400)"],
+        &["(400)"],
+    ]) {
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}: {parts:?}");
+    }
+    let first = &told["unmatched"][0];
+    let id = first["id"].as_str().expect("an id");
+    assert_eq!(control(&emulator, "GET", &format!("requests/{id}"), &Value::Null).await.status, 200);
+    assert_eq!((&first["status"], &first["reason"]), (&json!(404), &json!("not_found")));
+    // One key is told of the requests that carried it.
+    for (key, count) in [(KEY, 1), ("sk_test_other", 1), ("sk_test_third", 0)] {
+        let own = verdict(&emulator, &format!("?key={key}")).await;
+        assert_eq!(messages(&own, "unmatched").len(), count, "{key}: {own}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_journal_forgot_is_told() {
+    let emulator = builder().configure(|settings| settings.most_journal_entries = 2).start().await.expect("it starts");
+    assert_eq!(get(&emulator, "/v1/helo").await.status, 404);
+    assert_eq!(verdict(&emulator, "").await["forgotten_entries"], 0);
+    for _ in 0..2 {
+        get(&emulator, STATUS).await;
+    }
+    let told = verdict(&emulator, "").await;
+    assert_eq!((messages(&told, "unmatched").len(), &told["forgotten_entries"]), (0, &json!(1)));
+}
+
+async fn answer_with(emulator: &Emulator, sink: &str, statuses: &[u16]) {
+    let answer = control(emulator, "POST", &format!("sink/{sink}"), &json!({ "respond": statuses })).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+#[tokio::test]
+async fn deliveries_that_nobody_took_are_undelivered() {
+    let emulator = start().await;
+    subscribe_sink(&emulator, "app").await;
+    let event = json!({ "type": "workflow.completed" });
+    fire(&emulator, &event).await;
+    assert_eq!(messages(&verdict(&emulator, "").await, "undelivered"), [""; 0]);
+    answer_with(&emulator, "app", &[500]).await;
+    let fired = fire(&emulator, &event).await;
+    let told = verdict(&emulator, "").await;
+    let pending = messages(&told, "undelivered");
+    assert_eq!(
+        pending,
+        ["workflow.completed to https://app.sink.localhost/hooks: attempt 1 failed and another is due: \
+          the receiver answered 500; only 2xx accepts an event"]
+    );
+    let entry = &told["undelivered"][0];
+    assert_eq!((&entry["id"], &entry["status"]), (&fired["deliveries"][0]["id"], &json!("pending")));
+    answer_with(&emulator, "app", &[500]).await;
+    control(&emulator, "POST", "clock", &json!({ "advance": "1s" })).await;
+    answer_with(&emulator, "app", &[410]).await;
+    let gone = fire(&emulator, &event).await;
+    assert_eq!(gone["deliveries"][0]["status"], "cancelled", "{gone}");
+    let cancelled = messages(&verdict(&emulator, "").await, "undelivered");
+    assert!(
+        cancelled.iter().any(|message| message.contains(": cancelled: the receiver answered 410")),
+        "{cancelled:?}"
+    );
+    for (key, count) in [(KEY, cancelled.len()), ("sk_test_other", 0)] {
+        assert_eq!(messages(&verdict(&emulator, &format!("?key={key}")).await, "undelivered").len(), count, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn exhausted_deliveries_are_undelivered_and_those_meant_to_fail_are_not() {
+    let emulator = start_with(&["webhooks.retry.preset=custom"]).await;
+    subscribe_sink(&emulator, "app").await;
+    let lost = json!({ "type": "workflow.completed", "drop": true });
+    assert_eq!(control(&emulator, "POST", "events", &lost).await.status, 200);
+    answer_with(&emulator, "app", &[401, 500]).await;
+    let forged = fire(&emulator, &json!({ "type": "workflow.completed", "tamper": "signature" })).await;
+    assert_eq!(forged["deliveries"][0]["status"], "exhausted", "{forged}");
+    assert_eq!(messages(&verdict(&emulator, "?wait=20s").await, "undelivered"), [""; 0]);
+    fire(&emulator, &json!({ "type": "reference.matched" })).await;
+    let found = messages(&verdict(&emulator, "").await, "undelivered");
+    assert!(found.len() == 1 && found[0].contains("given up after 1 attempts: the receiver answered 500"), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_verdict_waits_for_what_is_due_and_for_nothing_else() {
+    let emulator = Emulator::builder()
+        .seed(7)
+        .set("webhooks.retry.preset=custom")
+        .set("webhooks.retry.schedule=[\"50ms\"]")
+        .start()
+        .await
+        .expect("it starts");
+    subscribe_sink(&emulator, "app").await;
+    answer_with(&emulator, "app", &[500]).await;
+    let fired = control(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
+    assert_eq!(fired.status, 200, "{fired:?}");
+    assert_eq!(messages(&verdict(&emulator, "?wait=20s").await, "undelivered"), [""; 0], "the repeat was waited for");
+    // A frozen clock lets no retry come: waiting for one would only ever reach the limit.
+    let frozen = start().await;
+    subscribe_sink(&frozen, "app").await;
+    answer_with(&frozen, "app", &[500]).await;
+    fire(&frozen, &json!({ "type": "workflow.completed" })).await;
+    let limit = std::time::Duration::from_mins(1);
+    let at_once = tokio::time::timeout(limit, verdict(&frozen, "?wait=300s")).await.expect("nothing is waited for");
+    assert_eq!(messages(&at_once, "undelivered").len(), 1);
+    for query in ["?wait=301s", "?wait=soon", "?kind=unmatched"] {
+        assert_eq!(control(&frozen, "GET", &format!("verdict{query}"), &Value::Null).await.status, 422, "{query}");
+    }
+}
+
+const TURNS: &str = "
+[[rule]]
+name = 'refused'
+when = { operation = 'system.status' }
+times = 2
+reply = { error = 'rate_limit_exceeded' }
+
+[[rule]]
+name = 'for ever'
+when = { operation = 'events.subscribe' }
+reply = { status = 500, code = 'internal_error', message = 'no' }
+
+[[rule]]
+name = 'hello'
+when = { operation = 'hello' }
+sequence = [{ pass = true }, { pass = true }]
+";
+
+#[tokio::test]
+async fn rules_with_turns_left_are_unfinished_for_each_workspace_that_met_them() {
+    let emulator = builder().scenario_text(TURNS).start().await.expect("it starts");
+    let nobody = messages(&verdict(&emulator, "").await, "unfinished");
+    assert_eq!(nobody.len(), 2, "{nobody:?}");
+    assert!(nobody[0].starts_with("rule `refused` of scenario `inline-1` applied to nobody"), "{nobody:?}");
+    assert!(nobody[1].contains("`hello`") && nobody[1].ends_with("all 2 turns are left"), "{nobody:?}");
+    get_as(&emulator, "sk_test_first", STATUS).await;
+    for _ in 0..2 {
+        get_as(&emulator, "sk_test_second", STATUS).await;
+    }
+    get_as(&emulator, "sk_test_second", "/v1/hello").await;
+    let told = verdict(&emulator, "").await;
+    let open = messages(&told, "unfinished");
+    assert_eq!(open.len(), 2, "{open:?}");
+    let first = &told["unfinished"][0];
+    assert_eq!((&first["rule"], &first["applied"], &first["left"]), (&json!("refused"), &json!(1), &json!(1)));
+    let workspace = first["workspace"].as_str().expect("an id");
+    assert_eq!(
+        open[0],
+        format!(
+            "rule `refused` of scenario `inline-1` applied 1 of 2 times for workspace {workspace} (key sk_test_…irst); 1 left"
+        )
+    );
+    assert!(open[1].contains("`hello`") && open[1].contains("1 of 2 times for requests without a key"), "{open:?}");
+    // A key is asked for by name: it counts even if it never came.
+    for (key, left) in [("sk_test_first", json!([1])), ("sk_test_second", json!([])), ("sk_test_third", json!([2]))] {
+        let own = verdict(&emulator, &format!("?key={key}")).await;
+        let keyed = own["unfinished"].as_array().expect("a list").iter().filter(|entry| entry["rule"] == "refused");
+        assert_eq!(keyed.map(|entry| entry["left"].clone()).collect::<Value>(), left, "{key}");
+    }
+    get_as(&emulator, "sk_test_first", STATUS).await;
+    get(&emulator, "/v1/hello").await;
+    assert_eq!(messages(&verdict(&emulator, "").await, "unfinished"), [""; 0]);
+    // Another activation begins afresh.
+    control(&emulator, "POST", "scenarios/active", &json!({ "active": ["inline-1"] })).await;
+    assert_eq!(messages(&verdict(&emulator, "").await, "unfinished").len(), 2);
+    control(&emulator, "POST", "scenarios/active", &json!({ "active": [] })).await;
+    let off = verdict(&emulator, "").await;
+    assert_eq!((messages(&off, "unfinished").len(), &off["active_scenarios"]), (0, &json!([])));
+}
+
+#[tokio::test]
+async fn a_story_before_its_end_is_unfinished() {
+    let story = "
+[[rule]]
+when = { operation = 'system.status', step = 'start' }
+next = 'down'
+pass = true
+
+[[rule]]
+when = { operation = 'system.status', step = 'down' }
+next = 'up again'
+reply = { status = 500, code = 'internal_error', message = 'no' }
+";
+    let emulator = builder().scenario_text(story).start().await.expect("it starts");
+    for (step, who) in [("start", "nobody"), ("down", "workspace ws_")] {
+        let told = verdict(&emulator, "").await;
+        let open = messages(&told, "unfinished");
+        assert_eq!(open.len(), 1, "{open:?}");
+        let text = format!("stands at step \"{step}\" for {who}");
+        assert!(open[0].contains(&text) && open[0].ends_with("it ends at \"up again\""), "{open:?}");
+        assert_eq!(
+            (&told["unfinished"][0]["step"], &told["unfinished"][0]["ends"]),
+            (&json!(step), &json!(["up again"]))
+        );
+        get(&emulator, STATUS).await;
+    }
+    assert_eq!(messages(&verdict(&emulator, "").await, "unfinished"), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_key_with_its_own_scenarios_is_judged_by_them() {
+    let emulator = builder().scenario("rate-limit-burst").start().await.expect("it starts");
+    control(&emulator, "PUT", "scenarios/mine", &json!({ "rule": [{ "times": 1, "reply": { "status": 500 } }] })).await;
+    let chosen = control(&emulator, "POST", "scenarios/active", &json!({ "active": ["mine"], "key": KEY })).await;
+    assert_eq!(chosen.status, 200, "{chosen:?}");
+    let scenarios = |told: &Value| -> Vec<String> {
+        let entries = told["unfinished"].as_array().expect("a list").iter();
+        entries.map(|entry| entry["scenario"].as_str().expect("a name").to_owned()).collect()
+    };
+    let all = verdict(&emulator, "").await;
+    assert_eq!(scenarios(&all), ["rate-limit-burst", "mine"]);
+    assert_eq!(all["active_scenarios"], json!(["mine", "rate-limit-burst"]));
+    assert_eq!(scenarios(&verdict(&emulator, &format!("?key={KEY}")).await), ["mine"]);
+    assert_eq!(get(&emulator, STATUS).await.status, 500);
+    assert_eq!(scenarios(&verdict(&emulator, "").await), ["rate-limit-burst"]);
+    let hook = json!({ "url": "https://app.sink.localhost/x", "events": ["workflow.completed"] });
+    assert_eq!(subscribe_as(&emulator, "sk_test_b", &hook).await.status, 200);
+    let met = verdict(&emulator, "?key=sk_test_b").await;
+    assert_eq!((scenarios(&met), &met["unfinished"][0]["left"]), (vec!["rate-limit-burst".to_owned()], &json!(10)));
+}
