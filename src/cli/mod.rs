@@ -145,6 +145,18 @@ fn definition() -> clap::Command {
     with_examples(Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port)))
 }
 
+/// One thing, named by its id.
+#[derive(Debug, Args)]
+struct OneArgs {
+    /// Its id, as listings and answers show it.
+    id: String,
+    #[command(flatten)]
+    target: Target,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// An empty variable counts as none, as pipelines pass unset ones so; a switch takes 1, yes and on as well as true.
 fn settled(mut command: clap::Command) -> clap::Command {
     let empty = |argument: &clap::Arg| {
