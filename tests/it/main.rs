@@ -24,6 +24,7 @@ mod presets;
 mod preview;
 mod quota;
 mod receivers;
+mod recipes;
 mod reload;
 mod reset;
 mod scenarios;
