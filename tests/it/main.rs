@@ -19,6 +19,7 @@ mod layers;
 mod library;
 mod metrics;
 mod openapi;
+mod packaging;
 mod patches;
 mod presets;
 mod preview;
