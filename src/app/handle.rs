@@ -89,6 +89,13 @@ impl ControlHandle {
         }
     }
 
+    /// When something has to be done next for any key, or for requests without one, as time since the start.
+    pub fn next_due_of_all(&self) -> Option<Moment> {
+        let registry = &self.control.registry;
+        let all = registry.all().into_iter().chain([registry.anonymous()]);
+        all.filter_map(|workspace| workspace.agenda().next_due()).min()
+    }
+
     /// When a key's workspace has something to do next, by its clock: an attempt, an emission, a delayed answer.
     pub fn next_due(&self, key: &str) -> Option<Moment> {
         self.control.registry.find(key)?.agenda().next_due()

@@ -136,12 +136,17 @@ fn links_lead_somewhere() {
     assert!(seen > 20, "the links were found: {seen}");
 }
 
+/// Each folder of pages has an index that names its pages, and the index of the folders in it.
 #[test]
 fn the_index_names_every_page() {
-    let index = read("docs/README.md");
     for (path, _) in pages() {
-        let Some(name) = path.strip_prefix("docs/").filter(|name| *name != "README.md") else { continue };
-        assert!(index.contains(&format!("]({name})")), "docs/README.md does not lead to {name}");
+        let Some((folder, name)) = path.rsplit_once('/').filter(|_| path != "docs/README.md") else { continue };
+        let (folder, name) = match (name, folder.rsplit_once('/')) {
+            ("README.md", Some((above, inner))) => (above, format!("{inner}/README.md")),
+            _ => (folder, name.to_owned()),
+        };
+        let index = read(&format!("{folder}/README.md"));
+        assert!(index.contains(&format!("]({name})")), "{folder}/README.md does not lead to {name}");
     }
 }
 
@@ -154,9 +159,12 @@ fn flags_and_knobs_on_pages_are_known() {
         let text = prose(&page);
         // Between the backticks of one line.
         for code in text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)) {
-            if code.starts_with("--") || code.starts_with("wrs-emulator") {
+            // After `-- ` stand the flags of a benchmark.
+            if (code.starts_with("--") && !code.starts_with("-- ")) || code.starts_with("wrs-emulator") {
                 for word in code.split([' ', '=', '|', '[']).filter(|word| word.starts_with("--") && word.len() > 2) {
-                    let there = flags.contains(&format!("{word} ")) || flags.contains(&format!("{word}\n"));
+                    let ours = flags.contains(&format!("{word} ")) || flags.contains(&format!("{word}\n"));
+                    // Docker's own, which the page of the container names.
+                    let there = ours || word == "--add-host";
                     assert!(there, "{path}: `{code}` names {word}, which is no flag");
                     seen += 1;
                 }
@@ -173,4 +181,14 @@ fn flags_and_knobs_on_pages_are_known() {
         }
     }
     assert!(seen > 40, "flags and knobs were found: {seen}");
+}
+
+/// The Rust of the front page is that of an example in the documentation, which `cargo test` runs.
+#[test]
+fn the_rust_of_the_front_page_is_run() {
+    let (page, example) = (read("README.md"), read("src/app/mod.rs"));
+    let block = page.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block of Rust");
+    for line in block.lines() {
+        assert!(example.contains(&format!("//! {line}\n")), "src/app/mod.rs shows no line `{line}`");
+    }
 }
