@@ -15,9 +15,9 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 
 class Receiver:
-    """An HTTPS server on a free port: keeps what it gets, answers 401 to what does not verify under `secret`."""
+    """A server on a free port, HTTPS by default: keeps what it gets, answers 401 to what does not verify under `secret`."""
 
-    def __init__(self):
+    def __init__(self, tls=True):
         self.secret, self.seen = None, queue.Queue()
         receiver = self
 
@@ -39,23 +39,29 @@ class Receiver:
                 """Nothing: the test says what went wrong."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(os.environ["WRS_TEST_CERT"], os.environ["WRS_TEST_CERT_KEY"])
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.url = f"https://127.0.0.1:{self.server.server_port}/hooks"
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(os.environ["WRS_TEST_CERT"], os.environ["WRS_TEST_CERT_KEY"])
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.server.server_port}/hooks"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def next(self):
         """The next delivery: the verified event or None, headers, body."""
         return self.seen.get(timeout=20)
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
 
 @pytest.fixture
 def receiver():
-    receiver = Receiver()
-    yield receiver
-    receiver.server.shutdown()
-    receiver.server.server_close()
+    with Receiver() as receiver:
+        yield receiver
 
 
 def subscribe(emulator, url, **more):
@@ -72,6 +78,17 @@ def test_a_delivery_verifies_at_a_receiver_of_ones_own(emulator, receiver):
     event, headers, _ = receiver.next()
     assert event["data"] == {"workflow_id": "wf_42", "status": "completed"}
     assert headers["webhook-id"] == event["id"] == delivery["event"]
+
+
+def test_a_receiver_without_tls_needs_a_knob(emulator):
+    with Receiver(tls=False) as plain:
+        body = {"url": plain.url, "events": ["workflow.completed"]}
+        refused = requests.post(f"{emulator.url}/v1/events/subscribe", json=body, headers=emulator.headers)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "validation_error")
+        emulator.set(webhooks={"allow_http": True})
+        plain.secret = subscribe(emulator, plain.url)["secret"]
+        [delivery] = emulator.trigger("workflow.completed")
+        assert plain.next()[0]["id"] == delivery["event"] and delivery["status"] == "delivered"
 
 
 @pytest.mark.parametrize("tamper", ["body", "signature", "secret", "timestamp", "headers"])
