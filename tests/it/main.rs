@@ -14,6 +14,7 @@ mod documents;
 mod exec;
 mod explain;
 mod help;
+mod json;
 mod knobs;
 mod layers;
 mod library;
