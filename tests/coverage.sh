@@ -16,8 +16,8 @@ done
 export CARGO_TARGET_DIR=target/coverage RUSTFLAGS="-C instrument-coverage"
 profiles="$PWD/target/coverage/profiles"
 rm -rf "$profiles"
-# Each process writes a file of its own; `%m` keeps those of different binaries apart.
-export LLVM_PROFILE_FILE="$profiles/%m-%p.profraw"
+# Processes of one binary add to the same few files: one each would be gigabytes, as tests start the program often.
+export LLVM_PROFILE_FILE="$profiles/%4m.profraw"
 cargo test --locked "$@"
 
 # The binaries that ran: those of the tests, and the program that they start.

@@ -4,14 +4,14 @@
 Usage: pages.py EMULATOR_BINARY [--tools FOLDER]... [--node-modules FOLDER] [PAGE...]
 Without pages it runs README.md and docs/*.md; docs/recipes/ is tried by tests/recipes/run.sh. `--tools` goes in front of PATH, for a Python that has libraries.
 
-Each page is played in a fresh folder, in one shell, against a fresh emulator on port 9770, which the pages name. By its
-first words a block of code is
+Each page is played in a fresh folder, in one shell, against a fresh emulator on port 9770, which the pages name. There
+`wrs-emulator/tests` stands for a checkout of this repository. By its first words a block of code is
 
 - `console`: `$ …` is a command, the lines below it are what it prints, where `…` stands for anything. A command that
   shows nothing must print nothing and succeed. One that ends in `&` runs until the page ends or kills it; what is shown
   is its first lines. A page that starts the emulator so gets no other;
 - `sh`: a script that must succeed. `sh starts`: lines that each start an emulator, which must get ready and stop;
-- any language with `file=NAME`: a file that is written for the commands below it;
+- any language with `file=NAME`, or with a comment of one file name as its first line: a file, written for the commands below it;
 - any of these with `needs=PROGRAM`: left out, and told, where the program is not installed;
 - any of these with `no-run`: not run. These are counted, and listed with the reason that the page gives: `no-run=reason`;
 - anything else: no command. Languages of programs are refused then, so that no command is left out by mistake.
@@ -49,6 +49,8 @@ class Block:
         self.language, self.text, self.line = language, text, line
         pairs = [word.partition("=") for word in rest]
         self.words = {name: value for name, _, value in pairs}
+        if named := re.match(r"(?:#|//) ([\w.]+\.\w+)\n", text):
+            self.words["file"], self.text = named[1], text[named.end():]
 
 
 def blocks(page: str) -> list[Block]:
@@ -182,6 +184,8 @@ class Page:
             binaries = os.path.join(outer, "bin")
             os.makedirs(os.path.join(folder, "scenarios"))
             os.mkdir(binaries)
+            os.mkdir(os.path.join(folder, "wrs-emulator"))
+            os.symlink(ROOT / "tests", os.path.join(folder, "wrs-emulator", "tests"))
             os.symlink(os.path.realpath(self.arguments.emulator), os.path.join(binaries, "wrs-emulator"))
             if self.arguments.node_modules:
                 os.symlink(os.path.realpath(self.arguments.node_modules), os.path.join(folder, "node_modules"))

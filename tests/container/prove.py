@@ -274,6 +274,19 @@ def prove_health_of_nothing():
     check("the health check fails where nothing runs", health.returncode == 3, health)
 
 
+def prove_elsewhere():
+    """With TLS on another port: the health check is told where, and an open control API needs no token."""
+    container = Container(environment={
+        "WRS_EMULATOR_LISTEN": "0.0.0.0:9443", "WRS_EMULATOR_TLS": "self-signed", "WRS_EMULATOR_CONTROL_OPEN": "1",
+        "WRS_EMULATOR_URL": "https://127.0.0.1:9443", "WRS_EMULATOR_INSECURE": "1",
+    })
+    health = container.execute(image["health"])
+    check("the health check follows to another port and TLS", health.returncode == 0, [container.ready, health])
+    listed = container.execute(["/wrs-emulator", "requests", "list", "--json"])
+    check("an open control API wants no token", listed.returncode == 0 and container.errors.empty(), listed)
+    assert container.stop(signal.SIGTERM)[0] == 0
+
+
 def prove_webhooks(got, asked):
     """HTTPS to a receiver beside it: names from the hosts file and from DNS, authorities given and built in."""
     bundle = (folder / "root/etc/ssl/certs/ca-certificates.crt").read_text()
@@ -385,6 +398,7 @@ def main():
     prove_layout()
     prove_bare()
     prove_health_of_nothing()
+    prove_elsewhere()
     prove_webhooks(got, asked)
     prove_scenarios()
     prove_stopping()

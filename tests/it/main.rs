@@ -15,6 +15,7 @@ mod embedding;
 mod exec;
 mod explain;
 mod help;
+mod json;
 mod knobs;
 mod layers;
 mod library;
