@@ -242,6 +242,12 @@ impl ControlHandle {
         }
     }
 
+    /// When something has to be done next for any key, or for requests without one, as time since the start.
+    pub fn next_due_of_all(&self) -> Option<Moment> {
+        let all = self.registry.all().into_iter().chain([self.registry.anonymous()]);
+        all.filter_map(|workspace| workspace.agenda().next_due()).min()
+    }
+
     /// When a key's workspace has something to do next, by its clock: an attempt, an emission, a delayed answer.
     pub fn next_due(&self, key: &str) -> Option<Moment> {
         self.registry.find(key)?.agenda().next_due()

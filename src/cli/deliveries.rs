@@ -7,12 +7,12 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::Target;
 use super::client::{SHORT, call, segment};
 use super::failure::Failure;
 use super::follow::follow;
 use super::output::{cell, plain, print, print_json, print_table};
 use super::requests::{headers, text, waited};
+use super::{OneArgs, Target};
 
 /// `deliveries …`
 #[derive(Debug, Subcommand)]
@@ -63,18 +63,6 @@ pub(super) struct ListArgs {
     /// Print attempts as they are made, until interrupted.
     #[arg(long, conflicts_with_all = ["status", "event", "event_type", "subscription", "cursor"])]
     follow: bool,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-}
-
-/// Arguments that name one delivery.
-#[derive(Debug, Args)]
-pub(super) struct OneArgs {
-    /// The delivery's id, `dlv_…`.
-    id: String,
-    #[command(flatten)]
-    target: Target,
     /// Print JSON.
     #[arg(long)]
     json: bool,

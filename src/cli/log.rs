@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
-use super::output::escape;
+use super::output::{counted, escape};
 use crate::contract::keys::mask;
 use crate::contract::profile::Precision;
 use crate::contract::timestamp::format_timestamp;
@@ -160,7 +160,7 @@ fn event_record(event: &EventRecord) -> Value {
         "id": event.id,
         "type": event.event_type,
         "deliveries": count,
-        "message": format!("event {} {} goes to {count} subscription{}", event.event_type, event.id, if count == 1 { "" } else { "s" }),
+        "message": format!("event {} {} goes to {}", event.event_type, event.id, counted(count as u64, "subscription")),
     })
 }
 

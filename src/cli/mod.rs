@@ -28,17 +28,18 @@ mod signing;
 mod snapshot;
 mod subscriptions;
 mod trigger;
+mod twins;
 mod verdict;
 mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use examples::with_examples;
 use failure::report;
+use twins::{settled, with_twins};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,7 +52,8 @@ Examples:
   wrs-emulator explain req_01k...                       why this answer
 
 Exit status: 0 done, 1 the thing checked falls short, 2 wrong usage or an invalid file, 3 the emulator cannot be reached.
-Every flag has an environment twin: --listen is WRS_EMULATOR_LISTEN.";
+Every flag has an environment twin: --listen is WRS_EMULATOR_LISTEN. That of a command's own flag, where its help shows none, is named
+after the command: `clock advance --json` is WRS_EMULATOR_CLOCK_ADVANCE_JSON.";
 
 /// Offline emulator of the Workflow Reference Service API (v1.0, sandbox beta).
 ///
@@ -142,25 +144,19 @@ struct Target {
 fn definition() -> clap::Command {
     // What runs beside other jobs of the same machine must not fight them for a port.
     let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
-    with_examples(Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port)))
+    with_twins(with_examples(Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port))))
 }
 
-/// An empty variable counts as none, as pipelines pass unset ones so; a switch takes 1, yes and on as well as true.
-fn settled(mut command: clap::Command) -> clap::Command {
-    let empty = |argument: &clap::Arg| {
-        argument.get_env().is_some_and(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()))
-    };
-    let arguments: Vec<_> =
-        command.get_arguments().map(|argument| (argument.get_id().clone(), empty(argument))).collect();
-    for (id, empty) in arguments {
-        command = command.mut_arg(id, |argument| {
-            let argument = if empty { argument.env(None::<&'static str>) } else { argument };
-            let switch = argument.get_env().is_some() && matches!(argument.get_action(), ArgAction::SetTrue);
-            if switch { argument.value_parser(BoolishValueParser::new()) } else { argument }
-        });
-    }
-    let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
-    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, settled))
+/// One thing, named by its id.
+#[derive(Debug, Args)]
+struct OneArgs {
+    /// Its id, as listings and answers show it.
+    id: String,
+    #[command(flatten)]
+    target: Target,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the program with the process's arguments.
@@ -205,43 +201,6 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         definition().debug_assert();
-    }
-
-    /// Every flag with a value or a switch, other than clap's own, can be set by the environment.
-    #[test]
-    fn every_flag_of_serve_has_an_environment_twin() {
-        let command = definition();
-        for name in ["serve", "exec"] {
-            let command = command.find_subcommand(name).expect("the command is there");
-            let flags = command.get_arguments().filter(|argument| !argument.is_positional());
-            for argument in flags.filter(|argument| !matches!(argument.get_id().as_str(), "help" | "version")) {
-                let flag = argument.get_long().expect("every flag has a long form");
-                let twin = format!("WRS_EMULATOR_{}", flag.to_ascii_uppercase().replace('-', "_"));
-                assert_eq!(argument.get_env().and_then(|name| name.to_str()), Some(twin.as_str()), "{name} --{flag}");
-            }
-        }
-    }
-
-    /// A flag that a pipeline sets once for every job has the same twin in each command: never two names for one thing.
-    #[test]
-    fn a_flag_has_one_environment_twin() {
-        fn collect(command: &clap::Command, twins: &mut std::collections::BTreeMap<String, Vec<String>>) {
-            for argument in command.get_arguments() {
-                if let (Some(flag), Some(twin)) = (argument.get_long(), argument.get_env()) {
-                    let names = twins.entry(twin.to_string_lossy().into_owned()).or_default();
-                    if !names.contains(&flag.to_owned()) {
-                        names.push(flag.to_owned());
-                    }
-                }
-            }
-            command.get_subcommands().for_each(|inner| collect(inner, twins));
-        }
-        let mut twins = std::collections::BTreeMap::new();
-        collect(&definition(), &mut twins);
-        assert!(twins.len() > 20, "the twins were found");
-        for (twin, flags) in twins {
-            assert_eq!(flags.len(), 1, "{twin} stands for {flags:?}");
-        }
     }
 
     #[test]

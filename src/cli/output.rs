@@ -49,6 +49,11 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
+/// A number of things: `1 workspace`, `2 workspaces`.
+pub(super) fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Text on one line: control bytes escaped, so that a record stays a line and a terminal is not driven by data.
 pub(super) fn escape(text: &str) -> String {
     if !text.chars().any(char::is_control) {

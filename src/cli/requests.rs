@@ -7,11 +7,11 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::Target;
 use super::client::{SHORT, call, segment};
 use super::failure::Failure;
 use super::follow::follow;
 use super::output::{cell, plain, print, print_json, print_table};
+use super::{OneArgs, Target};
 
 /// `requests …`
 #[derive(Debug, Subcommand)]
@@ -19,7 +19,7 @@ pub(super) enum RequestsCommand {
     /// List requests, newest first.
     List(ListArgs),
     /// Show one request and its answer whole.
-    Show(ShowArgs),
+    Show(OneArgs),
     /// Wait until requests fit; on time-out, show the nearest and what differed, and exit 1.
     Wait(WaitArgs),
 }
@@ -63,18 +63,6 @@ pub(super) struct ListArgs {
     /// Print requests as they come, until interrupted.
     #[arg(long, conflicts_with_all = ["operation", "status", "method", "path", "since", "cursor"])]
     follow: bool,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-}
-
-/// Arguments of `requests show`.
-#[derive(Debug, Args)]
-pub(super) struct ShowArgs {
-    /// The request's id: the `X-Emulator-Request-Id` of its answer.
-    id: String,
-    #[command(flatten)]
-    target: Target,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -182,7 +170,7 @@ pub(super) fn waited(target: &Target, path: &str, wish: &Value, json: bool, thin
     answer.success()
 }
 
-fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
+fn show(args: &OneArgs) -> Result<ExitCode, Failure> {
     let body =
         call(&args.target, Method::GET, &format!("requests/{}", segment(&args.id)), &[], None, SHORT)?.success()?;
     if args.json {

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Target;
 use super::client::{SHORT, call};
 use super::failure::Failure;
-use super::output::{print, print_json};
+use super::output::{counted, print, print_json};
 use crate::contract::keys::SAMPLE_KEY;
 
 /// Arguments of `reset`.
@@ -36,6 +36,6 @@ pub(super) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let count = body["reset"].as_array().map_or(0, Vec::len);
-    print(&format!("{count} workspace{} reset\n", if count == 1 { "" } else { "s" }));
+    print(&format!("{} reset\n", counted(count as u64, "workspace")));
     Ok(ExitCode::SUCCESS)
 }

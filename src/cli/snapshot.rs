@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Target;
 use super::client::call;
 use super::failure::Failure;
-use super::output::{plain, print, print_json};
+use super::output::{counted, plain, print, print_json};
 use crate::app::write_whole;
 
 /// How long the emulator may take.
@@ -69,7 +69,7 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     write_whole(&args.file, text.as_bytes())
         .map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", args.file.display())))?;
     let count = snapshot["workspaces"].as_array().map_or(0, Vec::len);
-    print(&format!("{count} workspace{} saved\n", if count == 1 { "" } else { "s" }));
+    print(&format!("{} saved\n", counted(count as u64, "workspace")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -80,7 +80,8 @@ fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
         print_json(&body);
         return Ok(ExitCode::SUCCESS);
     }
-    print(&format!("{} workspaces loaded (generation {})\n", plain(&body["loaded"]), plain(&body["generation"])));
+    let loaded = counted(body["loaded"].as_u64().unwrap_or_default(), "workspace");
+    print(&format!("{loaded} loaded (generation {})\n", plain(&body["generation"])));
     for warning in body["warnings"].as_array().into_iter().flatten() {
         print(&format!("  but {}\n", plain(warning)));
     }

@@ -7,10 +7,10 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::Target;
 use super::client::{SHORT, call, segment};
 use super::failure::Failure;
 use super::output::{cell, plain, print, print_json, print_table};
+use super::{OneArgs, Target};
 
 /// `subscriptions …`
 #[derive(Debug, Subcommand)]
@@ -37,18 +37,6 @@ pub(super) struct ListArgs {
     /// Only subscriptions of this key, or workspace `ws_…`; by default those of all keys.
     #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
     key: String,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-}
-
-/// Arguments that name one subscription.
-#[derive(Debug, Args)]
-pub(super) struct OneArgs {
-    /// The subscription's id, `sub_…`.
-    id: String,
-    #[command(flatten)]
-    target: Target,
     /// Print JSON.
     #[arg(long)]
     json: bool,

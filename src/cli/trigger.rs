@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::Target;
 use super::client::{SHORT, call};
 use super::failure::Failure;
-use super::output::{cell, plain, print, print_json};
+use super::output::{cell, counted, plain, print, print_json};
 use crate::contract::signature::Tamper;
 
 /// Arguments of `trigger`.
@@ -139,12 +139,8 @@ fn print_fired(body: &Value) {
         // One subscription may get several copies.
         let deliveries = event["deliveries"].as_array().into_iter().flatten();
         let count = deliveries.map(|delivery| delivery["subscription"].as_str()).collect::<BTreeSet<_>>().len();
-        print(&format!(
-            "{} {} fired at {count} subscription{}\n",
-            cell(event, "id"),
-            cell(event, "type"),
-            if count == 1 { "" } else { "s" }
-        ));
+        let subscriptions = counted(count as u64, "subscription");
+        print(&format!("{} {} fired at {subscriptions}\n", cell(event, "id"), cell(event, "type")));
     }
 }
 

@@ -11,8 +11,10 @@ use hyper::Response;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{CONTENT_LENGTH, HeaderValue};
 
+use crate::agenda::Slot;
 use crate::clock::{Clock, Moment};
 use crate::http::answer::AnswerBody;
+use crate::workspace::Workspace;
 
 /// What a connection does in place of writing an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,12 +38,13 @@ pub enum Pace {
     Drip(usize, Duration),
 }
 
-/// Sends the body of an answer at a pace. `Content-Length` still promises the whole body.
-pub fn paced(response: Response<AnswerBody>, body: Bytes, pace: Pace, clock: &Clock) -> Response<AnswerBody> {
+/// Sends the body of an answer at a pace, by the workspace's clock. `Content-Length` still promises the whole body.
+pub fn paced(response: Response<AnswerBody>, body: Bytes, pace: Pace, workspace: &Workspace) -> Response<AnswerBody> {
     let (mut parts, _) = response.into_parts();
     parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     let promised = body.len() as u64;
-    let paced = PacedBody { rest: body, sent: 0, pace, promised, clock: clock.clone(), wait: None, silent: false };
+    let (clock, slot) = (workspace.clock().clone(), workspace.agenda().slot());
+    let paced = PacedBody { rest: body, sent: 0, pace, promised, clock, slot, wait: None, silent: false };
     Response::from_parts(parts, Either::Right(paced.boxed_unsync()))
 }
 
@@ -51,14 +54,17 @@ struct PacedBody {
     pace: Pace,
     promised: u64,
     clock: Clock,
+    /// Until when it waits: due from then on, until it waits again or ends.
+    slot: Slot,
     wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     silent: bool,
 }
 
 impl PacedBody {
-    fn sleep(&self, pause: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn sleep(&mut self, pause: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let clock = self.clock.clone();
         let until: Moment = clock.now().moment.plus(pause);
+        self.slot.set(Some(until));
         Box::pin(async move { clock.sleep_until(until).await })
     }
 
@@ -83,10 +89,11 @@ impl Body for PacedBody {
                 let room = most - self.sent;
                 Poll::Ready(Some(Ok(self.take(room))))
             }
-            Pace::Truncate(_) | Pace::Stall(..) if self.silent => Poll::Ready(Some(Err(io::Error::new(
-                io::ErrorKind::ConnectionAborted,
-                "a scenario broke this answer off",
-            )))),
+            Pace::Truncate(_) | Pace::Stall(..) if self.silent => {
+                self.slot.set(None);
+                let broken = "a scenario broke this answer off";
+                Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::ConnectionAborted, broken))))
+            }
             Pace::Truncate(_) => {
                 // What was sent so far must leave hyper's buffer before the end.
                 self.silent = true;
@@ -101,7 +108,10 @@ impl Body for PacedBody {
                 });
                 self.poll_frame(cx)
             }
-            Pace::Drip(..) if self.rest.is_empty() => Poll::Ready(None),
+            Pace::Drip(..) if self.rest.is_empty() => {
+                self.slot.set(None);
+                Poll::Ready(None)
+            }
             Pace::Drip(size, interval) => {
                 if self.sent > 0 && !self.silent {
                     self.silent = true;
@@ -109,7 +119,11 @@ impl Body for PacedBody {
                     return self.poll_frame(cx);
                 }
                 self.silent = false;
-                Poll::Ready(Some(Ok(self.take(size.max(1)))))
+                let part = self.take(size.max(1));
+                if self.rest.is_empty() {
+                    self.slot.set(None);
+                }
+                Poll::Ready(Some(Ok(part)))
             }
         }
     }

@@ -145,10 +145,10 @@ fn patched(exchange: &Exchange, operation: Operation, patch: &Patch) -> Outcome 
 
 fn faulty(exchange: &mut Exchange, operation: Operation, fault: Fault) -> Outcome {
     let ordinary = perform(exchange, operation);
-    let clock = exchange.workspace().clock().clone();
+    let workspace = Arc::clone(exchange.workspace());
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let paced = |outcome: Outcome, pace| Outcome {
-        response: paced(outcome.response, outcome.body.clone(), pace, &clock),
+        response: paced(outcome.response, outcome.body.clone(), pace, &workspace),
         reason: Reason::Scripted,
         ..outcome
     };

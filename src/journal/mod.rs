@@ -122,7 +122,7 @@ pub struct Fill {
     pub entries: usize,
     /// Bytes they hold, roughly.
     pub bytes: usize,
-    /// Entries evicted so far.
+    /// Entries that had to leave so far; what was cleared does not count.
     pub evicted: u64,
 }
 
@@ -278,7 +278,7 @@ impl Journal {
     /// How full the journal is.
     pub fn fill(&self) -> Fill {
         let log = self.log.lock();
-        Fill { entries: log.entries.len(), bytes: log.bytes, evicted: log.first - 1 }
+        Fill { entries: log.entries.len(), bytes: log.bytes, evicted: log.tally.evicted }
     }
 
     /// Counts of everything that was ever appended.
@@ -353,6 +353,6 @@ mod tests {
         }
         assert_eq!(small.fill().entries, 2);
         journal.clear(None);
-        assert_eq!(journal.append(notice("d")), 4);
+        assert_eq!((journal.append(notice("d")), journal.fill().evicted), (4, 1));
     }
 }

@@ -63,3 +63,13 @@ fn subscriptions_are_listed_stopped_rotated_and_deleted() {
     let gone = served.call(&["subscriptions", "show", &id]);
     assert_eq!(gone.status.code(), Some(1), "{gone:?}");
 }
+
+#[test]
+fn flags_of_any_command_can_be_set_by_their_twins() {
+    let served = Served::start(&["--clock", "frozen"]);
+    let mut advance = crate::support::wrs_emulator(&["clock", "advance", "1s"]);
+    advance.env("WRS_EMULATOR_URL", &served.url).env("WRS_EMULATOR_CLOCK_ADVANCE_JSON", "yes");
+    let output = advance.output().expect("the binary runs");
+    let moved: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON was asked for");
+    assert_eq!(moved["mode"], "frozen");
+}

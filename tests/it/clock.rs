@@ -150,6 +150,25 @@ async fn emissions_and_delayed_answers_happen_on_the_way() {
 }
 
 #[tokio::test]
+async fn an_answer_that_drips_ends_within_one_step() {
+    let story = "[[rule]]\nwhen = { operation = 'hello' }\nfault = { kind = 'drip', bytes = 10, interval = '1s' }\n";
+    let emulator = std::sync::Arc::new(builder().scenario_text(story).start().await.expect("it starts"));
+    let dripping = tokio::spawn({
+        let emulator = std::sync::Arc::clone(&emulator);
+        async move { get_as(&emulator, KEY, "/v1/hello").await }
+    });
+    let drips = async {
+        while emulator.control().next_due_of_all().is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, drips).await.expect("the first bytes are sent");
+    move_clock(&emulator, &json!({ "advance": "1m" })).await;
+    let answer = dripping.await.expect("it is answered");
+    assert_eq!(answer.json()["message"], "Hello, world!");
+}
+
+#[tokio::test]
 async fn bad_wishes_are_refused_and_change_nothing() {
     let emulator = start().await;
     for (wish, said) in [
