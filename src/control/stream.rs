@@ -31,20 +31,23 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const SILENCE: Duration = Duration::from_secs(15);
 /// Most entries sent in one piece.
 const PIECE: usize = 256;
-/// How long a viewer rests after a piece: what comes meanwhile travels together.
-const REST: Duration = Duration::from_millis(20);
+/// How long a viewer rests at least after a piece: what comes meanwhile travels together. Each rests for a time of its own, up to
+/// a millisecond longer for each seat, so that they do not all want the processors at once.
+const REST: Duration = Duration::from_millis(25);
+/// Entries whose texts are kept.
+const TEXTS: usize = 1024;
 
 /// The texts of the last entries that were sent, for all viewers. The text of an entry is the same for each of them.
 #[derive(Debug, Default)]
 pub struct Texts {
-    /// By the entry's number, modulo [`PIECE`].
+    /// By the entry's number, modulo [`TEXTS`].
     kept: Mutex<Vec<Option<(u64, Arc<str>)>>>,
 }
 
 impl Texts {
     /// The text of this entry, made if it was not sent a moment ago.
     fn of(&self, number: u64, make: impl FnOnce() -> String) -> Arc<str> {
-        let place = usize::try_from(number % PIECE as u64).unwrap_or_default();
+        let place = usize::try_from(number % TEXTS as u64).unwrap_or_default();
         if let Some(Some((kept, text))) = self.kept.lock().get(place)
             && *kept == number
         {
@@ -52,7 +55,7 @@ impl Texts {
         }
         let text: Arc<str> = make().into();
         let mut kept = self.kept.lock();
-        kept.resize(PIECE, None);
+        kept.resize(TEXTS, None);
         kept[place] = Some((number, Arc::clone(&text)));
         text
     }
@@ -82,6 +85,7 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
         kinds,
         next,
         greeted: false,
+        rest: REST + Duration::from_millis(1) * u32::try_from(control.viewers.available_permits()).unwrap_or(0),
         rests: false,
         _seat: seat,
     };
@@ -127,6 +131,8 @@ struct Viewer {
     kinds: Vec<&'static str>,
     next: u64,
     greeted: bool,
+    /// How long it rests.
+    rest: Duration,
     /// A piece was sent a moment ago.
     rests: bool,
     _seat: OwnedSemaphorePermit,
@@ -141,7 +147,7 @@ impl Viewer {
             return ": what happens from now on\n\n".to_owned();
         }
         if std::mem::take(&mut self.rests) {
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(self.rest).await;
         }
         loop {
             let mut appended = Box::pin(self.reader.appended());
