@@ -123,7 +123,7 @@ impl Deliverer {
     /// Makes one attempt and tells everybody how it ended.
     pub(super) async fn make(&self, round: &Round, job: Job) {
         if round.workspace.has_left() {
-            return self.book.note_cancelled(&job.delivery.id, GONE);
+            return self.book.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
         let profile = self.profile_of(&round.workspace);
         let ended = self.attempt(job, &round.workspace, &profile).await;
@@ -232,7 +232,7 @@ impl Deliverer {
         let workspace = &round.workspace;
         let Ended { job, mut record, began } = ended;
         if workspace.has_left() {
-            return self.book.note_cancelled(&job.delivery.id, GONE);
+            return self.book.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
         let now = workspace.clock().now();
         // Jitter follows from the delivery alone, so that the order in which receivers answer changes nothing.
@@ -252,7 +252,7 @@ impl Deliverer {
             }
         };
         let record = Arc::new(record);
-        self.book.note_attempt(Arc::clone(&record), status);
+        self.book.note_attempt(&job.event, Arc::clone(&record), status);
         self.journal.append(Entry::Attempt(record));
         if let Next::Gone(waiting) = next {
             workspace.lock().disable_subscription(&job.delivery.subscription);
@@ -268,19 +268,19 @@ impl Deliverer {
         } else if gone {
             let waiting = round.with(|queue| queue.cancel(subscription));
             self.cancel(waiting, "the subscription was deleted or disabled");
-            self.book.note_cancelled(&job.delivery.id, "the subscription was deleted or disabled");
+            self.book.note_cancelled(&job.event, &job.delivery.id, "the subscription was deleted or disabled");
         }
     }
 
     pub(super) fn cancel(&self, jobs: Vec<Job>, note: &str) {
         for job in jobs {
-            self.book.note_cancelled(&job.delivery.id, note);
+            self.book.note_cancelled(&job.event, &job.delivery.id, note);
         }
     }
 
-    pub(super) fn cancel_all(&self, event: &EventRecord, note: &str) {
+    pub(super) fn cancel_all(&self, event: &Arc<EventRecord>, note: &str) {
         for delivery in &event.deliveries {
-            self.book.note_cancelled(&delivery.id, note);
+            self.book.note_cancelled(event, &delivery.id, note);
         }
     }
 

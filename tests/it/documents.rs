@@ -76,3 +76,51 @@ fn the_page_of_the_control_api_names_every_call() {
     }
     assert_eq!(told, known, "docs/control-api.md has the first, the document the second");
 }
+
+/// Every promise on the page of defences names tests and scripts that exist.
+#[test]
+fn each_defence_names_tests_that_exist() {
+    let page = read("docs/defences.md");
+    let rows: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| promise") && !line.starts_with("| ---"))
+        .collect();
+    assert!(rows.len() >= 40, "the rows were found: {}", rows.len());
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    for row in rows {
+        let held_by = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        let mut named = 0;
+        for name in held_by.split('`').skip(1).step_by(2) {
+            match name.split_once("::") {
+                Some((path, test)) => {
+                    let text = read(path);
+                    let at = text.find(&format!("fn {test}(")).unwrap_or_else(|| panic!("{path} has no test {test}"));
+                    // Directly above: the attribute of a test, of a property in a block of them, or both.
+                    let before = text[..at].trim_end_matches(|c: char| c != '\n').trim_end().rsplit('\n').next();
+                    let is_test =
+                        before.is_some_and(|line| line.trim() == "#[test]" || line.trim().starts_with("#[tokio::test"));
+                    assert!(is_test, "{path}::{test} is no test");
+                }
+                None => assert!(root.join(name).is_file(), "there is no {name}"),
+            }
+            named += 1;
+        }
+        assert!(named > 0, "nothing holds: {row}");
+    }
+}
+
+/// Every script that the page of proofs names is there and can be started.
+#[test]
+fn each_proof_names_commands_that_exist() {
+    let page = read("docs/fault-proof.md");
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = 0;
+    for word in page.split(|c: char| c.is_whitespace() || c == '`') {
+        let is_script = std::path::Path::new(word).extension().is_some_and(|extension| extension == "sh");
+        if is_script && (word.starts_with("tests/clients/") || word.starts_with("fuzz/")) {
+            assert!(root.join(word).is_file(), "docs/fault-proof.md names {word}");
+            found += 1;
+        }
+    }
+    assert!(found >= 4, "{found} commands were found");
+}

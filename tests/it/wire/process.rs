@@ -88,7 +88,7 @@ impl Served {
     }
 
     /// Bytes of memory in use.
-    fn resident(&self) -> usize {
+    pub(super) fn resident(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a running process");
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line for the memory in use");
         let kibibytes: usize = line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("a number");
