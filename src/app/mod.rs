@@ -131,6 +131,7 @@ impl Emulator {
             emitter: Arc::clone(&emitter),
             ca_pem: tls.as_ref().and_then(ServerTls::ca_pem).map(str::to_owned),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
+            texts: Arc::default(),
             scenario_folders: settings.scenario_folders.clone(),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
         });

@@ -77,6 +77,21 @@ async fn what_happens_is_streamed_and_can_be_resumed() {
     assert_eq!(wrong.status, 422);
 }
 
+/// Viewers share the text of an entry; once it is forgotten, that text goes to nobody else.
+#[tokio::test]
+async fn what_was_forgotten_is_not_told_again() {
+    let emulator = start().await;
+    let mut viewer = Viewer::open(&emulator, None).await;
+    get(&emulator, "/v1/system/status").await;
+    viewer.until("\"operation\":\"system.status\"").await;
+    let first = viewer.last("request");
+    assert_eq!(control(&emulator, "DELETE", "requests", &json!({})).await.status, 200);
+    get(&emulator, "/v1/hello").await;
+    let mut late = Viewer::open(&emulator, Some(first - 1)).await;
+    late.until("\"operation\":\"hello\"").await;
+    assert!(!late.text.contains("system.status"), "{}", late.text);
+}
+
 #[tokio::test]
 async fn viewers_are_bounded_and_their_seats_are_given_back() {
     let emulator = start().await;
