@@ -35,14 +35,17 @@ const PIECE: usize = 256;
 /// a millisecond longer for each seat, so that they do not all want the processors at once.
 const REST: Duration = Duration::from_millis(25);
 /// Entries whose texts are kept.
-const TEXTS: usize = 1024;
+const TEXTS: usize = 256;
 
 /// The texts of the last entries that were sent, for all viewers. The text of an entry is the same for each of them.
 #[derive(Debug, Default)]
 pub struct Texts {
     /// By the entry's number, modulo [`TEXTS`].
-    kept: Mutex<Vec<Option<(u64, Arc<str>)>>>,
+    kept: Mutex<Vec<Kept>>,
 }
+
+/// An entry's number and its text.
+type Kept = Option<(u64, Arc<str>)>;
 
 impl Texts {
     /// The text of this entry, made if it was not sent a moment ago.
