@@ -41,8 +41,11 @@ const TEXTS: usize = 1024;
 #[derive(Debug, Default)]
 pub struct Texts {
     /// By the entry's number, modulo [`TEXTS`].
-    kept: Mutex<Vec<Option<(u64, Arc<str>)>>>,
+    kept: Mutex<Vec<Option<Text>>>,
 }
+
+/// The number of an entry, and its text.
+type Text = (u64, Arc<str>);
 
 impl Texts {
     /// The text of this entry, made if it was not sent a moment ago.
