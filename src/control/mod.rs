@@ -46,6 +46,8 @@ pub use guard::Access;
 use guard::Content;
 pub use openapi::document as openapi_document;
 pub use reply::{ControlError, Reply};
+pub use reset::{forget, forget_all};
+pub use scope::workspace;
 pub use snapshot::{SnapshotProblem, load_snapshot, take_snapshot};
 pub use stream::{MOST_VIEWERS, Texts};
 
