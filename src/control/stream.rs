@@ -41,11 +41,11 @@ const TEXTS: usize = 256;
 #[derive(Debug, Default)]
 pub struct Texts {
     /// By the entry's number, modulo [`TEXTS`].
-    kept: Mutex<Vec<Kept>>,
+    kept: Mutex<Vec<Option<Text>>>,
 }
 
-/// An entry's number and its text.
-type Kept = Option<(u64, Arc<str>)>;
+/// The number of an entry, and its text.
+type Text = (u64, Arc<str>);
 
 impl Texts {
     /// The text of this entry, made if it was not sent a moment ago.
