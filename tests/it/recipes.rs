@@ -20,7 +20,7 @@ async fn status(url: &str, key: &str) -> u16 {
 async fn a_client_backs_off() {
     let emulator = Emulator::builder().seed(7).set("rate_limit.requests=1").start().await.expect("the emulator starts");
     for expected in [200, 429] {
-        assert_eq!(status(emulator.base_url(), "sk_test_rust").await, expected);
+        assert_eq!(status(&emulator.base_url(), "sk_test_rust").await, expected);
     }
     emulator.stop().await;
 }
