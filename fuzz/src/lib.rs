@@ -11,8 +11,8 @@ use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use wrs_emulator::Emulator;
 
-/// Longest that one exchange may take; nothing here waits for anything.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest that one exchange may take: a snapshot gives attempts under way ten seconds to end.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 struct Served {
     runtime: Runtime,
@@ -38,14 +38,26 @@ fn served() -> &'static Served {
     })
 }
 
-/// Sends the bytes, closes that half, and gives what comes back; panics if there is no end in time.
+/// Sends any bytes, closes that half, and gives what comes back; panics if there is no end in time. A request whose answer takes
+/// a moment may get none: a client that has closed is taken for gone.
 pub fn exchange(bytes: &[u8]) -> Vec<u8> {
+    send(bytes, true)
+}
+
+/// Sends a whole request that asks for the connection to be closed, and gives the answer.
+pub fn ask(request: &[u8]) -> Vec<u8> {
+    send(request, false)
+}
+
+fn send(bytes: &[u8], closes: bool) -> Vec<u8> {
     let served = served();
     served.runtime.block_on(async {
         let mut stream = TcpStream::connect(served.address).await.expect("the emulator listens");
         // It may refuse before everything is written.
         let _ = stream.write_all(bytes).await;
-        let _ = stream.shutdown().await;
+        if closes {
+            let _ = stream.shutdown().await;
+        }
         let mut read = Vec::new();
         let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut read)).await;
         // A reset ends an exchange as a close does.
@@ -56,7 +68,9 @@ pub fn exchange(bytes: &[u8]) -> Vec<u8> {
     })
 }
 
-/// The statuses of all answers in what came back.
+/// The statuses of all answers in what came back. What a message repeats of an input may look like one.
 pub fn statuses(read: &[u8]) -> Vec<&[u8]> {
-    read.windows(12).filter(|window| window.starts_with(b"HTTP/1.")).map(|window| &window[9..]).collect()
+    let is_status_line =
+        |line: &&[u8]| line.starts_with(b"HTTP/1.") && line[8] == b' ' && line[9..].iter().all(u8::is_ascii_digit);
+    read.windows(12).filter(is_status_line).map(|line| &line[9..]).collect()
 }
