@@ -94,8 +94,8 @@ impl Lookout {
     }
 
     /// Returns when a request that may be of interest came since the last call, or since the reader began.
-    pub async fn told(&self) {
-        self.told.notified().await;
+    pub fn told(&self) -> tokio::sync::futures::Notified<'_> {
+        self.told.notified()
     }
 }
 
