@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::{Entry, Journal};
 use crate::contract::routes::Operation;
@@ -93,9 +94,9 @@ impl Lookout {
         &self.journal
     }
 
-    /// Returns when a request that may be of interest came since the last call, or since the reader began.
-    pub async fn told(&self) {
-        self.told.notified().await;
+    /// Completes when a request that may be of interest came since the last call, or since the reader began.
+    pub fn told(&self) -> Notified<'_> {
+        self.told.notified()
     }
 }
 
