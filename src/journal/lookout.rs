@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::{Entry, Journal};
 use crate::contract::routes::Operation;
@@ -93,8 +94,8 @@ impl Lookout {
         &self.journal
     }
 
-    /// Returns when a request that may be of interest came since the last call, or since the reader began.
-    pub fn told(&self) -> tokio::sync::futures::Notified<'_> {
+    /// Completes when a request that may be of interest came since the last call, or since the reader began.
+    pub fn told(&self) -> Notified<'_> {
         self.told.notified()
     }
 }
