@@ -92,11 +92,10 @@ async fn follow(mut stream: tokio::net::TcpStream, over: &AtomicBool, seen: &Ato
     use tokio::io::AsyncReadExt as _;
     let mut bytes = vec![0; 64 * 1024];
     while !over.load(Ordering::Relaxed) {
-        if let Ok(read) = tokio::time::timeout(GLANCE, stream.read(&mut bytes)).await {
-            match read? {
-                0 => return Err(io::Error::other("a viewer was dropped")),
-                count => drop(seen.fetch_add(count as u64, Ordering::Relaxed)),
-            }
+        let Ok(read) = tokio::time::timeout(GLANCE, stream.read(&mut bytes)).await else { continue };
+        match read? {
+            0 => return Err(io::Error::other("a viewer was dropped")),
+            count => drop(seen.fetch_add(count as u64, Ordering::Relaxed)),
         }
     }
     Ok(())
