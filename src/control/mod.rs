@@ -1,4 +1,4 @@
-//! Layer 5, the control API under `/_emulator/`: everything that the command line and the dashboard can do. Front page.
+//! Layer 5, the control API under `/_emulator/`: everything that the command line can do. Front page.
 //!
 //! One file a resource; `guard` says who may call, `route` which call is meant, `view` how things are shown. Knows the
 //! emulated API's parts, none of its handlers.
