@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::clock::Moment;
 use crate::journal::AttemptRecord;
-use crate::workspace::{EventRecord, PlannedDelivery};
+use crate::workspace::{EventRecord, PlannedDelivery, Workspace};
 
 /// Most finished deliveries kept.
 const MOST_FINISHED: usize = 10_000;
@@ -63,12 +63,17 @@ struct Pages {
     pending: usize,
     log: ChangeLog,
     settled: Settled,
+    forgotten: u64,
 }
 
 impl Book {
     /// Enters the deliveries of an event that is being handed over.
-    pub fn enter(&self, event: &Arc<EventRecord>) {
+    pub fn enter(&self, workspace: &Workspace, event: &Arc<EventRecord>) {
         let mut pages = self.pages.lock();
+        // Looked at under the lock: a workspace is forgotten first and its deliveries are cleared then, so none comes late.
+        if workspace.is_forgotten() {
+            return;
+        }
         for planned in &event.deliveries {
             pages.made += 1;
             pages.pending += 1;
@@ -91,8 +96,8 @@ impl Book {
     }
 
     /// Notes an attempt and where the delivery stands after it.
-    pub fn note_attempt(&self, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
-        self.change(&attempt.delivery, |record| {
+    pub fn note_attempt(&self, workspace: &Workspace, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
+        self.change(workspace, &attempt.delivery, |record| {
             record.next = attempt.next;
             record.attempts.push(Arc::clone(&attempt));
             record.status = status;
@@ -100,16 +105,20 @@ impl Book {
     }
 
     /// Notes that a delivery is given up.
-    pub fn note_cancelled(&self, id: &str, note: &str) {
-        self.change(id, |record| {
+    pub fn note_cancelled(&self, workspace: &Workspace, id: &str, note: &str) {
+        self.change(workspace, id, |record| {
             record.status = DeliveryStatus::Cancelled;
             record.next = None;
             record.note = Some(note.to_owned());
         });
     }
 
-    fn change(&self, id: &str, change: impl FnOnce(&mut DeliveryRecord)) {
+    fn change(&self, workspace: &Workspace, id: &str, change: impl FnOnce(&mut DeliveryRecord)) {
         let mut pages = self.pages.lock();
+        // After the load of a snapshot a delivery of the same id may stand here that is no longer this workspace's.
+        if workspace.is_forgotten() {
+            return;
+        }
         let Some(serial) = pages.serial_by_id.get(id).copied() else { return };
         let Some(record) = pages.by_serial.get_mut(&serial) else { return };
         let was_pending = record.status == DeliveryStatus::Pending;
@@ -213,6 +222,7 @@ impl Pages {
         if over == 0 {
             return;
         }
+        self.forgotten += over as u64;
         let ids = &mut self.serial_by_id;
         self.by_serial.retain(|_, record| {
             let leaves = over > 0 && record.status != DeliveryStatus::Pending;
@@ -272,6 +282,11 @@ impl Book {
     /// How many changes there were so far: where [`Self::changed_since`] goes on.
     pub fn changes(&self) -> u64 {
         self.pages.lock().log.count
+    }
+
+    /// Finished deliveries that had to leave so far. Those that were forgotten on request are not among them.
+    pub fn forgotten(&self) -> u64 {
+        self.pages.lock().forgotten
     }
 
     /// How deliveries ended so far.

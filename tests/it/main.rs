@@ -11,6 +11,7 @@ mod control;
 mod control_openapi;
 mod determinism;
 mod documents;
+mod endurance;
 mod exec;
 mod explain;
 mod help;
