@@ -19,6 +19,7 @@ mod knobs;
 mod layers;
 mod library;
 mod metrics;
+mod model;
 mod openapi;
 mod patches;
 mod presets;
