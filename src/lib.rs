@@ -3,7 +3,8 @@
 //! It serves the whole v1 contract from memory, keeps a quota per API key, plays scenario files, and delivers signed
 //! webhooks. Where the published contract is silent, a typed profile says what is assumed ([`contract::profile`]).
 //!
-//! To embed it in a Rust test, start with [`Emulator::builder`]. To work on it, read in this order:
+//! To embed it in a Rust test, start with [`Emulator::builder`]; [`app`] shows a first test, [`ControlHandle`] one with webhooks,
+//! time, resets and snapshots. To work on it, read in this order:
 //!
 //! - [`contract`], layer 0: the API's rules, pure;
 //! - [`clock`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`snapshot`], [`workspace`], [`journal`], layer 1: one key's state and
@@ -35,4 +36,5 @@ pub mod turns;
 pub mod webhook;
 pub mod workspace;
 
-pub use app::{Builder, ControlHandle, Emulator, Settings, StartError};
+pub use app::{Builder, ControlHandle, Emulator, ResetProblem, Settings, StartError};
+pub use workspace::FireRequest;

@@ -5,7 +5,6 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::Ipv4Addr;
 use std::path::Path;
 
 use http_body_util::Full;
@@ -19,18 +18,18 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::answer::Answer;
 
-/// The argument that makes a process of this executable the bare server: `FLAG PORT_FILE ANSWER`.
+/// The argument that makes a process of this executable the bare server: `FLAG PORT_FILE ANSWER [ADDRESS]`.
 pub(crate) const FLAG: &str = "--bare-server";
 
-/// Serves the answer on a free port, whose URL is written to the file, until the process is ended.
-pub(crate) fn run(port_file: &Path, answer: &str) -> io::Result<()> {
+/// Serves the answer at the address, by default on a free port, whose URL is written to the file, until the process is ended.
+pub(crate) fn run(port_file: &Path, answer: &str, address: Option<&str>) -> io::Result<()> {
     let answer = Answer::from_text(answer)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(port_file, answer))
+    runtime.block_on(serve(port_file, answer, address.unwrap_or("127.0.0.1:0")))
 }
 
-async fn serve(port_file: &Path, answer: Answer) -> io::Result<()> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+async fn serve(port_file: &Path, answer: Answer, address: &str) -> io::Result<()> {
+    let listener = TcpListener::bind(address).await?;
     std::fs::write(port_file, format!("http://{}\n", listener.local_addr()?))?;
     loop {
         let (stream, _) = listener.accept().await?;

@@ -6,12 +6,13 @@
 //! processor time and memory can be told apart. Figures are compared, never held to absolute numbers of a machine.
 //!
 //! Reading order: `measure` (what is measured, and how), `process` (a server and what it uses), `load` (the clients),
-//! `answer` (one exchange), `bare` (the server compared with), `table` (figures and bounds).
+//! `answer` (one exchange), `bare` (the server compared with), `pairs` and `table` (figures and bounds).
 
 mod answer;
 mod bare;
 mod load;
 mod measure;
+mod pairs;
 mod process;
 mod table;
 
@@ -40,8 +41,11 @@ struct Options {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [bare::FLAG, port_file, answer] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        return report(bare::run(port_file.as_ref(), answer).map(|()| ExitCode::SUCCESS));
+    if let [bare::FLAG, port_file, answer, address @ ..] =
+        arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice()
+    {
+        let served = bare::run((*port_file).as_ref(), answer, address.first().copied());
+        return report(served.map(|()| ExitCode::SUCCESS));
     }
     if !arguments.iter().any(|argument| argument == CARGO_FLAG) {
         return ExitCode::SUCCESS;

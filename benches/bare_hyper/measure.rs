@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::answer::Answer;
 use crate::load::{self, CONNECTIONS, Run, Until, count};
+use crate::pairs::{Pairs, in_turn, median};
 use crate::process::{Server, Subject};
 use crate::table::{Bound, Compared, Figure, Table};
 
@@ -39,33 +40,6 @@ impl Plan {
         Self { rounds: 5, length: Duration::from_millis(500), starts: 15, requests: 100_000 };
 }
 
-/// The values of one figure, round by round.
-#[derive(Clone, Debug, Default)]
-struct Pairs(Vec<(f64, f64)>);
-
-impl Pairs {
-    fn push(&mut self, emulator: f64, bare: f64) {
-        self.0.push((emulator, bare));
-    }
-
-    fn figure(self, name: &str, unit: &'static str, compared: Compared, bound: Bound) -> Figure {
-        let compare = |(emulator, bare): &(f64, f64)| match compared {
-            Compared::Ratio => emulator / bare,
-            Compared::Difference => emulator - bare,
-            Compared::Value => *emulator,
-        };
-        Figure {
-            name: name.to_owned(),
-            unit,
-            emulator: median(self.0.iter().map(|pair| pair.0)),
-            bare: median(self.0.iter().map(|pair| pair.1)),
-            compared,
-            result: median(self.0.iter().map(compare)),
-            bound,
-        }
-    }
-}
-
 /// Measures everything. `tell` gets a line whenever a part begins.
 pub(crate) fn measure(plan: &Plan, tell: impl Fn(&str)) -> io::Result<Table> {
     let answer = Subject::Emulator.start()?.answer;
@@ -85,7 +59,7 @@ pub(crate) fn measure(plan: &Plan, tell: impl Fn(&str)) -> io::Result<Table> {
         plan.length.as_millis(),
         plan.starts
     );
-    Ok(Table { conditions, figures })
+    Ok(Table { columns: ["wrs-emulator", "bare hyper"], conditions, figures })
 }
 
 /// Throughput, processor time and latency; and what making the load itself takes, in microseconds per request.
@@ -111,21 +85,7 @@ fn rounds(plan: &Plan, answer: &Answer) -> io::Result<(Vec<Figure>, f64)> {
         processor.figure("processor time per request", "µs", Compared::Ratio, Bound::AtMost(1.3)),
         latency.figure("latency, 99th percentile", "µs", Compared::Ratio, Bound::AtMost(1.5)),
     ];
-    Ok((figures, median(client.0.into_iter().flat_map(|(ours, theirs)| [ours, theirs]))))
-}
-
-/// Calls one and the other, the first of them first in every other round. The results keep their places.
-fn in_turn<T>(
-    round: usize,
-    ours: impl FnOnce() -> io::Result<T>,
-    theirs: impl FnOnce() -> io::Result<T>,
-) -> io::Result<[T; 2]> {
-    if round.is_multiple_of(2) {
-        let first = ours()?;
-        return Ok([first, theirs()?]);
-    }
-    let first = theirs()?;
-    Ok([ours()?, first])
+    Ok((figures, median(client.values())))
 }
 
 /// How far memory grows over many requests, from the first answer on.
@@ -155,18 +115,11 @@ fn starts(plan: &Plan, answer: &Answer) -> io::Result<[Figure; 2]> {
         idle.push(ours.1, theirs.1);
     }
     Ok([
-        start.figure("process start to first answer", "ms", Compared::Difference, Bound::AtMost(10.0)),
-        idle.figure("idle memory", "MiB", Compared::Difference, Bound::AtMost(8.0)),
+        start.figure("process start to first answer", "ms", Compared::Difference, Bound::AtMost(8.0)),
+        idle.figure("idle memory", "MiB", Compared::Value, Bound::AtMost(10.0)),
     ])
 }
 
 fn mebibytes(server: &Server) -> io::Result<f64> {
     Ok(count(server.resident_bytes()?) / MEBIBYTE)
-}
-
-/// The middle value; of an even number of values, the upper of the two in the middle.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

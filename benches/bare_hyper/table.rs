@@ -95,6 +95,8 @@ impl Figure {
 /// All figures of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
+    /// What the two columns of values are of.
+    pub(crate) columns: [&'static str; 2],
     /// How it was measured, in one line.
     pub(crate) conditions: String,
     /// The lines.
@@ -110,14 +112,15 @@ impl Table {
     /// The table for machines.
     pub(crate) fn to_json(&self) -> Value {
         let figures: Vec<Value> = self.figures.iter().map(Figure::to_json).collect();
-        json!({ "conditions": self.conditions, "figures": figures, "met": self.all_met() })
+        json!({ "conditions": self.conditions, "columns": self.columns, "figures": figures, "met": self.all_met() })
     }
 }
 
 impl fmt::Display for Table {
     /// A Markdown table, aligned so that it reads as plain text too.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let titles = ["figure", "wrs-emulator", "bare hyper", "compared", "bound", ""].map(str::to_owned);
+        let [left, right] = self.columns;
+        let titles = ["figure", left, right, "compared", "bound", ""].map(str::to_owned);
         let rows: Vec<[String; 6]> = [titles].into_iter().chain(self.figures.iter().map(Figure::cells)).collect();
         let widths: [usize; 6] =
             std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default());

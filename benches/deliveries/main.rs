@@ -70,10 +70,10 @@ fn measure(events: usize, rounds: usize) -> io::Result<Table> {
         });
     }
     let conditions = format!(
-        "{IN_FLIGHT} in flight; medians over {rounds} rounds of {} deliveries by each in turn; journal on. Here \"bare hyper\" is a client that signs and posts.",
+        "{IN_FLIGHT} in flight; medians over {rounds} rounds of {} deliveries by each in turn; journal on. The bare client signs and posts.",
         IN_FLIGHT * events
     );
-    Ok(Table { conditions, figures })
+    Ok(Table { columns: ["wrs-emulator", "bare client"], conditions, figures })
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]

@@ -1,53 +1,59 @@
 //! Layer 7, the whole: builds the parts from [`Settings`], owns their tasks, drains them in order; the embedding API.
 //!
+//! A test starts one, calls it with any client, and stops it. Each test may have its own: it takes a free port and a few
+//! milliseconds.
+//!
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
 //! use wrs_emulator::Emulator;
 //!
 //! let emulator = Emulator::builder().seed(7).set("rate_limit.requests=5").start().await?;
-//! let status_url = format!("{}/v1/system/status", emulator.base_url());
-//! // … call it with any client and `Authorization: Bearer sk_test_local` …
+//! let url = emulator.base_url(); // a free port on loopback
+//! // … your client, with `Authorization: Bearer sk_test_local` …
 //! emulator.stop().await;
-//! # drop(status_url);
+//! # drop(url);
 //! # Ok::<(), wrs_emulator::StartError>(())
 //! # }).unwrap();
 //! ```
+//!
+//! What a test does beside calling the API, [`ControlHandle`] has: time, events, resets, snapshots. Everything else is in the
+//! control API at [`Emulator::control_url`].
 
 mod builder;
 mod front;
+mod handle;
 mod reload;
 mod settings;
 mod state;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 pub use builder::Builder;
+pub use handle::{ControlHandle, ResetProblem};
 pub use settings::{ClockSetting, Settings, StartError};
 
-use crate::clock::{Clock, Moment, Now, Random, Seed};
-use crate::contract::profile::Profile;
-use crate::control::{Access, Control, MOST_VIEWERS, Mover, settle};
+use crate::clock::{Clock, Random, Seed};
+use crate::control::{Access, Control, MOST_VIEWERS};
 use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
 use crate::http::service::Api;
 use crate::http::tls::ServerTls;
 use crate::http::{bind, serve};
-use crate::journal::{Entry, Journal, Notice};
+use crate::journal::Journal;
 use crate::scenario::{FileTexts, Library, Watcher};
 use crate::webhook::book::Book;
 use crate::webhook::client::Client;
-use crate::webhook::deliver::{Deliverer, hand_over};
+use crate::webhook::deliver::Deliverer;
 use crate::webhook::dial::Reach;
 use crate::webhook::egress::Egress;
 use crate::webhook::emitter::Emitter;
-use crate::webhook::sink::{Receipt, Sinks};
+use crate::webhook::sink::Sinks;
 use crate::webhook::tls::Trust;
-use crate::workspace::{EventRecord, FireProblem, FireRequest, Registry};
+use crate::workspace::Registry;
 use front::Front;
 use reload::reload;
 use state::StateFile;
@@ -65,16 +71,6 @@ pub struct Emulator {
     tasks: Vec<JoinHandle<()>>,
     state: Option<StateFile>,
     _watcher: Option<Watcher>,
-}
-
-/// What a test may do to a running emulator without going over a socket.
-#[derive(Clone, Debug)]
-pub struct ControlHandle {
-    library: Arc<Library>,
-    registry: Arc<Registry>,
-    journal: Arc<Journal>,
-    book: Arc<Book>,
-    sinks: Arc<Sinks>,
 }
 
 impl Emulator {
@@ -114,16 +110,7 @@ impl Emulator {
         let egress = Arc::new(Egress::new(settings.forwards.clone(), &settings.allow_egress));
         let client = Client::new(Reach { egress: Arc::clone(&egress), trust: Arc::new(trust) });
         let control_token = control_token(&settings, control_address.unwrap_or(address));
-        let handle = ControlHandle {
-            library: Arc::clone(&library),
-            registry: Arc::clone(&registry),
-            journal: Arc::clone(&journal),
-            book: Arc::clone(&book),
-            sinks: Arc::clone(&sinks),
-        };
         let (emissions, orders) = Emissions::new();
-        let (watcher, files) = watch(&settings, &handle)?;
-        settings.fill(&library, files, registry.clock().now())?;
         let api = Arc::new(Api::new(
             Arc::clone(&library),
             Arc::clone(&registry),
@@ -144,9 +131,13 @@ impl Emulator {
             emitter: Arc::clone(&emitter),
             ca_pem: tls.as_ref().and_then(ServerTls::ca_pem).map(str::to_owned),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
+            texts: Arc::default(),
             scenario_folders: settings.scenario_folders.clone(),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
         });
+        let handle = ControlHandle::new(Arc::clone(&control));
+        let (watcher, files) = watch(&settings, &control)?;
+        settings.fill(&library, files, registry.clock().now())?;
         let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client);
 
         let (stop, stopping) = watch::channel(false);
@@ -223,79 +214,13 @@ impl Drop for Emulator {
     }
 }
 
-impl ControlHandle {
-    /// The emulator's clock.
-    pub fn clock(&self) -> &Clock {
-        self.registry.clock()
-    }
-
-    /// Moves the emulator's clock forward and returns when everything that was due on the way is done, in order.
-    pub async fn advance(&self, by: Duration) -> Now {
-        Mover::Emulator(Arc::clone(&self.registry)).advance(by).await
-    }
-
-    /// Waits until everything that is due is done: events planned, deliveries attempted.
-    pub async fn settle(&self) {
-        for workspace in self.registry.all() {
-            settle(&workspace).await;
-        }
-    }
-
-    /// When something has to be done next for any key, or for requests without one, as time since the start.
-    pub fn next_due_of_all(&self) -> Option<Moment> {
-        let all = self.registry.all().into_iter().chain([self.registry.anonymous()]);
-        all.filter_map(|workspace| workspace.agenda().next_due()).min()
-    }
-
-    /// When a key's workspace has something to do next, by its clock: an attempt, an emission, a delayed answer.
-    pub fn next_due(&self, key: &str) -> Option<Moment> {
-        self.registry.find(key)?.agenda().next_due()
-    }
-
-    /// The journal.
-    pub fn journal(&self) -> &Arc<Journal> {
-        &self.journal
-    }
-
-    /// The deliveries.
-    pub fn deliveries(&self) -> &Arc<Book> {
-        &self.book
-    }
-
-    /// What the built-in receiver `NAME.sink.localhost` got, oldest first.
-    pub fn received(&self, sink: &str) -> Vec<Receipt> {
-        self.sinks.received(sink)
-    }
-
-    /// The profile in force for a key.
-    pub fn profile(&self, key: &str) -> Arc<Profile> {
-        Arc::clone(&self.library.load().setup_for(Some(key)).profile)
-    }
-
-    /// Fires an event at the matching subscriptions of a key.
-    pub fn fire(&self, key: &str, request: FireRequest) -> Result<Arc<EventRecord>, FireProblem> {
-        let (workspace, _) = self.registry.open(key, self.registry.clock().now());
-        let now = workspace.clock().now();
-        let event = Arc::new(workspace.lock().fire(workspace.name(), request, &self.profile(key), now)?);
-        hand_over(&self.journal, &self.book, &workspace, Arc::clone(&event));
-        Ok(event)
-    }
-
-    /// Puts a line into the journal.
-    pub fn note(&self, message: impl Into<String>) {
-        let at = self.registry.clock().now().wall;
-        let notice = Notice { at, workspace: None, message: message.into(), warning: false };
-        self.journal.append(Entry::Notice(Arc::new(notice)));
-    }
-}
-
 /// Starts watching the scenario folders; what they hold at present comes back. Nothing to watch is no watcher.
-fn watch(settings: &Settings, handle: &ControlHandle) -> Result<(Option<Watcher>, FileTexts), StartError> {
+fn watch(settings: &Settings, control: &Arc<Control>) -> Result<(Option<Watcher>, FileTexts), StartError> {
     if settings.scenario_folders.is_empty() {
         return Ok((None, FileTexts::default()));
     }
-    let handle = handle.clone();
-    let watched = Watcher::start_with(settings.scenario_folders.clone(), move |texts| reload(&handle, texts));
+    let control = Arc::clone(control);
+    let watched = Watcher::start_with(settings.scenario_folders.clone(), move |texts| reload(&control, texts));
     let (watcher, files) =
         watched.map_err(|error| StartError::Setting(format!("cannot watch the scenario folders: {error}")))?;
     Ok((Some(watcher), files))

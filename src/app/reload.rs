@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::ControlHandle;
+use crate::control::Control;
 use crate::diagnostic::Diagnostic;
 use crate::journal::{Entry, Notice};
 use crate::scenario::FileTexts;
 
 /// Takes new contents of the scenario folders; a broken edit changes nothing and is told.
-pub(super) fn reload(handle: &ControlHandle, texts: FileTexts) {
-    let now = handle.registry.clock().now();
-    let before = handle.library.load().number;
-    let was_broken = handle.library.diagnostics().iter().any(Diagnostic::is_error);
-    let outcome = handle.library.replace_files(texts, now.moment);
+pub(super) fn reload(control: &Control, texts: FileTexts) {
+    let now = control.registry.clock().now();
+    let before = control.library.load().number;
+    let was_broken = control.library.diagnostics().iter().any(Diagnostic::is_error);
+    let outcome = control.library.replace_files(texts, now.moment);
     let (message, warning) = match outcome {
         Ok(number) if number == before && !was_broken => return,
         Ok(number) if number == before => (format!("scenarios are valid again, generation {number} serves on"), false),
@@ -24,5 +24,5 @@ pub(super) fn reload(handle: &ControlHandle, texts: FileTexts) {
         }
     };
     let notice = Notice { at: now.wall, workspace: None, message, warning };
-    handle.journal.append(Entry::Notice(Arc::new(notice)));
+    control.journal.append(Entry::Notice(Arc::new(notice)));
 }

@@ -1,4 +1,4 @@
-//! `trigger`: fires an event and says what each endpoint answered.
+//! `trigger`: fires an event and says what each receiver answered.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -55,7 +55,7 @@ pub(super) struct TriggerArgs {
     /// Deliver nothing, as if it were lost on the way.
     #[arg(long)]
     drop: bool,
-    /// Wait until each endpoint has been tried; exit 1 if one did not accept.
+    /// Wait until each receiver has been tried; exit 1 if one did not accept.
     #[arg(long)]
     wait: bool,
     /// How long --wait waits.

@@ -1,5 +1,7 @@
 //! Timestamps as on the wire: ISO 8601, UTC, ending in `Z`; the fraction is the knob `time.precision`.
 
+use std::cell::Cell;
+
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 
@@ -17,17 +19,50 @@ pub fn timestamp_of(id: &str, instant: Timestamp, precision: Precision) -> Strin
 
 /// The text of an instant, such as `2026-01-31T09:30:00.000Z`.
 pub fn format_timestamp(instant: Timestamp, precision: Precision) -> String {
-    let printer = match precision {
-        Precision::Seconds => &SECONDS,
-        Precision::Milliseconds => &MILLISECONDS,
-        Precision::Microseconds => &MICROSECONDS,
+    let (printer, digits) = match precision {
+        Precision::Seconds => (&SECONDS, 0),
+        Precision::Milliseconds => (&MILLISECONDS, 3),
+        Precision::Microseconds => (&MICROSECONDS, 6),
         // Mixed without an id to tell which: the longest form loses nothing.
-        Precision::Nanoseconds | Precision::Mixed => &NANOSECONDS,
+        Precision::Nanoseconds | Precision::Mixed => (&NANOSECONDS, 9),
     };
     let mut text = String::with_capacity("2026-01-31T09:30:00.000000000Z".len());
-    // Writing to a String cannot fail.
-    let _ = printer.print_timestamp(&instant, &mut text);
+    if instant < Timestamp::UNIX_EPOCH {
+        // Its parts are negative. Writing to a String cannot fail.
+        let _ = printer.print_timestamp(&instant, &mut text);
+        return text;
+    }
+    push_second(&mut text, instant);
+    if digits > 0 {
+        let (mut fraction, mut rest) = ([b'0'; 9], instant.subsec_nanosecond().unsigned_abs());
+        for place in fraction.iter_mut().rev() {
+            // A digit is below ten.
+            *place = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        text.push('.');
+        text.push_str(std::str::from_utf8(&fraction[..digits]).expect("digits are ASCII"));
+    }
+    text.push('Z');
     text
+}
+
+/// The text of an instant up to its seconds. Answers come many to a second, so each thread keeps the last.
+fn push_second(text: &mut String, instant: Timestamp) {
+    const LENGTH: usize = "2026-01-31T09:30:00".len();
+    thread_local! {
+        static LAST: Cell<(i64, [u8; LENGTH])> = const { Cell::new((i64::MIN, [0; LENGTH])) };
+    }
+    let second = instant.as_second();
+    let (known, mut bytes) = LAST.get();
+    if known != second {
+        let mut whole = String::with_capacity(LENGTH + 1);
+        // Writing to a String cannot fail.
+        let _ = SECONDS.print_timestamp(&instant, &mut whole);
+        bytes.copy_from_slice(&whole.as_bytes()[..LENGTH]);
+        LAST.set((second, bytes));
+    }
+    text.push_str(std::str::from_utf8(&bytes).expect("the printer wrote ASCII"));
 }
 
 #[cfg(test)]
@@ -45,6 +80,28 @@ mod tests {
         ] {
             assert_eq!(format_timestamp(instant, precision), text);
             assert_eq!(timestamp_of("sub_1", instant, precision), text);
+        }
+    }
+
+    /// What is put together here is what the printer would write.
+    #[test]
+    fn every_instant_is_written_as_by_the_printer() {
+        let seconds =
+            [Timestamp::MIN.as_second(), -1, 0, 1, 59, 1_750_000_000, 1_750_000_000, Timestamp::MAX.as_second()];
+        for second in seconds {
+            for nanos in [0, 1, 999, 1_000_000, 999_999_999] {
+                let Ok(instant) = Timestamp::new(second, nanos) else { continue };
+                for (precision, printer) in [
+                    (Precision::Seconds, &SECONDS),
+                    (Precision::Milliseconds, &MILLISECONDS),
+                    (Precision::Microseconds, &MICROSECONDS),
+                    (Precision::Nanoseconds, &NANOSECONDS),
+                ] {
+                    let mut expected = String::new();
+                    printer.print_timestamp(&instant, &mut expected).expect("a String takes everything");
+                    assert_eq!(format_timestamp(instant, precision), expected);
+                }
+            }
         }
     }
 

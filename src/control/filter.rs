@@ -8,7 +8,7 @@ use super::view::timestamp;
 use super::whole::Whole;
 use crate::contract::nearest;
 use crate::contract::routes::{Operation, ROUTES};
-use crate::journal::{Journal, RequestRecord};
+use crate::journal::{Interest, Journal, RequestRecord};
 
 /// The filters as a call sends them, each optional.
 #[derive(Debug, Default)]
@@ -68,6 +68,11 @@ impl Filter {
             Since::Number(number) => number,
             Since::Ever | Since::Time(_) => 0,
         }
+    }
+
+    /// What the journal needs to know to wake nobody for a request that cannot fit.
+    pub(super) fn interest(&self, workspace: Option<&str>) -> Interest {
+        Interest::new(workspace, self.operation, self.status, self.path.as_deref())
     }
 
     /// What a request has otherwise, field by field; nothing where it fits.

@@ -50,8 +50,10 @@ impl Access {
         }
         let headers = &parts.headers;
         let foreign = headers.get_all(ORIGIN).iter().any(|origin| !is_own_origin(origin.as_bytes(), host));
-        let cross_site = headers.get_all(FETCH_SITE).iter().any(|site| site.as_bytes() == b"cross-site");
-        if foreign || cross_site {
+        // Another port of this host is the same site, and a page of it as foreign as any.
+        let mut sites = headers.get_all(FETCH_SITE).iter();
+        let from_elsewhere = sites.any(|site| matches!(site.as_bytes(), b"cross-site" | b"same-site"));
+        if foreign || from_elsewhere {
             return Err(ControlError::new(ErrorKind::BadRequest, "calls from pages of other sites are refused")
                 .coded("cross_origin"));
         }
@@ -165,6 +167,8 @@ mod tests {
             ("POST", &[json, ("origin", "http://evil.example")], false),
             ("POST", &[json, ("origin", "null")], false),
             ("POST", &[json, ("sec-fetch-site", "cross-site")], false),
+            ("GET", &[("sec-fetch-site", "same-site")], false),
+            ("GET", &[("sec-fetch-site", "none")], true),
             ("POST", &[json, ("sec-fetch-site", "same-origin")], true),
             ("POST", &[], false),
             ("POST", &[("content-type", "text/plain")], false),

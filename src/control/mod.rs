@@ -46,8 +46,10 @@ pub use guard::Access;
 use guard::Content;
 pub use openapi::document as openapi_document;
 pub use reply::{ControlError, Reply};
+pub use reset::{forget, forget_all};
+pub use scope::workspace;
 pub use snapshot::{SnapshotProblem, load_snapshot, take_snapshot};
-pub use stream::MOST_VIEWERS;
+pub use stream::{MOST_VIEWERS, Texts};
 
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{AnswerBody, JSON, answer};
@@ -89,6 +91,8 @@ pub struct Control {
     pub ca_pem: Option<String>,
     /// Viewers of the event stream, at most so many at a time.
     pub viewers: Arc<Semaphore>,
+    /// What they were sent a moment ago.
+    pub texts: Arc<Texts>,
     /// Who may call.
     pub access: Access,
 }

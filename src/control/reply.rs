@@ -62,6 +62,11 @@ impl ControlError {
         Self::new(ErrorKind::NotFound, message)
     }
 
+    /// What was wrong, in words.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
     pub(super) fn unknown_path(path: &str) -> Self {
         let message = format!(
             "there is no /_emulator/{}; /_emulator/health answers whether the emulator is ready",

@@ -1,6 +1,7 @@
 //! `GET requests`, `POST requests/wait`, `GET requests/{id}`, `DELETE requests`: the journal's requests, newest first.
 //!
-//! A call that waits keeps a cursor of its own in the journal and looks at each entry once.
+//! A call that waits is woken by what may fit, and by nothing else. It keeps a cursor of its own in the journal and looks at
+//! each entry once: when it was woken, and at the end for the nearest of what did not fit.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::view::{request_row, request_whole};
 use super::whole::Whole;
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::error::ErrorKind;
-use crate::journal::{Entry, Reader, RequestRecord};
+use crate::journal::{Entry, Lookout, RequestRecord};
 
 pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key", "limit", "cursor", "operation", "status", "since", "method", "path"])?;
@@ -66,8 +67,6 @@ struct Wait {
 /// Waits until `count` requests fit: 200 with them, or 408 with the nearest ones and what differed.
 pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
-    // The journal is read from here on, so that nothing falls between `now` and the first look.
-    let reader = control.journal.reader();
     let wish: Wait = call.json()?;
     let scope = scope(control, wish.key.or_else(|| call.query("key")).as_deref())?;
     let limit = wait_limit("timeout", wish.timeout.as_deref().unwrap_or("10s"))?;
@@ -80,9 +79,15 @@ pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, Contro
         since: wish.since,
     };
     let filter = Filter::read(text, &control.journal)?;
+    let workspace = match &scope {
+        Scope::All => None,
+        Scope::One(workspace) => Some(&**workspace.name()),
+    };
+    let lookout = control.journal.lookout(filter.interest(workspace));
     let mut search = Search { scope, next: filter.first_number(), filter, found: Vec::new(), nearest: Vec::new() };
-    let enough = tokio::time::timeout(limit, search.until(count, &reader)).await.is_ok();
-    if enough {
+    let enough = tokio::time::timeout(limit, search.until(count, &lookout)).await.is_ok();
+    // What came meanwhile woke nobody, and may be near.
+    if enough || search.catch_up(count, &lookout).await {
         let rows: Vec<_> = search.found.iter().map(|request| request_row(request)).collect();
         return Ok(ok(&json!({ "data": rows })));
     }
@@ -107,29 +112,37 @@ struct Search {
 }
 
 impl Search {
-    /// Returns when `count` requests were found; until then it sleeps between entries.
-    async fn until(&mut self, count: usize, reader: &Reader) {
+    /// Returns when `count` requests were found; until then it sleeps between those that may fit.
+    async fn until(&mut self, count: usize, lookout: &Lookout) {
+        while !self.catch_up(count, lookout).await {
+            lookout.told().await;
+        }
+    }
+
+    /// Looks at what the journal has and was not looked at yet, as far as needed; whether `count` requests were found.
+    async fn catch_up(&mut self, count: usize, lookout: &Lookout) -> bool {
         /// Most entries looked at before others get their turn.
         const PIECE: usize = 256;
-        loop {
-            let mut appended = Box::pin(reader.appended());
-            appended.as_mut().enable();
-            let entries = reader.journal().read(self.next, PIECE);
+        // What comes meanwhile wakes by itself if it may fit; else a busy journal would never be caught up with.
+        let end = lookout.journal().next_number();
+        while self.next < end {
+            let entries = lookout.journal().read(self.next, PIECE);
+            let Some((last, _)) = entries.last() else { break };
+            let last = *last;
             for (number, entry) in &entries {
                 self.next = number + 1;
                 if let Entry::Request(request) = entry {
                     self.look_at(*number, request);
                 }
                 if self.found.len() >= count {
-                    return;
+                    return true;
                 }
             }
-            if entries.is_empty() {
-                appended.await;
-            } else {
+            if last + 1 < end {
                 tokio::task::yield_now().await;
             }
         }
+        false
     }
 
     fn look_at(&mut self, number: u64, request: &Arc<RequestRecord>) {

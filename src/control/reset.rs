@@ -12,6 +12,7 @@ use super::scenarios::refused;
 use super::scope::{Scope, scope};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::keys::workspace_of;
+use crate::diagnostic::Diagnostic;
 use crate::workspace::Workspace;
 
 #[derive(Deserialize)]
@@ -29,14 +30,18 @@ pub(super) fn reset(control: &Control, call: &Call) -> Result<Reply, ControlErro
             forget(control, &workspace);
             vec![workspace.id().into()]
         }
-        Scope::All => forget_all(control)?.iter().map(|workspace| workspace.id().into()).collect(),
+        Scope::All => forget_all(control)
+            .map_err(|found| refused(&found))?
+            .iter()
+            .map(|workspace| workspace.id().into())
+            .collect(),
     };
     Ok(ok(&json!({ "reset": reset, "generation": control.library.load().number })))
 }
 
 /// Forgets one workspace: its state, quota, clock and random source, the scenarios and knobs of its own, its part of the journal
 /// and its deliveries.
-pub(super) fn forget(control: &Control, workspace: &Workspace) {
+pub fn forget(control: &Control, workspace: &Workspace) {
     let name = workspace.name();
     control.library.forget_key(name, control.registry.clock().moment());
     control.registry.forget(name);
@@ -49,8 +54,8 @@ pub(super) fn forget(control: &Control, workspace: &Workspace) {
 
 /// Forgets everything: all workspaces, what was said over the control API, what the built-in receivers got. The clock shows what
 /// it showed at the start, or the machine's time.
-pub(super) fn forget_all(control: &Control) -> Result<Vec<Arc<Workspace>>, ControlError> {
-    control.library.restart(control.registry.clock().moment()).map_err(|found| refused(&found))?;
+pub fn forget_all(control: &Control) -> Result<Vec<Arc<Workspace>>, Vec<Diagnostic>> {
+    control.library.restart(control.registry.clock().moment())?;
     control.registry.clock().restart();
     let forgotten = control.registry.forget_all();
     control.registry.tokens().forget(|_| true);

@@ -42,7 +42,7 @@ pub(super) fn scope(control: &Control, key: Option<&str>) -> Result<Scope, Contr
 }
 
 /// The one workspace that a call's `key` means. A valid key that made no request yet has an empty one.
-pub(super) fn workspace(control: &Control, key: Option<&str>) -> Result<Arc<Workspace>, ControlError> {
+pub fn workspace(control: &Control, key: Option<&str>) -> Result<Arc<Workspace>, ControlError> {
     let key = key.unwrap_or(SAMPLE_KEY);
     if key == "*" {
         return Err(ControlError::invalid("key: `*` cannot be meant here; name one key"));

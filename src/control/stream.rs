@@ -1,7 +1,8 @@
 //! `GET stream`: everything that happens as server-sent events, resumable by `Last-Event-ID`.
 //!
 //! Each viewer reads the journal with a cursor of its own, so a slow one holds nothing up: it misses what the journal has
-//! let go, and is told how much.
+//! let go, and is told how much. All viewers share the text of an entry ([`Texts`]), which is made once, and each rests for a
+//! moment after a piece, so that a busy emulator works for its clients and not for those who watch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use http_body_util::{BodyExt as _, Either, StreamBody};
 use hyper::Response;
 use hyper::body::{Bytes, Frame};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -29,6 +31,38 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const SILENCE: Duration = Duration::from_secs(15);
 /// Most entries sent in one piece.
 const PIECE: usize = 256;
+/// How long a viewer rests at least after a piece: what comes meanwhile travels together. Each rests for a time of its own, up to
+/// a millisecond longer for each seat, so that they do not all want the processors at once.
+const REST: Duration = Duration::from_millis(25);
+/// Entries whose texts are kept.
+const TEXTS: usize = 256;
+
+/// The texts of the last entries that were sent, for all viewers. The text of an entry is the same for each of them.
+#[derive(Debug, Default)]
+pub struct Texts {
+    /// By the entry's number, modulo [`TEXTS`].
+    kept: Mutex<Vec<Option<Text>>>,
+}
+
+/// The number of an entry, and its text.
+type Text = (u64, Arc<str>);
+
+impl Texts {
+    /// The text of this entry, made if it was not sent a moment ago.
+    fn of(&self, number: u64, make: impl FnOnce() -> String) -> Arc<str> {
+        let place = usize::try_from(number % TEXTS as u64).unwrap_or_default();
+        if let Some(Some((kept, text))) = self.kept.lock().get(place)
+            && *kept == number
+        {
+            return Arc::clone(text);
+        }
+        let text: Arc<str> = make().into();
+        let mut kept = self.kept.lock();
+        kept.resize(TEXTS, None);
+        kept[place] = Some((number, Arc::clone(&text)));
+        text
+    }
+}
 
 pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key", "kind"])?;
@@ -49,10 +83,13 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
     let viewer = Viewer {
         reader: control.journal.reader(),
         registry: Arc::clone(&control.registry),
+        texts: Arc::clone(&control.texts),
         scope,
         kinds,
         next,
         greeted: false,
+        rest: REST + Duration::from_millis(1) * u32::try_from(control.viewers.available_permits()).unwrap_or(0),
+        rests: false,
         _seat: seat,
     };
     let frames = unfold(viewer, |mut viewer| async {
@@ -91,11 +128,16 @@ fn kinds(text: Option<&str>) -> Result<Vec<&'static str>, ControlError> {
 struct Viewer {
     reader: Reader,
     registry: Arc<Registry>,
+    texts: Arc<Texts>,
     scope: Scope,
     /// The kinds that the viewer wants.
     kinds: Vec<&'static str>,
     next: u64,
     greeted: bool,
+    /// How long it rests.
+    rest: Duration,
+    /// A piece was sent a moment ago.
+    rests: bool,
     _seat: OwnedSemaphorePermit,
 }
 
@@ -106,6 +148,9 @@ impl Viewer {
             // The head of the answer travels with the first bytes.
             self.greeted = true;
             return ": what happens from now on\n\n".to_owned();
+        }
+        if std::mem::take(&mut self.rests) {
+            tokio::time::sleep(self.rest).await;
         }
         loop {
             let mut appended = Box::pin(self.reader.appended());
@@ -118,11 +163,17 @@ impl Viewer {
                     push(&mut piece, number - 1, "skipped", &missed);
                 }
                 self.next = number + 1;
+                // What was forgotten leaves an empty notice, under the number of a text that may still be kept.
+                if matches!(entry, Entry::Notice(notice) if notice.message.is_empty()) {
+                    continue;
+                }
                 if self.kinds.contains(&kind_of(entry)) && self.scope.covers(entry.workspace()) {
-                    self.push_entry(&mut piece, *number, entry);
+                    piece.push_str(&self.texts.of(*number, || self.text(*number, entry)));
                 }
             }
             if !piece.is_empty() {
+                // More than fits is at hand: it can follow at once.
+                self.rests = entries.len() < PIECE;
                 return piece;
             }
             if entries.is_empty() && tokio::time::timeout(SILENCE, appended).await.is_err() {
@@ -131,24 +182,25 @@ impl Viewer {
         }
     }
 
-    fn push_entry(&self, piece: &mut String, number: u64, entry: &Entry) {
-        match entry {
-            Entry::Request(request) => push(piece, number, kind_of(entry), &request_row(request)),
-            Entry::Event(fired) => push(piece, number, kind_of(entry), &event(fired, &self.registry)),
+    fn text(&self, number: u64, entry: &Entry) -> String {
+        let view = match entry {
+            Entry::Request(request) => request_row(request),
+            Entry::Event(fired) => event(fired, &self.registry),
             Entry::Attempt(record) => {
                 let mut view = attempt(record);
                 view["delivery"] = record.delivery.as_str().into();
                 view["event"] = record.event.as_str().into();
                 view["type"] = record.event_type.as_str().into();
                 view["subscription"] = record.subscription.as_str().into();
-                push(piece, number, kind_of(entry), &view);
+                view
             }
-            Entry::Notice(notice) if notice.message.is_empty() => {}
             Entry::Notice(notice) => {
-                let view = json!({ "at": timestamp(notice.at), "message": notice.message, "warning": notice.warning });
-                push(piece, number, kind_of(entry), &view);
+                json!({ "at": timestamp(notice.at), "message": notice.message, "warning": notice.warning })
             }
-        }
+        };
+        let mut text = String::new();
+        push(&mut text, number, kind_of(entry), &view);
+        text
     }
 }
 

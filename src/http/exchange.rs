@@ -137,7 +137,11 @@ impl Exchange {
 
     /// A 200 with this body, varied as the profile wants it.
     pub fn answered(&self, body: &impl Serialize, reason: Reason) -> Outcome {
-        let body = serde_json::to_vec(body).expect("strings and JSON values always serialise");
+        self.answered_json(serde_json::to_vec(body).expect("strings and JSON values always serialise"), reason)
+    }
+
+    /// The same for a body that is JSON already.
+    pub fn answered_json(&self, body: Vec<u8>, reason: Reason) -> Outcome {
         Outcome::json(StatusCode::OK, self.varied(body, Outermost::Grows), reason)
     }
 
@@ -292,19 +296,25 @@ impl Exchange {
         self.quota = Some(verdict);
     }
 
-    /// The journal's record of the whole exchange. Status 0 stands for a connection that was broken off.
-    pub(super) fn record(self, transcript: Transcript, status: u16, reason: Reason, ended: Moment) -> RequestRecord {
+    /// The journal's record of the whole exchange, which is over. Status 0 stands for a connection that was broken off.
+    pub(super) fn record(
+        &mut self,
+        transcript: Transcript,
+        status: u16,
+        reason: Reason,
+        ended: Moment,
+    ) -> RequestRecord {
         RequestRecord {
             transcript,
             at: self.now.wall,
-            workspace: self.owner,
-            group_key: self.group_key,
+            workspace: self.owner.take(),
+            group_key: self.group_key.take(),
             operation: self.operation,
             status,
             latency: ended.since(self.now.moment),
             reason,
             quota: self.quota,
-            scripted: self.scripted,
+            scripted: self.scripted.take(),
             generation: self.generation,
         }
     }

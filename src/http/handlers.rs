@@ -37,7 +37,7 @@ fn system_status(exchange: &Exchange) -> Outcome {
         checked_at: timestamp_of(&exchange.id, exchange.now.wall, profile.time.precision),
         checks: query.include_checks.then(|| profile.status.checks.clone()),
     };
-    exchange.answered(&status, Reason::Answered)
+    exchange.answered_json(status.to_json(), Reason::Answered)
 }
 
 fn events_subscribe(exchange: &Exchange) -> Outcome {

@@ -74,18 +74,18 @@ impl Api {
                 let (api, progress) = (Arc::clone(self), Arc::clone(progress));
                 Answering::Later(Box::pin(async move {
                     let responded = caught(api.respond(&mut exchange, route, body)).await;
-                    api.conclude(exchange, responded, &progress)
+                    api.conclude(&mut exchange, responded, &progress)
                 }))
             }
-            Ok(Begun::Answered(outcome)) => Answering::Ready(self.conclude(exchange, Ok(outcome), progress)),
-            Err(panic) => Answering::Ready(self.conclude(exchange, Err(panic), progress)),
+            Ok(Begun::Answered(outcome)) => Answering::Ready(self.conclude(&mut exchange, Ok(outcome), progress)),
+            Err(panic) => Answering::Ready(self.conclude(&mut exchange, Err(panic), progress)),
         }
     }
 
     /// The answer to a request that was responded to, or whose response panicked.
     fn conclude(
         &self,
-        mut exchange: Exchange,
+        exchange: &mut Exchange,
         responded: Result<Outcome, String>,
         progress: &Progress,
     ) -> Response<AnswerBody> {
@@ -271,7 +271,7 @@ impl Api {
     }
 
     /// Adds what every answer has, and writes the journal entry.
-    fn finish(&self, mut exchange: Exchange, outcome: Outcome, broken: bool) -> Response<AnswerBody> {
+    fn finish(&self, exchange: &mut Exchange, outcome: Outcome, broken: bool) -> Response<AnswerBody> {
         let Outcome { mut response, body, reason } = outcome;
         let status = response.status();
         exchange.refund(status);

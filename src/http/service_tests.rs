@@ -40,7 +40,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
         panic!("by the test")
     })
     .await;
-    let response = api.conclude(first, responded, &progress);
+    let response = api.conclude(&mut first, responded, &progress);
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
     let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
     let body = json(response).await;
@@ -62,7 +62,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
     let mut next = exchange(&api);
     next.identify(&api.registry.anonymous());
     let outcome = handlers::perform(&next, Operation::Hello);
-    let response = api.conclude(next, Ok(outcome), &progress);
+    let response = api.conclude(&mut next, Ok(outcome), &progress);
     assert_eq!(response.status(), StatusCode::OK);
     assert_ne!(response.headers()[REQUEST_ID].to_str().expect("text"), id);
 }
@@ -71,7 +71,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
 async fn a_panic_before_a_request_has_its_id_is_answered_with_one() {
     let api = api();
     let responded = caught(async { panic!() }).await;
-    let response = api.conclude(exchange(&api), responded, &Progress::default());
+    let response = api.conclude(&mut exchange(&api), responded, &Progress::default());
     let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
     assert!(id.starts_with("req_"), "{id}");
     assert_eq!(json(response).await["error"]["request_id"], id);

@@ -1,6 +1,7 @@
 //! A request as the journal keeps it: what came, what was answered, and why.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,6 +113,11 @@ pub struct Transcript {
     ends: [usize; 4],
 }
 
+thread_local! {
+    /// Room for the heads of one exchange; bounded by the limits on headers.
+    static HEADS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// What a transcript is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire<'a> {
@@ -136,24 +142,21 @@ impl Transcript {
         let target =
             wire.request.map_or("", |(_, uri)| uri.path_and_query().map_or(uri.path(), |target| target.as_str()));
         let method = wire.request.map_or("", |(method, _)| method.as_str());
-        let heads = size_of_headers(wire.headers) + size_of_headers(wire.answer_headers);
-        // A masked key may be a few bytes longer than the key.
-        let slack = 8;
-        let size = wire.id.len() + method.len() + target.len() + 3 + heads + slack + body.len() + answer_body.len();
-        let mut bytes = Vec::with_capacity(size);
-        bytes.extend_from_slice(wire.id.as_bytes());
-        let id_end = bytes.len();
-        for part in [method, " ", target, "\r\n"] {
-            bytes.extend_from_slice(part.as_bytes());
-        }
-        push_headers(&mut bytes, wire.headers);
-        let head_end = bytes.len();
-        push_headers(&mut bytes, wire.answer_headers);
-        let answer_head_end = bytes.len();
-        bytes.extend_from_slice(body);
-        let body_end = bytes.len();
-        bytes.extend_from_slice(answer_body);
-        Self { bytes, ends: [id_end, head_end, answer_head_end, body_end] }
+        // Written where there is room, then copied: what is kept has the size that it needs, without counting it first.
+        HEADS.with_borrow_mut(|heads| {
+            heads.clear();
+            heads.extend_from_slice(wire.id.as_bytes());
+            let id_end = heads.len();
+            for part in [method, " ", target, "\r\n"] {
+                heads.extend_from_slice(part.as_bytes());
+            }
+            push_headers(heads, wire.headers);
+            let head_end = heads.len();
+            push_headers(heads, wire.answer_headers);
+            let body_end = heads.len() + body.len();
+            let ends = [id_end, head_end, heads.len(), body_end];
+            Self { bytes: [heads.as_slice(), body, answer_body].concat(), ends }
+        })
     }
 
     /// Form `req_<id>`: the `X-Emulator-Request-Id` of the answer.
@@ -221,10 +224,6 @@ fn fields(bytes: &[u8]) -> impl Iterator<Item = Option<(&str, Cow<'_, str>)>> {
 /// The part of a body that the journal keeps.
 fn kept(body: &[u8]) -> &[u8] {
     &body[..body.len().min(KEPT_BODY)]
-}
-
-fn size_of_headers(headers: &HeaderMap) -> usize {
-    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
 }
 
 fn push_headers(bytes: &mut Vec<u8>, headers: &HeaderMap) {

@@ -95,38 +95,38 @@ impl Book {
         self.changed.notify_waiters();
     }
 
-    /// Notes an attempt and where the delivery stands after it.
-    pub fn note_attempt(&self, workspace: &Workspace, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
-        self.change(workspace, &attempt.delivery, |record| {
+    /// Notes an attempt at one of an event's deliveries, and where it stands after it.
+    pub fn note_attempt(&self, event: &Arc<EventRecord>, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
+        self.change(event, &attempt.delivery, |record| {
             record.next = attempt.next;
             record.attempts.push(Arc::clone(&attempt));
             record.status = status;
         });
     }
 
-    /// Notes that a delivery is given up.
-    pub fn note_cancelled(&self, workspace: &Workspace, id: &str, note: &str) {
-        self.change(workspace, id, |record| {
+    /// Notes that one of an event's deliveries is given up.
+    pub fn note_cancelled(&self, event: &Arc<EventRecord>, id: &str, note: &str) {
+        self.change(event, id, |record| {
             record.status = DeliveryStatus::Cancelled;
             record.next = None;
             record.note = Some(note.to_owned());
         });
     }
 
-    fn change(&self, workspace: &Workspace, id: &str, change: impl FnOnce(&mut DeliveryRecord)) {
+    fn change(&self, event: &Arc<EventRecord>, id: &str, change: impl FnOnce(&mut DeliveryRecord)) {
         let mut pages = self.pages.lock();
-        // After the load of a snapshot a delivery of the same id may stand here that is no longer this workspace's.
-        if workspace.is_forgotten() {
-            return;
-        }
-        let Some(serial) = pages.serial_by_id.get(id).copied() else { return };
+        let Some(serial) = pages.serial_of(event, id) else { return };
         let Some(record) = pages.by_serial.get_mut(&serial) else { return };
         let was_pending = record.status == DeliveryStatus::Pending;
         change(record);
         let is_now = record.status;
-        if was_pending && is_now != DeliveryStatus::Pending {
-            pages.pending -= 1;
-            pages.settled.count(is_now);
+        match (was_pending, is_now == DeliveryStatus::Pending) {
+            (true, false) => {
+                pages.pending -= 1;
+                pages.settled.count(is_now);
+            }
+            (false, true) => pages.pending += 1,
+            _ => {}
         }
         pages.log.push(serial);
         drop(pages);
@@ -137,10 +137,10 @@ impl Book {
     pub fn clear(&self, workspace: Option<&str>) {
         let mut pages = self.pages.lock();
         let Pages { by_serial, serial_by_id, pending, .. } = &mut *pages;
-        by_serial.retain(|_, record| {
+        by_serial.retain(|serial, record| {
             let goes = workspace.is_none_or(|name| record.event.workspace.as_ref() == name);
             if goes {
-                serial_by_id.remove(&record.planned.id);
+                forget_id(serial_by_id, &record.planned.id, *serial);
                 *pending -= usize::from(record.status == DeliveryStatus::Pending);
             }
             !goes
@@ -216,6 +216,18 @@ impl Book {
 }
 
 impl Pages {
+    /// The delivery of this very event. A workspace that was reset makes the same ids again, and what is still under way for the
+    /// one that has left must not be taken for the work of its successor.
+    fn serial_of(&self, event: &Arc<EventRecord>, id: &str) -> Option<u64> {
+        let is_it = |record: &DeliveryRecord| record.planned.id == id && Arc::ptr_eq(&record.event, event);
+        let serial = *self.serial_by_id.get(id)?;
+        match self.by_serial.get(&serial) {
+            Some(record) if is_it(record) => Some(serial),
+            // Rare: two of one id are in the book at a time only if one was fired at the very moment of a reset.
+            _ => self.by_serial.iter().find(|(_, record)| is_it(record)).map(|(serial, _)| *serial),
+        }
+    }
+
     /// Lets the oldest finished deliveries go when there are too many.
     fn trim(&mut self) {
         let mut over = self.by_serial.len().saturating_sub(self.pending).saturating_sub(MOST_FINISHED);
@@ -224,14 +236,21 @@ impl Pages {
         }
         self.forgotten += over as u64;
         let ids = &mut self.serial_by_id;
-        self.by_serial.retain(|_, record| {
+        self.by_serial.retain(|serial, record| {
             let leaves = over > 0 && record.status != DeliveryStatus::Pending;
             if leaves {
                 over -= 1;
-                ids.remove(&record.planned.id);
+                forget_id(ids, &record.planned.id, *serial);
             }
             !leaves
         });
+    }
+}
+
+/// Takes an id out, unless it stands for a later delivery by now.
+fn forget_id(ids: &mut HashMap<String, u64>, id: &str, serial: u64) {
+    if ids.get(id) == Some(&serial) {
+        ids.remove(id);
     }
 }
 
@@ -309,6 +328,8 @@ impl Book {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::{Clock, Seed};
+    use crate::workspace::Registry;
 
     #[test]
     fn changes_are_told_once_until_too_many_were_missed() {
@@ -322,6 +343,84 @@ mod tests {
         for seen in [1, MOST_CHANGES as u64 + 1] {
             let (now, records) = book.changed_since(seen).expect("all since then is remembered");
             assert_eq!((now, records.len()), (book.changes(), 0), "deliveries that are gone are not told");
+        }
+    }
+
+    /// An event of the workspace `w` with one delivery; a workspace that was reset makes the same ids again.
+    fn event() -> Arc<EventRecord> {
+        let url = "https://a.example/";
+        let planned = PlannedDelivery {
+            id: "dlv_1".to_owned(),
+            subscription: "sub_1".to_owned(),
+            url: Arc::from(url),
+            target: Arc::new(url.parse().expect("a URL")),
+            attempts_before: 0,
+        };
+        Arc::new(EventRecord {
+            id: "evt_1".to_owned(),
+            workspace: Arc::from("w"),
+            event_type: "workflow.completed".to_owned(),
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+            body: hyper::body::Bytes::new(),
+            due: Moment::from_nanos(0),
+            deliveries: vec![planned],
+            skipped: Vec::new(),
+            tamper: None,
+            lost: false,
+        })
+    }
+
+    fn opened() -> (Registry, Arc<Workspace>) {
+        let registry = Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), 9);
+        let (workspace, _) = registry.open("w", registry.clock().now());
+        (registry, workspace)
+    }
+
+    #[test]
+    fn what_a_workspace_fires_after_its_reset_is_not_entered() {
+        let (book, (registry, workspace)) = (Book::default(), opened());
+        book.enter(&workspace, &event());
+        registry.forget("w");
+        book.clear(Some("w"));
+        book.enter(&workspace, &event());
+        assert_eq!((book.pending(), status(&book)), (0, vec![]));
+    }
+
+    fn status(book: &Book) -> Vec<DeliveryStatus> {
+        book.list(None, 10, |_| true).into_iter().map(|(_, record)| record.status).collect()
+    }
+
+    #[test]
+    fn what_ends_late_is_not_taken_for_its_successors() {
+        let (book, old, new) = (Book::default(), event(), event());
+        let (_registry, workspace) = opened();
+        book.enter(&workspace, &old);
+        book.clear(Some("w"));
+        book.enter(&workspace, &new);
+        book.note_cancelled(&old, "dlv_1", "left");
+        assert_eq!((book.pending(), status(&book)), (1, vec![DeliveryStatus::Pending]));
+        book.note_cancelled(&new, "dlv_1", "given up");
+        assert_eq!((book.pending(), status(&book)), (0, vec![DeliveryStatus::Cancelled]));
+        // Again, and by the one that is long gone.
+        book.note_cancelled(&new, "dlv_1", "given up");
+        book.note_cancelled(&old, "dlv_1", "left");
+        assert_eq!(book.pending(), 0);
+    }
+
+    #[test]
+    fn one_fired_at_the_moment_of_a_reset_ends_beside_its_successor() {
+        for late_is_first in [true, false] {
+            let (book, old, new) = (Book::default(), event(), event());
+            let (_registry, workspace) = opened();
+            let (first, second) = if late_is_first { (&old, &new) } else { (&new, &old) };
+            book.enter(&workspace, first);
+            book.enter(&workspace, second);
+            book.note_cancelled(&old, "dlv_1", "left");
+            assert_eq!(book.pending(), 1, "{late_is_first}");
+            book.note_cancelled(&new, "dlv_1", "given up");
+            assert_eq!((book.pending(), status(&book)), (0, vec![DeliveryStatus::Cancelled; 2]));
+            book.clear(None);
+            assert_eq!((book.pending(), book.get("dlv_1").is_none()), (0, true));
         }
     }
 }

@@ -88,9 +88,9 @@ impl Deliverer {
         events.close();
         handed.extend(std::iter::from_fn(|| events.try_recv().ok()));
         for late in &handed {
-            self.cancel_all(&late.workspace, &late.event, GONE);
+            self.cancel_all(&late.event, GONE);
         }
-        self.cancel(&round.workspace, round.with(Queue::give_up_all), GONE);
+        self.cancel(round.with(Queue::give_up_all), GONE);
     }
 
     /// Sets workers to attempts that are due. Those that stay inside are made here, one after the other, so that their order

@@ -101,13 +101,13 @@ impl Deliverer {
     ) {
         let HandedOver { event, workspace, .. } = &handed;
         if event.lost {
-            return self.cancel_all(workspace, event, "dropped on purpose");
+            return self.cancel_all(event, "dropped on purpose");
         }
         if event.deliveries.is_empty() {
             return;
         }
         if workspace.has_left() {
-            return self.cancel_all(workspace, event, GONE);
+            return self.cancel_all(event, GONE);
         }
         let courier = couriers.of(workspace, mpsc::UnboundedSender::is_closed, || {
             let (sender, events) = mpsc::unbounded_channel();
@@ -116,14 +116,14 @@ impl Deliverer {
         });
         // A courier ends before its sender is dropped only if the workspace leaves at this very moment.
         if let Err(mpsc::error::SendError(handed)) = courier.send(handed) {
-            self.cancel_all(&handed.workspace, &handed.event, GONE);
+            self.cancel_all(&handed.event, GONE);
         }
     }
 
     /// Makes one attempt and tells everybody how it ended.
     pub(super) async fn make(&self, round: &Round, job: Job) {
         if round.workspace.has_left() {
-            return self.book.note_cancelled(&round.workspace, &job.delivery.id, GONE);
+            return self.book.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
         let profile = self.profile_of(&round.workspace);
         let ended = self.attempt(job, &round.workspace, &profile).await;
@@ -232,7 +232,7 @@ impl Deliverer {
         let workspace = &round.workspace;
         let Ended { job, mut record, began } = ended;
         if workspace.has_left() {
-            return self.book.note_cancelled(workspace, &job.delivery.id, GONE);
+            return self.book.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
         let now = workspace.clock().now();
         // Jitter follows from the delivery alone, so that the order in which receivers answer changes nothing.
@@ -254,11 +254,11 @@ impl Deliverer {
             }
         };
         let record = Arc::new(record);
-        self.book.note_attempt(workspace, Arc::clone(&record), status);
+        self.book.note_attempt(&job.event, Arc::clone(&record), status);
         self.journal.append_attempt(workspace, record);
         if let Next::Gone(waiting) = next {
             workspace.lock().disable_subscription(&job.delivery.subscription);
-            self.cancel(workspace, waiting, "the receiver answered 410 Gone, which disabled the subscription");
+            self.cancel(waiting, "the receiver answered 410 Gone, which disabled the subscription");
             self.notice(
                 workspace,
                 now,
@@ -269,20 +269,20 @@ impl Deliverer {
             );
         } else if gone {
             let waiting = round.with(|queue| queue.cancel(subscription));
-            self.cancel(workspace, waiting, "the subscription was deleted or disabled");
-            self.book.note_cancelled(workspace, &job.delivery.id, "the subscription was deleted or disabled");
+            self.cancel(waiting, "the subscription was deleted or disabled");
+            self.book.note_cancelled(&job.event, &job.delivery.id, "the subscription was deleted or disabled");
         }
     }
 
-    pub(super) fn cancel(&self, workspace: &Workspace, jobs: Vec<Job>, note: &str) {
+    pub(super) fn cancel(&self, jobs: Vec<Job>, note: &str) {
         for job in jobs {
-            self.book.note_cancelled(workspace, &job.delivery.id, note);
+            self.book.note_cancelled(&job.event, &job.delivery.id, note);
         }
     }
 
-    pub(super) fn cancel_all(&self, workspace: &Workspace, event: &EventRecord, note: &str) {
+    pub(super) fn cancel_all(&self, event: &Arc<EventRecord>, note: &str) {
         for delivery in &event.deliveries {
-            self.book.note_cancelled(workspace, &delivery.id, note);
+            self.book.note_cancelled(event, &delivery.id, note);
         }
     }
 

@@ -111,3 +111,20 @@ async fn beyond_loopback_nobody_writes_without_the_token() {
     let done = raw(&emulator, ask(&format!("Authorization: Bearer {token}\r\n")).as_bytes()).await;
     assert!(done.starts_with("HTTP/1.1 200 "), "{done}");
 }
+
+/// No page is served, so no data can become markup of one.
+#[tokio::test]
+async fn no_answer_is_a_page() {
+    let emulator = start().await;
+    let markup = "<script>alert(1)</script>";
+    send(&emulator, "GET", "/v1/hello?%3Cscript%3E", &[("x-markup", markup)], "").await;
+    for (method, path) in
+        calls(&emulator).await.into_iter().filter(|(_, path)| !path.ends_with("/stream") && !path.ends_with("/wait"))
+    {
+        let answer = send(&emulator, &method, &path, &[("content-type", "application/json")], "{}").await;
+        let kind = answer.header("content-type").unwrap_or("none").to_owned();
+        let known = ["application/json", "text/plain", "application/x-pem-file", "application/toml"];
+        let has_kind = known.iter().any(|known| kind.starts_with(known));
+        assert!(has_kind || answer.body.is_empty(), "{method} {path}: {kind}");
+    }
+}

@@ -29,11 +29,9 @@ impl Served {
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let all = [&["serve", "--listen", "127.0.0.1:0", "--seed", "1"], arguments].concat();
         let (child, line) = spawn(&mut wrs_emulator(&all));
-        let url = line
-            .trim()
-            .strip_prefix("wrs-emulator ready on ")
-            .unwrap_or_else(|| panic!("`{line}` is no ready line"))
-            .to_owned();
+        let as_text = line.trim().strip_prefix("wrs-emulator ready on ").map(str::to_owned);
+        let as_json = || Some(serde_json::from_str::<Value>(&line).ok()?["url"].as_str()?.to_owned());
+        let url = as_text.or_else(as_json).unwrap_or_else(|| panic!("`{line}` is no ready line"));
         Self { child, url }
     }
 
@@ -315,6 +313,34 @@ fn control_bytes_in_a_request_stay_on_one_log_line() {
     );
     let (_, log) = served.stop();
     assert!(log.lines().count() >= 1 && log.chars().all(|c| c == '\n' || !c.is_control()), "{log:?}");
+}
+
+#[test]
+fn keys_and_secrets_are_in_no_log_and_no_error() {
+    for arguments in [&[][..], &["--log", "json"]] {
+        let served = Served::start(arguments);
+        let (key, secret) = ("sk_test_a_key_that_nobody_may_see", "a secret that nobody may see");
+        let head = format!(
+            "POST /v1/events/subscribe HTTP/1.1\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json"
+        );
+        let mut shown = String::new();
+        for body in [
+            format!(r#"{{"url":"https://a.sink.localhost/","events":["workflow.completed"],"secret":"{secret}"}}"#),
+            format!(r#"{{"url":"ftp://a","events":["workflow.completed"],"secret":"{secret}"}}"#),
+            format!(r#"{{"secret":"{secret}",}}"#),
+            format!(r#"{{"url":"https://a.sink.localhost/","events":["workflow.completed"],"secret":["{secret}"]}}"#),
+        ] {
+            shown += &request(&served.url, &head, &body);
+        }
+        shown += &request(&served.url, &format!("GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer {key}"), "");
+        let (_, log) = served.stop();
+        assert!(log.contains("/v1/events/subscribe"), "the log was on: {log}");
+        for (place, text) in [("the log", log), ("an answer", shown)] {
+            for hidden in [key, secret] {
+                assert!(!text.contains(hidden), "`{hidden}` is in {place}: {text}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -76,3 +76,167 @@ fn the_page_of_the_control_api_names_every_call() {
     }
     assert_eq!(told, known, "docs/control-api.md has the first, the document the second");
 }
+
+/// README and every page of `docs/`, with its path from the root.
+fn pages() -> Vec<(String, String)> {
+    let mut found = vec![("README.md".to_owned(), read("README.md"))];
+    let mut folders = vec!["docs".to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(format!("{}/{folder}", env!("CARGO_MANIFEST_DIR"))).expect("a folder");
+        for entry in entries {
+            let entry = entry.expect("an entry");
+            let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            match entry.path() {
+                inner if inner.is_dir() => folders.push(path),
+                file if file.extension().is_some_and(|extension| extension == "md") => {
+                    found.push((path.clone(), read(&path)));
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(found.len() > 8, "the pages were found");
+    found
+}
+
+/// A page without its blocks of code.
+fn prose(page: &str) -> String {
+    page.split("\n```").step_by(2).collect()
+}
+
+/// What a heading is called in a link: lower case, blanks as hyphens, without what is neither letter, digit, `-` nor `_`.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut seen = 0;
+    for (path, page) in pages() {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for target in prose(&page).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if target.contains("://") {
+                continue;
+            }
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            let led_to = if file.is_empty() { path.clone() } else { format!("{folder}/{file}") };
+            let whole = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(led_to.trim_start_matches('/'));
+            assert!(whole.exists(), "{path}: `{target}` leads nowhere");
+            if !heading.is_empty() {
+                let text = std::fs::read_to_string(&whole).expect("a page");
+                let mut headings = text.lines().filter(|line| line.starts_with('#'));
+                let there = headings.any(|line| anchor(line.trim_start_matches('#')) == heading);
+                assert!(there, "{path}: `{target}` names no heading");
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "the links were found: {seen}");
+}
+
+/// Each folder of pages has an index that names its pages, and the index of the folders in it.
+#[test]
+fn the_index_names_every_page() {
+    for (path, _) in pages() {
+        let Some((folder, name)) = path.rsplit_once('/').filter(|_| path != "docs/README.md") else { continue };
+        let (folder, name) = match (name, folder.rsplit_once('/')) {
+            ("README.md", Some((above, inner))) => (above, format!("{inner}/README.md")),
+            _ => (folder, name.to_owned()),
+        };
+        let index = read(&format!("{folder}/README.md"));
+        assert!(index.contains(&format!("]({name})")), "{folder}/README.md does not lead to {name}");
+    }
+}
+
+/// Flags and knobs that sentences name are there. Those in blocks of commands are run.
+#[test]
+fn flags_and_knobs_on_pages_are_known() {
+    let (flags, knobs) = (read("docs/cli.md"), read("docs/assumptions.md"));
+    let mut seen = 0;
+    for (path, page) in pages() {
+        let text = prose(&page);
+        // Between the backticks of one line.
+        for code in text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)) {
+            // After `-- ` stand the flags of a benchmark.
+            if (code.starts_with("--") && !code.starts_with("-- ")) || code.starts_with("wrs-emulator") {
+                for word in code.split([' ', '=', '|', '[']).filter(|word| word.starts_with("--") && word.len() > 2) {
+                    let ours = flags.contains(&format!("{word} ")) || flags.contains(&format!("{word}\n"));
+                    // Docker's own, which the page of the container names, and cargo's.
+                    let there = ours || matches!(word, "--add-host" | "--bench");
+                    assert!(there, "{path}: `{code}` names {word}, which is no flag");
+                    seen += 1;
+                }
+            }
+            let section = code.split('.').next().unwrap_or_default();
+            let is_knob = code.contains('.') && code.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '.' | '_'));
+            if is_knob
+                && matches!(section, "webhooks" | "rate_limit" | "keys" | "subscriptions" | "preview" | "variation")
+            {
+                let there = knobs.contains(&format!("| `{code}` |")) || code.starts_with("webhooks.custom.");
+                assert!(there, "{path}: `{code}` is no knob");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 40, "flags and knobs were found: {seen}");
+}
+
+/// The Rust of the front page is that of an example in the documentation, which `cargo test` runs.
+#[test]
+fn the_rust_of_the_front_page_is_run() {
+    let (page, example) = (read("README.md"), read("src/app/mod.rs"));
+    let block = page.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block of Rust");
+    for line in block.lines() {
+        assert!(example.contains(&format!("//! {line}\n")), "src/app/mod.rs shows no line `{line}`");
+    }
+}
+
+/// Every promise on the page of defences names tests and scripts that exist.
+#[test]
+fn each_defence_names_tests_that_exist() {
+    let page = read("docs/defences.md");
+    let rows: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| promise") && !line.starts_with("| ---"))
+        .collect();
+    assert!(rows.len() >= 40, "the rows were found: {}", rows.len());
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    for row in rows {
+        let held_by = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        let mut named = 0;
+        for name in held_by.split('`').skip(1).step_by(2) {
+            match name.split_once("::") {
+                Some((path, test)) => {
+                    let text = read(path);
+                    let at = text.find(&format!("fn {test}(")).unwrap_or_else(|| panic!("{path} has no test {test}"));
+                    // Directly above: the attribute of a test, of a property in a block of them, or both.
+                    let before = text[..at].trim_end_matches(|c: char| c != '\n').trim_end().rsplit('\n').next();
+                    let is_test =
+                        before.is_some_and(|line| line.trim() == "#[test]" || line.trim().starts_with("#[tokio::test"));
+                    assert!(is_test, "{path}::{test} is no test");
+                }
+                None => assert!(root.join(name).is_file(), "there is no {name}"),
+            }
+            named += 1;
+        }
+        assert!(named > 0, "nothing holds: {row}");
+    }
+}
+
+/// Every script that the page of proofs names is there and can be started.
+#[test]
+fn each_proof_names_commands_that_exist() {
+    let page = read("docs/fault-proof.md");
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = 0;
+    for word in page.split(|c: char| c.is_whitespace() || c == '`') {
+        let is_script = std::path::Path::new(word).extension().is_some_and(|extension| extension == "sh");
+        if is_script && (word.starts_with("tests/clients/") || word.starts_with("fuzz/")) {
+            assert!(root.join(word).is_file(), "docs/fault-proof.md names {word}");
+            found += 1;
+        }
+    }
+    assert!(found >= 4, "{found} commands were found");
+}

@@ -21,9 +21,9 @@ fn all_help() -> Vec<(Vec<String>, String)> {
         let said = help(&path);
         let below = said.split("\nCommands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap_or_default();
         let names = below.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
-        for name in names.filter(|name| !name.is_empty() && *name != "help") {
-            open.push([&path[..], &[name.to_owned()]].concat());
-        }
+        let names: Vec<&str> = names.filter(|name| !name.is_empty() && *name != "help").collect();
+        // The last one pushed is the next one looked at.
+        open.extend(names.iter().rev().map(|name| [&path[..], &[(*name).to_owned()]].concat()));
         found.push((path, said));
     }
     assert!(found.len() > 30, "the commands were found: {}", found.len());
@@ -80,31 +80,56 @@ fn the_manual_has_a_page_for_each_command() {
     assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains("--dir"), "{refused:?}");
 }
 
-/// Rewrites the pages instead of comparing them.
+/// Rewrites the page instead of comparing it.
 const REWRITE: &str = "WRS_REWRITE_HELP";
 
-#[test]
-fn the_help_of_every_command_is_the_page_that_was_agreed() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/help");
-    let rewrite = std::env::var_os(REWRITE).is_some();
-    let mut pages = BTreeSet::new();
-    for (path, said) in all_help() {
-        let page = format!("{}.txt", [&["wrs-emulator".to_owned()], &path[..]].concat().join("-"));
-        assert!(said.contains("\nExamples:\n  wrs-emulator"), "{page} has no examples");
-        let file = format!("{folder}/{page}");
-        if rewrite {
-            std::fs::write(&file, &said).expect("the page is written");
+const REFERENCE_HEAD: &str = "\
+# Command line
+
+What `--help` says of every command. `wrs-emulator` without a command is `wrs-emulator serve`. Data goes to stdout, talk to stderr.
+Every flag of `serve` and `exec` has an environment twin: `--listen` is `WRS_EMULATOR_LISTEN`; the flag wins. Exit status: 0 done,
+1 the thing checked falls short, 2 wrong usage or an invalid file, 3 the emulator cannot be reached.
+
+This page is made from the definition of the command line; a test keeps it in step, and rewrites it with `WRS_REWRITE_HELP=1`.
+";
+
+/// The page of the command line. What `serve` takes as well is told there alone: parts of help stand between empty lines.
+fn reference(commands: &[(Vec<String>, String)]) -> String {
+    let serve = commands.iter().find(|(path, _)| *path == ["serve"]).expect("`serve` is a command");
+    let told: BTreeSet<&str> = serve.1.split("\n\n").collect();
+    let links = commands.iter().filter(|(path, _)| path.len() == 1);
+    let links: Vec<String> = links.map(|(path, _)| format!("[`{0}`](#wrs-emulator-{0})", path[0])).collect();
+    let mut page = format!("{REFERENCE_HEAD}\n{}\n", links.join(" ·\n"));
+    for (path, said) in commands {
+        let shared = path.is_empty() || *path == ["exec"];
+        let parts = said.split("\n\n").filter(|part| !shared || !told.contains(part));
+        let parts: Vec<&str> = parts.collect();
+        let lines = parts.join("\n\n").lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
+        let name = [&["wrs-emulator".to_owned()], &path[..]].concat().join(" ");
+        page += &format!("\n## {name}\n\n```text\n{lines}```\n");
+        if shared {
+            assert!(parts.len() + 20 < said.split("\n\n").count(), "`{name}` takes what `serve` takes");
+            page += "\nIt takes the options of [`serve`](#wrs-emulator-serve) as well.\n";
         }
-        let agreed = std::fs::read_to_string(&file).unwrap_or_default();
-        assert!(
-            agreed == said,
-            "{page} is not what `--help` says; if that is meant, run the tests with {REWRITE}=1\n{said}"
-        );
-        pages.insert(page);
     }
-    let kept: BTreeSet<String> = std::fs::read_dir(folder)
-        .expect("the folder is there")
-        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
-        .collect();
-    assert_eq!(kept, pages, "each page belongs to a command");
+    page
+}
+
+#[test]
+fn the_page_of_the_command_line_is_what_the_help_says() {
+    let commands = all_help();
+    for (path, said) in &commands {
+        assert!(said.contains("\nExamples:\n  wrs-emulator"), "{path:?} has no examples");
+    }
+    let made = reference(&commands);
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/cli.md");
+    if std::env::var_os(REWRITE).is_some() {
+        std::fs::write(file, &made).expect("the page is written");
+    }
+    let agreed = std::fs::read_to_string(file).unwrap_or_default();
+    let differs = made.lines().zip(agreed.lines()).find(|(made, agreed)| made != agreed);
+    assert!(
+        made == agreed,
+        "docs/cli.md is not what `--help` says, first here: {differs:?}; if that is meant, run the tests with {REWRITE}=1"
+    );
 }

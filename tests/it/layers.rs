@@ -171,3 +171,39 @@ fn no_file_grows_past_what_one_can_hold_in_mind() {
         assert!(lines <= 500, "{} has {lines} lines; split it by concept", path.display());
     }
 }
+
+/// A scenario runs nothing and reads nothing: files reach it through the watcher alone.
+#[test]
+fn scenarios_run_nothing_and_read_files_in_one_place() {
+    for path in files("src").into_iter().filter(|path| !is_tests(path)) {
+        if !["scenario", "template", "diagnostic"].contains(&module(&path).as_str()) {
+            continue;
+        }
+        let text = read(&path);
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        assert!(!code.contains("std::process") && !code.contains("Command::"), "{} runs a program", path.display());
+        let reads = code.contains("std::fs") || code.contains("File::open");
+        assert!(!reads || path.ends_with("scenario/watch.rs"), "{} reads a file", path.display());
+    }
+}
+
+/// Whoever guesses byte by byte must not be told by the time an answer takes.
+#[test]
+fn what_proves_who_calls_is_compared_in_constant_time() {
+    for file in ["src/control/guard.rs", "src/contract/signature/verify.rs"] {
+        let code = read(Path::new(file));
+        let code = code.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+        assert!(code.contains(".ct_eq("), "{file} compares by itself");
+        for banned in ["== token", "token ==", "sent ==", "== sent", "got ==", "== got"] {
+            assert!(!code.contains(banned), "{file} has `{banned}`");
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_is_forbidden_and_versions_are_locked() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    assert!(read(&root.join("src/lib.rs")).contains("#![forbid(unsafe_code)]"));
+    assert!(read(&root.join("Cargo.toml")).contains("unsafe_code = \"forbid\""));
+    assert!(root.join("Cargo.lock").is_file() && !read(&root.join(".gitignore")).contains("Cargo.lock"));
+}

@@ -204,3 +204,44 @@ async fn hostile_receivers_end_each_with_its_own_reason() {
     let outcome = attempt(&emulator, "reset").await;
     assert_eq!(outcome["failure"], "connection_reset", "{outcome}");
 }
+
+#[tokio::test]
+async fn redirects_are_failures_and_never_visited() {
+    let mut elsewhere = Receiver::plain(&[]).await;
+    let target = format!("http://{}/elsewhere", elsewhere.address);
+    let mut forwards = Vec::new();
+    let statuses = [301, 302, 303, 307, 308];
+    for status in statuses {
+        let answer =
+            format!("HTTP/1.1 {status} Go\r\nlocation: {target}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        let address = answering(Box::leak(answer.into_bytes().into_boxed_slice()), false).await;
+        forwards.push(format!("https://app.example.com/{status}=http://{address}"));
+    }
+    let start = builder().set("webhooks.retry.preset=none");
+    let emulator = forwards.iter().fold(start, |builder, rule| builder.forward(rule)).start().await.expect("it starts");
+    for status in statuses {
+        assert_eq!(attempt(&emulator, &status.to_string()).await["status"], status);
+    }
+    let listed = control(&emulator, "GET", "deliveries?status=exhausted", &Value::Null).await.json();
+    assert_eq!(listed["data"].as_array().map(Vec::len), Some(statuses.len()), "{listed}");
+    elsewhere.nothing_more();
+}
+
+#[tokio::test]
+async fn deliveries_beyond_the_most_that_may_be_pending_are_refused_and_told() {
+    let emulator = builder().set("rate_limit.enabled=false").start().await.expect("it starts");
+    for number in 0..100 {
+        let hook = json!({ "url": format!("https://full.sink.localhost/{number}"), "events": ["workflow.completed"] });
+        assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+    }
+    let wish = |count: u32| json!({ "type": "workflow.completed", "count": count, "delay": "1h" });
+    assert_eq!(control(&emulator, "POST", "events", &wish(999)).await.status, 200);
+    let answer = control(&emulator, "POST", "events", &wish(2)).await;
+    assert_eq!((answer.status, answer.code().as_str()), (422, "too_many_pending"), "{answer:?}");
+    assert!(answer.message().contains("1 of 2 events were fired"), "{}", answer.message());
+    assert_eq!(emulator.control().deliveries().pending(), 100_000);
+    // What is forgotten makes room.
+    control(&emulator, "POST", "reset", &json!({})).await;
+    assert_eq!(emulator.control().deliveries().pending(), 0);
+    assert_eq!(control(&emulator, "POST", "events", &wish(1)).await.code(), "no_match");
+}

@@ -1,9 +1,12 @@
 //! Resets: one key, or everything, as before the first request; and what is under way meanwhile does not come through.
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use crate::support::{
-    KEY, Receiver, builder, control, get_as, start, start_with, subscribe, subscribe_as, subscribe_sink,
+    KEY, PATIENCE, Receiver, builder, control, get_as, start, start_with, subscribe, subscribe_as, subscribe_sink,
 };
 
 #[tokio::test]
@@ -89,6 +92,49 @@ async fn what_was_under_way_does_not_come_through() {
     crate::support::fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     receiver.next().await;
     receiver.nothing_more();
+}
+
+/// A reset key makes the same ids again; an attempt of before that ends late must not be taken for one of the new delivery.
+#[tokio::test]
+async fn an_attempt_that_outlives_its_workspace_does_not_touch_the_next_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let forward = format!("https://app.example.com=http://{}", listener.local_addr().expect("an address"));
+    let emulator = builder().forward(&forward).start().await.expect("it starts");
+    let hook = json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] });
+    let mut attempts = Vec::new();
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        control(&emulator, "POST", "reset", &json!({})).await;
+        assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+        let fired = control(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await.json();
+        ids.push(fired["events"][0]["deliveries"][0]["id"].as_str().expect("an id").to_owned());
+        let (mut stream, _) = timeout(PATIENCE, listener.accept()).await.expect("an attempt in time").expect("a peer");
+        assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0);
+        attempts.push(stream);
+    }
+    assert_eq!(ids[0], ids[1], "the case is there");
+    // The first one ends now, then the second: both fail, and only the second is to be repeated.
+    for mut stream in attempts {
+        let answer = b"HTTP/1.1 500 No\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(answer).await.expect("the answer is taken");
+        let _ = timeout(PATIENCE, stream.read_to_end(&mut Vec::new())).await.expect("the end in time");
+    }
+    let wish = json!({ "status": "pending", "timeout": "10s" });
+    let tried = async {
+        loop {
+            let found = control(&emulator, "POST", "deliveries/wait", &wish).await;
+            assert_eq!(found.status, 200, "it is still to be repeated: {found:?}");
+            let shown = control(&emulator, "GET", &format!("deliveries/{}", ids[1]), &Value::Null).await.json();
+            if shown["attempts"].as_array().is_some_and(|attempts| attempts.len() == 1) {
+                return shown;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let shown = timeout(PATIENCE, tried).await.expect("the attempt is noted");
+    assert_eq!((&shown["status"], emulator.control().deliveries().pending()), (&json!("pending"), 1), "{shown}");
+    control(&emulator, "POST", "reset", &json!({ "key": "*" })).await;
+    assert_eq!(emulator.control().deliveries().pending(), 0);
 }
 
 #[tokio::test]

@@ -34,6 +34,24 @@ async fn a_call_waits_for_requests_that_are_yet_to_come() {
     assert_eq!(at_once.status, 200, "what the journal holds counts without `since`: {at_once:?}");
 }
 
+/// Nothing wakes a call but what may fit; what came meanwhile is looked at all the same.
+#[tokio::test]
+async fn what_came_while_a_call_waited_in_vain_is_among_the_nearest() {
+    let emulator = start().await;
+    let wish = json!({ "key": "*", "since": "now", "path": "/v1/hello", "status": 422, "timeout": "500ms" });
+    let waiting = control(&emulator, "POST", "requests/wait", &wish);
+    let calling = async {
+        // Whether the call has begun is not to be seen from outside, so requests come for as long as it lasts.
+        while get(&emulator, "/v1/hello").await.status == 200 {}
+    };
+    let late = tokio::select! {
+        late = waiting => late,
+        () = calling => unreachable!("hello is always answered"),
+    };
+    assert_eq!(late.status, 408, "{late:?}");
+    assert_eq!(late.json()["nearest"][0]["differs"], json!(["status: wanted 422, found 200"]));
+}
+
 #[tokio::test]
 async fn a_call_that_waits_in_vain_says_what_came_nearest() {
     let emulator = start().await;

@@ -32,6 +32,8 @@ async fn a_subscribed_endpoint_gets_a_signed_post_over_tls() {
     let received = receiver.next().await;
     assert_eq!(received.path, "/hooks?a=1");
     assert_eq!(received.header("content-type"), "application/json");
+    // The address is that of the machine; name and port stay those of the URL.
+    assert_eq!(received.header("host"), format!("localhost:{}", receiver.address.port()));
     let envelope: Value = serde_json::from_slice(&received.body).expect("JSON");
     assert_eq!(
         envelope.as_object().expect("an object").keys().collect::<Vec<_>>(),
@@ -214,6 +216,12 @@ async fn each_way_to_fail_has_its_reason_and_names_what_helps() {
         ("https://169.254.169.254/".to_owned(), "egress_refused", "never dialled"),
         ("https://[::ffff:169.254.169.254]/".to_owned(), "egress_refused", "never dialled"),
         ("https://0xa9fea9fe/".to_owned(), "egress_refused", "never dialled"),
+        ("https://2852039166/".to_owned(), "egress_refused", "never dialled"),
+        ("https://0251.0376.0251.0376/".to_owned(), "egress_refused", "never dialled"),
+        ("https://0.0.0.0/".to_owned(), "egress_refused", "never dialled"),
+        ("https://224.0.0.1/".to_owned(), "egress_refused", "never dialled"),
+        ("https://[64:ff9b::a9fe:a9fe]/".to_owned(), "egress_refused", "never dialled"),
+        ("https://[2002:a9fe:a9fe::]/".to_owned(), "egress_refused", "never dialled"),
         ("https://8.8.8.8/".to_owned(), "egress_refused", "--allow-egress"),
     ] {
         let made = hook(&emulator, &url).await;

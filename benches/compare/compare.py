@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Compares the emulator with other mock servers and with a bare hyper server, in one run, on the same answer:
+`GET /v1/system/status` as JSON, the same load generator (`wrk`, one thread, 64 keep-alive connections), each server alone
+on the machine, in turn, with its defaults.
+
+    cargo build --release && cargo bench --bench bare_hyper --no-run
+    npm install --prefix target/compare $(cat benches/compare/packages.txt)
+    python3 benches/compare/compare.py            # --quick for a short form, --write to renew the table and the plot
+
+Needs Debian's `wrk`; `node` and `java` for those that run on them. What is not installed is named in the table, never
+guessed at. Measured of each: process start to first answer, memory idle and after the load (resident, with child
+processes), throughput, 99th percentile, and the throughput with 1,000 further rules that do not match in front of the one
+that does. `servers.py` says how each is set up, `plot.py` draws.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import plot
+import servers
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE, PLOT = ROOT / "docs/performance.md", ROOT / "docs/performance.svg"
+BEGIN, END = "<!-- compare.py writes from here … -->", "<!-- … to here -->"
+RULES = 1000
+CONNECTIONS = 64
+PATIENCE = 60.0
+
+
+def ask(url):
+    """One answer, or None while nobody listens."""
+    request = urllib.request.Request(url, headers=servers.HEADERS)
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return answer.status, json.loads(answer.read())
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return None
+
+
+def family(pid):
+    """A process and all that it started."""
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            found += family(int(child))
+    return found
+
+
+def resident(pid):
+    """MiB in memory."""
+    total = 0
+    for member in family(pid):
+        status = Path(f"/proc/{member}/status").read_text()
+        total += int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1))
+    return total / 1024
+
+
+class Running:
+    """A server that has given its first answer."""
+
+    def __init__(self, server, rules):
+        self.folder = tempfile.TemporaryDirectory()
+        port = servers.free_port()
+        command = server.command(Path(self.folder.name), port, rules)
+        self.url = f"http://127.0.0.1:{port}/v1/system/status" + server.query(rules)
+        self.log = open(Path(self.folder.name) / "log", "w+")
+        begun = time.monotonic()
+        self.process = subprocess.Popen(
+            command, cwd=self.folder.name, stdout=self.log, stderr=self.log, start_new_session=True
+        )
+        while (answer := ask(self.url)) is None:
+            if time.monotonic() - begun > PATIENCE or self.process.poll() is not None:
+                self.log.seek(0)
+                text = self.log.read()[-2000:]
+                self.stop()
+                raise RuntimeError(f"{server.name} did not answer:\n{text}")
+            time.sleep(0.001)
+        self.start_ms = (time.monotonic() - begun) * 1000
+        status, body = answer
+        if status != 200 or body.get("environment") != "sandbox" or body.get("version") != "v1.0":
+            self.stop()
+            raise RuntimeError(f"{server.name} gives another answer: {status} {body}")
+
+    def stop(self):
+        """Ends the process and what it started."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        self.log.close()
+        self.folder.cleanup()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+
+
+def load(url, seconds):
+    """Requests a second and the 99th percentile in milliseconds; an answer other than 2xx is an error."""
+    headers = [part for name, value in servers.HEADERS.items() for part in ("-H", f"{name}: {value}")]
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "10s", "--latency", *headers, url]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    # A request that takes longer than the run counts as a time-out; the figures show that by themselves.
+    if "Non-2xx" in text or re.search(r"Socket errors: connect [1-9]|read [1-9]|write [1-9]", text):
+        raise RuntimeError(f"not every request was answered with 200:\n{text}")
+    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", text).group(1))
+    value, unit = re.search(r"99%\s+([\d.]+)(us|ms|s)", text).groups()
+    return rate, float(value) * UNITS[unit]
+
+
+def measure(found, plan):
+    """All figures of all servers, as lists of what each round gave."""
+    figures = {server.name: {} for server in found}
+
+    def note(server, name, value):
+        figures[server.name].setdefault(name, []).append(value)
+
+    # In turn, so that whatever else the machine does hits all of them.
+    for turn in range(plan.rounds):
+        for server in found if turn % 2 == 0 else reversed(found):
+            print(f"round {turn + 1}: {server.name}", file=sys.stderr)
+            for _ in range(plan.starts):
+                with Running(server, 0) as running:
+                    note(server, "start", running.start_ms)
+            with Running(server, 0) as running:
+                note(server, "idle", resident(running.process.pid))
+                load(running.url, plan.warm_up)
+                rate, p99 = load(running.url, plan.seconds)
+                note(server, "rate", rate)
+                note(server, "p99", p99)
+                note(server, "loaded", resident(running.process.pid))
+            if server.takes_rules:
+                with Running(server, RULES) as running:
+                    load(running.url, plan.warm_up)
+                    note(server, "rules", load(running.url, plan.seconds)[0])
+    return figures
+
+
+def cell(values, form):
+    """The median, and how far the rounds were apart."""
+    if not values:
+        return "–"
+    low, middle, high = min(values), statistics.median(values), max(values)
+    spread = (high - low) / middle * 50 if middle else 0
+    return form.format(middle) + (f" ±{spread:.0f} %" if len(values) > 1 else "")
+
+
+def table(found, missing, figures, plan):
+    """The figures as Markdown."""
+    lines = [
+        "| server | start | memory, idle | memory, after | requests a second | 99th percentile | with 1,000 rules |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for server in found:
+        row = figures[server.name]
+        rate = statistics.median(row["rate"])
+        rules = f"{statistics.median(row['rules']) / rate:.2f} ×" if "rules" in row else "–"
+        cells = [
+            f"{server.name} {server.version()}".strip(),
+            cell(row["start"], "{:,.0f} ms"),
+            cell(row["idle"], "{:,.1f} MiB"),
+            cell(row["loaded"], "{:,.1f} MiB"),
+            cell(row["rate"], "{:,.0f}"),
+            cell(row["p99"], "{:,.2f} ms"),
+            rules,
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    for server, reason in missing:
+        lines.append(f"| {server.name} | not measured: {reason} | | | | | |")
+    seconds = plan.rounds * plan.seconds
+    lines += [
+        "",
+        f"{os.cpu_count()} processors; `wrk` with one thread and {CONNECTIONS} keep-alive connections; medians over {plan.rounds} "
+        f"rounds in turn, {seconds} s of load on each after {plan.warm_up} s to warm up, ± half the distance between the least "
+        "and the greatest. The last column is the throughput with 1,000 further rules or routes that do not match, over that "
+        "without.",
+    ]
+    return "\n".join(lines)
+
+
+def write(text, figures, found):
+    """Renews the table in the page, and the plot."""
+    page = PAGE.read_text()
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+    PLOT.write_text(plot.draw([server.name for server in found], figures))
+
+
+def main():
+    parser = argparse.ArgumentParser(description="compares the emulator with other mock servers")
+    parser.add_argument("--quick", action="store_true", help="one round of two seconds")
+    parser.add_argument("--rounds", type=int, help="rounds, each with all servers")
+    parser.add_argument("--write", action="store_true", help=f"renew {PAGE.name} and {PLOT.name}")
+    parser.add_argument("--packages", type=Path, default=ROOT / "target/compare", help="where npm installed the others")
+    parser.add_argument("--only", action="append", help="only this server; repeatable")
+    plan = parser.parse_args()
+    plan.rounds, plan.starts, plan.warm_up, plan.seconds = (plan.rounds or 1, 1, 1, 2) if plan.quick else (
+        plan.rounds or 3, 2, 2, 4)
+    if shutil.which("wrk") is None:
+        sys.exit("compare.py: `wrk` is not installed; on Debian: apt-get install wrk")
+    found, missing = [], []
+    for server in servers.all_of(ROOT, plan.packages):
+        if plan.only and server.name not in plan.only:
+            continue
+        reason = server.missing()
+        if reason is None:
+            found.append(server)
+        else:
+            missing.append((server, reason))
+    figures = measure(found, plan)
+    text = table(found, missing, figures, plan)
+    print(text)
+    if plan.write:
+        write(text, figures, found)
+
+
+if __name__ == "__main__":
+    main()

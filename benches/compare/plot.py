@@ -1,0 +1,42 @@
+"""Draws the figures as an SVG of four panels of bars, on logarithmic scales, readable on light and dark pages."""
+
+import math
+import statistics
+
+PANELS = [
+    ("rate", "requests a second", "{:,.0f}", True),
+    ("p99", "99th percentile, ms", "{:,.1f}", False),
+    ("start", "start to first answer, ms", "{:,.0f}", False),
+    ("loaded", "memory after the load, MiB", "{:,.0f}", False),
+]
+WIDTH, BAR, GAP, LEFT, RIGHT, HEAD = 460, 18, 6, 110, 80, 34
+
+
+def draw(names, figures):
+    """The whole picture."""
+    height = HEAD + len(names) * (BAR + GAP) + 14
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * WIDTH} {2 * height}" font-family="sans-serif" font-size="13">',
+        "<title>wrs-emulator beside other mock servers</title>",
+        f'<rect width="{2 * WIDTH}" height="{2 * height}" fill="#ffffff"/>',
+    ]
+    for place, (key, title, form, more) in enumerate(PANELS):
+        x, y = (place % 2) * WIDTH, (place // 2) * height
+        values = {name: statistics.median(figures[name][key]) for name in names if figures[name].get(key)}
+        parts += panel(x, y, title, values, form, more)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def panel(x, y, title, values, form, more):
+    """One figure of every server; `more` tells whether more is better."""
+    better = "more is better" if more else "less is better"
+    yield f'<text x="{x + LEFT}" y="{y + 22}" font-weight="bold" fill="#1f2328">{title} ({better}, log scale)</text>'
+    low = 10 ** math.floor(math.log10(min(values.values())) - 0.001)
+    high = max(values.values())
+    for row, (name, value) in enumerate(values.items()):
+        top = y + HEAD + row * (BAR + GAP)
+        length = (WIDTH - LEFT - RIGHT) * math.log(value / low) / math.log(high / low) if high > low else 1
+        color = "#1a7f37" if name == "wrs-emulator" else "#8c959f"
+        yield f'<text x="{x + LEFT - 6}" y="{top + 14}" text-anchor="end" fill="#1f2328">{name}</text>'
+        yield f'<rect x="{x + LEFT}" y="{top}" width="{max(length, 1):.1f}" height="{BAR}" fill="{color}"/>'
+        yield f'<text x="{x + LEFT + max(length, 1) + 5:.1f}" y="{top + 14}" fill="#1f2328">{form.format(value)}</text>'

@@ -1,0 +1,32 @@
+//! Bodies and queries of the emulated API, those of announced endpoints as well.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wrs_emulator::contract::keys::{authenticate, mask};
+use wrs_emulator::contract::oauth::parse_token_request;
+use wrs_emulator::contract::preview::{parse_user_query, parse_workflow, parse_workflow_query};
+use wrs_emulator::contract::profile::Profile;
+use wrs_emulator::contract::rules::{parse_status_query, parse_subscribe};
+
+fuzz_target!(|bytes: &[u8]| {
+    let profile = Profile::default();
+    if let Ok(subscribe) = parse_subscribe(bytes, &profile) {
+        assert!(serde_json::from_slice::<serde_json::Value>(bytes).is_ok_and(|body| body.is_object()), "{subscribe:?}");
+    }
+    let _ = parse_workflow(bytes, &profile);
+    let text = String::from_utf8_lossy(bytes);
+    let _ = parse_status_query(Some(&text), &profile);
+    let _ = parse_workflow_query(Some(&text), &profile);
+    let _ = parse_user_query(Some(&text), &profile);
+    let mut headers = hyper::HeaderMap::new();
+    headers.insert("content-type", "application/x-www-form-urlencoded".parse().expect("a header of text"));
+    if let Ok(value) =
+        hyper::header::HeaderValue::from_bytes(bytes.split(|byte| *byte == b'\n').next().unwrap_or_default())
+    {
+        headers.insert("authorization", value);
+    }
+    if let Ok(key) = authenticate(&headers, &profile) {
+        assert!(mask(key).len() <= key.len() + 16, "a mask is short");
+    }
+    let _ = parse_token_request(&headers, bytes, &profile);
+});

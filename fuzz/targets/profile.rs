@@ -1,0 +1,21 @@
+//! Profiles as a file, and each line as a `--set`; durations and templates, which stand in values.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wrs_emulator::contract::profile::{Layered, parse_duration};
+use wrs_emulator::template::check_template;
+
+fuzz_target!(|text: &str| {
+    let base = Layered::default();
+    match base.with_text(text, "fuzz") {
+        Ok(layered) => assert!(!layered.settings().is_empty()),
+        Err(problems) => assert!(!problems.is_empty(), "refused with a reason"),
+    }
+    for line in text.lines().take(10) {
+        if let Err(problem) = base.with_assignment(line, "fuzz") {
+            assert!(!problem.message.is_empty(), "refused with a reason");
+        }
+        let _ = parse_duration(line);
+    }
+    let _ = check_template(text);
+});

@@ -1,0 +1,27 @@
+//! Scenario files: any text is taken or told of, and what is taken can be put in force.
+#![no_main]
+
+use std::sync::OnceLock;
+
+use libfuzzer_sys::fuzz_target;
+use wrs_emulator::clock::Moment;
+use wrs_emulator::contract::profile::Layered;
+use wrs_emulator::diagnostic::render_all;
+use wrs_emulator::scenario::{Library, check_text, json_to_toml};
+
+fuzz_target!(|text: &str| {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    let (scenario, diagnostics) = check_text("fuzz", text);
+    let wrong = diagnostics.iter().any(|diagnostic| diagnostic.is_error());
+    assert_eq!(scenario.is_none(), wrong, "taken, or told of as an error");
+    let _ = render_all(&diagnostics, true);
+    if scenario.is_some() {
+        let library = LIBRARY.get_or_init(|| Library::new(Layered::default()));
+        if library.put_inline("fuzz", text, Moment::from_nanos(0)).is_ok() {
+            let _ = library.activate(None, &["fuzz"], Moment::from_nanos(0));
+        }
+    }
+    if let Ok(toml) = json_to_toml(text) {
+        let _ = check_text("fuzz", &toml);
+    }
+});

@@ -1,0 +1,174 @@
+//! What a Rust test may do to a running emulator without going over a socket: time, events, scenarios, resets, snapshots.
+//!
+//! It does what the control API does, by the same functions; it knows nothing of HTTP.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::{Clock, Moment, Now};
+use crate::contract::profile::Profile;
+use crate::control::{
+    Control, ControlError, Mover, SnapshotProblem, forget, forget_all, load_snapshot, settle, take_snapshot, workspace,
+};
+use crate::diagnostic::Diagnostic;
+use crate::journal::{Entry, Journal, Notice};
+use crate::webhook::book::Book;
+use crate::webhook::deliver::hand_over;
+use crate::webhook::sink::Receipt;
+use crate::workspace::{EventRecord, FireProblem, FireRequest};
+
+/// What a test may do to a running emulator without going over a socket; a cheap handle.
+///
+/// A test that fires a webhook, waits for its delivery, and goes back to where it was. `NAME.sink.localhost` is a receiver
+/// built into the emulator; a client subscribes with `POST /v1/events/subscribe` as well.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use std::time::Duration;
+/// use wrs_emulator::{Emulator, FireRequest};
+///
+/// let hook = "[[given.subscription]]\nurl = 'https://app.sink.localhost/'\nevents = ['workflow.completed']";
+/// let start = "2026-01-31T09:30:00Z".parse()?;
+/// let emulator = Emulator::builder().seed(7).frozen_at(start).scenario_text(hook).start().await?;
+/// let (control, key) = (emulator.control(), "sk_test_local");
+/// let before = control.snapshot().await;
+///
+/// // An event, delivered and verified.
+/// let event = || FireRequest { event_type: "workflow.completed".into(), ..FireRequest::default() };
+/// control.fire(key, event())?;
+/// control.settle().await;
+/// assert!(control.received("app")[0].verified.is_ok());
+///
+/// // Time passes when the test says so; quota windows, retries and whatever else is due come in order.
+/// let now = control.advance(Duration::from_secs(60)).await;
+/// assert_eq!(now.wall, start + Duration::from_secs(60));
+///
+/// // One key as before its first request, then everything as when the snapshot was taken.
+/// control.reset(key)?;
+/// control.restore(&before)?;
+/// assert_eq!(control.clock().now().wall, start);
+/// emulator.stop().await;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct ControlHandle {
+    control: Arc<Control>,
+}
+
+/// Why a reset was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ResetProblem {
+    /// The key is none that has a workspace.
+    #[error("no key is reset: {0}")]
+    Key(String),
+    /// The scenarios of the start cannot be made active again; the first problem.
+    #[error("nothing is reset: {0}")]
+    Scenarios(String),
+}
+
+impl ControlHandle {
+    pub(super) fn new(control: Arc<Control>) -> Self {
+        Self { control }
+    }
+
+    /// The emulator's clock.
+    pub fn clock(&self) -> &Clock {
+        self.control.registry.clock()
+    }
+
+    /// Moves the emulator's clock forward and returns when everything that was due on the way is done, in order.
+    pub async fn advance(&self, by: Duration) -> Now {
+        Mover::Emulator(Arc::clone(&self.control.registry)).advance(by).await
+    }
+
+    /// Waits until everything that is due is done: events planned, deliveries attempted.
+    pub async fn settle(&self) {
+        for workspace in self.control.registry.all() {
+            settle(&workspace).await;
+        }
+    }
+
+    /// When something has to be done next for any key, or for requests without one, as time since the start.
+    pub fn next_due_of_all(&self) -> Option<Moment> {
+        let registry = &self.control.registry;
+        let all = registry.all().into_iter().chain([registry.anonymous()]);
+        all.filter_map(|workspace| workspace.agenda().next_due()).min()
+    }
+
+    /// When a key's workspace has something to do next, by its clock: an attempt, an emission, a delayed answer.
+    pub fn next_due(&self, key: &str) -> Option<Moment> {
+        self.control.registry.find(key)?.agenda().next_due()
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Arc<Journal> {
+        &self.control.journal
+    }
+
+    /// The deliveries.
+    pub fn deliveries(&self) -> &Arc<Book> {
+        &self.control.book
+    }
+
+    /// What the built-in receiver `NAME.sink.localhost` got, oldest first.
+    pub fn received(&self, sink: &str) -> Vec<Receipt> {
+        self.control.sinks.received(sink)
+    }
+
+    /// The profile in force for a key.
+    pub fn profile(&self, key: &str) -> Arc<Profile> {
+        Arc::clone(&self.control.library.load().setup_for(Some(key)).profile)
+    }
+
+    /// Fires an event at the matching subscriptions of a key.
+    pub fn fire(&self, key: &str, request: FireRequest) -> Result<Arc<EventRecord>, FireProblem> {
+        let control = &self.control;
+        // A key that is not valid has no subscriptions; that is what the answer says then.
+        let workspace = workspace(control, Some(key))
+            .unwrap_or_else(|_| control.registry.open(key, control.registry.clock().now()).0);
+        let now = workspace.clock().now();
+        let event = Arc::new(workspace.lock().fire(workspace.name(), request, &self.profile(key), now)?);
+        hand_over(&control.journal, &control.book, &workspace, Arc::clone(&event));
+        Ok(event)
+    }
+
+    /// Makes these scenarios active, in order, for everybody or for one key; none turns scenarios off. Gives the generation's
+    /// number, or what is wrong, and nothing changes then.
+    pub fn use_scenarios(&self, key: Option<&str>, names: &[&str]) -> Result<u64, Vec<Diagnostic>> {
+        self.control.library.activate(key, names, self.control.registry.clock().moment())
+    }
+
+    /// Forgets what a key did, as `POST reset` does: its next request is its first.
+    pub fn reset(&self, key: &str) -> Result<(), ResetProblem> {
+        let told = |problem: ControlError| ResetProblem::Key(problem.message().to_owned());
+        forget(&self.control, &*workspace(&self.control, Some(key)).map_err(told)?);
+        Ok(())
+    }
+
+    /// Forgets everything: as after the start, clock included.
+    pub fn reset_all(&self) -> Result<(), ResetProblem> {
+        let told = |found: Vec<Diagnostic>| {
+            ResetProblem::Scenarios(found.first().map_or_else(String::new, Diagnostic::one_line))
+        };
+        forget_all(&self.control).map(drop).map_err(told)
+    }
+
+    /// The state of everything as a document, once what is due is done: what `GET snapshot?key=*` gives.
+    pub async fn snapshot(&self) -> Vec<u8> {
+        self.settle().await;
+        take_snapshot(&self.control)
+    }
+
+    /// Puts a snapshot in place; gives what of it has no place any more. Nothing changes if it is refused.
+    pub fn restore(&self, snapshot: &[u8]) -> Result<Vec<String>, SnapshotProblem> {
+        load_snapshot(&self.control, snapshot)
+    }
+
+    /// Puts a line into the journal.
+    pub fn note(&self, message: impl Into<String>) {
+        let at = self.control.registry.clock().now().wall;
+        let notice = Notice { at, workspace: None, message: message.into(), warning: false };
+        self.control.journal.append(Entry::Notice(Arc::new(notice)));
+    }
+}

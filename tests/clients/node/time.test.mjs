@@ -1,0 +1,200 @@
+// Time that is moved and not slept through, waiting, webhooks at a receiver of the test's own, state that is saved.
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+
+import { Webhook } from "standardwebhooks";
+
+import { ControlError, withEmulator } from "./emulator.mjs";
+
+async function call(emulator, path, body, headers = emulator.headers) {
+  const json = body && { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) };
+  const answer = await fetch(emulator.url + path, json || { headers });
+  return { status: answer.status, id: answer.headers.get("x-emulator-request-id"), body: await answer.json() };
+}
+
+const subscribe = async (emulator, url) => {
+  const answer = await call(emulator, "/v1/events/subscribe", { url, events: ["workflow.completed"] });
+  assert.equal(answer.status, 200, JSON.stringify(answer));
+  return answer.body;
+};
+
+/** An HTTPS server on a free port that verifies what it gets; the emulator trusts its certificate by --webhook-ca. */
+async function receiver(context) {
+  const files = { cert: readFileSync(process.env.WRS_TEST_CERT), key: readFileSync(process.env.WRS_TEST_CERT_KEY) };
+  const self = { secret: undefined, got: [] };
+  const server = createServer(files, async (request, response) => {
+    const parts = [];
+    for await (const part of request) parts.push(part);
+    const [body, headers] = [Buffer.concat(parts).toString(), request.headers];
+    try {
+      const event = new Webhook(self.secret).verify(body, headers);
+      self.got.push({ event, headers, body });
+      response.writeHead(204).end();
+    } catch {
+      self.got.push({ event: null, headers, body });
+      response.writeHead(401).end();
+    }
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  context.after(() => { server.close(); server.closeAllConnections(); });
+  self.url = `https://127.0.0.1:${server.address().port}/hooks`;
+  return self;
+}
+
+const verifies = (secret, { headers, body }) => {
+  try { return Boolean(new Webhook(secret).verify(body, headers)); } catch { return false; }
+};
+
+describe("time", { concurrency: true }, () => {
+  test("a client backs off until the window is over", withEmulator(async (emulator) => {
+    await emulator.freeze();
+    await emulator.set({ rate_limit: { requests: 1, window: "60s" } });
+    const pauses = [];
+    const sleep = (seconds) => { pauses.push(seconds); return emulator.advance(`${seconds}s`); };
+    // A client as a user might have: twice as long each time. `sleep` is where a test comes in.
+    const patient = async () => {
+      for (let pause = 1; pause < 200; pause *= 2) {
+        const answer = await call(emulator, "/v1/system/status");
+        if (answer.status !== 429) return answer;
+        await sleep(pause);
+      }
+      throw new Error("the quota did not come back");
+    };
+    assert.equal((await patient()).status, 200);
+    assert.equal((await patient()).status, 200);
+    assert.deepEqual(pauses, [1, 2, 4, 8, 16, 32]);
+  }));
+
+  test("three days of retries in one step", withEmulator(async (emulator, context) => {
+    const receiving = await receiver(context);
+    await emulator.set({ webhooks: { retry: { preset: "custom", schedule: ["1h", "23h", "48h"] } } });
+    const { secret } = await subscribe(emulator, receiving.url);
+    receiving.secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const [delivery] = await emulator.trigger("workflow.completed");
+    await emulator.advance("71h");
+    assert.deepEqual(receiving.got.map(({ event }) => event), [null, null, null]);
+    receiving.secret = secret;
+    await emulator.advance("1h5s");
+    assert.equal(receiving.got.length, 4, "nothing is waited for: it is done when the call returns");
+    assert.equal(receiving.got[3].event.id, delivery.event);
+    assert.equal(new Set(receiving.got.map(({ headers }) => headers["webhook-id"])).size, 1);
+    assert.equal((await emulator.waitForDeliveries({ status: "delivered" }))[0].attempts, 4);
+  }));
+
+  test("both secrets sign until the grace is over", withEmulator(async (emulator, context) => {
+    const receiving = await receiver(context);
+    const subscribed = await subscribe(emulator, receiving.url);
+    receiving.secret = subscribed.secret;
+    const { secret } = await emulator.control("POST", `subscriptions/${subscribed.id}/rotate`, {});
+    await emulator.trigger("workflow.completed");
+    receiving.secret = secret;
+    await emulator.advance("24h");
+    await emulator.trigger("workflow.completed");
+    const seen = receiving.got.map((one) => [verifies(subscribed.secret, one), verifies(secret, one)]);
+    assert.deepEqual(seen, [[true, true], [false, true]]);
+  }));
+
+  test("a workflow completes and a token expires by the clock", withEmulator(async (emulator) => {
+    await emulator.freeze();
+    await subscribe(emulator, emulator.sinkUrl);
+    const form = new URLSearchParams({ grant_type: "client_credentials", client_id: "t", client_secret: emulator.key });
+    const issued = await (await fetch(`${emulator.url}/v1/oauth/token`, { method: "POST", body: form })).json();
+    const bearer = { authorization: `Bearer ${issued.access_token}` };
+    const { body: made } = await call(emulator, "/v1/workflows", { name: "w" }, bearer);
+    assert.equal(made.status, "running");
+    await emulator.advance("5s");
+    assert.equal((await call(emulator, `/v1/workflows/${made.id}`, undefined, bearer)).body.status, "completed");
+    const [receipt] = await emulator.received();
+    assert.deepEqual(JSON.parse(receipt.body).data, { workflow_id: made.id, status: "completed" });
+    assert.ok(receipt.verified);
+    await emulator.advance(`${issued.expires_in - 5}s`);
+    assert.equal((await call(emulator, "/v1/system/status", undefined, bearer)).status, 401);
+  }));
+});
+
+describe("waiting", { concurrency: true }, () => {
+  test("a wait ends as soon as it holds", withEmulator(async (emulator) => {
+    const begun = performance.now();
+    const waiting = emulator.waitForRequests({ operation: "system.status", count: 2, timeout: "60s" });
+    await Promise.all([call(emulator, "/v1/system/status"), call(emulator, "/v1/system/status")]);
+    assert.equal((await waiting).length, 2);
+    assert.ok(performance.now() - begun < 30_000, "it did not sit out its minute");
+  }));
+
+  test("a wait in vain says what came nearest", withEmulator(async (emulator) => {
+    await call(emulator, "/v1/system/status?include_checks=x");
+    const wish = { operation: "system.status", status: 200, timeout: "50ms" };
+    await assert.rejects(emulator.waitForRequests(wish), (error) => {
+      assert.ok(error instanceof ControlError);
+      assert.deepEqual([error.status, error.body.nearest[0].differs], [408, ["status: wanted 200, found 422"]]);
+      return true;
+    });
+  }));
+
+  test("a failed test says why the emulator answered so", withEmulator(async (emulator) => {
+    const folder = mkdtempSync(join(tmpdir(), "wrs-failing-"));
+    writeFileSync(join(folder, "failing.test.mjs"), `
+      import { test } from "node:test";
+      import { withEmulator } from ${JSON.stringify(new URL("./emulator.mjs", import.meta.url).href)};
+      test("fails", withEmulator(async (emulator) => {
+        await emulator.play("always-401");
+        const answer = await fetch(emulator.url + "/v1/system/status", { headers: emulator.headers });
+        if (!answer.ok) throw new Error("not ok");
+      }));`);
+    // Left in place, this variable makes the inner run report to the outer one.
+    const { NODE_TEST_CONTEXT: _, ...environment } = process.env;
+    const run = spawnSync(process.execPath, ["--test", "--test-reporter=tap", folder], { env: environment, encoding: "utf8" });
+    assert.equal(run.status, 1, run.stdout);
+    assert.match(run.stdout, /the emulator says: GET \/v1\/system\/status {2}req_\w+: 401 Unauthorized because/);
+    assert.ok(emulator.key);
+  }));
+});
+
+describe("state", { concurrency: true }, () => {
+  const play = async (emulator) => {
+    const subscribed = await call(emulator, "/v1/events/subscribe", { url: emulator.sinkUrl, events: ["workflow.completed"] });
+    const status = await call(emulator, "/v1/system/status");
+    const [delivery] = await emulator.trigger("workflow.completed");
+    return [subscribed, status, delivery.id, delivery.attempts[0].request];
+  };
+
+  test("a reset key gives the same ids and signatures again", withEmulator(async (emulator) => {
+    const runs = [];
+    for (let run = 0; run < 2; run += 1) {
+      await emulator.reset();
+      await emulator.freeze("2026-01-31T09:30:00Z");
+      runs.push(await play(emulator));
+    }
+    assert.deepEqual(runs[1], runs[0]);
+    assert.notDeepEqual(await play(emulator), runs[0], "without a reset the source of ids goes on");
+  }));
+
+  test("a saved state goes on as if nothing had been", withEmulator(async (emulator) => {
+    await emulator.freeze("2026-01-31T09:30:00Z");
+    await play(emulator);
+    const saved = await emulator.save();
+    const first = await play(emulator);
+    await emulator.advance("1h");
+    await emulator.load(saved);
+    assert.deepEqual(await play(emulator), first);
+  }));
+
+  test("a story is played to its end", withEmulator(async (emulator) => {
+    await emulator.addScenario(`
+      [[rule]]
+      when = { operation = "system.status" }
+      sequence = [{ error = "rate_limit_exceeded", times = 2 }, { status = 422, message = "no" }]
+    `);
+    const statuses = [];
+    for (let turn = 0; turn < 4; turn += 1) statuses.push((await call(emulator, "/v1/system/status")).status);
+    assert.deepEqual(statuses, [429, 429, 422, 200]);
+  }));
+});

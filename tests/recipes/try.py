@@ -1,0 +1,302 @@
+"""Tries every block of code in `docs/recipes/`. Usage: try.py EMULATOR_BINARY NODE_MODULES
+
+A comment `<!-- check: HOW -->` before a block says how it is tried, and there is no block without one. Where a recipe wants an
+engine, its files are held against their published schema, and what its steps run is played against a real emulator that has the
+environment which the recipe gives it, on top of the Dockerfile's.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import yaml
+
+binary, modules = sys.argv[1:]
+root = pathlib.Path(__file__).parents[2]
+work = pathlib.Path(tempfile.mkdtemp())
+binaries = work / "bin"
+binaries.mkdir()
+(binaries / "wrs-emulator").symlink_to(binary)
+# A developer's own settings are not part of a recipe.
+clean = {name: value for name, value in os.environ.items() if not name.startswith("WRS_")}
+clean["PATH"] = f"{binaries}:{pathlib.Path(sys.executable).parent}:{clean['PATH']}"
+BLOCK = re.compile(r"^(?:<!-- check: (?P<how>[^\n]*) -->\n)?```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
+JARS = ["junit-jupiter-api", "junit-jupiter-engine", "junit-platform-commons", "junit-platform-engine", "junit-platform-launcher",
+        "junit-platform-reporting", "junit-platform-console", "opentest4j", "opentest4j-reporting-events", "apiguardian-api",
+        "picocli", "univocity-parsers"]
+
+
+def run(command, folder=work, environment=None, holds=None):
+    """Runs a command, ends everything if it fails or if `holds` does not; gives what it printed."""
+    result = subprocess.run(command, cwd=folder, env=environment or clean, capture_output=True, text=True, timeout=120)
+    printed = result.stdout + result.stderr
+    if result.returncode != 0 or (holds and not holds(printed)):
+        sys.exit(f"✗ {command}: exit code {result.returncode}\n{printed}")
+    return printed
+
+
+class Service:
+    """The emulator with the environment of the Dockerfile and that of a recipe."""
+
+    def __init__(self, environment, scenarios=None):
+        dockerfile = (root / "Dockerfile").read_text().rsplit("FROM scratch", 1)[1]
+        own = dict(re.findall(r"\b(WRS_EMULATOR_\w+)=(\S+)", dockerfile))
+        assert own.keys() == {"WRS_EMULATOR_LISTEN", "WRS_EMULATOR_SCENARIOS"}, own
+        own["WRS_EMULATOR_SCENARIOS"] = str(scenarios or pathlib.Path(tempfile.mkdtemp(dir=work)))
+        environment = {name: "" if value is None else str(value) for name, value in environment.items()}
+        self.environment = {**clean, **own, **environment}
+
+    def __enter__(self):
+        self.process = subprocess.Popen([binary], env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        line = self.process.stdout.readline()
+        assert " ready on " in line, line
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        assert self.process.wait(timeout=20) == 0
+
+
+def matches_schema(schema, text):
+    (work / "file.yaml").write_text(text)
+    run([sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, "file.yaml"])
+    return yaml.safe_load(text)
+
+
+def play(steps, environment):
+    """Runs the steps of a job as a runner does."""
+    environment = {**clean, **{name: str(value) for name, value in environment.items()}}
+    for step in steps:
+        run(["bash", "-e", "-o", "pipefail", "-c", step], environment=environment)
+    return f"its {len(steps)} commands were run against a service with its environment"
+
+
+def github_workflow(text, _):
+    workflow = matches_schema("vendor.github-workflows", text)
+    (job,) = workflow["jobs"].values()
+    (service,) = job["services"].values()
+    steps = [step["run"] for step in job["steps"] if "run" in step]
+    with Service(service["env"]):
+        return "fits GitHub's schema; " + play(steps, workflow["env"])
+
+
+def gitlab_ci(text, _):
+    job = matches_schema("vendor.gitlab-ci", text)["test"]
+    (service,) = job["services"]
+    (work / "hosts").write_text(f"127.0.0.1 localhost {service['alias']}\n")
+    # In a mount namespace of this run.
+    subprocess.run(["mount", "--bind", work / "hosts", "/etc/hosts"], check=True)
+    try:
+        with Service({**job["variables"], **service["variables"]}):
+            return "fits GitLab's schema; " + play(job["before_script"] + job["script"], job["variables"])
+    finally:
+        subprocess.run(["umount", "/etc/hosts"], check=True)
+
+
+def compose(text, _):
+    services = matches_schema("vendor.compose-spec", text)["services"]
+    environment = dict(services["wrs-emulator"]["environment"])
+    environment["WRS_EMULATOR_STATE"] = str(work / "state.json")
+    with Service(environment):
+        play(["wrs-emulator health", "wrs-emulator requests list --key '*'"], {})
+        return "fits the Compose schema; its environment was served, its health check and an open control API called"
+
+
+def kubernetes(text, _):
+    (work / "manifests.yaml").write_text(text)
+    run([sys.executable, "-m", "kubernetes_validate", "--strict", "manifests.yaml"])
+    config, deployment = yaml.safe_load_all(text)
+    scenarios = work / "config-map"
+    scenarios.mkdir()
+    for name, content in config["data"].items():
+        (scenarios / name).write_text(content)
+    run(["wrs-emulator", "check", "--deny", "warnings", str(scenarios)])
+    (sidecar,) = deployment["spec"]["template"]["spec"]["initContainers"]
+    environment = {entry["name"]: entry["value"] for entry in sidecar["env"]}
+    probe = sidecar["startupProbe"]["exec"]["command"]
+    assert probe[0] == "/wrs-emulator", probe
+    with Service(environment, scenarios):
+        run(["wrs-emulator", *probe[1:]])
+        run(["wrs-emulator", "scenarios", "list"], holds=lambda printed: environment["WRS_EMULATOR_SCENARIO"] in printed)
+    return "fits Kubernetes' schema; its scenarios were checked and served with its environment, its probe run"
+
+
+def shell(text, _):
+    return run(["bash", "-e", "-c", text]) and "run"
+
+
+def words(text, _):
+    """A command of an engine: what it runs inside has such a command line."""
+    inner = text.split("/wrs-emulator ", 1)[1].split()
+    help_text = run(["wrs-emulator", inner[0], "--help"])
+    missing = [word for word in inner if word.startswith("--") and word not in help_text]
+    assert not missing, missing
+    return "the command line inside has its flags"
+
+
+def toml(text, _):
+    import tomllib
+
+    tomllib.loads(text)
+    return "parsed"
+
+
+PYTHON_STAND_IN = '''
+import os, subprocess
+from unittest import mock
+from testcontainers.core import container
+from testcontainers.core.wait_strategies import HealthcheckWaitStrategy
+
+container.DockerClient = mock.Mock()
+
+def start(self):
+    assert self.image == "wrs-emulator" and set(self.ports) & {9770, "9770", "9770/tcp"}, (self.image, self.ports)
+    assert isinstance(self._wait_strategy, HealthcheckWaitStrategy)
+    environment = {**os.environ, **self.env, "WRS_EMULATOR_LISTEN": "0.0.0.0:0"}
+    self.process = subprocess.Popen(["wrs-emulator"], env=environment, stdout=subprocess.PIPE, text=True)
+    self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
+    return self
+
+def stop(self, *_, **__):
+    self.process.terminate()
+    self.process.wait()
+
+container.DockerContainer.start = start
+container.DockerContainer.stop = stop
+container.DockerContainer.get_container_host_ip = lambda self: "127.0.0.1"
+container.DockerContainer.get_exposed_port = lambda self, port: self.port
+'''
+
+
+def testcontainers_python(text, _):
+    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+    (folder / "conftest.py").write_text(PYTHON_STAND_IN)
+    (folder / "test_recipe.py").write_text(text)
+    run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], folder, holds=lambda printed: "1 passed" in printed)
+    return "run with the real package, where starting the container starts the binary"
+
+
+NODE_STAND_IN = '''
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { GenericContainer, Wait } from "testcontainers";
+
+GenericContainer.prototype.start = async function () {
+  assert.equal(this.imageName.string, "wrs-emulator:latest");
+  assert.deepEqual(this.exposedPorts, [9770]);
+  assert.equal(this.waitStrategy.constructor, Wait.forHealthCheck().constructor);
+  const env = { ...process.env, ...this.environment, WRS_EMULATOR_LISTEN: "0.0.0.0:0" };
+  const child = spawn("wrs-emulator", [], { env, stdio: ["ignore", "pipe", "ignore"] });
+  const [ready] = await once(createInterface({ input: child.stdout }), "line");
+  return {
+    getHost: () => "127.0.0.1",
+    getMappedPort: () => Number(ready.split(":").pop()),
+    stop: async () => { child.kill(); await once(child, "exit"); },
+  };
+};
+'''
+
+
+def testcontainers_node(text, _):
+    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+    (folder / "node_modules").symlink_to(modules)
+    (folder / "stand-in.mjs").write_text(NODE_STAND_IN)
+    (folder / "recipe.test.mjs").write_text(text)
+    command = ["node", "--import", "./stand-in.mjs", "--test-reporter=tap", "--test", "recipe.test.mjs"]
+    run(command, folder, holds=lambda printed: "# pass 1\n" in printed)
+    return "run with the real package, where starting the container starts the binary"
+
+
+def node_test(text, _):
+    (work / "recipe.test.mjs").write_text(text)
+    run(["node", "--test-reporter=tap", "--test", "recipe.test.mjs"], holds=lambda printed: "# pass 2\n" in printed)
+    return "run"
+
+
+def pytest_(text, _):
+    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+    (folder / "test_recipe.py").write_text(text)
+    run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], folder, holds=lambda printed: "2 passed" in printed)
+    return "run"
+
+
+PARSER = '''
+import com.sun.source.util.JavacTask;
+import java.nio.file.Path;
+import java.util.List;
+import javax.tools.*;
+
+class Parse {
+    public static void main(String[] files) throws Exception {
+        JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
+        DiagnosticCollector<JavaFileObject> found = new DiagnosticCollector<>();
+        StandardJavaFileManager manager = compiler.getStandardFileManager(found, null, null);
+        var task = (JavacTask) compiler.getTask(null, manager, found, null, null, manager.getJavaFileObjects(Path.of(files[0])));
+        task.parse();
+        found.getDiagnostics().forEach(System.out::println);
+        System.exit(found.getDiagnostics().isEmpty() ? 0 : 1);
+    }
+}
+'''
+
+
+def java_syntax(text, _):
+    (work / "Parse.java").write_text(PARSER)
+    (work / "StatusTest.java").write_text(text)
+    run(["java", "Parse.java", "StatusTest.java"])
+    return "its syntax was checked by javac; NOT compiled, as its package is not fetched"
+
+
+def java_file(text, name):
+    (work / "java").mkdir(exist_ok=True)
+    (work / "java" / name).write_text(text)
+    return "compiled with the tests below"
+
+
+def java_test(text, name):
+    java_file(text, name)
+    files = [path for jar in JARS if (path := pathlib.Path(f"/usr/share/java/{jar}.jar")).exists()]
+    classes = ":".join([str(work / "java"), *map(str, files)])
+    run(["javac", "-Xlint:all,-processing,-path", "-Werror", "-cp", classes, *sorted(path.name for path in (work / "java").glob("*.java"))], work / "java")
+    command = ["java", "-cp", classes, "org.junit.platform.console.ConsoleLauncher", "--disable-banner", "--select-class", name.removesuffix(".java")]
+    run(command, holds=lambda printed: "2 tests successful" in printed)
+    return "compiled without a warning, and run by JUnit's console"
+
+
+def rust(text, _):
+    """The block is part of a test that `cargo test` runs."""
+    test = (root / "tests/it/recipes.rs").read_text()
+    body = text.split("\n\n", 1)[1]
+    assert body in test, "tests/it/recipes.rs has other lines"
+    return "the same lines are a test of the project"
+
+
+def main():
+    tried = 0
+    for page in sorted((root / "docs/recipes").glob("*.md")):
+        for block in BLOCK.finditer(page.read_text()):
+            line = page.read_text()[: block.start()].count("\n") + 1
+            place = f"{page.relative_to(root)}:{line}"
+            if not block["how"]:
+                sys.exit(f"✗ {place}: no `<!-- check: … -->` says how this block is tried")
+            how, _, rest = block["how"].partition(" ")
+            ways = {"pytest": pytest_, "toml": toml}
+            way = ways.get(how) or globals().get(how.replace("-", "_"))
+            assert way, f"{place}: there is no check called {how}"
+            print(f"✓ {place} {how}: {way(block['text'], rest)}", flush=True)
+            tried += 1
+    assert tried >= 12, f"only {tried} blocks were found"
+    print(f"{tried} passed, 0 failed")
+
+
+try:
+    main()
+finally:
+    shutil.rmtree(work)
