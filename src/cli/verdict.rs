@@ -176,6 +176,12 @@ impl Verdict {
                  --max-journal-entries keeps more"
             ));
         }
+        let forgotten = self.body["forgotten_deliveries"].as_u64().unwrap_or_default();
+        if forgotten > 0 && self.judges(Kind::Undelivered) {
+            notes.push(format!(
+                "{forgotten} finished deliveries had to be forgotten, and those among them that did not arrive are not told"
+            ));
+        }
         let none_active = self.body["active_scenarios"].as_array().is_none_or(Vec::is_empty);
         if none_active && self.fail_on.contains(&Kind::Unfinished) {
             notes.push("no scenario is active, so nothing could be unfinished".to_owned());
@@ -238,6 +244,7 @@ mod tests {
             "counts": { "unmatched": 3, "undelivered": 0, "unfinished": 0 },
             "active_scenarios": [],
             "forgotten_entries": 0,
+            "forgotten_deliveries": 0,
         })
     }
 
@@ -267,6 +274,12 @@ mod tests {
         forgetful["forgotten_entries"] = 7.into();
         let noted = Verdict::of(forgetful.clone(), &[Kind::Unmatched]).render(VerdictFormat::Text, false);
         assert!(noted.contains("note: 7 entries have left the journal"), "{noted}");
+        let mut short = body();
+        short["forgotten_deliveries"] = 3.into();
+        for (kind, told) in [(Kind::Undelivered, true), (Kind::Unmatched, false)] {
+            let notes = Verdict::of(short.clone(), &[kind]).notes();
+            assert_eq!(notes.iter().any(|note| note.starts_with("3 finished deliveries")), told, "{kind:?}: {notes:?}");
+        }
         let unfinished = |body: &Value| Verdict::of(body.clone(), &[Kind::Unfinished]).notes();
         assert_eq!(unfinished(&forgetful), ["no scenario is active, so nothing could be unfinished"]);
         forgetful["active_scenarios"] = json!(["mine"]);

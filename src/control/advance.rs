@@ -30,17 +30,14 @@ impl Mover {
         }
     }
 
-    /// Moves the clock forward by `by`. Returns when everything that was due on the way is done.
+    /// Moves the clock forward by `by`. Returns when everything that was due on the way is done, or as soon as what is moved
+    /// was reset: a step of before does not move the clock of after.
     pub async fn advance(&self, by: Duration) -> Now {
-        let anonymous;
-        let agenda = match self {
-            Self::Emulator(registry) => {
-                anonymous = registry.anonymous();
-                anonymous.agenda()
-            }
-            Self::Workspace(workspace) => workspace.agenda(),
+        let owner = match self {
+            Self::Emulator(registry) => registry.anonymous(),
+            Self::Workspace(workspace) => Arc::clone(workspace),
         };
-        let _moving = agenda.moving().lock_owned().await;
+        let _moving = owner.agenda().moving().lock_owned().await;
         let clock = self.clock();
         let mut remaining = by;
         let moved = self.moved();
@@ -49,7 +46,7 @@ impl Mover {
         }
         let next = |at: usize| Some(Reverse((self.due(&moved[at])?, at)));
         let mut waiting: BinaryHeap<_> = (0..moved.len()).filter_map(next).collect();
-        while let Some(Reverse((due, _))) = waiting.peek() {
+        while let Some(Reverse((due, _))) = waiting.peek().filter(|_| !owner.has_left()) {
             let step = due.since(clock.moment());
             if step > remaining {
                 break;
@@ -66,6 +63,9 @@ impl Mover {
                 settle(&moved[at]).await;
                 waiting.extend(next(at));
             }
+        }
+        if owner.has_left() {
+            return clock.now();
         }
         let now = clock.advance(remaining);
         for workspace in &moved {
@@ -97,8 +97,12 @@ impl Mover {
         }
     }
 
-    /// When a workspace has something to do next, as a moment of the clock that is moved.
+    /// When a workspace has something to do next, as a moment of the clock that is moved. One that has left does nothing more,
+    /// whatever still stands in its agenda.
     fn due(&self, workspace: &Workspace) -> Option<Moment> {
+        if workspace.has_left() {
+            return None;
+        }
         let wait = workspace.agenda().next_due()?.since(workspace.clock().moment());
         Some(self.clock().moment().plus(wait))
     }

@@ -43,9 +43,17 @@ fn text(control: &Control) -> String {
         page.sample("deliveries_total", &[("outcome", outcome)], count);
     }
     page.single("deliveries_pending", "gauge", "Deliveries with an attempt under way or due.", control.book.pending());
+    let forgotten = control.book.forgotten();
+    page.single("deliveries_forgotten_total", "counter", "Finished deliveries that had to leave.", forgotten);
+    let forgotten = control.sinks.forgotten();
+    page.single("sink_deliveries_forgotten_total", "counter", "What built-in receivers had to forget.", forgotten);
+    let left_out = control.emitter.left_out();
+    page.single("emissions_left_out_total", "counter", "Events of emissions that were too many.", left_out);
     push_attempts(&mut page, &tally);
     page.single("workspaces", "gauge", "Workspaces kept.", control.registry.all().len());
     page.single("workspaces_evicted_total", "counter", "Workspaces that had to leave.", control.registry.evicted());
+    let evicted = control.registry.tokens().evicted();
+    page.single("access_tokens_evicted_total", "counter", "Access tokens that had to leave.", evicted);
     page.single("journal_entries", "gauge", "Entries in the journal.", fill.entries);
     page.single("journal_bytes", "gauge", "Bytes that the journal holds, roughly.", fill.bytes);
     page.single("journal_evicted_total", "counter", "Entries that had to leave the journal.", tally.evicted);

@@ -322,6 +322,8 @@ fn install(control: &Control, ready: Ready<'_>, elapsed: Duration) -> Option<Str
     let name = workspace.name();
     let setup: Arc<Setup> = Arc::clone(control.library.load().setup_for(Some(name)));
     control.registry.tokens().forget(|key| workspace_of(key, &setup.profile) == name.as_ref());
+    // It leaves before its traces are cleared, so that none comes late.
+    control.registry.forget(name);
     control.book.clear(Some(name));
     control.journal.clear(Some(name));
     // Read again: the emulator's clock may have been put elsewhere since.

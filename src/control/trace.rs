@@ -54,10 +54,10 @@ pub(super) fn rules_of(control: &Control, request: &RequestRecord) -> Option<Vec
 
 /// The setup that would answer the request now.
 fn setup_of(generation: &Generation, headers: &HeaderMap, request: &RequestRecord) -> Option<Arc<Setup>> {
+    let name = request.workspace.as_ref().map(|workspace| workspace.name().as_ref());
     let Some(wanted) = headers.get(SCENARIO) else {
-        let name = request.workspace.as_ref().map(|workspace| workspace.name().as_ref());
         return Some(Arc::clone(generation.setup_for(name)));
     };
     let names = wanted.to_str().ok()?.split(',').map(str::trim).filter(|name| !name.is_empty());
-    generation.setup_named(&names.collect::<Vec<_>>()).ok()
+    generation.setup_named(name, &names.collect::<Vec<_>>()).ok()
 }

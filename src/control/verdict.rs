@@ -54,6 +54,7 @@ pub(super) async fn verdict(control: &Control, call: &Call) -> Result<Reply, Con
         setups.iter().flat_map(|setup| setup.active.iter()).map(|scenario| scenario.name.as_ref()).collect();
     view.insert("active_scenarios".to_owned(), json!(active));
     view.insert("forgotten_entries".to_owned(), control.journal.fill().evicted.into());
+    view.insert("forgotten_deliveries".to_owned(), control.book.forgotten().into());
     Ok(ok(&view.into()))
 }
 

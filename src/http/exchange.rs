@@ -156,23 +156,22 @@ impl Exchange {
     /// Takes the setup of the key that the request carries, or the one that it asks for by header.
     pub(super) fn choose_setup(&mut self, generation: &Generation, tokens: &Tokens) -> Result<(), String> {
         let headers = &self.parts.headers;
+        let token = if generation.has_key_setups() { bearer_token(headers).ok() } else { None };
+        let alias = token.and_then(|token| tokens.find(token));
+        let key = alias.as_ref().map(|alias| &*alias.key).or(token);
+        let workspace = key.map(|key| workspace_of(key, generation.base.profile()));
         if let Some(wanted) = headers.get(SCENARIO) {
             let text = wanted
                 .to_str()
                 .map_err(|_| "X-Emulator-Scenario: expected scenario names, joined by commas".to_owned())?;
             let names: Vec<&str> = text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-            self.setup = generation.setup_named(&names).map_err(|problems| {
+            self.setup = generation.setup_named(workspace, &names).map_err(|problems| {
                 let texts: Vec<String> =
                     problems.iter().map(|problem| format!("{}; {}", problem.message, problem.hint)).collect();
                 format!("X-Emulator-Scenario: {}", texts.join("; "))
             })?;
-        } else if generation.has_key_setups()
-            && let Ok(token) = bearer_token(headers)
-        {
-            let alias = tokens.find(token);
-            let token = alias.as_ref().map_or(token, |alias| &alias.key);
-            let workspace = workspace_of(token, generation.base.profile());
-            self.setup = Arc::clone(generation.setup_for(Some(workspace)));
+        } else if workspace.is_some() {
+            self.setup = Arc::clone(generation.setup_for(workspace));
         }
         Ok(())
     }

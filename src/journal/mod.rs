@@ -140,18 +140,25 @@ impl Journal {
         }
     }
 
-    /// Appends an entry; returns its number. The oldest entries leave when a bound is passed.
+    /// Appends an entry; returns its number. The oldest entries leave when a bound is passed. What a workspace still has to
+    /// tell after it was reset is counted but not kept, and has the number 0.
     pub fn append(&self, entry: Entry) -> u64 {
-        self.append_and_hand_over(entry, None)
+        self.append_and_hand_over(entry, None, None)
+    }
+
+    /// Appends an attempt to deliver an event of this workspace.
+    pub fn append_attempt(&self, workspace: &Workspace, attempt: Arc<AttemptRecord>) {
+        self.append_and_hand_over(Entry::Attempt(attempt), Some(workspace), None);
     }
 
     /// Appends an event that a workspace fired, and hands it over to whoever delivers it.
     pub fn hand_over(&self, workspace: &Arc<Workspace>, event: Arc<EventRecord>) {
-        let (workspace, task) = (Arc::clone(workspace), workspace.agenda().begin());
-        self.append_and_hand_over(Entry::Event(Arc::clone(&event)), Some(HandedOver { event, workspace, task }));
+        let task = workspace.agenda().begin();
+        let handed = HandedOver { event: Arc::clone(&event), workspace: Arc::clone(workspace), task };
+        self.append_and_hand_over(Entry::Event(event), Some(workspace), Some(handed));
     }
 
-    fn append_and_hand_over(&self, entry: Entry, handed: Option<HandedOver>) -> u64 {
+    fn append_and_hand_over(&self, entry: Entry, owner: Option<&Workspace>, handed: Option<HandedOver>) -> u64 {
         let bytes = entry.bytes();
         let fired = handed.is_some();
         // Evicted entries are dropped after the lock is released; usually there is one at most.
@@ -162,6 +169,18 @@ impl Journal {
             log.tally.count(&entry);
             log.lookouts.tell(&entry);
             log.outbox.extend(handed);
+            // Looked at under the lock: a workspace is forgotten first and its entries are cleared then, so none comes late.
+            let owner = match &entry {
+                Entry::Request(request) => request.workspace.as_deref(),
+                _ => owner,
+            };
+            if owner.is_some_and(Workspace::is_forgotten) {
+                drop(log);
+                if fired {
+                    self.fired.notify_one();
+                }
+                return 0;
+            }
             log.entries.push_back((bytes, entry));
             log.bytes += bytes;
             let mut count = 0;

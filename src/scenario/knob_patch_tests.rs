@@ -34,7 +34,12 @@ fn the_layers_lie_in_their_order() {
     library.activate(None, &["few"], NOW).expect("known");
     let generation = library.load();
     assert_eq!((requests(&generation, Some("k")).0, requests(&generation, None).0), (3, 3));
-    assert_eq!(generation.setup_named(&[]).expect("no scenario").profile.rate_limit.requests, 40);
+    for (key, expected) in [(None, 40), (Some("k"), 30), (Some("other"), 40), (Some("k"), 30)] {
+        let named = generation.setup_named(key, &[]).expect("no scenario");
+        assert_eq!(named.profile.rate_limit.requests, expected, "{key:?}: the patch for all, then that of the key");
+    }
+    let over = generation.setup_named(Some("k"), &["few"]).expect("it is there");
+    assert_eq!(over.profile.rate_limit.requests, 3, "what a scenario wants lies over the key's own knobs");
     library.activate(None, &[], NOW).expect("known");
     patch(&library, Some("k"), json!({ "rate_limit": null })).expect("a group is taken back");
     assert_eq!(requests(&library.load(), Some("k")).0, 40);

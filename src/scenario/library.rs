@@ -52,7 +52,8 @@ pub struct Generation {
     content: Content,
     setup: Arc<Setup>,
     key_setups: HashMap<Arc<str>, Arc<Setup>>,
-    named: Mutex<HashMap<String, Arc<Setup>>>,
+    /// By names and the knobs of the key that named them.
+    named: Mutex<HashMap<(String, String), Arc<Setup>>>,
 }
 
 impl Generation {
@@ -70,19 +71,23 @@ impl Generation {
         !self.key_setups.is_empty()
     }
 
-    /// What is in force for a request that names its scenarios. Times count from this generation's beginning.
-    pub fn setup_named(&self, names: &[&str]) -> Result<Arc<Setup>, Vec<Diagnostic>> {
-        let joined = names.join(",");
-        if let Some(setup) = self.named.lock().get(&joined) {
+    /// What is in force for a request of a key that names its scenarios: these over the key's own knobs. Times count from
+    /// this generation's beginning.
+    pub fn setup_named(&self, key: Option<&str>, names: &[&str]) -> Result<Arc<Setup>, Vec<Diagnostic>> {
+        let patch = key.and_then(|key| self.content.patches.keys.get(key));
+        // Keys with the same knobs share what is built for them.
+        let kind = (names.join(","), patch.map_or_else(String::new, |patch| patch.text()));
+        if let Some(setup) = self.named.lock().get(&kind) {
             return Ok(Arc::clone(setup));
         }
         let active = self.content.resolve(names.iter().copied())?;
-        let setup = Arc::new(Setup::build(&self.base, active, self.number, self.made_at, 0)?);
+        let base = patch.map_or_else(|| Ok(self.base.clone()), |patch| patch.over(&self.base))?;
+        let setup = Arc::new(Setup::build(&base, active, self.number, self.made_at, 0)?);
         let mut kept = self.named.lock();
         if kept.len() >= MOST_NAMED {
             kept.clear();
         }
-        kept.insert(joined, Arc::clone(&setup));
+        kept.insert(kind, Arc::clone(&setup));
         Ok(setup)
     }
 

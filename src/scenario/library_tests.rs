@@ -115,11 +115,11 @@ fn a_key_may_have_its_own_list() {
 fn requests_may_name_scenarios() {
     let library = Library::new(Layered::default());
     let generation = library.load();
-    let setup = generation.setup_named(&["rate-limit-burst"]).expect("it is shipped");
+    let setup = generation.setup_named(None, &["rate-limit-burst"]).expect("it is shipped");
     assert_eq!(setup.active[0].name.as_ref(), "rate-limit-burst");
-    let again = generation.setup_named(&["rate-limit-burst"]).expect("it is shipped");
+    let again = generation.setup_named(None, &["rate-limit-burst"]).expect("it is shipped");
     assert!(Arc::ptr_eq(&setup, &again));
-    assert!(generation.setup_named(&["nope"]).is_err());
+    assert!(generation.setup_named(None, &["nope"]).is_err());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::clock::Moment;
 use crate::journal::AttemptRecord;
-use crate::workspace::{EventRecord, PlannedDelivery};
+use crate::workspace::{EventRecord, PlannedDelivery, Workspace};
 
 /// Most finished deliveries kept.
 const MOST_FINISHED: usize = 10_000;
@@ -63,12 +63,17 @@ struct Pages {
     pending: usize,
     log: ChangeLog,
     settled: Settled,
+    forgotten: u64,
 }
 
 impl Book {
     /// Enters the deliveries of an event that is being handed over.
-    pub fn enter(&self, event: &Arc<EventRecord>) {
+    pub fn enter(&self, workspace: &Workspace, event: &Arc<EventRecord>) {
         let mut pages = self.pages.lock();
+        // Looked at under the lock: a workspace is forgotten first and its deliveries are cleared then, so none comes late.
+        if workspace.is_forgotten() {
+            return;
+        }
         for planned in &event.deliveries {
             pages.made += 1;
             pages.pending += 1;
@@ -229,6 +234,7 @@ impl Pages {
         if over == 0 {
             return;
         }
+        self.forgotten += over as u64;
         let ids = &mut self.serial_by_id;
         self.by_serial.retain(|serial, record| {
             let leaves = over > 0 && record.status != DeliveryStatus::Pending;
@@ -297,6 +303,11 @@ impl Book {
         self.pages.lock().log.count
     }
 
+    /// Finished deliveries that had to leave so far. Those that were forgotten on request are not among them.
+    pub fn forgotten(&self) -> u64 {
+        self.pages.lock().forgotten
+    }
+
     /// How deliveries ended so far.
     pub fn settled(&self) -> Settled {
         self.pages.lock().settled
@@ -317,6 +328,8 @@ impl Book {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::{Clock, Seed};
+    use crate::workspace::Registry;
 
     #[test]
     fn changes_are_told_once_until_too_many_were_missed() {
@@ -357,6 +370,22 @@ mod tests {
         })
     }
 
+    fn opened() -> (Registry, Arc<Workspace>) {
+        let registry = Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), 9);
+        let (workspace, _) = registry.open("w", registry.clock().now());
+        (registry, workspace)
+    }
+
+    #[test]
+    fn what_a_workspace_fires_after_its_reset_is_not_entered() {
+        let (book, (registry, workspace)) = (Book::default(), opened());
+        book.enter(&workspace, &event());
+        registry.forget("w");
+        book.clear(Some("w"));
+        book.enter(&workspace, &event());
+        assert_eq!((book.pending(), status(&book)), (0, vec![]));
+    }
+
     fn status(book: &Book) -> Vec<DeliveryStatus> {
         book.list(None, 10, |_| true).into_iter().map(|(_, record)| record.status).collect()
     }
@@ -364,9 +393,10 @@ mod tests {
     #[test]
     fn what_ends_late_is_not_taken_for_its_successors() {
         let (book, old, new) = (Book::default(), event(), event());
-        book.enter(&old);
+        let (_registry, workspace) = opened();
+        book.enter(&workspace, &old);
         book.clear(Some("w"));
-        book.enter(&new);
+        book.enter(&workspace, &new);
         book.note_cancelled(&old, "dlv_1", "left");
         assert_eq!((book.pending(), status(&book)), (1, vec![DeliveryStatus::Pending]));
         book.note_cancelled(&new, "dlv_1", "given up");
@@ -381,9 +411,10 @@ mod tests {
     fn one_fired_at_the_moment_of_a_reset_ends_beside_its_successor() {
         for late_is_first in [true, false] {
             let (book, old, new) = (Book::default(), event(), event());
+            let (_registry, workspace) = opened();
             let (first, second) = if late_is_first { (&old, &new) } else { (&new, &old) };
-            book.enter(first);
-            book.enter(second);
+            book.enter(&workspace, first);
+            book.enter(&workspace, second);
             book.note_cancelled(&old, "dlv_1", "left");
             assert_eq!(book.pending(), 1, "{late_is_first}");
             book.note_cancelled(&new, "dlv_1", "given up");

@@ -54,7 +54,7 @@ struct Ended {
 
 /// Hands a fired event over to the driver: enters its deliveries in the book, then appends it to the journal.
 pub fn hand_over(journal: &Journal, book: &Book, workspace: &Arc<Workspace>, event: Arc<EventRecord>) {
-    book.enter(&event);
+    book.enter(workspace, &event);
     journal.hand_over(workspace, event);
 }
 
@@ -243,6 +243,8 @@ impl Deliverer {
             round.with(|queue| queue.finish(subscription, &record.outcome, &profile.webhooks, now.moment, random));
         record.latency = now.moment.since(began);
         let status = match &next {
+            // It is given up below; until then nobody shall see it end otherwise.
+            _ if gone => DeliveryStatus::Cancelled,
             Next::Delivered => DeliveryStatus::Delivered,
             Next::Exhausted => DeliveryStatus::Exhausted,
             Next::Gone(_) => DeliveryStatus::Cancelled,
@@ -253,7 +255,7 @@ impl Deliverer {
         };
         let record = Arc::new(record);
         self.book.note_attempt(&job.event, Arc::clone(&record), status);
-        self.journal.append(Entry::Attempt(record));
+        self.journal.append_attempt(workspace, record);
         if let Next::Gone(waiting) = next {
             workspace.lock().disable_subscription(&job.delivery.subscription);
             self.cancel(waiting, "the receiver answered 410 Gone, which disabled the subscription");

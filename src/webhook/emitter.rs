@@ -4,6 +4,7 @@
 //! a workspace, and none while nothing is planned in it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
@@ -16,7 +17,7 @@ use crate::scenario::{Emit, Library, Setup};
 use crate::webhook::book::{Book, MOST_PENDING};
 use crate::webhook::deliver::hand_over;
 use crate::webhook::residents::Residents;
-use crate::webhook::timeline::{Plans, Timeline};
+use crate::webhook::timeline::{MOST_PLANNED, Plans, Timeline};
 use crate::workspace::{FireRequest, Workspace};
 
 pub use crate::webhook::timeline::Planned;
@@ -28,12 +29,20 @@ pub struct Emitter {
     journal: Arc<Journal>,
     book: Arc<Book>,
     timelines: Mutex<Residents<Arc<Timeline>>>,
+    planned: Arc<AtomicUsize>,
+    left_out: AtomicU64,
 }
 
 impl Emitter {
     /// A driver over these parts.
     pub fn new(library: Arc<Library>, journal: Arc<Journal>, book: Arc<Book>) -> Arc<Self> {
-        Arc::new(Self { library, journal, book, timelines: Mutex::default() })
+        let (planned, left_out) = (Arc::default(), AtomicU64::new(0));
+        Arc::new(Self { library, journal, book, timelines: Mutex::default(), planned, left_out })
+    }
+
+    /// Events of emissions that were left out so far, because too many were planned or too many deliveries pending.
+    pub fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
     }
 
     /// Fires until `stop` becomes true.
@@ -55,7 +64,11 @@ impl Emitter {
 
     fn timeline(&self, workspace: &Arc<Workspace>) -> Arc<Timeline> {
         let mut timelines = self.timelines.lock();
-        Arc::clone(timelines.of(workspace, |_| false, || Arc::new(Timeline::new(workspace.agenda()))))
+        Arc::clone(timelines.of(
+            workspace,
+            |_| false,
+            || Arc::new(Timeline::new(workspace.agenda(), Arc::clone(&self.planned))),
+        ))
     }
 
     /// Plans what was set off, and sees to it that a task carries it out.
@@ -68,7 +81,8 @@ impl Emitter {
         let mut plans = timeline.plans.lock();
         if let Some((emit, at)) = set_off {
             let activation = self.setup_of(&workspace).activation;
-            plans.plan(&emit, activation, at, workspace.lock().event_random());
+            let left_out = plans.plan(&emit, activation, at, workspace.lock().event_random());
+            self.tell_left_out(&workspace, left_out, &format!("{MOST_PLANNED} are planned"));
         }
         // Due at once: the task looks what there is to do, and notes when there is more.
         plans.note(Some(Moment::default()));
@@ -93,7 +107,7 @@ impl Emitter {
             let next = {
                 let mut plans = timeline.plans.lock();
                 if workspace.has_left() {
-                    return plans.note(None);
+                    return plans.clear();
                 }
                 let next = self.work_off(&workspace, &mut plans);
                 plans.note(next);
@@ -140,9 +154,12 @@ impl Emitter {
         for (emit, _) in &found.due {
             turns.of(emit.fingerprint).applied += 1;
         }
+        let mut left_out = 0;
         for (emit, _) in &found.due {
-            plans.plan(emit, setup.activation, now, state.event_random());
+            left_out += plans.plan(emit, setup.activation, now, state.event_random());
         }
+        drop(state);
+        self.tell_left_out(workspace, left_out, &format!("{MOST_PLANNED} are planned"));
         found.next.map(|next| began.plus(next))
     }
 
@@ -171,13 +188,20 @@ impl Emitter {
 
     fn hand_in(&self, workspace: &Arc<Workspace>, setup: &Setup, request: FireRequest, why: &str) {
         if self.book.pending() >= MOST_PENDING {
-            return self.notice(workspace, format!("an emission was left out: {MOST_PENDING} deliveries are pending"));
+            return self.tell_left_out(workspace, 1, &format!("{MOST_PENDING} deliveries are pending"));
         }
         let now = workspace.clock().now();
         let fired = workspace.lock().fire(workspace.name(), request, &setup.profile, now);
         match fired {
             Ok(event) => hand_over(&self.journal, &self.book, workspace, Arc::new(event)),
             Err(problem) => self.notice(workspace, format!("{why}: not fired: {problem}")),
+        }
+    }
+
+    fn tell_left_out(&self, workspace: &Workspace, count: usize, why: &str) {
+        if count > 0 {
+            self.left_out.fetch_add(count as u64, Ordering::Relaxed);
+            self.notice(workspace, format!("{count} events of emissions were left out: {why}, which is the most"));
         }
     }
 
@@ -206,6 +230,8 @@ impl Emitter {
     pub fn restore(&self, workspace: &Arc<Workspace>, planned: impl IntoIterator<Item = Planned>) {
         let timeline = self.timeline(workspace);
         let mut plans = timeline.plans.lock();
-        planned.into_iter().for_each(|planned| plans.add(planned));
+        let left_out = planned.into_iter().filter(|planned| !plans.add(planned.clone())).count();
+        drop(plans);
+        self.tell_left_out(workspace, left_out, &format!("{MOST_PLANNED} are planned"));
     }
 }

@@ -2,6 +2,7 @@
 //! It needs no other program, no certificate and no port.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
@@ -33,6 +34,8 @@ pub struct Receipt {
 #[derive(Debug, Default)]
 pub struct Sinks {
     by_name: Mutex<BTreeMap<String, Sink>>,
+    /// Deliveries that had to leave.
+    forgotten: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -45,13 +48,11 @@ impl Sinks {
     /// Takes a delivery and gives the status of the answer: the next of the script, or 200.
     pub fn receive(&self, name: &str, receipt: Receipt) -> u16 {
         let mut sinks = self.by_name.lock();
-        if sinks.len() >= MOST_NAMES && !sinks.contains_key(name) {
-            sinks.pop_first();
-        }
-        let sink = sinks.entry(name.to_owned()).or_default();
+        let sink = self.sink(&mut sinks, name);
         let status = sink.script.pop_front().unwrap_or(200);
         if sink.received.len() >= KEPT {
             sink.received.pop_front();
+            self.forgotten.fetch_add(1, Ordering::Relaxed);
         }
         sink.received.push_back(Receipt { status, ..receipt });
         status
@@ -76,10 +77,22 @@ impl Sinks {
 
     /// Sets the statuses of the next answers; after them comes 200 again.
     pub fn script(&self, name: &str, statuses: Vec<u16>) {
-        let mut sinks = self.by_name.lock();
-        if sinks.len() >= MOST_NAMES && !sinks.contains_key(name) {
-            sinks.pop_first();
+        self.sink(&mut self.by_name.lock(), name).script = statuses.into();
+    }
+
+    /// Deliveries that sinks got and had to forget so far. Those that were forgotten on request are not among them.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten.load(Ordering::Relaxed)
+    }
+
+    /// The sink of this name; if there are too many, another one leaves for it with what it got.
+    fn sink<'s>(&self, sinks: &'s mut BTreeMap<String, Sink>, name: &str) -> &'s mut Sink {
+        if sinks.len() >= MOST_NAMES
+            && !sinks.contains_key(name)
+            && let Some((_, left)) = sinks.pop_first()
+        {
+            self.forgotten.fetch_add(left.received.len() as u64, Ordering::Relaxed);
         }
-        sinks.entry(name.to_owned()).or_default().script = statuses.into();
+        sinks.entry(name.to_owned()).or_default()
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -25,6 +26,9 @@ pub struct Planned {
     pub leaves: Option<Moment>,
 }
 
+/// Most events planned at a time, over all workspaces.
+pub(super) const MOST_PLANNED: usize = 100_000;
+
 /// The plans of one workspace, shared by whoever makes them and the task that carries them out.
 #[derive(Debug)]
 pub(super) struct Timeline {
@@ -37,42 +41,61 @@ pub(super) struct Timeline {
 pub(super) struct Plans {
     planned: BTreeMap<(Moment, u64), Planned>,
     serial: u64,
+    /// How many are planned in all workspaces.
+    all: Arc<AtomicUsize>,
     slot: Slot,
     /// Whether a task carries the plans out; there is none while nothing is planned.
     pub(super) is_carried_out: bool,
 }
 
 impl Timeline {
-    pub(super) fn new(agenda: &Agenda) -> Self {
-        let plans = Plans { planned: BTreeMap::new(), serial: 0, slot: agenda.slot(), is_carried_out: false };
+    pub(super) fn new(agenda: &Agenda, all: Arc<AtomicUsize>) -> Self {
+        let plans = Plans { planned: BTreeMap::new(), serial: 0, all, slot: agenda.slot(), is_carried_out: false };
         Self { plans: Mutex::new(plans), changed: Notify::new() }
     }
 }
 
 impl Plans {
     /// Plans the events of one trigger, which came at `at`. Shuffled ones happen in their order like any others; when the
-    /// last has happened they begin to go out, in another order, so that none is told before it happened.
-    pub(super) fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Moment, random: &mut Random) {
+    /// last has happened they begin to go out, in another order, so that none is told before it happened. Says how many were
+    /// left out because too many are planned.
+    pub(super) fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Moment, random: &mut Random) -> usize {
         let outgoing: Vec<Duration> = emit.plan(random);
         let mut happening = outgoing.clone();
         happening.sort_unstable();
         let first = happening.first().copied().unwrap_or_default();
         let span = happening.last().copied().unwrap_or_default().saturating_sub(first);
+        let mut left_out = 0;
         for (happens, leaves) in happening.into_iter().zip(outgoing) {
             let leaves = emit.delivery.shuffle.then(|| at.plus(span).plus(leaves));
-            self.add(Planned { emit: Arc::clone(emit), activation, at: at.plus(happens), leaves });
+            let planned = Planned { emit: Arc::clone(emit), activation, at: at.plus(happens), leaves };
+            left_out += usize::from(!self.add(planned));
         }
+        left_out
     }
 
-    /// Adds one event behind those of the same moment.
-    pub(super) fn add(&mut self, planned: Planned) {
+    /// Adds one event behind those of the same moment, unless too many are planned.
+    pub(super) fn add(&mut self, planned: Planned) -> bool {
+        if self.all.load(Ordering::Relaxed) >= MOST_PLANNED {
+            return false;
+        }
+        self.all.fetch_add(1, Ordering::Relaxed);
         self.serial += 1;
         self.planned.insert((planned.at, self.serial), planned);
+        true
+    }
+
+    /// Drops everything that is planned.
+    pub(super) fn clear(&mut self) {
+        self.all.fetch_sub(self.planned.len(), Ordering::Relaxed);
+        self.planned.clear();
+        self.note(None);
     }
 
     /// Takes the next event that has happened by `now`.
     pub(super) fn take_due(&mut self, now: Moment) -> Option<Planned> {
         let entry = self.planned.first_entry().filter(|entry| entry.key().0 <= now)?;
+        self.all.fetch_sub(1, Ordering::Relaxed);
         Some(entry.remove())
     }
 
@@ -89,5 +112,11 @@ impl Plans {
     /// Notes on the workspace's agenda when something has to be done next.
     pub(super) fn note(&mut self, next: Option<Moment>) {
         self.slot.set(next);
+    }
+}
+
+impl Drop for Plans {
+    fn drop(&mut self) {
+        self.clear();
     }
 }

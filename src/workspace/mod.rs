@@ -12,7 +12,7 @@ mod workflows;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
@@ -41,6 +41,7 @@ pub struct Workspace {
     clock: Clock,
     agenda: Agenda,
     left: watch::Sender<bool>,
+    forgotten: AtomicBool,
     last_used: AtomicU64,
     state: Mutex<State>,
 }
@@ -81,7 +82,8 @@ impl Workspace {
             met_at: Moment::default(),
         };
         let (agenda, left) = (Agenda::default(), watch::Sender::new(false));
-        Self { name, id, clock, agenda, left, last_used: AtomicU64::new(0), state: Mutex::new(state) }
+        let (forgotten, last_used) = (AtomicBool::new(false), AtomicU64::new(0));
+        Self { name, id, clock, agenda, left, forgotten, last_used, state: Mutex::new(state) }
     }
 
     /// The key, or the name of the group of keys, that this workspace belongs to. Never shown unmasked.
@@ -112,6 +114,17 @@ impl Workspace {
     /// Becomes true once the workspace is evicted or reset.
     pub fn leaving(&self) -> watch::Receiver<bool> {
         self.left.subscribe()
+    }
+
+    /// Whether the workspace was reset or another took its place: then nothing of it may be told any more. What it did before
+    /// an eviction stays.
+    pub fn is_forgotten(&self) -> bool {
+        self.forgotten.load(Ordering::SeqCst)
+    }
+
+    fn forget(&self) {
+        self.forgotten.store(true, Ordering::SeqCst);
+        self.leave();
     }
 
     fn leave(&self) {

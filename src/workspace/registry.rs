@@ -112,7 +112,7 @@ impl Registry {
         workspace.touch(now.moment);
         let old = self.workspaces.write().insert(Arc::clone(workspace.name()), Arc::clone(workspace));
         if let Some(old) = old {
-            old.leave();
+            old.forget();
         }
     }
 
@@ -121,7 +121,7 @@ impl Registry {
     pub fn forget(&self, name: &str) -> Option<Arc<Workspace>> {
         let forgotten = self.workspaces.write().remove(name);
         if let Some(workspace) = &forgotten {
-            workspace.leave();
+            workspace.forget();
         }
         forgotten
     }
@@ -130,9 +130,10 @@ impl Registry {
     pub fn forget_all(&self) -> Vec<Arc<Workspace>> {
         let forgotten: Vec<_> = std::mem::take(&mut *self.workspaces.write()).into_values().collect();
         for workspace in &forgotten {
-            workspace.leave();
+            workspace.forget();
         }
-        self.anonymous.store(Arc::new(Workspace::new(Arc::from(ANONYMOUS), &self.seed(), self.clock.clone())));
+        let anonymous = Workspace::new(Arc::from(ANONYMOUS), &self.seed(), self.clock.clone());
+        self.anonymous.swap(Arc::new(anonymous)).forget();
         forgotten
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -21,6 +21,7 @@ pub struct Tokens {
     /// Whether one was ever issued; spares other requests the lock.
     any: AtomicBool,
     held: RwLock<Held>,
+    evicted: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -55,11 +56,17 @@ impl Tokens {
             && let Some(oldest) = held.in_order.pop_front()
         {
             held.by_text.remove(&oldest);
+            self.evicted.fetch_add(1, Ordering::Relaxed);
         }
         if held.by_text.insert(Arc::clone(&text), alias).is_none() {
             held.in_order.push_back(text);
         }
         self.any.store(true, Ordering::Release);
+    }
+
+    /// Tokens that had to leave so far, before or after they had expired.
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
     }
 
     /// What a token stands for, if it was issued here and is still kept.

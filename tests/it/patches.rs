@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{control, get_as, start_with};
+use crate::support::{control, get_as, send, start_with};
 
 fn knob(listing: &Value, name: &str) -> (Value, Value) {
     let rows = listing["data"].as_array().expect("rows");
@@ -37,6 +37,24 @@ async fn knobs_change_at_once_for_all_keys_or_one_and_are_taken_back() {
     assert_eq!(limit("sk_test_a").await, "50");
     let listing = control(&emulator, "GET", "profile", &Value::Null).await.json();
     assert_eq!((knob(&listing, "rate_limit.requests").1, &listing["patch"]), (json!("builder"), &json!({})));
+}
+
+#[tokio::test]
+async fn a_request_that_names_its_scenarios_keeps_the_knobs_of_its_key() {
+    let emulator = start_with(&["rate_limit.requests=50"]).await;
+    control(&emulator, "PATCH", "profile", &json!({ "key": "sk_test_a", "rate_limit.requests": 30 })).await;
+    let limit = async |key: &str, names: &str| {
+        let headers = [("authorization", &*format!("Bearer {key}")), ("x-emulator-scenario", names)];
+        let answer = send(&emulator, "GET", "/v1/system/status", &headers, "").await;
+        answer.header("x-ratelimit-limit").expect("a limit").to_owned()
+    };
+    for (key, names, expected) in [
+        ("sk_test_a", "", "30"),
+        ("sk_test_a", "degraded-dependencies", "30"),
+        ("sk_test_b", "degraded-dependencies", "50"),
+    ] {
+        assert_eq!(limit(key, names).await, expected, "{key} with `{names}`");
+    }
 }
 
 #[tokio::test]

@@ -280,6 +280,11 @@ impl Receiver {
             .expect("the receiver runs")
     }
 
+    /// The next delivery, if it has come.
+    pub(crate) fn try_next(&mut self) -> Option<Received> {
+        self.received.try_recv().ok()
+    }
+
     /// Nothing may have come that no test looked at.
     pub(crate) fn nothing_more(&mut self) {
         assert!(self.received.try_recv().is_err(), "a delivery came that the test did not expect");

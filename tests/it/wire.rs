@@ -6,7 +6,7 @@ mod capacity;
 mod deadlines;
 mod mutations;
 mod peer;
-mod process;
+pub(crate) mod process;
 mod refusals;
 mod requests;
 mod stopping;

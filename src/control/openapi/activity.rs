@@ -57,6 +57,7 @@ pub(super) fn describe(action: Action) -> Option<Described> {
                 "counts": object(&kinds),
                 "active_scenarios": list(text()),
                 "forgotten_entries": count(),
+                "forgotten_deliveries": count(),
             }));
             call("What fell short so far", answer).keyed().query("wait", wait()).not_found()
         }

@@ -11,13 +11,13 @@ use super::peer::GOOD;
 use crate::support::PATIENCE;
 
 /// A running emulator; killed when dropped.
-pub(super) struct Served {
+pub(crate) struct Served {
     child: Child,
-    pub(super) address: String,
+    pub(crate) address: String,
 }
 
 impl Served {
-    pub(super) fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::spawn(Command::new(env!("CARGO_BIN_EXE_wrs-emulator")).arg("serve").args(arguments))
     }
 
@@ -88,7 +88,7 @@ impl Served {
     }
 
     /// Bytes of memory in use.
-    pub(super) fn resident(&self) -> usize {
+    pub(crate) fn resident(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a running process");
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line for the memory in use");
         let kibibytes: usize = line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("a number");

@@ -1,0 +1,389 @@
+//! The engine where it is strained: a receiver that hangs while clocks are moved, a storm of emissions, resets and loads under
+//! load, ten thousand keys at once.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use wrs_emulator::Emulator;
+use wrs_emulator::journal::Entry;
+
+use crate::support::{Answer, Receiver, builder, control, get_as, send, subscribe_as, subscribe_sink};
+use crate::wire::process::Served;
+
+/// A receiver that answers nothing until it is let: 200 for each permit. It counts what has come.
+struct Hanging {
+    address: std::net::SocketAddr,
+    permits: Arc<Semaphore>,
+    came: Arc<Semaphore>,
+}
+
+impl Hanging {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (permits, came) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        let (let_through, arrived) = (Arc::clone(&permits), Arc::clone(&came));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (permits, came) = (Arc::clone(&let_through), Arc::clone(&arrived));
+                let service = service_fn(move |_| {
+                    let (permits, came) = (Arc::clone(&permits), Arc::clone(&came));
+                    async move {
+                        came.add_permits(1);
+                        permits.acquire().await.expect("it is never closed").forget();
+                        Ok::<_, std::convert::Infallible>(Response::new(Full::<Bytes>::default()))
+                    }
+                });
+                tokio::spawn(
+                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
+                );
+            }
+        });
+        Self { address, permits, came }
+    }
+
+    /// Returns once one more attempt has come.
+    async fn has_come(&self) {
+        let came = tokio::time::timeout(crate::support::PATIENCE, self.came.acquire());
+        came.await.expect("an attempt in time").expect("it is never closed").forget();
+    }
+}
+
+async fn clock(emulator: &Emulator, wish: &Value) -> Answer {
+    control(emulator, "POST", "clock", wish).await
+}
+
+#[tokio::test]
+async fn a_hanging_receiver_holds_back_its_own_step_and_no_other_clock() {
+    let receiver = Hanging::start().await;
+    let emulator = builder()
+        .forward(&format!("https://app.example.com=http://{}", receiver.address))
+        .set("webhooks.timeout=300s")
+        .start()
+        .await
+        .expect("it starts");
+    for key in ["sk_test_a", "sk_test_b"] {
+        let url = if key == "sk_test_a" { "https://app.example.com/" } else { "https://b.sink.localhost/" };
+        let hook = json!({ "url": url, "events": ["workflow.completed"] });
+        assert_eq!(subscribe_as(&emulator, key, &hook).await.status, 200);
+        let event = json!({ "type": "workflow.completed", "key": key, "delay": "1s" });
+        assert_eq!(control(&emulator, "POST", "events", &event).await.status, 200);
+    }
+    let stuck = clock(&emulator, &json!({ "advance": "10s", "key": "sk_test_a", "timeout": "100ms" })).await;
+    assert_eq!((stuck.status, stuck.code().as_str()), (408, "not_settled"), "{stuck:?}");
+    assert!(stuck.message().contains("2026-01-31T09:30:01.000Z"), "it says how far it is: {}", stuck.message());
+    receiver.has_come().await;
+    // Another key's clock moves meanwhile, with all that is due on the way.
+    let moved = clock(&emulator, &json!({ "advance": "5s", "key": "sk_test_b" })).await;
+    assert_eq!((moved.status, &moved.json()["now"]), (200, &json!("2026-01-31T09:30:05.000Z")), "{moved:?}");
+    assert_eq!(emulator.control().received("b").len(), 1);
+    // A second step of the same clock waits for the first, and says so.
+    let second = clock(&emulator, &json!({ "advance": "1s", "key": "sk_test_a", "timeout": "100ms" })).await;
+    assert_eq!((second.status, second.code().as_str()), (408, "not_settled"), "{second:?}");
+    // Requests of the key are answered as ever.
+    assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 200);
+    receiver.permits.add_permits(1);
+    // Both steps have gone on: this one comes behind them.
+    let done = clock(&emulator, &json!({ "advance": "0s", "key": "sk_test_a" })).await;
+    assert_eq!((done.status, &done.json()["now"]), (200, &json!("2026-01-31T09:30:11.000Z")), "{done:?}");
+    let delivered = control(&emulator, "GET", "deliveries?key=sk_test_a", &Value::Null).await.json();
+    assert_eq!((&delivered["data"][0]["status"], &delivered["data"][0]["attempts"]), (&json!("delivered"), &json!(1)));
+}
+
+#[tokio::test]
+async fn the_emulators_own_step_waits_for_a_hanging_receiver_and_keys_with_a_clock_of_their_own_do_not() {
+    let receiver = Hanging::start().await;
+    let emulator = builder()
+        .forward(&format!("https://app.example.com=http://{}", receiver.address))
+        .set("webhooks.timeout=300s")
+        .start()
+        .await
+        .expect("it starts");
+    subscribe_as(
+        &emulator,
+        "sk_test_a",
+        &json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] }),
+    )
+    .await;
+    clock(&emulator, &json!({ "mode": "frozen", "key": "sk_test_b" })).await;
+    control(&emulator, "POST", "events", &json!({ "type": "workflow.completed", "key": "sk_test_a", "delay": "1s" }))
+        .await;
+    let stuck = clock(&emulator, &json!({ "advance": "1h", "timeout": "100ms" })).await;
+    assert_eq!((stuck.status, stuck.code().as_str()), (408, "not_settled"), "{stuck:?}");
+    let moved = clock(&emulator, &json!({ "advance": "5s", "key": "sk_test_b" })).await;
+    assert_eq!((moved.status, &moved.json()["now"]), (200, &json!("2026-01-31T09:30:05.000Z")), "{moved:?}");
+    receiver.has_come().await;
+    receiver.permits.add_permits(1);
+    let done = clock(&emulator, &json!({ "advance": "0s" })).await;
+    assert_eq!((done.status, &done.json()["now"]), (200, &json!("2026-01-31T10:30:00.000Z")), "{done:?}");
+}
+
+fn metric(page: &str, name: &str) -> u64 {
+    let line = page.lines().find_map(|line| line.strip_prefix(&format!("wrs_emulator_{name} ")));
+    line.unwrap_or_else(|| panic!("no {name} in {page}")).parse().expect("a number")
+}
+
+async fn metrics(emulator: &Emulator) -> String {
+    String::from_utf8(control(emulator, "GET", "metrics", &Value::Null).await.body.to_vec()).expect("text")
+}
+
+async fn put_story(emulator: &Emulator, text: &str) {
+    let toml = [("content-type", "application/toml")];
+    assert_eq!(send(emulator, "PUT", "/_emulator/scenarios/storm", &toml, text.to_owned()).await.status, 200);
+    let active = json!({ "active": ["storm"] });
+    assert_eq!(control(emulator, "POST", "scenarios/active", &active).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_storm_of_emissions_is_cut_at_the_bound_and_told() {
+    let emulator = builder().start().await.expect("it starts");
+    // What happens each ten milliseconds leaves two hours later: without a bound an hour would plan 360,000 events.
+    put_story(
+        &emulator,
+        "[[emit]]\nevent = 'workflow.completed'\non = { every = '10ms' }\ndelay = '2h'\n\n\
+         [[emit]]\nname = 'flood'\nevent = 'workflow.completed'\non = 'command'\ntimes = 100000\ndelay = '2h'\n",
+    )
+    .await;
+    subscribe_sink(&emulator, "app").await;
+    for _ in 0..3 {
+        assert_eq!(control(&emulator, "POST", "events", &json!({ "emit": "flood" })).await.status, 200);
+    }
+    emulator.control().settle().await;
+    assert_eq!(metric(&metrics(&emulator).await, "emissions_left_out_total"), 200_000);
+    let stuck = clock(&emulator, &json!({ "advance": "1h", "timeout": "500ms" })).await;
+    assert_eq!((stuck.status, stuck.code().as_str()), (408, "not_settled"), "{stuck:?}");
+    let notices = emulator.control().journal().search(None, 5, |_, entry| match entry {
+        Entry::Notice(notice) if notice.message.contains("100000 are planned, which is the most") => Some(()),
+        _ => None,
+    });
+    assert!(!notices.is_empty(), "the journal tells why");
+    // A reset ends the storm, what was planned with it, and the step.
+    assert_eq!(control(&emulator, "POST", "reset", &json!({ "key": "*" })).await.status, 200);
+    let done = clock(&emulator, &json!({ "advance": "0s" })).await;
+    assert_eq!((done.status, &done.json()["now"]), (200, &json!("2026-01-31T09:30:00.000Z")), "{done:?}");
+    let left_out = metric(&metrics(&emulator).await, "emissions_left_out_total");
+    put_story(
+        &emulator,
+        "[[emit]]\nname = 'flood'\nevent = 'workflow.completed'\non = 'command'\ntimes = 100000\ndelay = '2h'\n",
+    )
+    .await;
+    assert_eq!(control(&emulator, "POST", "events", &json!({ "emit": "flood" })).await.status, 200);
+    emulator.control().settle().await;
+    assert_eq!(metric(&metrics(&emulator).await, "emissions_left_out_total"), left_out, "there is room again");
+}
+
+#[tokio::test]
+async fn finished_deliveries_that_had_to_leave_are_counted_and_told() {
+    let emulator = builder().start().await.expect("it starts");
+    subscribe_sink(&emulator, "app").await;
+    let fire = json!({ "type": "workflow.completed", "count": 5_000 });
+    for _ in 0..2 {
+        assert_eq!(control(&emulator, "POST", "events", &fire).await.status, 200);
+        emulator.control().settle().await;
+    }
+    let verdict = control(&emulator, "GET", "verdict", &Value::Null).await.json();
+    assert_eq!(verdict["forgotten_deliveries"], 0, "ten thousand are kept");
+    for _ in 0..2 {
+        crate::support::fire(&emulator, &json!({ "type": "workflow.completed", "count": 3 })).await;
+        emulator.control().settle().await;
+    }
+    let page = metrics(&emulator).await;
+    // Whether one may leave is looked at when deliveries are entered, so the last three stand beyond the bound.
+    assert_eq!(metric(&page, "deliveries_forgotten_total"), 3);
+    assert_eq!(metric(&page, "sink_deliveries_forgotten_total"), 9_006);
+    assert_eq!(control(&emulator, "GET", "verdict", &Value::Null).await.json()["forgotten_deliveries"], 3);
+}
+
+/// Under load for every life of every key: requests, events, emissions, retries.
+const BUSY: &str = "[[rule]]\nwhen = { operation = 'system.status' }\nevery = 3\ndelay = '2ms'\n\n\
+    [[emit]]\nevent = 'workflow.completed'\non = { operation = 'system.status' }\ndelay = '3ms'\ntimes = 2\ninterval = '5ms'\n\n\
+    [[emit]]\nevent = 'reference.matched'\non = { every = '20ms' }\n";
+
+async fn be_busy(emulator: Arc<Emulator>, key: String, stop: Arc<AtomicBool>, done: Arc<AtomicUsize>) {
+    let url = format!("https://app.example.com/{key}");
+    let hook = json!({ "url": url, "events": ["workflow.completed", "reference.matched"] });
+    while !stop.load(Ordering::Relaxed) {
+        let answers = [
+            subscribe_as(&emulator, &key, &hook).await,
+            get_as(&emulator, &key, "/v1/system/status").await,
+            control(&emulator, "POST", "events", &json!({ "type": "workflow.completed", "key": key })).await,
+        ];
+        for answer in answers {
+            // An event may find its key reset, and so without a subscription.
+            assert!([200, 404].contains(&answer.status), "{answer:?}");
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// In the journal each key has entries of its present life alone, and no id of it stands there twice.
+fn check_ids(emulator: &Emulator) -> usize {
+    let entries = emulator.control().journal().search(None, usize::MAX, |_, entry| match entry {
+        Entry::Request(request) => {
+            let workspace = request.workspace.clone()?;
+            Some((workspace, request.transcript.id().to_owned()))
+        }
+        _ => None,
+    });
+    let mut seen: HashMap<*const _, HashSet<&str>> = HashMap::new();
+    for (workspace, id) in &entries {
+        assert!(!workspace.is_forgotten(), "{id} of a life that is over stands in the journal");
+        assert!(seen.entry(Arc::as_ptr(workspace)).or_default().insert(id), "{id} was given twice");
+    }
+    entries.len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn resets_and_loads_under_load_let_nothing_of_the_old_through() {
+    let mut receiver = Receiver::plain(&[500, 200, 500, 503].repeat(50)).await;
+    let emulator = wrs_emulator::Emulator::builder()
+        .seed(7)
+        .set("rate_limit.enabled=false")
+        .set("webhooks.retry.preset=ci")
+        .forward(&format!("https://app.example.com=http://{}", receiver.address))
+        .scenario_text(BUSY)
+        .start()
+        .await
+        .expect("it starts");
+    let emulator = Arc::new(emulator);
+    let keys: Vec<String> = (0..4).map(|number| format!("sk_test_busy_{number}")).collect();
+    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    // Taken before the load begins: a save waits until what is under way has ended.
+    let hook = json!({ "url": "https://app.example.com/saved", "events": ["workflow.completed"] });
+    assert_eq!(subscribe_as(&emulator, &keys[0], &hook).await.status, 200);
+    let saved = control(&emulator, "GET", "snapshot?key=*", &Value::Null).await.json();
+    let workers: Vec<_> = (0..8)
+        .map(|at| {
+            tokio::spawn(be_busy(Arc::clone(&emulator), keys[at % 4].clone(), Arc::clone(&stop), Arc::clone(&done)))
+        })
+        .collect();
+    let mut looked_at = 0;
+    for round in 0..40 {
+        // Until some more was done, so that every round has something to interrupt.
+        let goal = done.load(Ordering::Relaxed) + 12;
+        let busy = async {
+            while done.load(Ordering::Relaxed) < goal && !workers.iter().any(tokio::task::JoinHandle::is_finished) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(crate::support::PATIENCE, busy).await.expect("requests go on");
+        looked_at += check_ids(&emulator);
+        let answer = match round % 3 {
+            0 => control(&emulator, "POST", "reset", &json!({ "key": keys[round % 4] })).await,
+            1 => control(&emulator, "PUT", "snapshot", &saved).await,
+            _ => control(&emulator, "POST", "reset", &json!({ "key": "*" })).await,
+        };
+        assert_eq!(answer.status, 200, "round {round}: {answer:?}");
+    }
+    stop.store(true, Ordering::Relaxed);
+    for worker in workers {
+        worker.await.expect("no worker found anything wrong");
+    }
+    assert!(looked_at > 40, "the journal was looked at with something in it: {looked_at}");
+    let refused = metrics(&emulator).await;
+    assert!(!refused.contains("status=\"5xx\""), "nothing panicked: {refused}");
+    // From here on time stands still but for one step: what waited before the reset must not come in it.
+    clock(&emulator, &json!({ "mode": "frozen" })).await;
+    emulator.control().settle().await;
+    assert_eq!(control(&emulator, "POST", "reset", &json!({ "key": "*" })).await.status, 200);
+    clock(&emulator, &json!({ "mode": "frozen" })).await;
+    while receiver.try_next().is_some() {}
+    let moved = clock(&emulator, &json!({ "advance": "1h" })).await;
+    assert_eq!(moved.status, 200, "{moved:?}");
+    receiver.nothing_more();
+    for listing in ["deliveries?key=*", "subscriptions?key=*"] {
+        let listed = control(&emulator, "GET", listing, &Value::Null).await.json();
+        assert_eq!(listed["data"], json!([]), "{listing}");
+    }
+}
+
+async fn connect(address: &str) -> http1::SendRequest<Full<Bytes>> {
+    let stream = TcpStream::connect(address).await.expect("the emulator listens");
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("a connection");
+    tokio::spawn(connection);
+    sender
+}
+
+async fn ask(
+    sender: &mut http1::SendRequest<Full<Bytes>>,
+    method: &str,
+    path: &str,
+    key: &str,
+    body: String,
+) -> (u16, Option<String>, Bytes) {
+    let request = Request::builder().method(method).uri(path).header("host", "127.0.0.1");
+    let request = request.header("authorization", format!("Bearer {key}")).header("content-type", "application/json");
+    sender.ready().await.expect("an open connection");
+    let response =
+        sender.send_request(request.body(Full::new(body.into())).expect("a request")).await.expect("an answer");
+    let left = response.headers().get("x-ratelimit-remaining").map(|left| left.to_str().expect("text").to_owned());
+    let status = response.status().as_u16();
+    (status, left, response.into_body().collect().await.expect("a whole body").to_bytes())
+}
+
+fn many(number: usize) -> String {
+    format!("sk_test_many_{number:05}")
+}
+
+/// Each key in this range: a subscription and two status checks, which find its own quota.
+async fn visit(address: String, keys: std::ops::Range<usize>) {
+    let mut sender = connect(&address).await;
+    for number in keys {
+        let key = many(number);
+        let url = format!("https://sink-{number}.sink.localhost/");
+        let hook = json!({ "url": url, "events": ["workflow.completed"] }).to_string();
+        let (status, left, _) = ask(&mut sender, "POST", "/v1/events/subscribe", &key, hook).await;
+        assert_eq!((status, left.as_deref()), (200, Some("99")), "{key}");
+        let (status, left, _) = ask(&mut sender, "GET", "/v1/system/status", &key, String::new()).await;
+        assert_eq!((status, left.as_deref()), (200, Some("98")), "{key}");
+    }
+}
+
+/// Most bytes that one key may hold: its workspace with random sources, quota, clock and one subscription.
+const BYTES_A_KEY: usize = 10 * 1024;
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn ten_thousand_keys_do_not_meet_and_hold_little() {
+    const KEYS: usize = 10_000;
+    let served = Served::start(&["--max-journal-entries", "100", "--clock", "frozen", "--quiet"]);
+    let address = served.address.clone();
+    // What a process needs once is there before the first reading.
+    visit(address.clone(), KEYS..KEYS + 100).await;
+    let mut sender = connect(&address).await;
+    let (status, ..) = ask(&mut sender, "POST", "/_emulator/reset", "", r#"{"key":"*"}"#.to_owned()).await;
+    assert_eq!(status, 200);
+    let before = served.resident();
+    let visitors = (0..4).map(|at| tokio::spawn(visit(address.clone(), at * KEYS / 4..(at + 1) * KEYS / 4)));
+    for visitor in visitors.collect::<Vec<_>>() {
+        visitor.await.expect("each key finds its own");
+    }
+    let growth = served.resident().saturating_sub(before);
+    assert!(growth < BYTES_A_KEY * KEYS, "{} bytes a key", growth / KEYS);
+    for number in (0..KEYS).step_by(499) {
+        let path = format!("/_emulator/subscriptions?key={}", many(number));
+        let (_, _, body) = ask(&mut sender, "GET", &path, "", String::new()).await;
+        let listed: Value = serde_json::from_slice(&body).expect("JSON");
+        let urls: Vec<&str> =
+            listed["data"].as_array().expect("a list").iter().filter_map(|row| row["url"].as_str()).collect();
+        assert_eq!(urls, [format!("https://sink-{number}.sink.localhost/")]);
+    }
+    // More keys than are kept: some leave, and that is counted and told; memory grows no further.
+    visit(address.clone(), KEYS..KEYS + 1_000).await;
+    let (_, _, page) = ask(&mut sender, "GET", "/_emulator/metrics", "", String::new()).await;
+    let page = String::from_utf8(page.to_vec()).expect("text");
+    let (kept, evicted) = (metric(&page, "workspaces"), metric(&page, "workspaces_evicted_total"));
+    assert!(kept <= KEYS as u64 && kept + evicted == KEYS as u64 + 1_000, "{kept} kept, {evicted} evicted");
+    let growth = served.resident().saturating_sub(before);
+    assert!(growth < BYTES_A_KEY * KEYS, "{growth} bytes with {kept} keys");
+}

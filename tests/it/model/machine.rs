@@ -1,0 +1,421 @@
+//! The emulator under test beside its reference: carries out one command on both and compares everything that can be seen.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use wrs_emulator::Emulator;
+
+use super::commands::{Command, KEYS, OUTSIDE, Rules};
+use super::reference::{ROTATION_GRACE, Saved, World};
+use super::requests::{Expected, LISTS, Operation, SCENARIOS};
+use super::wire::{Outside, Wire};
+use crate::support::{Answer, START, builder};
+
+pub(super) const KINDS: [&str; 2] = ["workflow.completed", "reference.matched"];
+const TOKEN_LIFETIME: u64 = 20_000;
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// What is compared either agrees or is told.
+type Seen = Result<(), String>;
+
+pub(super) struct Machine {
+    emulator: Emulator,
+    wire: Wire,
+    outside: Outside,
+    world: World,
+    /// The ids behind the reference's numbers.
+    ids: HashMap<u64, String>,
+    saved: Option<(Value, Saved)>,
+    /// Deliveries whose attempts were looked at one by one, by how many there were.
+    looked_at: HashSet<(String, usize)>,
+}
+
+pub(super) fn name(key: usize) -> String {
+    format!("sk_test_model_{key}")
+}
+
+fn shown(millis: i64) -> String {
+    let at = Timestamp::from_millisecond(millis).expect("a time within the range");
+    at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Seen {
+    if found == expected { Ok(()) } else { Err(format!("{what}: found {found:?}, expected {expected:?}")) }
+}
+
+fn hook_url(key: usize, hook: usize) -> String {
+    if hook == OUTSIDE {
+        return format!("https://outside.example.com/{key}");
+    }
+    format!("https://{}.sink.localhost/hooks", sink_name(key, hook))
+}
+
+fn sink_name(key: usize, hook: usize) -> String {
+    format!("model-{key}-{hook}")
+}
+
+fn events_of(bits: u8) -> Vec<&'static str> {
+    (0..2).filter(|kind| bits & (1 << kind) != 0).map(|kind| KINDS[kind]).collect()
+}
+
+impl Machine {
+    pub(super) async fn start(rules: &Rules) -> Self {
+        let outside = Outside::start().await;
+        let custom = rules.schedule.iter().filter(|_| rules.preset == "custom");
+        let schedule: Vec<String> = custom.map(|millis| format!("\"{millis}ms\"")).collect();
+        let mut knobs = vec![
+            format!("rate_limit.requests={}", rules.requests),
+            "rate_limit.window=10s".to_owned(),
+            format!("rate_limit.algorithm={}", snake(&format!("{:?}", rules.algorithm))),
+            format!("rate_limit.count={}", snake(&format!("{:?}", rules.count))),
+            format!("webhooks.retry.preset={}", rules.preset),
+            "webhooks.retry.jitter=0".to_owned(),
+            format!("webhooks.order={}", if rules.strict { "strict" } else { "first_attempts" }),
+            "webhooks.timestamp=clock".to_owned(),
+            format!("webhooks.rotation_grace={ROTATION_GRACE}ms"),
+            "preview.enabled=true".to_owned(),
+            format!("preview.run_time={}ms", super::reference::RUN_TIME),
+            format!("oauth.token_lifetime={TOKEN_LIFETIME}ms"),
+        ];
+        if !schedule.is_empty() {
+            knobs.insert(0, format!("webhooks.retry.schedule=[{}]", schedule.join(",")));
+        }
+        let forward = format!("https://outside.example.com=http://{}", outside.address);
+        let builder = knobs.iter().fold(builder().forward(&forward), |builder, knob| builder.set(knob));
+        let emulator = builder.start().await.expect("it starts");
+        let wire = Wire::new(&emulator);
+        let world = World::new(rules.clone(), START.as_millisecond());
+        let (ids, looked_at) = (HashMap::new(), HashSet::new());
+        let mut machine = Self { emulator, wire, outside, world, ids, saved: None, looked_at };
+        machine.put_scenarios().await;
+        machine
+    }
+
+    async fn put_scenarios(&mut self) {
+        for (name, text) in SCENARIOS {
+            let put = self.wire.put_toml(&format!("scenarios/{name}"), text).await;
+            assert_eq!(put.status, 200, "{put:?}");
+        }
+    }
+
+    /// Carries out one command on both sides, lets everything settle that is due, and compares.
+    pub(super) async fn act(&mut self, command: &Command) -> Seen {
+        let touched = self.perform(command).await?;
+        self.emulator.control().settle().await;
+        (0..KEYS).for_each(|key| self.world.run_due(key));
+        for key in touched.map_or(0..KEYS, |key| key..key + 1) {
+            self.compare(key).await?;
+        }
+        Ok(())
+    }
+
+    /// Says which key was touched; `None` for all.
+    async fn perform(&mut self, command: &Command) -> Result<Option<usize>, String> {
+        match *command {
+            Command::Status { key } => self.status(key, "", false).await?,
+            Command::BadQuery { key } => self.status(key, "?include_checks=perhaps", false).await?,
+            Command::Named { key } => self.status(key, "", true).await?,
+            Command::Subscribe { key, hook, events, secret } => self.subscribe(key, hook, events, secret).await?,
+            Command::BadSubscribe { key } => {
+                let body = json!({ "url": "http://plain.example.com/", "events": [KINDS[0]] });
+                let answer = self.wire.api(&name(key), "POST", "/v1/events/subscribe", &body).await;
+                let refused = |_: &mut World| (422, Some("validation_error"));
+                let expected = self.world.request(key, Operation::Subscribe, false, refused);
+                check(&answer, &expected)?;
+            }
+            Command::Fire { key, kind, delay } => {
+                let mut wish = json!({ "type": KINDS[kind], "key": name(key) });
+                if delay > 0 {
+                    wish["delay"] = format!("{delay}ms").into();
+                }
+                let answer = self.wire.control("POST", "events", &wish).await;
+                let expected = if self.world.fire(key, kind, delay) > 0 { 200 } else { 404 };
+                same("status of an event", answer.status, expected)?;
+            }
+            Command::Answer { key, hook, ref answers } => {
+                if hook == OUTSIDE {
+                    self.outside.answer(key, answers);
+                    self.world.outside[key].answers = answers.iter().copied().collect();
+                } else {
+                    let statuses: Vec<u16> = answers.iter().map(|(status, _)| *status).collect();
+                    let path = format!("sink/{}", sink_name(key, hook));
+                    self.order("POST", &path, &json!({ "respond": statuses })).await?;
+                    self.world.sinks.entry((key, hook)).or_default().answers = answers.iter().copied().collect();
+                }
+            }
+            Command::Rotate { key, at } | Command::Delete { key, at } | Command::Switch { key, at, .. } => {
+                self.change_subscription(key, at, command).await?;
+            }
+            Command::Create { key, reference } => self.create(key, reference).await?,
+            Command::Cancel { key, at } => self.touch(key, at, true).await?,
+            Command::Read { key, at } => self.touch(key, at, false).await?,
+            Command::Issue { key } => self.issue(key).await?,
+            Command::UseToken { at } => return self.use_token(at).await,
+            Command::Scenarios { key, list } => {
+                self.order("POST", "scenarios/active", &json!({ "active": LISTS[list], "key": key.map(name) })).await?;
+                let active = (list, self.world.number());
+                match key {
+                    None => self.world.global = active,
+                    Some(key) => {
+                        self.world.space(key);
+                        self.world.own[key] = Some(active);
+                    }
+                }
+                return Ok(key);
+            }
+            Command::Requests { key, most } => {
+                let path = format!("profile?key={}", name(key));
+                self.order("PATCH", &path, &json!({ "rate_limit.requests": most })).await?;
+                self.world.space(key);
+                self.world.knobs[key] = Some(most);
+            }
+            Command::Advance { key, .. } | Command::Set { key, .. } => return self.move_clock(key, command).await,
+            Command::Freeze { key } | Command::Resume { key } | Command::Follow { key } => {
+                return self.move_clock(Some(key), command).await;
+            }
+            Command::Reset { key } => {
+                let wish = json!({ "key": key.map_or_else(|| "*".to_owned(), name) });
+                let told = self.order("POST", "reset", &wish).await?;
+                let count = key.map_or_else(|| self.world.spaces.iter().flatten().count(), |_| 1);
+                same("keys that were reset", told["reset"].as_array().map(Vec::len), Some(count))?;
+                self.world.reset(key);
+                self.looked_at.clear();
+                if key.is_none() {
+                    self.put_scenarios().await;
+                }
+                return Ok(key);
+            }
+            Command::Save { key } => {
+                self.open(key);
+                let path = format!("snapshot?key={}", key.map_or_else(|| "*".to_owned(), name));
+                let snapshot = self.order("GET", &path, &Value::Null).await?;
+                self.saved = Some((snapshot, Saved { key, world: self.world.clone() }));
+                return Ok(key);
+            }
+            Command::Load => {
+                let Some((snapshot, saved)) = self.saved.clone() else { return Ok(None) };
+                let told = self.order("PUT", "snapshot", &snapshot).await?;
+                same("warnings of a load", &told["warnings"], &json!([]))?;
+                self.world.load(&saved);
+                self.looked_at.clear();
+                return Ok(saved.key);
+            }
+        }
+        Ok(command.key())
+    }
+
+    async fn move_clock(&mut self, key: Option<usize>, command: &Command) -> Result<Option<usize>, String> {
+        self.open(key);
+        let wish = match *command {
+            Command::Advance { millis, .. } => {
+                match key {
+                    None => self.world.pass_all(millis),
+                    Some(key) => self.world.pass(key, millis),
+                }
+                json!({ "advance": format!("{millis}ms") })
+            }
+            Command::Set { millis, .. } => {
+                let wall = key.map_or(self.world.wall, |key| self.world.space(key).wall);
+                self.world.set(key, millis);
+                json!({ "set": shown(wall + millis) })
+            }
+            Command::Freeze { key } => {
+                self.world.space(key).frozen = true;
+                json!({ "mode": "frozen" })
+            }
+            Command::Resume { key } => {
+                self.world.space(key).frozen = false;
+                json!({ "mode": "real" })
+            }
+            Command::Follow { key } => {
+                self.world.follow(key);
+                json!({ "mode": "follow" })
+            }
+            _ => unreachable!("only these move a clock"),
+        };
+        self.clock(key, &wish).await
+    }
+
+    /// A call of the control API opens the space of the key that it names.
+    fn open(&mut self, key: Option<usize>) {
+        if let Some(key) = key {
+            self.world.space(key);
+        }
+    }
+
+    /// A call of the control API that is done.
+    async fn order(&mut self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
+        let answer = self.wire.control(method, path, body).await;
+        same(path, answer.status, 200).map_err(|problem| format!("{problem}: {answer:?}"))?;
+        Ok(answer.json())
+    }
+
+    /// A change of a clock; the reference's has been changed already.
+    async fn clock(&mut self, key: Option<usize>, wish: &Value) -> Result<Option<usize>, String> {
+        let mut wish = wish.clone();
+        if let Some(key) = key {
+            wish["key"] = name(key).into();
+        }
+        let told = self.order("POST", "clock", &wish).await?;
+        let wall = self.world.wall;
+        let (now, follows) = match key {
+            None => (wall, Value::Null),
+            Some(key) => {
+                let space = self.world.space(key);
+                (space.wall, json!(!space.frozen && space.wall == wall))
+            }
+        };
+        same(
+            "the clock",
+            (&told["mode"], &told["now"], &told["follows"]),
+            (&json!("frozen"), &json!(shown(now)), &follows),
+        )?;
+        Ok(key)
+    }
+
+    async fn status(&mut self, key: usize, query: &str, named: bool) -> Seen {
+        let path = format!("/v1/system/status{query}");
+        let answer = self.wire.status(&name(key), &path, named).await;
+        let ordinary = if query.is_empty() { (200, None) } else { (422, Some("validation_error")) };
+        let expected = self.world.request(key, Operation::Status, named, |_| ordinary);
+        check(&answer, &expected)?;
+        if expected.status == 200 {
+            same("checked_at", &answer.json()["checked_at"], &json!(shown(expected.wall)))?;
+        }
+        Ok(())
+    }
+
+    async fn subscribe(&mut self, key: usize, hook: usize, events: u8, secret: bool) -> Seen {
+        let mut body = json!({ "url": hook_url(key, hook), "events": events_of(events) });
+        if secret {
+            body["secret"] = SECRET.into();
+        }
+        let answer = self.wire.api(&name(key), "POST", "/v1/events/subscribe", &body).await;
+        let mut made = None;
+        let expected = self.world.request(key, Operation::Subscribe, false, |world| {
+            made = Some(world.subscribe(key, hook, events, secret));
+            (200, None)
+        });
+        check(&answer, &expected)?;
+        let Some((number, is_new)) = made else { return Ok(()) };
+        let told = answer.json();
+        same("whether a secret is shown", told["secret"].is_string(), is_new && !secret)?;
+        self.know(number, &told["id"])
+    }
+
+    async fn change_subscription(&mut self, key: usize, at: usize, command: &Command) -> Seen {
+        let Some(space) = self.world.spaces[key].as_mut().filter(|space| !space.subscriptions.is_empty()) else {
+            return Ok(());
+        };
+        let at = at % space.subscriptions.len();
+        let moment = space.moment;
+        let path = format!("subscriptions/{}", self.ids[&space.subscriptions[at].number]);
+        match command {
+            Command::Switch { active, .. } => {
+                space.subscriptions[at].active = *active;
+                let status = if *active { "active" } else { "disabled" };
+                self.order("PUT", &path, &json!({ "status": status })).await?;
+            }
+            Command::Rotate { .. } => {
+                space.subscriptions[at].previous = Some(moment + ROTATION_GRACE);
+                self.order("POST", &format!("{path}/rotate"), &json!({})).await?;
+            }
+            _ => {
+                space.subscriptions.remove(at);
+                self.order("DELETE", &path, &Value::Null).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn create(&mut self, key: usize, reference: bool) -> Seen {
+        let body = if reference { json!({ "reference": "r" }) } else { json!({ "name": "n" }) };
+        let answer = self.wire.api(&name(key), "POST", "/v1/workflows", &body).await;
+        let mut made = None;
+        let expected = self.world.request(key, Operation::Other, false, |world| {
+            made = Some(world.create(key, reference));
+            (200, None)
+        });
+        check(&answer, &expected)?;
+        made.map_or(Ok(()), |number| self.know(number, &answer.json()["id"]))
+    }
+
+    async fn touch(&mut self, key: usize, at: usize, cancel: bool) -> Seen {
+        let Some(space) = self.world.spaces[key].as_ref().filter(|space| !space.workflows.is_empty()) else {
+            return Ok(());
+        };
+        let number = space.workflows[at % space.workflows.len()].number;
+        let path = format!("/v1/workflows/{}", self.ids[&number]);
+        let answer = if cancel {
+            self.wire.api(&name(key), "POST", &format!("{path}/cancel"), &json!({})).await
+        } else {
+            self.wire.api(&name(key), "GET", &path, &Value::Null).await
+        };
+        let expected = self.world.request(key, Operation::Other, false, |world| world.touch(key, number, cancel));
+        check(&answer, &expected)?;
+        if expected.status == 200 {
+            let flow = self.world.space(key).workflows.iter().find(|flow| flow.number == number);
+            same("a workflow's status", answer.json()["status"].as_str(), flow.map(|flow| flow.status))?;
+        }
+        Ok(())
+    }
+
+    async fn issue(&mut self, key: usize) -> Seen {
+        let answer = self.wire.issue_token(&name(key)).await;
+        same("status of a token", answer.status, 200)?;
+        let number = self.world.number();
+        let space = self.world.space(key);
+        space.tokens.push((number, space.moment + TOKEN_LIFETIME));
+        self.know(number, &answer.json()["access_token"])
+    }
+
+    async fn use_token(&mut self, at: usize) -> Result<Option<usize>, String> {
+        let all: Vec<(usize, u64, bool)> = (0..KEYS)
+            .filter_map(|key| Some((key, self.world.spaces[key].as_ref()?)))
+            .flat_map(|(key, space)| space.tokens.iter().map(move |(token, end)| (key, *token, *end > space.moment)))
+            .collect();
+        let picked = all.get(at % all.len().max(1)).copied();
+        let token = picked.map_or("oat_unknown", |(_, number, _)| self.ids[&number].as_str()).to_owned();
+        let answer = self.wire.status(&token, "/v1/system/status", false).await;
+        let expected = match picked {
+            Some((key, _, true)) => self.world.request(key, Operation::Status, false, |_| (200, None)),
+            _ => Expected { status: 401, code: Some("unauthorized"), quota: None, wall: 0 },
+        };
+        check(&answer, &expected)?;
+        Ok(picked.map(|(key, ..)| key))
+    }
+
+    /// Notes the id behind a number; one number never has two.
+    fn know(&mut self, number: u64, id: &Value) -> Seen {
+        let id = id.as_str().ok_or_else(|| format!("expected an id, found {id}"))?;
+        let known = self.ids.entry(number).or_insert_with(|| id.to_owned());
+        same("an id", id, known.as_str())
+    }
+}
+
+/// Compares an answer of the emulated API.
+fn check(answer: &Answer, expected: &Expected) -> Seen {
+    let number = |name: &str| answer.header(name).map(|text| text.parse::<u32>().expect("a number"));
+    let quota = number("x-ratelimit-limit").zip(number("x-ratelimit-remaining"));
+    let code = (answer.status != 200).then(|| answer.code());
+    same(
+        "status, code and quota of an answer",
+        (answer.status, code.as_deref(), quota),
+        (expected.status, expected.code, expected.quota),
+    )
+}
+
+/// `TokenBucket` as `token_bucket`.
+fn snake(name: &str) -> String {
+    let mut text = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.extend(letter.to_lowercase());
+    }
+    text
+}
+
+mod compare;
