@@ -81,8 +81,8 @@ fn rounds(plan: &Plan, answer: &Answer) -> io::Result<(Vec<Figure>, f64)> {
         latency.push(ours.p99_microseconds(), theirs.p99_microseconds());
     }
     let figures = vec![
-        throughput.figure("throughput", "/s", Compared::Ratio, Bound::AtLeast(0.85)),
-        processor.figure("processor time per request", "µs", Compared::Ratio, Bound::AtMost(1.3)),
+        throughput.figure("throughput", "/s", Compared::Ratio, Bound::AtLeast(0.9)),
+        processor.figure("processor time per request", "µs", Compared::Ratio, Bound::AtMost(1.2)),
         latency.figure("latency, 99th percentile", "µs", Compared::Ratio, Bound::AtMost(1.5)),
     ];
     Ok((figures, median(client.values())))
