@@ -35,7 +35,7 @@ for path in ["requests", "deliveries"]:
     schema["properties"]["timeout"] = {"const": "1ms"}
     schema["required"] = ["timeout"]
 json.dump(document, sys.stdout)' >control.json
-  # What a schema cannot say (durations, names of knobs and types, the scenario language) is refused with 422 or 404.
+  # What a schema cannot say (durations, names of knobs and types, the scenario language, what a snapshot holds) is refused with 422 or 404.
   cat >schemathesis.toml <<'TOML'
 [[operations]]
 include-operation-id = ["post requests/wait", "post deliveries/wait"]
@@ -45,7 +45,8 @@ checks.max_response_time = 20.0
 
 [[operations]]
 include-operation-id = ["post events", "patch profile", "put subscriptions/id", "put scenarios/name", "post clock",
-  "post deliveries/id/redeliver", "post subscriptions/id/rotate", "post scenarios/active", "delete scenarios/name"]
+  "post deliveries/id/redeliver", "post subscriptions/id/rotate", "post scenarios/active", "delete scenarios/name",
+  "get verdict", "head verdict", "put snapshot"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 422]
 TOML
   "$schemathesis" --config-file schemathesis.toml run control.json --url "$url" -H "$token" \
