@@ -340,7 +340,7 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncWrite for
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // hyper's own answers are one slice.
+        // hyper's own answers are one slice; a served answer has its body beside its head.
         if let [only] = slices {
             return self.poll_write(cx, only);
         }

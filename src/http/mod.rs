@@ -187,8 +187,6 @@ impl<H: Handler> Connection<H> {
             .header_read_timeout(self.limits.idle_timeout)
             .max_buf_size(self.limits.header_bytes)
             .max_headers(self.limits.header_fields)
-            // Answers are small: to copy head and body together costs less than to hand the kernel two pieces.
-            .writev(false)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         // Errors of one connection are the peer's affair: a reset, a deadline, bytes that are no HTTP. In this order, so that a
