@@ -267,6 +267,8 @@ impl Exchange {
 
     /// Shows the quota as used up, as on any 429.
     pub fn show_quota_used_up(&mut self) {
+        // Given back first where such answers cost nothing: from here on it looks as if it had not been counted.
+        self.refund(StatusCode::TOO_MANY_REQUESTS);
         if let Some(verdict) = &mut self.quota {
             *verdict = Verdict { allowed: false, remaining: 0, wait: verdict.reset, ..*verdict };
         }

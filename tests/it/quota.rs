@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{get_as, send, start, start_with};
+use crate::support::{builder, get, get_as, send, start, start_with};
 
 #[tokio::test]
 async fn the_headers_count_down_and_429_ends_the_window() {
@@ -90,4 +90,26 @@ async fn keys_of_one_group_share_the_workspace_and_not_the_quota() {
     assert_eq!((first.status, second.status), (200, 200));
     assert_eq!(first.json()["id"], second.json()["id"]);
     assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 429);
+}
+
+/// Where only successful requests cost, a 429 that a scenario answers costs nothing either.
+#[tokio::test]
+async fn a_scripted_429_is_given_back_where_only_success_costs() {
+    let story =
+        "[[rule]]\nwhen = { operation = 'system.status' }\ntimes = 2\nreply = { error = 'rate_limit_exceeded' }\n";
+    for (count, left) in [("successful", "2"), ("allowed", "0")] {
+        let emulator = builder()
+            .set("rate_limit.requests=3")
+            .set(&format!("rate_limit.count={count}"))
+            .scenario_text(story)
+            .start()
+            .await
+            .expect("it starts");
+        let mut shown = Vec::new();
+        for _ in 0..3 {
+            let answer = get(&emulator, "/v1/system/status").await;
+            shown.push((answer.status, answer.header("x-ratelimit-remaining").expect("a quota").to_owned()));
+        }
+        assert_eq!(shown, [(429, "0".to_owned()), (429, "0".to_owned()), (200, left.to_owned())], "{count}");
+    }
 }
