@@ -105,7 +105,12 @@ impl Quota {
             SavedQuota::Fixed { opened, used } => Usage::Fixed { opened: Moment::from_nanos(*opened), used: *used },
             SavedQuota::Sliding { log } => Usage::Sliding {
                 used: log.iter().map(|(_, count)| u64::from(*count)).sum(),
-                log: log.iter().map(|(at, count)| (Moment::from_nanos(*at), *count)).collect(),
+                // A file may say anything; an entry without requests could not give one back.
+                log: log
+                    .iter()
+                    .filter(|(_, count)| *count > 0)
+                    .map(|(at, count)| (Moment::from_nanos(*at), *count))
+                    .collect(),
             },
             SavedQuota::Bucket { missing, at } => Usage::Bucket { missing: *missing, at: Moment::from_nanos(*at) },
         };
@@ -274,7 +279,73 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_refund_gives_one_request_back_and_no_other() {
+        for algorithm in [RateAlgorithm::Fixed, RateAlgorithm::Sliding, RateAlgorithm::TokenBucket] {
+            let policy = policy(algorithm, 3, CountRule::Successful);
+            let mut quota = Quota::default();
+            for millis in [1, 2, 2] {
+                assert!(quota.check(&policy, at(millis)).allowed, "{algorithm:?}");
+            }
+            quota.refund(&policy);
+            let left: Vec<bool> = (0..3).map(|_| quota.check(&policy, at(2)).allowed).collect();
+            assert_eq!(left, [true, false, false], "{algorithm:?}");
+        }
+    }
+
+    fn sliding_log(quota: &Quota) -> Vec<(u128, u32)> {
+        match quota.save() {
+            SavedQuota::Sliding { log } => log.into_iter().map(|(nanos, count)| (u128::from(nanos), count)).collect(),
+            other => panic!("not a sliding window: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_sliding_window_keeps_one_entry_for_each_millisecond() {
+        let policy = policy(RateAlgorithm::Sliding, 5_000, CountRule::Allowed);
+        let mut quota = Quota::default();
+        for number in 0..2_000 {
+            quota.check(&policy, at(number / 1_000));
+        }
+        assert_eq!(sliding_log(&quota), [(0, 1_000), (1_000_000, 1_000)]);
+        quota.refund(&policy);
+        assert_eq!(sliding_log(&quota), [(0, 1_000), (1_000_000, 999)]);
+    }
+
+    #[test]
+    fn a_saved_window_may_be_as_full_as_can_be_or_damaged() {
+        let policy = policy(RateAlgorithm::Sliding, u32::MAX, CountRule::All);
+        let mut full = Quota::restore(&SavedQuota::Sliding { log: vec![(0, u32::MAX)] });
+        assert!(!full.check(&policy, at(0)).allowed);
+        assert_eq!(sliding_log(&full), [(0, u32::MAX), (0, 1)]);
+        let mut damaged = Quota::restore(&SavedQuota::Sliding { log: vec![(0, 0)] });
+        damaged.refund(&policy);
+        assert_eq!(damaged.check(&policy, at(0)).remaining, u32::MAX - 1);
+    }
+
     proptest! {
+        /// What a snapshot restores answers as the original would have.
+        #[test]
+        fn a_restored_quota_goes_on_as_the_saved_one(
+            before in prop::collection::vec(0u64..4_000, 0..20),
+            after in prop::collection::vec(0u64..4_000, 1..20),
+            limit in 1u32..5,
+        ) {
+            for algorithm in [RateAlgorithm::Fixed, RateAlgorithm::Sliding, RateAlgorithm::TokenBucket] {
+                let policy = policy(algorithm, limit, CountRule::Allowed);
+                let (mut quota, mut now) = (Quota::default(), 0);
+                for step in &before {
+                    now += step;
+                    quota.check(&policy, at(now));
+                }
+                let mut restored = Quota::restore(&quota.save());
+                for step in &after {
+                    now += step;
+                    prop_assert_eq!(restored.check(&policy, at(now)), quota.check(&policy, at(now)));
+                }
+            }
+        }
+
         /// Whatever the times, no window of the fixed or sliding kind lets more than the limit through, and the bucket
         /// never lets more through than it held plus what flowed back.
         #[test]

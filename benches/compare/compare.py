@@ -3,7 +3,7 @@
 `GET /v1/system/status` as JSON, the same load generator (`wrk`, one thread, 64 keep-alive connections), each server alone
 on the machine, in turn, with its defaults.
 
-    cargo build --release && cargo bench --bench bare_hyper --no-run
+    cargo build --release && cargo bench --bench bare_hyper --bench deliveries --no-run
     npm install --prefix target/compare $(cat benches/compare/packages.txt)
     python3 benches/compare/compare.py            # --quick for a short form, --write to renew the table and the plot
 
@@ -34,8 +34,10 @@ import servers
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, PLOT = ROOT / "docs/performance.md", ROOT / "docs/performance.svg"
 BEGIN, END = "<!-- compare.py writes from here … -->", "<!-- … to here -->"
-RULES = 1000
+RULES, KEYS = 1_000, 10_000
 CONNECTIONS = 64
+# Webhooks are set off with so many keys: of one subscription, the emulator makes one attempt after the other.
+SENDERS = 64
 PATIENCE = 60.0
 
 
@@ -70,10 +72,10 @@ def resident(pid):
 class Running:
     """A server that has given its first answer."""
 
-    def __init__(self, server, rules):
+    def __init__(self, server, rules=0, receiver=None):
         self.folder = tempfile.TemporaryDirectory()
-        port = servers.free_port()
-        command = server.command(Path(self.folder.name), port, rules)
+        port, folder = servers.free_port(), Path(self.folder.name)
+        command = server.webhooks(folder, port, receiver) if receiver else server.command(folder, port, rules)
         self.url = f"http://127.0.0.1:{port}/v1/system/status" + server.query(rules)
         self.log = open(Path(self.folder.name) / "log", "w+")
         begun = time.monotonic()
@@ -113,10 +115,11 @@ class Running:
 UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
-def load(url, seconds):
+def load(url, seconds, keys=None):
     """Requests a second and the 99th percentile in milliseconds; an answer other than 2xx is an error."""
     headers = [part for name, value in servers.HEADERS.items() for part in ("-H", f"{name}: {value}")]
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "10s", "--latency", *headers, url]
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "10s", "--latency", *headers]
+    command += ["-s", Path(__file__).with_name("keys.lua"), url, "--", str(keys)] if keys else [url]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     # A request that takes longer than the run counts as a time-out; the figures show that by themselves.
     if "Non-2xx" in text or re.search(r"Socket errors: connect [1-9]|read [1-9]|write [1-9]", text):
@@ -124,6 +127,35 @@ def load(url, seconds):
     rate = float(re.search(r"Requests/sec:\s+([\d.]+)", text).group(1))
     value, unit = re.search(r"99%\s+([\d.]+)(us|ms|s)", text).groups()
     return rate, float(value) * UNITS[unit]
+
+
+def webhooks(server, seconds):
+    """Webhooks a second, from the first request until the last one has arrived; None if the server sends none."""
+    with tempfile.TemporaryDirectory() as folder:
+        receiver = servers.Receiver(ROOT, Path(folder))
+        try:
+            if server.webhooks(Path(folder), 0, receiver.url) is None:
+                return None
+            with Running(server, receiver=receiver.url) as running:
+                load(running.url, 1, SENDERS)
+                settle(receiver)
+                before, begun = receiver.posts(), time.monotonic()
+                load(running.url, seconds, SENDERS)
+                arrived, ended = settle(receiver)
+            return (arrived - before) / (ended - begun)
+        finally:
+            receiver.stop()
+
+
+def settle(receiver):
+    """Waits until nothing has arrived for half a second; gives how many posts there were and when the last was seen."""
+    posts, seen = receiver.posts(), time.monotonic()
+    while time.monotonic() - seen < 0.5:
+        time.sleep(0.01)
+        now = receiver.posts()
+        if now != posts:
+            posts, seen = now, time.monotonic()
+    return posts, seen
 
 
 def measure(found, plan):
@@ -138,9 +170,9 @@ def measure(found, plan):
         for server in found if turn % 2 == 0 else reversed(found):
             print(f"round {turn + 1}: {server.name}", file=sys.stderr)
             for _ in range(plan.starts):
-                with Running(server, 0) as running:
+                with Running(server) as running:
                     note(server, "start", running.start_ms)
-            with Running(server, 0) as running:
+            with Running(server) as running:
                 note(server, "idle", resident(running.process.pid))
                 load(running.url, plan.warm_up)
                 rate, p99 = load(running.url, plan.seconds)
@@ -151,6 +183,12 @@ def measure(found, plan):
                 with Running(server, RULES) as running:
                     load(running.url, plan.warm_up)
                     note(server, "rules", load(running.url, plan.seconds)[0])
+            with Running(server) as running:
+                load(running.url, plan.warm_up, KEYS)
+                one, many = (load(running.url, plan.seconds, keys)[0] for keys in (1, KEYS))
+                note(server, "keys", many / one)
+            if (sent := webhooks(server, plan.warm_up)) is not None:
+                note(server, "webhooks", sent)
     return figures
 
 
@@ -166,8 +204,9 @@ def cell(values, form):
 def table(found, missing, figures, plan):
     """The figures as Markdown."""
     lines = [
-        "| server | start | memory, idle | memory, after | requests a second | 99th percentile | with 1,000 rules |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| server | start | memory, idle | memory, after | requests a second | 99th percentile | 1,000 rules | 10,000 keys | "
+        "webhooks a second |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for server in found:
         row = figures[server.name]
@@ -181,10 +220,12 @@ def table(found, missing, figures, plan):
             cell(row["rate"], "{:,.0f}"),
             cell(row["p99"], "{:,.2f} ms"),
             rules,
+            cell(row["keys"], "{:.2f} ×"),
+            cell(row.get("webhooks", []), "{:,.0f}"),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     for server, reason in missing:
-        lines.append(f"| {server.name} | not measured: {reason} | | | | | |")
+        lines.append(f"| {server.name} | not measured: {reason} | | | | | | | |")
     seconds = plan.rounds * plan.seconds
     lines += [
         "",

@@ -1,4 +1,4 @@
-"""Draws the figures as an SVG of four panels of bars, on logarithmic scales, readable on light and dark pages."""
+"""Draws the figures as an SVG of six panels of bars, on logarithmic scales, readable on light and dark pages."""
 
 import math
 import statistics
@@ -8,6 +8,8 @@ PANELS = [
     ("p99", "99th percentile, ms", "{:,.1f}", False),
     ("start", "start to first answer, ms", "{:,.0f}", False),
     ("loaded", "memory after the load, MiB", "{:,.0f}", False),
+    ("webhooks", "webhooks a second", "{:,.0f}", True),
+    ("rules", "requests a second with 1,000 rules", "{:,.0f}", True),
 ]
 WIDTH, BAR, GAP, LEFT, RIGHT, HEAD = 460, 18, 6, 110, 80, 34
 
@@ -15,10 +17,11 @@ WIDTH, BAR, GAP, LEFT, RIGHT, HEAD = 460, 18, 6, 110, 80, 34
 def draw(names, figures):
     """The whole picture."""
     height = HEAD + len(names) * (BAR + GAP) + 14
+    rows = len(PANELS) // 2
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * WIDTH} {2 * height}" font-family="sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * WIDTH} {rows * height}" font-family="sans-serif" font-size="13">',
         "<title>wrs-emulator beside other mock servers</title>",
-        f'<rect width="{2 * WIDTH}" height="{2 * height}" fill="#ffffff"/>',
+        f'<rect width="{2 * WIDTH}" height="{rows * height}" fill="#ffffff"/>',
     ]
     for place, (key, title, form, more) in enumerate(PANELS):
         x, y = (place % 2) * WIDTH, (place // 2) * height

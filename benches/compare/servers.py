@@ -1,18 +1,22 @@
 """The servers that are compared: how each is started so that it gives the answer, and how with further rules in front.
 
-Each runs with its defaults, except that requests are not logged where a flag says so. Where a server has rules on requests, a further rule asks for another value of the query
-parameter `n`; where it has only routes, a further rule is a further route.
+Each runs with its defaults, except that requests are not logged where a flag says so. Where a server has rules on requests, a
+further rule asks for another value of the query parameter `n`; where it has only routes, a further rule is a further route.
+Where a server can post to a receiver because of a request, `webhooks` sets it up to post one small event for each.
 """
 
 import json
 import shutil
 import socket
 import subprocess
+import time
+import urllib.request
 from pathlib import Path
 
 HEADERS = {"Accept": "application/json", "Authorization": "Bearer sk_test_local"}
 ANSWER = {"ok": True, "environment": "sandbox", "version": "v1.0", "checked_at": "2026-01-31T09:30:00.000Z"}
 PATH = "/v1/system/status"
+EVENT = {"type": "workflow.completed", "data": {"workflow_id": "wf_42", "status": "completed"}}
 
 
 def free_port():
@@ -44,6 +48,10 @@ class Server:
         """The command that serves on the port; files may be put into the folder."""
         raise NotImplementedError
 
+    def webhooks(self, folder, port, receiver):
+        """The command that also posts an event to the receiver's URL for each request, or None if it cannot."""
+        return None
+
 
 class Emulator(Server):
     name = "wrs-emulator"
@@ -70,6 +78,16 @@ class Emulator(Server):
             (folder / "rules/many.toml").write_text("".join(rule.format(n) for n in range(1, rules + 2)))
             command += ["--scenarios", folder / "rules", "--scenario", "many"]
         return command
+
+    def webhooks(self, folder, port, receiver):
+        """Signed, over a pool of connections; the contract's URL is https and leads to the receiver."""
+        subscription = '[[given.subscription]]\nurl = "https://app.example.com/hooks"\nevents = ["workflow.completed"]\n'
+        data = ", ".join(f'{name} = "{value}"' for name, value in EVENT["data"].items())
+        emit = f'[[emit]]\nevent = "{EVENT["type"]}"\ndata = {{ {data} }}\non = {{ operation = "system.status" }}\n'
+        (folder / "events").mkdir()
+        (folder / "events/each.toml").write_text(subscription + emit)
+        more = ["--scenarios", folder / "events", "--scenario", "each", "--forward", f"https://app.example.com={receiver}"]
+        return [*self.command(folder, port, 0), *more]
 
 
 class BareHyper(Server):
@@ -140,6 +158,25 @@ class Mockoon(Package):
         return f"?n={rules}" if rules else ""
 
     def command(self, folder, port, rules):
+        return self.start(folder, port, rules, None)
+
+    def webhooks(self, folder, port, receiver):
+        return self.start(folder, port, 0, receiver)
+
+    def start(self, folder, port, rules, receiver):
+        """The environment with its callback, if there is a receiver."""
+        callback = {
+            "uuid": "00000000-0000-4000-b000-000000000001",
+            "id": "event",
+            "name": "event",
+            "documentation": "",
+            "method": "post",
+            "uri": receiver,
+            "headers": [{"key": "Content-Type", "value": "application/json"}],
+            "body": json.dumps(EVENT),
+            "bodyType": "INLINE",
+        }
+
         def response(number, rule):
             rules_of = [{"target": "query", "modifier": "n", "value": str(rule), "operator": "equals", "invert": False}]
             return {
@@ -159,7 +196,7 @@ class Mockoon(Package):
                 "fallbackTo404": False,
                 "default": rule is None,
                 "crudKey": "id",
-                "callbacks": [],
+                "callbacks": [{"uuid": callback["uuid"], "latency": 0}] if receiver else [],
             }
 
         # The default stands last and answers when no rule fits.
@@ -196,7 +233,7 @@ class Mockoon(Package):
             "proxyReqHeaders": [],
             "proxyResHeaders": [],
             "data": [],
-            "callbacks": [],
+            "callbacks": [callback] if receiver else [],
         }
         (folder / "environment.json").write_text(json.dumps(document))
         arguments = ["start", "--disable-log-to-file", "--repair", "--data", folder / "environment.json"]
@@ -210,13 +247,25 @@ class WireMock(Package):
         return f"?n={rules}" if rules else ""
 
     def command(self, folder, port, rules):
+        return self.start(folder, port, rules, None)
+
+    def webhooks(self, folder, port, receiver):
+        return self.start(folder, port, 0, receiver)
+
+    def start(self, folder, port, rules, receiver):
+        """The mappings, with a webhook if there is a receiver."""
+        hook = {"method": "POST", "url": receiver, "headers": {"Content-Type": "application/json"}, "body": json.dumps(EVENT)}
+
         def mapping(number):
             request = {"method": "GET", "urlPath": PATH}
             if number is not None:
                 request["queryParameters"] = {"n": {"equalTo": str(number + rules + 1)}}
             response = {"status": 200, "headers": {"Content-Type": "application/json"}, "jsonBody": ANSWER}
             # Lower numbers are looked at first.
-            return {"priority": 9 if number is None else 1, "request": request, "response": response}
+            stub = {"priority": 9 if number is None else 1, "request": request, "response": response}
+            if receiver:
+                stub["serveEventListeners"] = [{"name": "webhook", "parameters": hook}]
+            return stub
 
         (folder / "mappings").mkdir()
         mappings = [mapping(n) for n in range(rules)] + [mapping(None)]
@@ -224,6 +273,30 @@ class WireMock(Package):
         jar = next(self.folder.glob("build/*.jar"))
         arguments = ["--bind-address", "127.0.0.1", "--port", str(port), "--root-dir", folder, "--disable-banner"]
         return ["java", "-jar", jar, *arguments]
+
+
+class Receiver:
+    """Takes posts and counts them: the receiver of `cargo bench --bench deliveries`."""
+
+    def __init__(self, root, folder):
+        built = [path for path in (root / "target/release/deps").glob("deliveries-*") if path.suffix == ""]
+        if not built:
+            raise FileNotFoundError("run `cargo bench --bench deliveries --no-run`")
+        binary = max(built, key=lambda path: path.stat().st_mtime)
+        self.process = subprocess.Popen([binary, "--receiver", folder, "http"])
+        while not (folder / "port").exists():
+            time.sleep(0.01)
+        self.url = f"http://127.0.0.1:{(folder / 'port').read_text()}"
+
+    def posts(self):
+        """How many came so far."""
+        with urllib.request.urlopen(self.url, timeout=5) as answer:
+            return int(answer.read())
+
+    def stop(self):
+        """Ends it."""
+        self.process.kill()
+        self.process.wait()
 
 
 def all_of(root: Path, packages: Path):

@@ -1,17 +1,19 @@
-//! The receiver: this executable run again as a process of its own, answering 204 to whatever comes.
+//! The receiver: this executable run again as a process of its own, answering 204 to whatever is posted, and a GET with how
+//! many posts there were.
 
 use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -97,16 +99,17 @@ pub(crate) fn run(folder: &Path, protocol: Protocol) -> io::Result<()> {
         // Renamed into place, so that nobody reads half of it.
         std::fs::write(folder.join("port.new"), port.to_string())?;
         std::fs::rename(folder.join("port.new"), folder.join("port"))?;
+        let posts = Arc::new(AtomicU64::new(0));
         loop {
             let (stream, _) = listener.accept().await?;
             let _ = stream.set_nodelay(true);
-            let tls = tls.clone();
+            let (tls, posts) = (tls.clone(), Arc::clone(&posts));
             tokio::spawn(async move {
                 match tls {
-                    None => serve(stream).await,
+                    None => serve(stream, &posts).await,
                     Some(tls) => {
                         if let Ok(stream) = tls.accept(stream).await {
-                            serve(stream).await;
+                            serve(stream, &posts).await;
                         }
                     }
                 }
@@ -115,12 +118,17 @@ pub(crate) fn run(folder: &Path, protocol: Protocol) -> io::Result<()> {
     })
 }
 
-async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S) {
+async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, posts: &AtomicU64) {
     let service = service_fn(|request: Request<Incoming>| async {
+        let mut response = Response::new(Full::default());
+        if request.method() == Method::GET {
+            *response.body_mut() = Full::new(Bytes::from(posts.load(Ordering::Relaxed).to_string()));
+        } else {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            posts.fetch_add(1, Ordering::Relaxed);
+        }
         // A sender that breaks off is its own affair.
         let _ = request.into_body().collect().await;
-        let mut response = Response::new(Empty::<Bytes>::new());
-        *response.status_mut() = StatusCode::NO_CONTENT;
         Ok::<_, Infallible>(response)
     });
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
