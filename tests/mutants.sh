@@ -30,7 +30,8 @@ units() {
     quota) echo rate_limit http:: ;;
     signatures) echo contract::signature webhook::attempt ;;
     egress) echo webhook:: ;;
-    decisions | reload) echo scenario:: ;;
+    decisions) echo scenario::{action,built_in,decide,emit,matcher,progress,render,rule}:: ;;
+    reload) echo scenario::{built_in,knob_patch,library,watch}:: ;;
   esac
 }
 sockets() {
@@ -47,6 +48,8 @@ clone="$PWD/target/mutants/clone" results="$PWD/target/mutants"
 mkdir -p "$results"
 [ -d "$clone" ] || git clone --quiet . "$clone"
 git -C "$clone" fetch --quiet origin HEAD && git -C "$clone" checkout --quiet --force FETCH_HEAD
+# What earlier runs left for property tests to repeat would slow these down.
+git -C "$clone" clean --quiet --force -d --exclude target
 export CARGO_PROFILE_DEV_DEBUG=0 PROPTEST_CASES=${PROPTEST_CASES:-64}
 
 # Tests must pass unchanged, or every mutant would count as noticed.

@@ -58,3 +58,56 @@ fn epoch(now: Now, after: Duration) -> i64 {
     let at = now.wall.saturating_add(after).unwrap_or(now.wall);
     at.as_second() + i64::from(at.subsec_nanosecond() > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Moment;
+
+    /// The headers of one answer, sorted by name.
+    fn headers(allowed: bool, edit: impl FnOnce(&mut Profile)) -> Vec<String> {
+        let mut profile = Profile::default();
+        edit(&mut profile);
+        let [wait, reset, window] = [2_000, 3_001, 60_000].map(Duration::from_millis);
+        let verdict = Verdict { allowed, limit: 5, remaining: 4, wait, reset, window };
+        let wall = jiff::Timestamp::from_millisecond(1_769_851_800_500).expect("a time");
+        let mut headers = HeaderMap::new();
+        push_quota_headers(&mut headers, &verdict, &profile, Now { wall, moment: Moment::from_nanos(0) });
+        let mut lines: Vec<String> =
+            headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("text"))).collect();
+        lines.sort();
+        lines
+    }
+
+    #[test]
+    fn the_published_headers_are_always_there_and_others_where_wanted() {
+        let published = ["x-ratelimit-limit: 5", "x-ratelimit-remaining: 4"];
+        assert_eq!(headers(true, |_| {}), published);
+        let with = |more: &[&'static str]| [more, &published[..]].concat();
+        let seconds = |profile: &mut Profile| profile.rate_limit.retry_after = RetryAfterForm::Seconds;
+        assert_eq!(headers(true, seconds), published, "no waiting where nothing is refused");
+        assert_eq!(headers(false, seconds), with(&["retry-after: 2"]));
+        // Rounded up: half a second past the full one, and two to wait.
+        let date = |profile: &mut Profile| profile.rate_limit.retry_after = RetryAfterForm::Date;
+        assert_eq!(headers(false, date), with(&["retry-after: Sat, 31 Jan 2026 09:30:03 GMT"]));
+        let ietf = |profile: &mut Profile| profile.rate_limit.ietf = true;
+        assert_eq!(
+            headers(true, ietf),
+            with(&["ratelimit-policy: \"default\";q=5;w=60", "ratelimit: \"default\";r=4;t=4"])
+        );
+    }
+
+    #[test]
+    fn the_reset_is_rounded_up_to_whole_seconds() {
+        for (form, expected) in [(ResetForm::Delta, "4"), (ResetForm::Epoch, "1769851804")] {
+            let found = headers(true, |profile| profile.rate_limit.reset = form);
+            assert_eq!(found[2], format!("x-ratelimit-reset: {expected}"), "{form:?}");
+        }
+        let now = |millis| Now {
+            wall: jiff::Timestamp::from_millisecond(millis).expect("a time"),
+            moment: Moment::from_nanos(0),
+        };
+        assert_eq!(whole_seconds(Duration::from_secs(3)), 3);
+        assert_eq!((epoch(now(5_000), Duration::from_secs(3)), epoch(now(5_001), Duration::from_secs(3))), (8, 9));
+    }
+}

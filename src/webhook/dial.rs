@@ -194,3 +194,34 @@ pub struct Reach {
     /// The trusted authorities.
     pub trust: Arc<Trust>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn addresses_and_names_of_this_machine_are_not_asked_for() {
+        for (url, expected) in [
+            ("https://10.0.0.1/", vec!["10.0.0.1:443"]),
+            ("http://[fd12::1]:8080/", vec!["[fd12::1]:8080"]),
+            ("http://localhost:3000/", vec!["127.0.0.1:3000", "[::1]:3000"]),
+            ("https://any.name.localhost/", vec!["127.0.0.1:443", "[::1]:443"]),
+        ] {
+            let url = Url::parse(url).expect("a URL");
+            let found = resolve(&url, url.host_str().expect("a host")).await.expect("addresses");
+            assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_connection_says_where_nothing_listens() {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+        let problem = connect("a.example", &[closed], Duration::from_secs(5)).await.expect_err("nobody listens");
+        assert_eq!(problem.reason, FailureReason::ConnectionRefused);
+        assert!(problem.detail.starts_with(&format!("nothing listens on {closed}")), "{}", problem.detail);
+        // Not refused: no socket can be connected to a broadcast address.
+        let unreachable = SocketAddr::from(([255, 255, 255, 255], 9));
+        let problem = connect("a.example", &[unreachable], Duration::from_secs(5)).await.expect_err("no way");
+        assert!(problem.detail.starts_with("cannot connect to"), "{}", problem.detail);
+    }
+}

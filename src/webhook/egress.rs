@@ -210,6 +210,18 @@ mod tests {
     }
 
     #[test]
+    fn destinations_are_remembered_up_to_a_number() {
+        let egress = Egress::default();
+        let mut counts = Vec::new();
+        for number in 0..=MOST_KNOWN {
+            let url = Url::parse(&format!("https://a.example/{number}")).expect("a URL");
+            egress.destination(&url, &Arc::from(url.as_str())).expect("a destination");
+            counts.push(egress.known.lock().len());
+        }
+        assert_eq!((counts[1], counts[MOST_KNOWN - 1], counts[MOST_KNOWN]), (2, MOST_KNOWN, 1));
+    }
+
+    #[test]
     fn malformed_forwards_are_refused() {
         for text in ["", "https://a", "a=b", "https://a=ftp://b", "https://a?x=http://b", "=http://b"] {
             assert!(Forward::parse(text).is_err(), "{text}");
