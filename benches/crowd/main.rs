@@ -15,6 +15,9 @@ mod keys;
 #[allow(dead_code, reason = "shared with `bare_hyper`, which uses all of it")]
 #[path = "../bare_hyper/load.rs"]
 mod load;
+#[allow(dead_code, reason = "shared with `bare_hyper`, which uses all of it")]
+#[path = "../bare_hyper/options.rs"]
+mod options;
 #[path = "../bare_hyper/pairs.rs"]
 mod pairs;
 #[allow(dead_code, reason = "shared with `bare_hyper`, which uses all of it")]
@@ -41,30 +44,12 @@ struct Plan {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    if !has("--bench") {
-        // A run of `cargo test --all-targets`, which measures nothing.
-        return ExitCode::SUCCESS;
-    }
-    let known = ["--bench", "--quick", "--json", "--check"];
-    if let Some(unknown) = arguments.iter().find(|argument| !known.contains(&argument.as_str())) {
-        let _ = writeln!(io::stderr(), "unknown argument `{unknown}`; known: --quick, --json, --check");
-        return ExitCode::from(2);
-    }
-    let plan = if has("--quick") {
-        Plan { rounds: 3, length: Duration::from_millis(500) }
-    } else {
-        Plan { rounds: 7, length: Duration::from_millis(1500) }
-    };
-    let measured = measure(plan).and_then(|table| {
-        let text = if has("--json") { format!("{:#}\n", table.to_json()) } else { table.to_string() };
-        io::stdout().lock().write_all(text.as_bytes())?;
-        Ok(if has("--check") && !table.all_met() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-    });
-    measured.unwrap_or_else(|error| {
-        let _ = writeln!(io::stderr(), "crowd: {error}");
-        ExitCode::from(3)
+    options::run("crowd", |quick| {
+        measure(if quick {
+            Plan { rounds: 3, length: Duration::from_millis(500) }
+        } else {
+            Plan { rounds: 7, length: Duration::from_millis(1500) }
+        })
     })
 }
 

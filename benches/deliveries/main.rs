@@ -4,6 +4,8 @@
 //! `cargo bench --bench deliveries` prints one table; `-- --quick`, `-- --json` and `-- --check` as for `bare_hyper`.
 
 mod emulator;
+#[path = "../bare_hyper/options.rs"]
+mod options;
 mod plain;
 mod receiver;
 #[allow(dead_code, reason = "shared with `bare_hyper`, which uses all of it")]
@@ -21,26 +23,15 @@ use table::{Bound, Compared, Figure, Table};
 const IN_FLIGHT: usize = 64;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments = options::arguments();
     if let [receiver::FLAG, folder, protocol] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        return report(receiver::run(folder.as_ref(), Protocol::parse(protocol)).map(|()| ExitCode::SUCCESS));
+        let ran = receiver::run(folder.as_ref(), Protocol::parse(protocol));
+        return options::report("deliveries", ran.map(|()| ExitCode::SUCCESS));
     }
-    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    if !has("--bench") {
-        // A run of `cargo test --all-targets`, which measures nothing.
-        return ExitCode::SUCCESS;
-    }
-    let known = ["--bench", "--quick", "--json", "--check"];
-    if let Some(unknown) = arguments.iter().find(|argument| !known.contains(&argument.as_str())) {
-        let _ = writeln!(io::stderr(), "unknown argument `{unknown}`; known: --quick, --json, --check");
-        return ExitCode::from(2);
-    }
-    let (events, rounds) = if has("--quick") { (100, 3) } else { (300, 9) };
-    report(measure(events, rounds).and_then(|table| {
-        let text = if has("--json") { format!("{:#}\n", table.to_json()) } else { table.to_string() };
-        io::stdout().lock().write_all(text.as_bytes())?;
-        Ok(if has("--check") && !table.all_met() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-    }))
+    options::run("deliveries", |quick| {
+        let (events, rounds) = if quick { (100, 3) } else { (300, 9) };
+        measure(events, rounds)
+    })
 }
 
 fn measure(events: usize, rounds: usize) -> io::Result<Table> {
@@ -89,11 +80,4 @@ fn median(mut values: Vec<f64>) -> f64 {
 #[allow(clippy::disallowed_methods, reason = "a benchmark measures the machine's time")]
 fn moment() -> std::time::Instant {
     std::time::Instant::now()
-}
-
-fn report(result: io::Result<ExitCode>) -> ExitCode {
-    result.unwrap_or_else(|error| {
-        let _ = writeln!(io::stderr(), "deliveries: {error}");
-        ExitCode::from(3)
-    })
 }

@@ -5,6 +5,9 @@
 
 mod load;
 #[allow(dead_code, reason = "shared with `bare_hyper`, which uses all of it")]
+#[path = "../bare_hyper/options.rs"]
+mod options;
+#[allow(dead_code, reason = "shared with `bare_hyper`, which uses all of it")]
 #[path = "../bare_hyper/table.rs"]
 mod table;
 
@@ -20,27 +23,10 @@ use wrs_emulator::Emulator;
 const RULES: usize = 10_000;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    if !has("--bench") {
-        // A run of `cargo test --all-targets`, which measures nothing.
-        return ExitCode::SUCCESS;
-    }
-    let known = ["--bench", "--quick", "--json", "--check"];
-    if let Some(unknown) = arguments.iter().find(|argument| !known.contains(&argument.as_str())) {
-        let _ = writeln!(io::stderr(), "unknown argument `{unknown}`; known: --quick, --json, --check");
-        return ExitCode::from(2);
-    }
-    let (length, rounds, saves) =
-        if has("--quick") { (Duration::from_millis(300), 3, 7) } else { (Duration::from_millis(1500), 9, 25) };
-    let measured = measure(length, rounds, saves).and_then(|table| {
-        let text = if has("--json") { format!("{:#}\n", table.to_json()) } else { table.to_string() };
-        io::stdout().lock().write_all(text.as_bytes())?;
-        Ok(if has("--check") && !table.all_met() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-    });
-    measured.unwrap_or_else(|error| {
-        let _ = writeln!(io::stderr(), "scenarios: {error}");
-        ExitCode::from(3)
+    options::run("scenarios", |quick| {
+        let (length, rounds, saves) =
+            if quick { (Duration::from_millis(300), 3, 7) } else { (Duration::from_millis(1500), 9, 25) };
+        measure(length, rounds, saves)
     })
 }
 

@@ -59,12 +59,8 @@ impl Hanging {
     }
 }
 
-async fn clock(emulator: &Emulator, wish: &Value) -> Answer {
-    control(emulator, "POST", "clock", wish).await
-}
-
-#[tokio::test]
-async fn a_hanging_receiver_holds_back_its_own_step_and_no_other_clock() {
+/// An emulator whose deliveries to `https://app.example.com` are taken and not answered.
+async fn beside_a_hanging_receiver() -> (Emulator, Hanging) {
     let receiver = Hanging::start().await;
     let emulator = builder()
         .forward(&format!("https://app.example.com=http://{}", receiver.address))
@@ -72,6 +68,16 @@ async fn a_hanging_receiver_holds_back_its_own_step_and_no_other_clock() {
         .start()
         .await
         .expect("it starts");
+    (emulator, receiver)
+}
+
+async fn clock(emulator: &Emulator, wish: &Value) -> Answer {
+    control(emulator, "POST", "clock", wish).await
+}
+
+#[tokio::test]
+async fn a_hanging_receiver_holds_back_its_own_step_and_no_other_clock() {
+    let (emulator, receiver) = beside_a_hanging_receiver().await;
     for key in ["sk_test_a", "sk_test_b"] {
         let url = if key == "sk_test_a" { "https://app.example.com/" } else { "https://b.sink.localhost/" };
         let hook = json!({ "url": url, "events": ["workflow.completed"] });
@@ -102,13 +108,7 @@ async fn a_hanging_receiver_holds_back_its_own_step_and_no_other_clock() {
 
 #[tokio::test]
 async fn the_emulators_own_step_waits_for_a_hanging_receiver_and_keys_with_a_clock_of_their_own_do_not() {
-    let receiver = Hanging::start().await;
-    let emulator = builder()
-        .forward(&format!("https://app.example.com=http://{}", receiver.address))
-        .set("webhooks.timeout=300s")
-        .start()
-        .await
-        .expect("it starts");
+    let (emulator, receiver) = beside_a_hanging_receiver().await;
     subscribe_as(
         &emulator,
         "sk_test_a",
