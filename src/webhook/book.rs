@@ -1,4 +1,5 @@
-//! What became of each delivery: its attempts, its state, the next attempt. Bounded; finished deliveries leave first.
+//! What became of each delivery: its attempts, its state, the next attempt. Bounded; finished deliveries leave first, and of
+//! them those that arrived.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use crate::workspace::{EventRecord, PlannedDelivery, Workspace};
 
 /// Most finished deliveries kept.
 const MOST_FINISHED: usize = 10_000;
+/// As many of them may be failures before the oldest failure leaves: it is what somebody will ask for.
+const MOST_FAILED: usize = MOST_FINISHED / 2;
 /// Most deliveries pending at a time.
 pub const MOST_PENDING: usize = 100_000;
 
@@ -62,6 +65,9 @@ struct Pages {
     made: u64,
     pending: usize,
     log: ChangeLog,
+    /// In the order in which they ended, as what leaves first; some may have gone, or be pending again.
+    delivered: VecDeque<u64>,
+    failed: VecDeque<u64>,
     settled: Settled,
     forgotten: u64,
 }
@@ -124,11 +130,14 @@ impl Book {
             (true, false) => {
                 pages.pending -= 1;
                 pages.settled.count(is_now);
+                let ended = if is_now == DeliveryStatus::Delivered { &mut pages.delivered } else { &mut pages.failed };
+                ended.push_back(serial);
             }
             (false, true) => pages.pending += 1,
             _ => {}
         }
         pages.log.push(serial);
+        pages.trim();
         drop(pages);
         self.changed.notify_waiters();
     }
@@ -136,7 +145,7 @@ impl Book {
     /// Forgets the deliveries of a workspace, or all.
     pub fn clear(&self, workspace: Option<&str>) {
         let mut pages = self.pages.lock();
-        let Pages { by_serial, serial_by_id, pending, .. } = &mut *pages;
+        let Pages { by_serial, serial_by_id, pending, delivered, failed, .. } = &mut *pages;
         by_serial.retain(|serial, record| {
             let goes = workspace.is_none_or(|name| record.event.workspace.as_ref() == name);
             if goes {
@@ -145,6 +154,9 @@ impl Book {
             }
             !goes
         });
+        for ended in [delivered, failed] {
+            ended.retain(|serial| by_serial.contains_key(serial));
+        }
         drop(pages);
         self.changed.notify_waiters();
     }
@@ -228,22 +240,22 @@ impl Pages {
         }
     }
 
-    /// Lets the oldest finished deliveries go when there are too many.
+    /// Lets finished deliveries go when there are too many: the oldest that arrived, or the oldest failure where failures are
+    /// most of them.
     fn trim(&mut self) {
-        let mut over = self.by_serial.len().saturating_sub(self.pending).saturating_sub(MOST_FINISHED);
-        if over == 0 {
-            return;
-        }
-        self.forgotten += over as u64;
-        let ids = &mut self.serial_by_id;
-        self.by_serial.retain(|serial, record| {
-            let leaves = over > 0 && record.status != DeliveryStatus::Pending;
-            if leaves {
-                over -= 1;
-                forget_id(ids, &record.planned.id, *serial);
+        while self.by_serial.len() - self.pending > MOST_FINISHED {
+            let failures_first = self.failed.len() > MOST_FAILED || self.delivered.is_empty();
+            let ended = if failures_first { &mut self.failed } else { &mut self.delivered };
+            let Some(serial) = ended.pop_front() else { return };
+            let is_finished = |record: &DeliveryRecord| record.status != DeliveryStatus::Pending;
+            if !self.by_serial.get(&serial).is_some_and(is_finished) {
+                continue;
             }
-            !leaves
-        });
+            if let Some(record) = self.by_serial.remove(&serial) {
+                forget_id(&mut self.serial_by_id, &record.planned.id, serial);
+                self.forgotten += 1;
+            }
+        }
     }
 }
 
@@ -344,6 +356,42 @@ mod tests {
             let (now, records) = book.changed_since(seen).expect("all since then is remembered");
             assert_eq!((now, records.len()), (book.changes(), 0), "deliveries that are gone are not told");
         }
+    }
+
+    /// Enters a delivery and lets it end so; gives its id.
+    fn end(book: &Book, workspace: &Workspace, number: usize, status: DeliveryStatus) -> String {
+        let mut event = Arc::unwrap_or_clone(event());
+        event.deliveries[0].id = format!("dlv_{number}");
+        let (id, event) = (event.deliveries[0].id.clone(), Arc::new(event));
+        book.enter(workspace, &event);
+        book.change(&event, &id, |record| record.status = status);
+        id
+    }
+
+    #[test]
+    fn what_arrived_leaves_before_what_failed() {
+        let (book, (_registry, workspace)) = (Book::default(), opened());
+        let failed = end(&book, &workspace, 0, DeliveryStatus::Exhausted);
+        let arrived: Vec<String> =
+            (1..=MOST_FINISHED + 1).map(|number| end(&book, &workspace, number, DeliveryStatus::Delivered)).collect();
+        assert_eq!(book.forgotten(), 2);
+        let kept: Vec<bool> = [&failed, &arrived[0], &arrived[1], &arrived[2]].map(|id| book.get(id).is_some()).into();
+        assert_eq!(kept, [true, false, false, true], "the failure, and of what arrived the newest");
+        assert_eq!(book.list(None, usize::MAX, |_| true).len(), MOST_FINISHED);
+    }
+
+    #[test]
+    fn failures_leave_when_they_are_most() {
+        let (book, (_registry, workspace)) = (Book::default(), opened());
+        let arrived = end(&book, &workspace, 0, DeliveryStatus::Delivered);
+        let failed: Vec<String> =
+            (1..=MOST_FINISHED).map(|number| end(&book, &workspace, number, DeliveryStatus::Cancelled)).collect();
+        let kept: Vec<bool> = [&arrived, &failed[0], &failed[1]].map(|id| book.get(id).is_some()).into();
+        assert_eq!((kept, book.forgotten()), (vec![true, false, true], 1));
+        // What was cleared needs no room.
+        book.clear(None);
+        end(&book, &workspace, 0, DeliveryStatus::Delivered);
+        assert_eq!((book.list(None, usize::MAX, |_| true).len(), book.forgotten()), (1, 1));
     }
 
     /// An event of the workspace `w` with one delivery; a workspace that was reset makes the same ids again.
