@@ -29,6 +29,7 @@ mod state;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
@@ -81,17 +82,6 @@ impl Emulator {
 
     /// Starts an emulator. Everything is bound and built before anything runs, so a returned emulator is ready.
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
-        let listener =
-            bind(settings.listen).await.map_err(|source| StartError::Bind { address: settings.listen, source })?;
-        let address = listener.local_addr().map_err(|source| StartError::Bind { address: settings.listen, source })?;
-        let control_listener = match settings.control_listen {
-            None => None,
-            Some(wanted) => Some(bind(wanted).await.map_err(|source| StartError::Bind { address: wanted, source })?),
-        };
-        let control_address = match &control_listener {
-            None => None,
-            Some(listener) => Some(listener.local_addr().map_err(|source| StartError::Bind { address, source })?),
-        };
         let names = settings.certificate_names();
         let tls = settings.tls.as_ref().map(|setting| ServerTls::new(setting, &names)).transpose()?;
         let trust = Trust::new(&settings.webhook_ca, settings.webhook_insecure)?;
@@ -109,7 +99,7 @@ impl Emulator {
         let bodies = Arc::new(BodyReader::new(&settings.limits));
         let egress = Arc::new(Egress::new(settings.forwards.clone(), &settings.allow_egress));
         let client = Client::new(Reach { egress: Arc::clone(&egress), trust: Arc::new(trust) });
-        let control_token = control_token(&settings, control_address.unwrap_or(address));
+        let control_token = control_token(&settings);
         let (emissions, orders) = Emissions::new();
         let api = Arc::new(Api::new(
             Arc::clone(&library),
@@ -138,6 +128,12 @@ impl Emulator {
         let handle = ControlHandle::new(Arc::clone(&control));
         let (watcher, files) = watch(&settings, &control)?;
         settings.fill(&library, files, registry.clock().now())?;
+        // Only now, so that what is wrong with the settings is told whether or not the port is free.
+        let (listener, address) = bound(settings.listen).await?;
+        let (control_listener, control_address) = match settings.control_listen {
+            None => (None, None),
+            Some(wanted) => bound(wanted).await.map(|(listener, address)| (Some(listener), Some(address)))?,
+        };
         let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client);
 
         let (stop, stopping) = watch::channel(false);
@@ -226,9 +222,18 @@ fn watch(settings: &Settings, control: &Arc<Control>) -> Result<(Option<Watcher>
     Ok((Some(watcher), files))
 }
 
+/// A listener, and the address with the port that it was given.
+async fn bound(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let refused = |source| StartError::Bind { address: wanted, source };
+    let listener = bind(wanted).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    Ok((listener, address))
+}
+
 /// The token given, or one made where the control API is reachable from beyond this machine and was not opened.
-fn control_token(settings: &Settings, address: SocketAddr) -> Option<String> {
+fn control_token(settings: &Settings) -> Option<String> {
     use rand::Rng as _;
+    let address = settings.control_listen.unwrap_or(settings.listen);
     let needed = !address.ip().is_loopback() && !settings.control_open;
     settings.control_token.clone().filter(|token| !token.is_empty()).or_else(|| {
         needed.then(|| {

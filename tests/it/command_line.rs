@@ -1,6 +1,7 @@
 //! The binary as people use it: its streams, exit codes and messages.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
@@ -225,6 +226,24 @@ fn wrong_usage_is_exit_2_naming_value_place_and_remedy() {
         }
         assert!(!said.contains("panicked"), "{said}");
     }
+}
+
+#[test]
+fn wrong_settings_are_told_before_a_port_in_use() {
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = other.local_addr().expect("an address").to_string();
+    for (flag, value) in [("--webhook-ca", "missing.pem"), ("--scenario", "rate-limit-brust"), ("--tls", "a.pem:b.pem")]
+    {
+        let output = run(&["serve", "--listen", &address, flag, value]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{flag}: {said}");
+        let file = value.split(':').next().unwrap_or(value);
+        assert!(said.contains(file) && !said.contains(&address), "{flag}: {said}");
+    }
+    let output = run(&["serve", "--listen", &address]);
+    let said = text(&output.stderr);
+    assert!(said.contains(&format!("cannot listen on {address}")) && said.contains("hint: another program"), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{said}");
 }
 
 #[test]
