@@ -231,8 +231,10 @@ def table(found, missing, figures, plan):
         "",
         f"{os.cpu_count()} processors; `wrk` with one thread and {CONNECTIONS} keep-alive connections; medians over {plan.rounds} "
         f"rounds in turn, {seconds} s of load on each after {plan.warm_up} s to warm up, ± half the distance between the least "
-        "and the greatest. The last column is the throughput with 1,000 further rules or routes that do not match, over that "
-        "without.",
+        'and the greatest. "1,000 rules": the throughput with so many further rules or routes that do not match, over that '
+        'without. "10,000 keys": the throughput with as many API keys in turn, over that with one. "Webhooks a second": posts that '
+        f"reached a receiver, each set off by a request; requests were made for {plan.warm_up} s with {SENDERS} keys in turn. "
+        "The emulator signs them, keeps each delivery and counts quota meanwhile; a dash: the tool sends none.",
     ]
     return "\n".join(lines)
 

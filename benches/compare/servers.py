@@ -286,7 +286,7 @@ class Receiver:
         self.process = subprocess.Popen([binary, "--receiver", folder, "http"])
         while not (folder / "port").exists():
             time.sleep(0.01)
-        self.url = f"http://127.0.0.1:{(folder / 'port').read_text()}"
+        self.url = f"http://127.0.0.1:{(folder / 'port').read_text()}/"
 
     def posts(self):
         """How many came so far."""
