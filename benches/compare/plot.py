@@ -34,11 +34,13 @@ def panel(x, y, title, values, form, more):
     """One figure of every server; `more` tells whether more is better."""
     better = "more is better" if more else "less is better"
     yield f'<text x="{x + LEFT}" y="{y + 22}" font-weight="bold" fill="#1f2328">{title} ({better}, log scale)</text>'
-    low = 10 ** math.floor(math.log10(min(values.values())) - 0.001)
-    high = max(values.values())
+    # A server that answered nothing within the time has a bar of no length.
+    shown = [value for value in values.values() if value > 0]
+    low = 10 ** math.floor(math.log10(min(shown)) - 0.001)
+    high = max(shown)
     for row, (name, value) in enumerate(values.items()):
         top = y + HEAD + row * (BAR + GAP)
-        length = (WIDTH - LEFT - RIGHT) * math.log(value / low) / math.log(high / low) if high > low else 1
+        length = (WIDTH - LEFT - RIGHT) * math.log(value / low) / math.log(high / low) if value > 0 else 0
         color = "#1a7f37" if name == "wrs-emulator" else "#8c959f"
         yield f'<text x="{x + LEFT - 6}" y="{top + 14}" text-anchor="end" fill="#1f2328">{name}</text>'
         yield f'<rect x="{x + LEFT}" y="{top}" width="{max(length, 1):.1f}" height="{BAR}" fill="{color}"/>'

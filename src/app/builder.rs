@@ -61,7 +61,7 @@ impl Builder {
     /// Reads scenario files from this folder and watches it.
     #[must_use]
     pub fn scenario_folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.settings.scenario_folders.push(folder.into());
+        self.settings.scenario_folders.given.push(folder.into());
         self
     }
 

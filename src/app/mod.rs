@@ -212,7 +212,7 @@ impl Drop for Emulator {
 
 /// Starts watching the scenario folders; what they hold at present comes back. Nothing to watch is no watcher.
 fn watch(settings: &Settings, control: &Arc<Control>) -> Result<(Option<Watcher>, FileTexts), StartError> {
-    if settings.scenario_folders.is_empty() {
+    if settings.scenario_folders.paths().next().is_none() {
         return Ok((None, FileTexts::default()));
     }
     let control = Arc::clone(control);

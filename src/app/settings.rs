@@ -12,7 +12,7 @@ use crate::diagnostic::{Diagnostic, render_all};
 use crate::http::limits::Limits;
 use crate::http::tls::{TlsProblem, TlsSetting};
 use crate::journal::{MOST_BYTES, MOST_ENTRIES};
-use crate::scenario::{FileTexts, Library};
+use crate::scenario::{FileTexts, Folders, Library};
 use crate::webhook::egress::Forward;
 use crate::webhook::tls::TrustProblem;
 use crate::workspace::MOST_WORKSPACES;
@@ -45,7 +45,7 @@ pub struct Settings {
     /// The profile: defaults, file and assignments.
     pub profile: Layered,
     /// Folders of scenario files, watched while running.
-    pub scenario_folders: Vec<PathBuf>,
+    pub scenario_folders: Folders,
     /// Scenarios active from the start, in order.
     pub scenarios: Vec<String>,
     /// Scenarios given as text; active from the start.
@@ -87,7 +87,7 @@ impl Default for Settings {
             control_open: false,
             allow_hosts: Vec::new(),
             profile: Layered::default(),
-            scenario_folders: Vec::new(),
+            scenario_folders: Folders::default(),
             scenarios: Vec::new(),
             scenario_texts: Vec::new(),
             seed: None,
@@ -119,9 +119,9 @@ impl Settings {
             .collect()
     }
 
-    /// Refuses folders that are not there; while running they may come and go.
+    /// Refuses folders that were asked for and are not there; while running they may come and go.
     pub(super) fn check_folders(&self) -> Result<(), StartError> {
-        match self.scenario_folders.iter().find(|folder| !folder.is_dir()) {
+        match self.scenario_folders.given.iter().find(|folder| !folder.is_dir()) {
             None => Ok(()),
             Some(folder) => {
                 let message = format!("--scenarios: `{}` is not a folder that can be read", folder.display());

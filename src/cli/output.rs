@@ -51,7 +51,10 @@ pub(super) fn plain(value: &Value) -> String {
 
 /// A number of things: `1 workspace`, `2 workspaces`.
 pub(super) fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+    match what.strip_suffix("ry") {
+        Some(stem) if count != 1 => format!("{count} {stem}ries"),
+        _ => format!("{count} {what}{}", if count == 1 { "" } else { "s" }),
+    }
 }
 
 /// Text on one line: control bytes escaped, so that a record stays a line and a terminal is not driven by data.

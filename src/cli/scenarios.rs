@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::Target;
 use super::client::{SHORT, call, segment};
 use super::failure::{Failure, colored};
-use super::output::{cell, print, print_json, print_table};
+use super::output::{cell, counted, escape, print, print_json, print_table};
 use super::profile_source::load_profile;
-use crate::diagnostic::{Diagnostic, render_all};
-use crate::scenario::{STARTER_TEXT, check_text, read_directories, read_file, schema};
+use crate::diagnostic::Diagnostic;
+use crate::scenario::{STARTER_TEXT, check_text, read_directory, read_file, schema};
 
 /// `scenarios …`
 #[derive(Debug, Subcommand)]
@@ -127,7 +127,11 @@ pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
         ScenariosCommand::New(args) => new(&args),
         ScenariosCommand::Reload(args) => {
             let body = call(&args.target, Method::POST, "scenarios/reload", &[], Some(&json!({})), SHORT)?.success()?;
-            let text = format!("{} files read, generation {}\n", cell(&body, "files"), cell(&body, "generation"));
+            let text = format!(
+                "{} read, generation {}\n",
+                counted(body["files"].as_u64().unwrap_or_default(), "file"),
+                cell(&body, "generation")
+            );
             Ok(told(&body, &args, &text))
         }
         ScenariosCommand::Schema => {
@@ -163,15 +167,13 @@ fn list(args: &CommonArgs) -> Result<ExitCode, Failure> {
     });
     print_table(&["", "NAME", "TITLE", "ORIGIN"], &rows.collect::<Vec<_>>());
     for problem in body["diagnostics"].as_array().into_iter().flatten() {
-        print(&format!(
-            "\n{}: {}:{}:{}: {}\n  hint: {}\n",
-            cell(problem, "severity"),
-            cell(problem, "file"),
-            cell(problem, "line"),
-            cell(problem, "column"),
-            cell(problem, "message"),
-            cell(problem, "hint")
-        ));
+        let (severity, message, hint) = (cell(problem, "severity"), cell(problem, "message"), cell(problem, "hint"));
+        let place = match (problem["file"].as_str(), problem["line"].as_u64().unwrap_or_default()) {
+            (None, _) => String::new(),
+            (Some(file), 0) => format!("{}: ", escape(file)),
+            (Some(file), line) => format!("{}:{line}:{}: ", escape(file), cell(problem, "column")),
+        };
+        print(&format!("\n{severity}: {place}{message}\n  hint: {hint}\n"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -194,7 +196,14 @@ fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     // Never writes over a file that is there.
     let mut file = std::fs::File::create_new(&path).map_err(cannot)?;
     file.write_all(STARTER_TEXT.as_bytes()).map_err(cannot)?;
+    // The path alone on stdout, for whoever passes it on; what comes next is for people.
     print(&format!("{}\n", path.display()));
+    let _ = writeln!(
+        std::io::stderr(),
+        "next: edit it, `wrs-emulator check {}`, then `wrs-emulator scenarios use {}`",
+        path.display(),
+        args.name
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -225,9 +234,12 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     } else {
         if !found.is_empty() {
             let mut stderr = std::io::stderr().lock();
-            let _ = writeln!(stderr, "{}", render_all(&found, colored()).trim_end());
+            for problem in &found {
+                let _ = writeln!(stderr, "{}", problem.render(colored()));
+            }
         }
-        print(&format!("{files} files, {errors} errors, {warnings} warnings\n"));
+        let counts = [(files, "file"), (errors, "error"), (warnings, "warning")];
+        print(&format!("{}\n", counts.map(|(count, what)| counted(count as u64, what)).join(", ")));
     }
     let short = errors > 0 || (args.deny.is_some() && warnings > 0);
     Ok(if short { ExitCode::from(1) } else { ExitCode::SUCCESS })
@@ -243,7 +255,7 @@ fn texts(path: &Path, found: &mut Vec<Diagnostic>) -> Result<Vec<(PathBuf, Strin
         return Ok(vec![(path.to_owned(), text)]);
     }
     let mut readable = Vec::new();
-    for (file, text) in read_directories(&[path.to_owned()]) {
+    for (file, text) in read_directory(path) {
         match text {
             Ok(text) => readable.push((file, text)),
             Err(problem) => {

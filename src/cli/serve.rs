@@ -22,6 +22,7 @@ use crate::diagnostic::render_all;
 use crate::http::host::host_name;
 use crate::http::limits::Limits;
 use crate::http::tls::TlsSetting;
+use crate::scenario::Folders;
 use crate::webhook::egress::Forward;
 
 /// Arguments of `serve`.
@@ -33,7 +34,7 @@ pub(super) struct ServeArgs {
     /// Write the base URL to this file once ready.
     #[arg(long, env = "WRS_EMULATOR_PORT_FILE", value_name = "FILE")]
     pub(super) port_file: Option<PathBuf>,
-    /// A folder of scenario files, watched while running. Repeatable; ./scenarios if there.
+    /// A folder of scenario files, watched while running. Repeatable; else ./scenarios, also if it is made later.
     #[arg(long, env = "WRS_EMULATOR_SCENARIOS", value_name = "DIR", value_delimiter = ';')]
     scenarios: Vec<PathBuf>,
     /// Make this scenario active from the start. Repeatable; the first rule that applies decides.
@@ -241,7 +242,10 @@ pub(super) fn start_failure(error: StartError) -> Failure {
         StartError::Bind { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => Failure::usage(
             error.to_string(),
         )
-        .with_hint("another program listens there; choose another with --listen 127.0.0.1:0 (a free port) or stop it"),
+        .with_hint(
+            "another program listens there; stop it, or choose another port with --listen 127.0.0.1:9771, and tell commands \
+             with --url or WRS_EMULATOR_URL",
+        ),
         StartError::Scenarios(found) => {
             let rendered = render_all(found, colored());
             Failure::usage(format!("the scenarios cannot be used\n\n{}", rendered.trim_end()))
@@ -270,11 +274,9 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         )));
     }
     let forwards = args.forward.iter().map(|rule| Forward::parse(rule)).collect::<Result<_, _>>();
-    let default_folder = Path::new("scenarios");
-    let scenario_folders = match args.scenarios.as_slice() {
-        [] if default_folder.is_dir() => vec![default_folder.to_owned()],
-        folders => folders.to_vec(),
-    };
+    // Also where it is not there yet: it is read as soon as somebody makes it.
+    let usual = args.scenarios.is_empty().then(|| PathBuf::from("scenarios"));
+    let scenario_folders = Folders { given: args.scenarios.clone(), usual };
     Ok(Settings {
         listen: address("--listen", &args.listen)?,
         control_listen: args.control_listen.as_deref().map(|text| address("--control-listen", text)).transpose()?,

@@ -107,7 +107,11 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if args.json && (answer.status < 300 || answer.status == 404) {
         print_json(&answer.body);
     }
-    let body = answer.success()?;
+    let nobody = answer.body["error"]["code"] == "no_match";
+    let body = answer.success().map_err(|failure| match key_from_environment(&args.key) {
+        Some(hint) if nobody => failure.with_hint(hint),
+        _ => failure,
+    })?;
     let deliveries = body["deliveries"].as_array().cloned().unwrap_or_default();
     if !args.json {
         print_fired(&body);
@@ -116,10 +120,17 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     let accepted = |delivery: &Value| delivery["status"] == "delivered";
     let missed = deliveries.iter().filter(|delivery| !accepted(delivery)).count();
     if args.wait && missed > 0 {
-        let message = format!("{missed} of {} deliveries were not accepted", deliveries.len());
+        let were = if missed == 1 { "was" } else { "were" };
+        let message = format!("{missed} of {} {were} not accepted", counted(deliveries.len() as u64, "delivery"));
         return Err(Failure::short(message).with_hint("`wrs-emulator deliveries show ID` shows each attempt"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the key came from, if it was not typed: a shell remembers it longer than people do.
+fn key_from_environment(key: &str) -> Option<&'static str> {
+    let set = std::env::var("WRS_API_KEY").is_ok_and(|value| value == key);
+    set.then_some("the key is that of WRS_API_KEY; `--key KEY` names another")
 }
 
 /// Sets off a named emission; the scenario says what is fired.

@@ -182,6 +182,15 @@ impl Verdict {
                 "{forgotten} finished deliveries had to be forgotten, and those among them that did not arrive are not told"
             ));
         }
+        // A check that passes because there was nothing to look at is one that somebody forgot to feed.
+        for (kind, field, what) in [
+            (Kind::Unmatched, "judged_requests", "no request is in the journal, so none could be unmatched"),
+            (Kind::Undelivered, "judged_deliveries", "no webhook was set off, so none could be undelivered"),
+        ] {
+            if self.body[field].as_u64() == Some(0) && self.fail_on.contains(&kind) {
+                notes.push(what.to_owned());
+            }
+        }
         let none_active = self.body["active_scenarios"].as_array().is_none_or(Vec::is_empty);
         if none_active && self.fail_on.contains(&Kind::Unfinished) {
             notes.push("no scenario is active, so nothing could be unfinished".to_owned());
@@ -280,6 +289,12 @@ mod tests {
             let notes = Verdict::of(short.clone(), &[kind]).notes();
             assert_eq!(notes.iter().any(|note| note.starts_with("3 finished deliveries")), told, "{kind:?}: {notes:?}");
         }
+        // Nothing to look at is told to whoever relies on it.
+        let mut idle = body();
+        (idle["judged_requests"], idle["judged_deliveries"]) = (0.into(), 2.into());
+        let vacuous = "no request is in the journal, so none could be unmatched";
+        assert_eq!(Verdict::of(idle.clone(), &[Kind::Unmatched, Kind::Undelivered]).notes(), [vacuous]);
+        assert_eq!(Verdict::of(idle, &[]).notes(), [""; 0]);
         let unfinished = |body: &Value| Verdict::of(body.clone(), &[Kind::Unfinished]).notes();
         assert_eq!(unfinished(&forgetful), ["no scenario is active, so nothing could be unfinished"]);
         forgetful["active_scenarios"] = json!(["mine"]);

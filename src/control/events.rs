@@ -110,7 +110,8 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
         let whose = format!("key `{}` (workspace {})", mask(workspace.name()), workspace.id());
         let message = match (skipped.len(), disabled) {
             (0, _) => format!(
-                "no subscription for {whose}; subscribe with POST /v1/events/subscribe first, or name another key"
+                "no subscription for {whose}; {}subscribe with POST /v1/events/subscribe first, or name another key",
+                elsewhere(control, &workspace, event_type)
             ),
             (all, 0) => format!("none of the {all} subscriptions for {whose} takes {event_type}"),
             (all, gone) => format!(
@@ -127,6 +128,30 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
         answer["deliveries"] = deliveries.iter().map(|delivery| delivery_whole(delivery, &control.registry)).collect();
     }
     Ok(ok(&answer))
+}
+
+/// Who else would have got the event: whoever fires for another key than the one that subscribed sees which was meant.
+fn elsewhere(control: &Control, workspace: &Arc<Workspace>, event_type: &str) -> String {
+    const MOST_NAMED: usize = 3;
+    let now = control.registry.clock().now();
+    let generation = control.library.load();
+    let takes = |other: &Arc<Workspace>| {
+        let profile = &generation.setup_for(Some(other.name())).profile;
+        let views = other.lock().subscription_views(profile, now);
+        views.iter().any(|view| view.events.iter().any(|event| event == event_type))
+    };
+    let others: Vec<Arc<Workspace>> =
+        control.registry.all().into_iter().filter(|other| !Arc::ptr_eq(other, workspace) && takes(other)).collect();
+    let named: Vec<String> = others
+        .iter()
+        .take(MOST_NAMED)
+        .map(|other| format!("`{}` (workspace {})", mask(other.name()), other.id()))
+        .collect();
+    match others.len().saturating_sub(MOST_NAMED) {
+        _ if named.is_empty() => String::new(),
+        0 => format!("there is one for {}; ", named.join(", ")),
+        more => format!("there is one for {} and {more} more; ", named.join(", ")),
+    }
 }
 
 /// What each event of the call has in common.

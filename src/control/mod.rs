@@ -30,7 +30,6 @@ mod verdict;
 mod view;
 mod whole;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
@@ -56,7 +55,7 @@ use crate::http::answer::{AnswerBody, JSON, answer};
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::emissions::Emissions;
 use crate::journal::Journal;
-use crate::scenario::Library;
+use crate::scenario::{Folders, Library};
 use crate::webhook::book::Book;
 use crate::webhook::emitter::Emitter;
 use crate::webhook::sink::Sinks;
@@ -86,7 +85,7 @@ pub struct Control {
     /// The driver of emissions, for what it has planned.
     pub emitter: Arc<Emitter>,
     /// Folders of scenario files, for reloading.
-    pub scenario_folders: Vec<PathBuf>,
+    pub scenario_folders: Folders,
     /// The authority made for `--tls self-signed`.
     pub ca_pem: Option<String>,
     /// Viewers of the event stream, at most so many at a time.

@@ -88,6 +88,15 @@ impl ControlError {
         self
     }
 
+    /// Adds to what was wrong whatever `more` says, if it says something.
+    #[must_use]
+    pub(super) fn told_further(mut self, more: impl FnOnce() -> Option<String>) -> Self {
+        if let Some(more) = more() {
+            self.0.message = format!("{}; {more}", self.0.message);
+        }
+        self
+    }
+
     /// Changes the code to one of the control API's own.
     #[must_use]
     pub(super) fn coded(mut self, code: &'static str) -> Self {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::keys::mask;
 use crate::diagnostic::Diagnostic;
-use crate::scenario::{Generation, Origin, Scenario, json_to_toml, read_directories};
+use crate::scenario::{Generation, Origin, Scenario, json_to_toml};
 
 pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
@@ -110,8 +110,16 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
         (None, None) => return Err(ControlError::invalid("expected `active`, a list of scenario names")),
         (Some(names), key) => {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            control.library.activate(key.as_deref(), &names, now).map_err(|found| refused(&found))?
+            let activated = control.library.activate(key.as_deref(), &names, now);
+            activated.map_err(|found| refused(&found).told_further(|| read_from(control, &found)))?
         }
+    };
+    // Files that were not taken because what was active had gone may be taken now.
+    let gone = |problem: &Diagnostic| problem.code == "scenario/active-missing";
+    let generation = if control.library.diagnostics().iter().any(gone) {
+        control.library.replace_files(control.scenario_folders.read(), now).unwrap_or(generation)
+    } else {
+        generation
     };
     Ok(ok(&json!({ "generation": generation, "active": wish.active, "key": key.as_deref().map(mask) })))
 }
@@ -121,10 +129,27 @@ pub(super) fn reload(control: &Control, call: &Call) -> Result<Reply, ControlErr
     call.allow_queries(&["key"])?;
     call.no_body()?;
     let now = control.registry.clock().now().moment;
-    let files = read_directories(&control.scenario_folders);
+    let files = control.scenario_folders.read();
     let count = files.len();
     let generation = control.library.replace_files(files, now).map_err(|found| refused(&found))?;
     Ok(ok(&json!({ "generation": generation, "files": count, "diagnostics": *control.library.diagnostics() })))
+}
+
+/// Where scenarios come from, for whoever names one that is not there.
+fn read_from(control: &Control, found: &[Diagnostic]) -> Option<String> {
+    if !found.iter().any(|problem| problem.code == "scenario/unknown-scenario") {
+        return None;
+    }
+    let folders = control.scenario_folders.paths().map(|path| {
+        let place = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let missing = if path.is_dir() { "" } else { " (not there)" };
+        format!("{}{missing}", place.display())
+    });
+    let folders: Vec<String> = folders.collect();
+    match folders.as_slice() {
+        [] => Some("no folder of scenario files is read; see --scenarios".to_owned()),
+        folders => Some(format!("files are read from {}", folders.join(", "))),
+    }
 }
 
 fn unknown(generation: &Generation, name: &str) -> ControlError {

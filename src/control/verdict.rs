@@ -3,6 +3,7 @@
 //!
 //! It is worked out when somebody asks, from the journal, the deliveries and the counters of rules, and changes none of them.
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,9 +38,11 @@ pub(super) async fn verdict(control: &Control, call: &Call) -> Result<Reply, Con
     }
     let generation = control.library.load();
     let setups = setups(&generation, &scope);
+    let (unmatched, requests) = unmatched(control, &scope);
+    let (undelivered, deliveries) = undelivered(control, &scope);
     let kinds = [
-        ("unmatched", unmatched(control, &scope)),
-        ("undelivered", undelivered(control, &scope)),
+        ("unmatched", unmatched),
+        ("undelivered", undelivered),
         ("unfinished", unfinished(control, &scope, &generation, &setups)),
     ];
     let (mut view, mut counts) = (Map::new(), Map::new());
@@ -53,6 +56,8 @@ pub(super) async fn verdict(control: &Control, call: &Call) -> Result<Reply, Con
     let active: BTreeSet<&str> =
         setups.iter().flat_map(|setup| setup.active.iter()).map(|scenario| scenario.name.as_ref()).collect();
     view.insert("active_scenarios".to_owned(), json!(active));
+    view.insert("judged_requests".to_owned(), requests.into());
+    view.insert("judged_deliveries".to_owned(), deliveries.into());
     view.insert("forgotten_entries".to_owned(), control.journal.fill().evicted.into());
     view.insert("forgotten_deliveries".to_owned(), control.book.forgotten().into());
     Ok(ok(&view.into()))
@@ -93,8 +98,8 @@ async fn wait_for_deliveries(control: &Control, scope: &Scope, limit: Duration) 
     let _ = tokio::time::timeout(limit, settled).await;
 }
 
-/// Requests that led to no endpoint, oldest first.
-fn unmatched(control: &Control, scope: &Scope) -> Vec<Value> {
+/// Requests that led to no endpoint, oldest first, and among how many.
+fn unmatched(control: &Control, scope: &Scope) -> (Vec<Value>, usize) {
     let masked = match scope {
         Scope::All => None,
         Scope::One(workspace) => {
@@ -109,8 +114,12 @@ fn unmatched(control: &Control, scope: &Scope) -> Vec<Value> {
             sent.is_some_and(|(_, value)| value.get(7..).is_some_and(|key| masked.contains(key.trim())))
         })
     };
+    let judged = Cell::new(0);
     let mut found = control.journal.search(None, usize::MAX, |_, entry| match entry {
-        Entry::Request(request) if covered(request) => Some((Arc::clone(request), no_endpoint(request)?)),
+        Entry::Request(request) if covered(request) => {
+            judged.set(judged.get() + 1);
+            Some((Arc::clone(request), no_endpoint(request)?))
+        }
         _ => None,
     });
     found.reverse();
@@ -123,15 +132,16 @@ fn unmatched(control: &Control, scope: &Scope) -> Vec<Value> {
         let message = format!("{line}: {why} ({})", request.status);
         pick(&row, &["id", "at", "method", "path", "status", "reason"], message)
     };
-    found.iter().map(entry).collect()
+    (found.iter().map(entry).collect(), judged.get())
 }
 
-/// Deliveries that were not taken, oldest first.
-fn undelivered(control: &Control, scope: &Scope) -> Vec<Value> {
+/// Deliveries that were not taken, oldest first, and among how many.
+fn undelivered(control: &Control, scope: &Scope) -> (Vec<Value>, usize) {
+    let judged = Cell::new(0);
     let mut found = control.book.list(None, usize::MAX, |delivery| {
-        scope.covers(Some(&delivery.event.workspace))
-            && delivery.status != DeliveryStatus::Delivered
-            && !is_on_purpose(delivery)
+        let covered = scope.covers(Some(&delivery.event.workspace));
+        judged.set(judged.get() + usize::from(covered));
+        covered && delivery.status != DeliveryStatus::Delivered && !is_on_purpose(delivery)
     });
     found.reverse();
     let entry = |(_, delivery): &(u64, DeliveryRecord)| {
@@ -141,7 +151,7 @@ fn undelivered(control: &Control, scope: &Scope) -> Vec<Value> {
         let fields = ["id", "event", "type", "subscription", "url", "workspace", "status", "attempts"];
         pick(&row, &fields, message)
     };
-    found.iter().map(entry).collect()
+    (found.iter().map(entry).collect(), judged.get())
 }
 
 /// Whether a delivery was not meant to be taken: one that is lost on purpose, and a falsified one that was refused.

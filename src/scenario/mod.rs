@@ -47,7 +47,7 @@ pub use restart::{Restored, RestoredKey, RestoredWhole};
 pub use rule::{Decision, FIRST_STEP, Rule, Sequence, Step, Then};
 pub use schema::schema;
 pub use setup::Setup;
-pub use watch::{LARGEST_FILE, Watcher, read_directories, read_file};
+pub use watch::{Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
 use crate::contract::profile::{Layered, ProfileProblem};
 use crate::contract::routes::Operation;

@@ -28,6 +28,34 @@ const SETTLE: Duration = Duration::from_millis(25);
 /// How often contents may still be changing, or a file still be open for writing, before they are read all the same.
 const PATIENCE: usize = 30;
 
+/// The folders that scenarios are read from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folders {
+    /// Those that were asked for.
+    pub given: Vec<PathBuf>,
+    /// One that nobody asked for: while it is not there, it holds nothing.
+    pub usual: Option<PathBuf>,
+}
+
+impl Folders {
+    /// All of them, whether or not they are there.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.given.iter().chain(&self.usual)
+    }
+
+    /// The contents of all scenario files in them.
+    pub fn read(&self) -> FileTexts {
+        let usual = self.usual.iter().filter(|folder| folder.is_dir());
+        self.given.iter().chain(usual).flat_map(|folder| read_directory(folder)).collect()
+    }
+}
+
+impl From<Vec<PathBuf>> for Folders {
+    fn from(given: Vec<PathBuf>) -> Self {
+        Self { given, usual: None }
+    }
+}
+
 /// Reads one file: regular, UTF-8, at most 1 MiB. Symbolic links are followed; pipes and devices are refused unopened.
 pub fn read_file(path: &Path) -> Result<String, ReadProblem> {
     let unreadable = |error: &std::io::Error| ReadProblem {
@@ -67,14 +95,10 @@ pub fn read_file(path: &Path) -> Result<String, ReadProblem> {
     })
 }
 
-/// Reads every `*.toml` of the directories, not their sub-directories, in the order of names. Hidden files, as editors make
+/// Reads every `*.toml` of the directory, not its sub-directories, in the order of names. Hidden files, as editors make
 /// them while saving, are passed over. A directory that cannot be read is one entry with its problem; a path that is a file
 /// is read as one.
-pub fn read_directories(directories: &[PathBuf]) -> FileTexts {
-    directories.iter().flat_map(|directory| read_directory(directory)).collect()
-}
-
-fn read_directory(directory: &Path) -> FileTexts {
+pub fn read_directory(directory: &Path) -> FileTexts {
     if directory.is_file() {
         return vec![(directory.to_owned(), read_file(directory))];
     }
@@ -114,9 +138,9 @@ fn is_scenario(path: &Path) -> bool {
     !hidden && path.extension().is_some_and(|extension| extension == "toml")
 }
 
-/// Everything in the directories, with a hash over it.
-fn read(directories: &[PathBuf]) -> ([u8; 32], FileTexts) {
-    let files = read_directories(directories);
+/// Everything in the folders, with a hash over it.
+fn read(folders: &Folders) -> ([u8; 32], FileTexts) {
+    let files = folders.read();
     let mut hash = Sha256::new();
     for (path, text) in &files {
         let content = match text {
@@ -150,25 +174,25 @@ pub struct Watcher {
 impl Watcher {
     /// Calls `on_change` each time the contents of the directories have changed and settled. Contents as they are when this
     /// is called count as known. Directories need not be there yet.
-    pub fn start(directories: Vec<PathBuf>, on_change: impl Fn() + Send + 'static) -> std::io::Result<Self> {
-        Self::start_with(directories, move |_| on_change()).map(|(watcher, _)| watcher)
+    pub fn start(folders: Folders, on_change: impl Fn() + Send + 'static) -> std::io::Result<Self> {
+        Self::start_with(folders, move |_| on_change()).map(|(watcher, _)| watcher)
     }
 
     /// Like [`Self::start`], and hands on the contents: at first those that are known, then each time those that were
     /// compared, so that nothing half-written can come between the telling and the reading.
     pub fn start_with(
-        directories: Vec<PathBuf>,
+        folders: Folders,
         on_change: impl Fn(FileTexts) + Send + 'static,
     ) -> std::io::Result<(Self, FileTexts)> {
         let (sender, messages) = channel();
         // Without events there is still the polling, so a platform that has none is no error.
         let mut events = watch_events(sender.clone());
         // Before the first reading, so that nothing falls between the two.
-        watch_again(&mut events, &directories);
-        let (known, files) = read(&directories);
+        watch_again(&mut events, &folders);
+        let (known, files) = read(&folders);
         let thread = std::thread::Builder::new()
             .name("scenario-watch".to_owned())
-            .spawn(move || run(&directories, known, events, &messages, &on_change))?;
+            .spawn(move || run(&folders, known, events, &messages, &on_change))?;
         Ok((Self { sender, thread: Some(thread) }, files))
     }
 }
@@ -206,7 +230,7 @@ fn watch_events(sender: Sender<Message>) -> Option<RecommendedWatcher> {
 }
 
 fn run(
-    directories: &[PathBuf],
+    folders: &Folders,
     mut known: [u8; 32],
     mut events: Option<RecommendedWatcher>,
     messages: &Receiver<Message>,
@@ -214,7 +238,7 @@ fn run(
 ) {
     let mut open = BTreeSet::new();
     loop {
-        watch_again(&mut events, directories);
+        watch_again(&mut events, folders);
         match messages.recv_timeout(POLL) {
             Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
@@ -225,7 +249,7 @@ fn run(
                 }
             }
         }
-        let (mut found, mut files) = read(directories);
+        let (mut found, mut files) = read(folders);
         if found == known {
             continue;
         }
@@ -234,7 +258,7 @@ fn run(
                 return;
             }
             let before = found;
-            (found, files) = read(directories);
+            (found, files) = read(folders);
             if found == before && open.is_empty() {
                 break;
             }
@@ -249,8 +273,8 @@ fn run(
 }
 
 /// Again each time: a directory that was deleted and made anew has lost its watch. One that is not there is polled for.
-fn watch_again(events: &mut Option<RecommendedWatcher>, directories: &[PathBuf]) {
-    for directory in directories {
+fn watch_again(events: &mut Option<RecommendedWatcher>, folders: &Folders) {
+    for directory in folders.paths() {
         if let Some(events) = events {
             let _ = events.watch(directory, RecursiveMode::NonRecursive);
         }

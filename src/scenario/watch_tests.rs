@@ -20,7 +20,7 @@ impl Scene {
         let directory = tempfile::tempdir().expect("a temporary directory");
         prepare(directory.path());
         let (sender, changes) = mpsc::channel();
-        let (watcher, _) = Watcher::start_with(vec![choose(directory.path())], move |files| {
+        let (watcher, _) = Watcher::start_with(vec![choose(directory.path())].into(), move |files| {
             // A test that is over has no receiver any more.
             let _ = sender.send(files);
         })
@@ -144,7 +144,7 @@ fn unfit_files_are_told_and_never_block() {
             expected.push(("pipe.toml", "file/not-regular"));
         }
     }
-    let read = read_directories(&[directory.path().to_owned()]);
+    let read = read_directory(directory.path());
     let found: Vec<_> = read
         .iter()
         .map(|(path, text)| {
@@ -153,6 +153,26 @@ fn unfit_files_are_told_and_never_block() {
         })
         .collect();
     assert_eq!(found, expected);
+}
+
+#[test]
+fn a_folder_that_nobody_asked_for_may_come_later_and_go_again() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let later = directory.path().join("scenarios");
+    let (sender, changes) = mpsc::channel();
+    let folders = Folders { given: Vec::new(), usual: Some(later.clone()) };
+    let (_watcher, files) = Watcher::start_with(folders, move |files| {
+        let _ = sender.send(files.len());
+    })
+    .expect("a thread can be started");
+    assert!(files.is_empty(), "no file and no problem: {files:?}");
+    fs::create_dir(&later).expect("it can be made");
+    write(&later.join("a.toml"), "one");
+    assert_eq!(changes.recv_timeout(BOUND), Ok(1));
+    fs::remove_dir_all(&later).expect("it can be removed");
+    assert_eq!(changes.recv_timeout(BOUND), Ok(0));
+    // One that was asked for is missed.
+    assert_eq!(Folders::from(vec![later]).read().len(), 1);
 }
 
 #[test]

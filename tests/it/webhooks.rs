@@ -257,6 +257,12 @@ async fn firing_refuses_what_means_nothing() {
         (json!({ "type": "workflow.completed", "nonsense": 1 }), 422, "unknown field `nonsense`"),
         (json!({ "type": "workflow.completed", "key": "sk_live_x" }), 404, "no workspace for the key"),
         (json!({ "type": "workflow.completed", "key": "sk_test_other" }), 404, "no subscription for key"),
+        // It says whose subscription there is.
+        (
+            json!({ "type": "workflow.completed", "key": "sk_test_other" }),
+            404,
+            "there is one for `sk_test_…ocal` (workspace ws_",
+        ),
         (json!({ "type": "order.paid" }), 404, "none of the 1 subscriptions"),
         (json!({}), 422, "missing field `type`"),
     ] {

@@ -57,6 +57,8 @@ pub(super) fn describe(action: Action) -> Option<Described> {
                 "counts": object(&kinds),
                 "active_scenarios": list(text()),
                 "forgotten_entries": count(),
+                "judged_requests": count(),
+                "judged_deliveries": count(),
                 "forgotten_deliveries": count(),
             }));
             call("What fell short so far", answer).keyed().query("wait", wait()).not_found()
