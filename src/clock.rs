@@ -8,7 +8,7 @@
 //! time, which only labels. A step of the machine's wall clock therefore neither refills a window nor holds a retry back.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
@@ -107,6 +107,8 @@ struct Shared {
     origin: Option<Timestamp>,
     /// True while the clock is its base, unmoved: then it is read without the lock.
     plain: AtomicBool,
+    /// How often it was put back.
+    life: AtomicU64,
     state: RwLock<State>,
     changed: watch::Sender<()>,
 }
@@ -179,9 +181,9 @@ impl Clock {
     }
 
     fn start(base: Base, state: State, origin: Option<Timestamp>) -> Self {
-        let plain = AtomicBool::new(state.is_plain());
-        let shared = Shared { base, origin, plain, state: RwLock::new(state), changed: watch::Sender::new(()) };
-        Self { shared: Arc::new(shared) }
+        let (plain, life) = (AtomicBool::new(state.is_plain()), AtomicU64::new(0));
+        let (state, changed) = (RwLock::new(state), watch::Sender::new(()));
+        Self { shared: Arc::new(Shared { base, origin, plain, life, state, changed }) }
     }
 
     /// Reads the clock.
@@ -276,8 +278,20 @@ impl Clock {
 
     /// Moves the clock forward. Everything that sleeps on it and has become due wakes.
     pub fn advance(&self, by: Duration) -> Now {
+        self.advance_in(self.life(), by)
+    }
+
+    /// How often the clock was restarted or restored so far.
+    pub fn life(&self) -> u64 {
+        self.shared.life.load(Ordering::Acquire)
+    }
+
+    /// Like [`Self::advance`], unless the clock was put back since: a step that began before does not move what is after.
+    pub fn advance_in(&self, life: u64, by: Duration) -> Now {
         let step = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
         self.change(|state, now| match state {
+            // Looked at under the lock that a restart holds as well.
+            state if self.life() != life => state,
             State::Running { moment_offset, wall_offset } | State::Held { moment_offset, wall_offset, .. } => {
                 State::Running {
                     moment_offset: moment_offset.saturating_add(step),
@@ -310,12 +324,15 @@ impl Clock {
     /// Puts the clock back to the mode and wall time with which it was made. Its moment goes on.
     pub fn restart(&self) -> Now {
         let origin = self.shared.origin;
-        self.change(|_, now| match origin {
-            Some(wall) => State::Frozen(Now { wall, ..now }),
-            None => State::Running {
-                moment_offset: now.moment.from(self.shared.base.moment()),
-                wall_offset: SignedDuration::ZERO,
-            },
+        self.change(|_, now| {
+            self.shared.life.fetch_add(1, Ordering::AcqRel);
+            match origin {
+                Some(wall) => State::Frozen(Now { wall, ..now }),
+                None => State::Running {
+                    moment_offset: now.moment.from(self.shared.base.moment()),
+                    wall_offset: SignedDuration::ZERO,
+                },
+            }
         })
     }
 
@@ -332,6 +349,7 @@ impl Clock {
     /// Puts the clock where it was saved, `elapsed` later if it ran: neither moments nor what waits for them change.
     pub fn restore(&self, saved: SavedClock, elapsed: Duration) -> Now {
         self.change(|_, _| {
+            self.shared.life.fetch_add(1, Ordering::AcqRel);
             let base = self.shared.base.now();
             if saved.frozen {
                 return State::Frozen(saved.now);

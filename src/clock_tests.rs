@@ -124,3 +124,18 @@ fn sources_depend_on_seed_and_name_alone() {
     assert_ne!(draw(1, "a"), draw(1, "b"));
     assert_ne!(draw(1, "a"), draw(2, "a"));
 }
+
+#[test]
+fn a_step_that_began_before_a_restart_does_not_move_the_clock_after_it() {
+    let start = Timestamp::UNIX_EPOCH;
+    let clock = Clock::frozen(start);
+    let saved = clock.save();
+    let put_back: [&dyn Fn() -> Now; 2] = [&|| clock.restart(), &|| clock.restore(saved, Duration::ZERO)];
+    for put_back in put_back {
+        let life = clock.life();
+        assert_ne!(clock.advance_in(life, Duration::from_secs(5)).wall, start);
+        put_back();
+        assert_eq!(clock.advance_in(life, Duration::from_secs(5)).wall, start);
+        assert_ne!(clock.advance(Duration::from_secs(5)).wall, start);
+    }
+}

@@ -32,7 +32,7 @@ import plot
 import servers
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE, PLOT = ROOT / "docs/performance.md", ROOT / "docs/performance.svg"
+PAGE, PLOT, FRONT = ROOT / "docs/performance.md", ROOT / "docs/performance.svg", ROOT / "README.md"
 BEGIN, END = "<!-- compare.py writes from here … -->", "<!-- … to here -->"
 RULES, KEYS = 1_000, 10_000
 CONNECTIONS = 64
@@ -201,58 +201,61 @@ def cell(values, form):
     return form.format(middle) + (f" ±{spread:.0f} %" if len(values) > 1 else "")
 
 
-def table(found, missing, figures, plan):
+def rules_over_none(row):
+    """The throughput with further rules over that without."""
+    return f"{statistics.median(row['rules']) / statistics.median(row['rate']):.2f} ×" if "rules" in row else "–"
+
+
+# Heading, and what stands below it; those of the README are marked.
+COLUMNS = [
+    ("start", True, lambda row: cell(row["start"], "{:,.0f} ms")),
+    ("memory, idle", False, lambda row: cell(row["idle"], "{:,.1f} MiB")),
+    ("memory, after", True, lambda row: cell(row["loaded"], "{:,.0f} MiB")),
+    ("requests a second", True, lambda row: cell(row["rate"], "{:,.0f}")),
+    ("99th percentile", True, lambda row: cell(row["p99"], "{:,.2f} ms")),
+    ("1,000 rules", False, rules_over_none),
+    ("10,000 keys", False, lambda row: cell(row["keys"], "{:.2f} ×")),
+    ("webhooks a second", True, lambda row: cell(row.get("webhooks", []), "{:,.0f}")),
+]
+
+
+def table(found, missing, figures, columns):
     """The figures as Markdown."""
     lines = [
-        "| server | start | memory, idle | memory, after | requests a second | 99th percentile | 1,000 rules | 10,000 keys | "
-        "webhooks a second |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| server | " + " | ".join(heading for heading, _, _ in columns) + " |",
+        "| --- |" + " ---: |" * len(columns),
     ]
     for server in found:
-        row = figures[server.name]
-        rate = statistics.median(row["rate"])
-        rules = f"{statistics.median(row['rules']) / rate:.2f} ×" if "rules" in row else "–"
-        cells = [
-            f"{server.name} {server.version()}".strip(),
-            cell(row["start"], "{:,.0f} ms"),
-            cell(row["idle"], "{:,.1f} MiB"),
-            cell(row["loaded"], "{:,.1f} MiB"),
-            cell(row["rate"], "{:,.0f}"),
-            cell(row["p99"], "{:,.2f} ms"),
-            rules,
-            cell(row["keys"], "{:.2f} ×"),
-            cell(row.get("webhooks", []), "{:,.0f}"),
-        ]
+        cells = [f"{server.name} {server.version()}".strip(), *(show(figures[server.name]) for _, _, show in columns)]
         lines.append("| " + " | ".join(cells) + " |")
     for server, reason in missing:
-        lines.append(f"| {server.name} | not measured: {reason} | | | | | | | |")
-    seconds = plan.rounds * plan.seconds
-    lines += [
-        "",
-        f"{os.cpu_count()} processors; `wrk` with one thread and {CONNECTIONS} keep-alive connections; medians over {plan.rounds} "
-        f"rounds in turn, {seconds} s of load on each after {plan.warm_up} s to warm up, ± half the distance between the least "
-        'and the greatest. "1,000 rules": the throughput with so many further rules or routes that do not match, over that '
-        'without. "10,000 keys": the throughput with as many API keys in turn, over that with one. "Webhooks a second": posts that '
-        f"reached a receiver, each set off by a request; requests were made for {plan.warm_up} s with {SENDERS} keys in turn. "
-        "The emulator signs them, keeps each delivery and counts quota meanwhile; a dash: the tool sends none.",
-    ]
+        lines.append(f"| {server.name} | not measured: {reason} |" + " |" * (len(columns) - 1))
     return "\n".join(lines)
 
 
-def write(text, figures, found):
-    """Renews the table in the page, and the plot."""
-    page = PAGE.read_text()
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
-    PLOT.write_text(plot.draw([server.name for server in found], figures))
+def conditions(plan):
+    """How it was measured."""
+    return (
+        f"{os.cpu_count()} processors; `wrk` with one thread and {CONNECTIONS} keep-alive connections; medians over {plan.rounds} "
+        f"rounds in turn, {plan.rounds * plan.seconds} s of load on each after {plan.warm_up} s to warm up, ± half the distance\n"
+        'between the least and the greatest. "1,000 rules": the throughput with so many further rules or routes that do not match,\n'
+        'over that without. "10,000 keys": the throughput with as many API keys in turn, over that with one. "Webhooks a second":\n'
+        f"posts that reached a receiver, each set off by a request; requests were made for {plan.warm_up} s with {SENDERS} keys in "
+        "turn. The\nemulator signs them, keeps each delivery and counts quota meanwhile; a dash: the tool sends none."
+    )
+
+
+def renew(page, text):
+    """Puts the text between the marks of a page."""
+    before, rest = page.read_text().split(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
 
 
 def main():
     parser = argparse.ArgumentParser(description="compares the emulator with other mock servers")
     parser.add_argument("--quick", action="store_true", help="one round of two seconds")
     parser.add_argument("--rounds", type=int, help="rounds, each with all servers")
-    parser.add_argument("--write", action="store_true", help=f"renew {PAGE.name} and {PLOT.name}")
+    parser.add_argument("--write", action="store_true", help=f"renew {PAGE.name}, {PLOT.name} and {FRONT.name}")
     parser.add_argument("--packages", type=Path, default=ROOT / "target/compare", help="where npm installed the others")
     parser.add_argument("--only", action="append", help="only this server; repeatable")
     plan = parser.parse_args()
@@ -270,10 +273,12 @@ def main():
         else:
             missing.append((server, reason))
     figures = measure(found, plan)
-    text = table(found, missing, figures, plan)
+    text = f"{table(found, missing, figures, COLUMNS)}\n\n{conditions(plan)}"
     print(text)
     if plan.write:
-        write(text, figures, found)
+        renew(PAGE, text)
+        renew(FRONT, table(found, missing, figures, [column for column in COLUMNS if column[1]]))
+        PLOT.write_text(plot.draw([server.name for server in found], figures))
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ impl Mover {
         };
         let _moving = owner.agenda().moving().lock_owned().await;
         let clock = self.clock();
+        let life = clock.life();
         let mut remaining = by;
         let moved = self.moved();
         for workspace in &moved {
@@ -58,7 +59,7 @@ impl Mover {
                 called.extend(waiting.pop().map(|Reverse((_, at))| at));
             }
             called.sort_unstable();
-            self.take_turns(step, called.iter().map(|at| &moved[*at])).await;
+            self.take_turns(life, step, called.iter().map(|at| &moved[*at])).await;
             for at in called {
                 settle(&moved[at]).await;
                 waiting.extend(next(at));
@@ -67,7 +68,7 @@ impl Mover {
         if owner.has_left() {
             return clock.now();
         }
-        let now = clock.advance(remaining);
+        let now = clock.advance_in(life, remaining);
         for workspace in &moved {
             settle(workspace).await;
         }
@@ -76,10 +77,15 @@ impl Mover {
 
     /// Moves the clock by one step. What is due in several workspaces is done in one after the other, so that the same run is
     /// the same again; only for what waits for somebody outside does none wait.
-    async fn take_turns<'w>(&self, step: Duration, called: impl Iterator<Item = &'w Arc<Workspace>> + Clone) {
+    async fn take_turns<'w>(
+        &self,
+        life: u64,
+        step: Duration,
+        called: impl Iterator<Item = &'w Arc<Workspace>> + Clone,
+    ) {
         let follows = |workspace: &&Arc<Workspace>| !workspace.clock().is_same(self.clock());
         called.clone().filter(follows).for_each(|workspace| workspace.clock().hold());
-        self.clock().advance(step);
+        self.clock().advance_in(life, step);
         for workspace in called {
             workspace.clock().release();
             wait_until(workspace, Agenda::is_settled_inside).await;
