@@ -2,12 +2,15 @@
 //!
 //! An explanation is a list of checks in the order in which they were made; one of them decided.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::requests;
 use super::trace::{RULES_NOTE, rules_of};
-use super::view::{delivery_whole, event, millis, request_whole};
+use super::view::{delivery_whole, event, request_whole};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::keys::mask;
 use crate::contract::routes::Operation;
@@ -61,7 +64,7 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
         }
         Some("evt") => {
             let found = control.journal.search(None, 1, |_, entry| match entry {
-                Entry::Event(event) if event.id == id => Some(std::sync::Arc::clone(event)),
+                Entry::Event(event) if event.id == id => Some(Arc::clone(event)),
                 _ => None,
             });
             let Some(record) = found.into_iter().next() else { return Err(unknown(id)) };
@@ -155,7 +158,15 @@ fn request_steps(request: &RequestRecord) -> Vec<Step> {
     push(
         "quota",
         no_quota,
-        request.quota.as_ref().map_or_else(|| "the operation is not counted".to_owned(), quota_text),
+        match (&request.reason, &request.quota) {
+            (_, None) => "the operation is not counted".to_owned(),
+            // A quota that refuses decides, so that a later check has changed what the client is shown.
+            (reason, Some(quota)) if !quota.allowed && !matches!(reason, Reason::RateLimited) => format!(
+                "the request was let through; the scenario then shows the quota as used up: 0 of {} requests left",
+                quota.limit
+            ),
+            (_, Some(quota)) => quota_text(quota),
+        },
     );
     let no_content = match &request.reason {
         Reason::Refused(_, text) => Some(text.clone()),
@@ -189,11 +200,23 @@ fn request_steps(request: &RequestRecord) -> Vec<Step> {
 
 fn quota_text(quota: &Verdict) -> String {
     let used = quota.limit - quota.remaining.min(quota.limit);
-    let mut text = format!("{used} of {} requests used in a window of {} s", quota.limit, quota.window.as_secs_f64());
+    let mut text = format!("{used} of {} requests used in a window of {}", quota.limit, duration_text(quota.window));
     if !quota.allowed {
-        text.push_str(&format!("; the next is allowed in {} ms", millis(quota.wait)));
+        text.push_str(&format!("; the next is allowed in {}", duration_text(quota.wait)));
     }
     text
+}
+
+/// A length of time as people say it, to a tenth of its unit.
+fn duration_text(duration: Duration) -> String {
+    let millis = duration.as_secs_f64() * 1000.0;
+    let (amount, unit) = match millis {
+        ..1000.0 => (millis, "ms"),
+        ..120_000.0 => (millis / 1000.0, "s"),
+        ..7_200_000.0 => (millis / 60_000.0, "min"),
+        _ => (millis / 3_600_000.0, "h"),
+    };
+    format!("{} {unit}", (amount * 10.0).round() / 10.0)
 }
 
 fn event_summary(event: &EventRecord) -> String {
@@ -256,4 +279,25 @@ fn delivery_steps(delivery: &DeliveryRecord) -> Vec<Value> {
             json!({ "check": format!("attempt {}", attempt.number), "verdict": verdict, "detail": outcome_text(&attempt.outcome) })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_rounded_for_people() {
+        for (micros, shown) in [
+            (0, "0 ms"),
+            (1_234, "1.2 ms"),
+            (250_000, "250 ms"),
+            (30_000_000, "30 s"),
+            (59_755_807, "59.8 s"),
+            (90_000_000, "90 s"),
+            (150_000_000, "2.5 min"),
+            (86_400_000_000, "24 h"),
+        ] {
+            assert_eq!(duration_text(Duration::from_micros(micros)), shown);
+        }
+    }
 }
