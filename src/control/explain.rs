@@ -13,6 +13,7 @@ use super::trace::{RULES_NOTE, rules_of};
 use super::view::{delivery_whole, event, request_whole};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::keys::mask;
+use crate::contract::profile::Profile;
 use crate::contract::routes::Operation;
 use crate::journal::{AttemptOutcome, Entry, Reason, RequestRecord};
 use crate::rate_limit::Verdict;
@@ -48,7 +49,8 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {
             let request = requests::find(control, id)?;
-            let steps = request_steps(&request);
+            let profile = Arc::clone(&control.library.load().setup_for(None).profile);
+            let steps = request_steps(&request, &profile);
             let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
             let summary = format!(
                 "{} because {}",
@@ -117,7 +119,7 @@ pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
 }
 
 /// The checks in the order of the contract's implementation: route, authentication, quota, content, scenario, operation.
-fn request_steps(request: &RequestRecord) -> Vec<Step> {
+fn request_steps(request: &RequestRecord, profile: &Profile) -> Vec<Step> {
     let (method, target) = request.transcript.request_line();
     let path = target.split('?').next().unwrap_or_default();
     let needs_key =
@@ -142,7 +144,7 @@ fn request_steps(request: &RequestRecord) -> Vec<Step> {
         format!("{method} {path} is the operation {}", request.operation.map_or("-", |operation| operation.name())),
     );
     let no_key = match &request.reason {
-        Reason::Unauthorized(refusal) => Some(refusal.to_string()),
+        Reason::Unauthorized(refusal) => Some(refusal.advice(profile)),
         _ => None,
     };
     let key = match request.key() {

@@ -31,7 +31,12 @@ async fn each_kind_of_answer_names_what_decided() {
         (&made, 200, "operation", "was created"),
         (&updated, 200, "operation", "so it was updated"),
         (&limited, 429, "quota", "4 of 4 requests used in a window of 30 s; the next is allowed in 30 s"),
-        (&get_as(&emulator, "sk_live_x", "/v1/system/status").await, 401, "authentication", "live key"),
+        (
+            &get_as(&emulator, "sk_live_x", "/v1/system/status").await,
+            401,
+            "authentication",
+            "for example sk_test_local",
+        ),
         (&send(&emulator, "GET", "/v1/system/status", &[], "").await, 401, "authentication", "missing"),
         (&get(&emulator, "/nowhere").await, 404, "route", "no endpoint has the path `/nowhere`"),
         (&get(&emulator, "/v1/users").await, 404, "route", "announced"),
