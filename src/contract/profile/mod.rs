@@ -8,6 +8,7 @@ mod check;
 mod duration;
 mod layers;
 mod ledger;
+mod plain;
 mod presets;
 mod values;
 
