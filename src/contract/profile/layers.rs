@@ -97,11 +97,10 @@ impl Layered {
         if !errors.is_empty() {
             return Err(errors
                 .iter()
-                .map(|error| ProfileProblem {
-                    code: "profile/syntax",
-                    span: error.span().unwrap_or(0..0),
-                    message: error.message().to_owned(),
-                    hint: "the file must be TOML; `wrs-emulator assumptions` lists every knob".to_owned(),
+                .map(|error| {
+                    let (span, message) = plain::syntax_problem(text, error);
+                    let hint = "the file must be TOML; `wrs-emulator assumptions` lists every knob".to_owned();
+                    ProfileProblem { code: "profile/syntax", span, message, hint }
                 })
                 .collect());
         }

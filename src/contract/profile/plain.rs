@@ -1,4 +1,6 @@
-//! What the reader of types says of a wrong value, in the words of people who do not write Rust.
+//! What the readers of TOML and of types say of a wrong value, in the words of people who do not write Rust.
+
+use std::ops::Range;
 
 /// A complaint of serde: expected before found, and no names of Rust's types.
 pub(super) fn in_words(message: &str) -> String {
@@ -38,8 +40,21 @@ fn found_words(found: &str) -> &str {
     }
 }
 
+/// What is wrong with a text that is no TOML, and where.
+pub(crate) fn syntax_problem(text: &str, error: &toml::de::Error) -> (Range<usize>, String) {
+    let span = error.span().unwrap_or(0..0);
+    // Where nothing stands, the reader of TOML finds an empty word without quotes.
+    let before = text.get(..span.start).unwrap_or_default().trim_end_matches([' ', '\t']);
+    if span.is_empty() && before.ends_with('=') && error.message().starts_with("string values must be quoted") {
+        return (before.len() - 1..before.len(), "a value is missing after `=`".to_owned());
+    }
+    (span, error.message().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
+    use toml::de::DeTable;
+
     use super::*;
     use crate::contract::profile::{KNOBS, Layered};
 
@@ -77,6 +92,28 @@ mod tests {
             ("a custom scheme needs a header", "a custom scheme needs a header"),
         ] {
             assert_eq!(in_words(said), words);
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_missing_is_told_at_its_equals_sign() {
+        let missing = "a value is missing after `=`";
+        for (text, place, said) in [
+            ("a = 1\nskip =    # note\n", 11..12, missing),
+            ("skip =\n", 5..6, missing),
+            ("skip=", 4..5, missing),
+            ("x = word\n", 4..8, "string values must be quoted"),
+        ] {
+            let (_, errors) = DeTable::parse_recoverable(text);
+            let found = syntax_problem(text, errors.first().expect(text));
+            assert!(found.0 == place && found.1.starts_with(said), "{text:?}: {found:?}");
+        }
+        for text in
+            ["x = \"a =\n", "x = 'a =\n", "x = [ =\n", "= 1\n", "x == 1\n", "x = a = # note\n", "x = \"\"\"a =\n"]
+        {
+            let (_, errors) = DeTable::parse_recoverable(text);
+            let said: Vec<String> = errors.iter().map(|error| syntax_problem(text, error).1).collect();
+            assert!(!said.is_empty() && !said.contains(&missing.to_owned()), "{text:?}: {said:?}");
         }
     }
 }
