@@ -131,11 +131,14 @@ impl Diagnostic {
             Severity::Warning => ("warning", paint("\x1b[1;33m")),
         };
         let mut text = format!("{tint}{word}[{}]{off}: {strong}{}{off}\n", self.code, visible(&self.message));
-        let file = visible(self.file.as_deref().unwrap_or("<text>"));
         // Writing to a String cannot fail.
         if self.line == 0 {
-            let _ = writeln!(text, "  --> {file}");
+            // A name that was asked for, say, is in no file.
+            if let Some(file) = &self.file {
+                let _ = writeln!(text, "  --> {}", visible(file));
+            }
         } else {
+            let file = visible(self.file.as_deref().unwrap_or("<text>"));
             let number = self.line.to_string();
             let margin = " ".repeat(number.len());
             let part = |range: Range<usize>| {
@@ -274,6 +277,17 @@ mod tests {
             at(text, start..start + 4).render(false),
             "error[scenario/unknown-key]: unknown key\n --> a.toml:2:7\n  |\n2 | ä = 1 tmes = 2\n  |       ^^^^\n  hint: did you mean `times`?\n"
         );
+    }
+
+    #[test]
+    fn a_problem_without_a_place_shows_none() {
+        let whole = Diagnostic::of_file("scenario/unknown-scenario", "there is no scenario `a`", "did you mean `b`?");
+        let head = "error[scenario/unknown-scenario]: there is no scenario `a`\n";
+        assert_eq!(whole.render(false), format!("{head}  hint: did you mean `b`?\n"));
+        let hint = "; did you mean `b`?";
+        assert_eq!(whole.one_line(), format!("there is no scenario `a` [scenario/unknown-scenario]{hint}"));
+        let named = whole.in_file("a.toml");
+        assert_eq!(named.render(false), format!("{head}  --> a.toml\n  hint: did you mean `b`?\n"));
     }
 
     #[test]

@@ -113,7 +113,7 @@ enum Command {
     Profile(profile::ProfileCommand),
     /// List what the contract leaves open and what is assumed: every knob of the profile.
     Assumptions(documents::AssumptionsArgs),
-    /// Print the `OpenAPI` 3.1 document of the emulated API, or with --control that of the control API.
+    /// Print the OpenAPI 3.1 document of the emulated API, or with --control that of the control API.
     Openapi(documents::OpenapiArgs),
     /// Print a completion script for a shell.
     Completions(manual::CompletionsArgs),

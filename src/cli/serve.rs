@@ -58,7 +58,7 @@ pub(super) struct ServeArgs {
     /// `real`, `frozen` (at the present time) or a timestamp to stand at.
     #[arg(long, env = "WRS_EMULATOR_CLOCK", default_value = "real", value_name = "CLOCK")]
     clock: String,
-    /// Deliver webhooks elsewhere: <https://app.example.com=http://localhost:3000>. Repeatable.
+    /// Deliver webhooks elsewhere: `https://app.example.com=http://localhost:3000`. Repeatable.
     #[arg(long, env = "WRS_EMULATOR_FORWARD", value_name = "FROM=TO", value_delimiter = ';')]
     forward: Vec<String>,
     /// Trust the authorities in this PEM file when delivering webhooks. Repeatable.

@@ -47,6 +47,30 @@ impl KeyRefusal {
         !matches!(self, Self::Missing | Self::OtherScheme | Self::Empty)
     }
 
+    /// What was wrong and what to send in its place, which depends on the profile's keys.
+    pub fn advice(self, profile: &Profile) -> String {
+        let example = match (profile.keys.mode, profile.environment) {
+            // The list is secret: it is named and never quoted.
+            (KeyMode::List, _) => None,
+            (KeyMode::Any, _) => Some(("any key", SAMPLE_KEY.to_owned())),
+            (KeyMode::Prefix, Environment::Sandbox) => {
+                Some(("a test key", format!("{}local", profile.keys.test_prefix)))
+            }
+            (KeyMode::Prefix, Environment::Production) => {
+                Some(("a live key", format!("{}local", profile.keys.live_prefix)))
+            }
+        };
+        let remedy = match (self, example) {
+            (Self::Missing | Self::Expired, _) => return self.to_string(),
+            (Self::Doubled, _) => "send one".to_owned(),
+            (Self::OtherScheme | Self::Empty, Some((_, key))) => format!("send `Authorization: Bearer {key}`"),
+            (Self::OtherScheme | Self::Empty, None) => "send `Authorization: Bearer <API_KEY>`".to_owned(),
+            (_, Some((kind, key))) => format!("send {kind}, for example {key}"),
+            (_, None) => "send one that the knob `keys.list` or `keys.workspaces` has".to_owned(),
+        };
+        format!("{self}; {remedy}")
+    }
+
     /// A stable word for listings, such as `live_key`.
     pub fn name(self) -> &'static str {
         match self {
@@ -74,8 +98,8 @@ impl fmt::Display for KeyRefusal {
             Self::Empty => "the Bearer token is empty",
             Self::Malformed => "the Bearer token is malformed: after its prefix stand one or more of A-Z a-z 0-9 _ -",
             Self::TooLong => "the Bearer token is malformed: it is longer than 256 characters",
-            Self::LiveKey => "the Bearer token is a live key; the sandbox takes test keys",
-            Self::TestKey => "the Bearer token is a test key; production takes live keys",
+            Self::LiveKey => "the Bearer token is a live key, and the sandbox takes test keys",
+            Self::TestKey => "the Bearer token is a test key, and production takes live keys",
             Self::UnknownPrefix => "the Bearer token does not have the prefix of an API key",
             Self::NotListed => "the Bearer token is not a known API key",
             Self::Expired => "the Bearer token has expired",
@@ -205,6 +229,45 @@ mod tests {
             &[&format!("Bearer sk_test_{}", "a".repeat(LONGEST_KEY - 8))],
             Ok(&format!("sk_test_{}", "a".repeat(LONGEST_KEY - 8))),
         );
+    }
+
+    #[test]
+    fn a_refusal_says_what_a_good_key_looks_like_under_the_profile_in_force() {
+        use crate::contract::profile::Layered;
+        let all = [
+            KeyRefusal::OtherScheme,
+            KeyRefusal::Empty,
+            KeyRefusal::Malformed,
+            KeyRefusal::TooLong,
+            KeyRefusal::LiveKey,
+            KeyRefusal::TestKey,
+            KeyRefusal::UnknownPrefix,
+        ];
+        for (assignments, kind, example) in [
+            (&[][..], "a test key", "sk_test_local"),
+            (&["keys.test_prefix=tk-"], "a test key", "tk-local"),
+            (&["environment=production"], "a live key", "sk_live_local"),
+            (&["keys.mode=any"], "any key", "sk_test_local"),
+        ] {
+            let profile = assignments.iter().fold(Layered::default(), |profile, assignment| {
+                profile.with_assignment(assignment, "test").expect("the assignment is valid")
+            });
+            let profile = profile.profile();
+            assert_eq!(judge(example, profile), Ok(()), "{assignments:?}");
+            for refusal in all {
+                let advice = refusal.advice(profile);
+                assert!(advice.starts_with(&format!("{refusal}; send ")) && advice.contains(example), "{advice}");
+            }
+            let advice = KeyRefusal::LiveKey.advice(profile);
+            assert!(advice.ends_with(&format!("; send {kind}, for example {example}")), "{advice}");
+        }
+        let listed = Layered::default().with_assignment("keys.mode=list", "test").expect("it is valid");
+        let listed = Layered::with_assignment(&listed, "keys.list=[\"hidden\"]", "test").expect("it is valid");
+        for refusal in all.into_iter().chain([KeyRefusal::NotListed]) {
+            let advice = refusal.advice(listed.profile());
+            assert!(!advice.contains("hidden") && !advice.contains("sk_test_local"), "{advice}");
+        }
+        assert!(KeyRefusal::NotListed.advice(listed.profile()).contains("`keys.list`"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use url::{Url, form_urlencoded};
 
 use crate::contract::error::{Error, FieldProblem};
+use crate::contract::nearest;
 use crate::contract::profile::{ContentTypeRule, Profile, Unknown};
 use crate::contract::signature::SigningKey;
 use crate::contract::types::SubscribeRequest;
@@ -90,8 +91,7 @@ pub fn parse_subscribe(body: &[u8], profile: &Profile) -> Result<CheckedSubscrib
     let description =
         text_field(&fields, "description").map_err(|reason| problems.push(FieldProblem::new("description", reason)));
     if profile.validation.unknown == Unknown::Reject {
-        let known = ["url", "events", "secret", "description"];
-        for name in fields.keys().filter(|name| !known.contains(&name.as_str())) {
+        for name in unknown_fields(&fields) {
             problems.push(FieldProblem::new(shortened(name), "is not a known field"));
         }
     }
@@ -101,6 +101,20 @@ pub fn parse_subscribe(body: &[u8], profile: &Profile) -> Result<CheckedSubscrib
         }
         _ => Err(Error::validation(problems)),
     }
+}
+
+fn unknown_fields(fields: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    fields.keys().map(String::as_str).filter(|name| !["url", "events", "secret", "description"].contains(name))
+}
+
+/// Why the field `name`, which is missing, is a problem; an unknown field that is nearly called so is most likely it.
+fn required(name: &str, fields: &Map<String, Value>) -> String {
+    // A body may hold tens of thousands of fields, and some as long as the body.
+    let near = nearest(name, unknown_fields(fields).take(100).filter(|field| field.len() <= 64));
+    near.map_or_else(
+        || "is required".to_owned(),
+        |field| format!("is required; there is a field `{}`, did you mean `{name}`?", shortened(field)),
+    )
 }
 
 /// The JSON object that a body holds. The last of duplicate keys wins.
@@ -124,7 +138,8 @@ pub(super) fn parse_object(body: &[u8], profile: &Profile) -> Result<Map<String,
 
 fn url_field(fields: &Map<String, Value>, profile: &Profile) -> Result<(String, Url), String> {
     match fields.get("url") {
-        None | Some(Value::Null) => Err("is required".to_owned()),
+        None => Err(required("url", fields)),
+        Some(Value::Null) => Err("is required".to_owned()),
         Some(Value::String(text)) => {
             let url = check_webhook_url(text, profile.webhooks.allow_http)?;
             Ok((text.clone(), url))
@@ -136,7 +151,8 @@ fn url_field(fields: &Map<String, Value>, profile: &Profile) -> Result<(String, 
 fn events_field(fields: &Map<String, Value>, profile: &Profile, problems: &mut Vec<FieldProblem>) -> Vec<String> {
     let mut events: Vec<String> = Vec::new();
     match fields.get("events") {
-        None | Some(Value::Null) => problems.push(FieldProblem::new("events", "is required")),
+        None => problems.push(FieldProblem::new("events", required("events", fields))),
+        Some(Value::Null) => problems.push(FieldProblem::new("events", "is required")),
         Some(Value::Array(entries)) if entries.is_empty() => {
             problems.push(FieldProblem::new("events", "must not be empty"));
         }
@@ -169,10 +185,12 @@ fn events_field(fields: &Map<String, Value>, profile: &Profile, problems: &mut V
     events
 }
 
-/// Why an event type is refused, with the supported ones.
+/// Why an event type is refused, with the one that was most likely meant and all that are supported.
 pub fn unsupported(event_type: &str, profile: &Profile) -> String {
     let supported: Vec<&str> = profile.event_types().collect();
-    format!("unsupported event type {}; supported: {}", quoted(event_type), supported.join(", "))
+    let near = nearest(event_type, profile.event_types());
+    let meant = near.map_or_else(String::new, |name| format!("did you mean `{name}`? "));
+    format!("unsupported event type {}; {meant}supported: {}", quoted(event_type), supported.join(", "))
 }
 
 fn secret_field(fields: &Map<String, Value>, profile: &Profile) -> Result<Option<String>, String> {
@@ -275,6 +293,20 @@ mod tests {
             (
                 r#"{"url":"https://a.b","events":["x",3]}"#,
                 "events[0]: unsupported event type \"x\"; supported: workflow.completed, reference.matched; events[1]: must be a string, found a number",
+            ),
+            (
+                r#"{"url":"https://a.b","event":["workflow.completed"],"more":1}"#,
+                "events: is required; there is a field `event`, did you mean `events`?",
+            ),
+            (
+                r#"{"uri":"https://a.b","events":["workflow.completed"]}"#,
+                "url: is required; there is a field `uri`, did you mean `url`?",
+            ),
+            (r#"{"url":"https://a.b","types":1,"events":null,"event":2}"#, "events: is required"),
+            (r#"{"url":"https://a.b","types":1,"description":"x"}"#, "events: is required"),
+            (
+                r#"{"url":"https://a.b","events":["workflow.complete"]}"#,
+                "events[0]: unsupported event type \"workflow.complete\"; did you mean `workflow.completed`? supported: workflow.completed, reference.matched",
             ),
             (
                 r#"{"url":"https://a.b","events":["workflow.completed"],"secret":""}"#,

@@ -2,14 +2,18 @@
 //!
 //! An explanation is a list of checks in the order in which they were made; one of them decided.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::requests;
 use super::trace::{RULES_NOTE, rules_of};
-use super::view::{delivery_whole, event, millis, request_whole};
+use super::view::{delivery_whole, event, request_whole};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::keys::mask;
+use crate::contract::profile::Profile;
 use crate::contract::routes::Operation;
 use crate::journal::{AttemptOutcome, Entry, Reason, RequestRecord};
 use crate::rate_limit::Verdict;
@@ -45,7 +49,8 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {
             let request = requests::find(control, id)?;
-            let steps = request_steps(&request);
+            let profile = Arc::clone(&control.library.load().setup_for(None).profile);
+            let steps = request_steps(&request, &profile);
             let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
             let summary = format!(
                 "{} because {}",
@@ -61,7 +66,7 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
         }
         Some("evt") => {
             let found = control.journal.search(None, 1, |_, entry| match entry {
-                Entry::Event(event) if event.id == id => Some(std::sync::Arc::clone(event)),
+                Entry::Event(event) if event.id == id => Some(Arc::clone(event)),
                 _ => None,
             });
             let Some(record) = found.into_iter().next() else { return Err(unknown(id)) };
@@ -114,7 +119,7 @@ pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
 }
 
 /// The checks in the order of the contract's implementation: route, authentication, quota, content, scenario, operation.
-fn request_steps(request: &RequestRecord) -> Vec<Step> {
+fn request_steps(request: &RequestRecord, profile: &Profile) -> Vec<Step> {
     let (method, target) = request.transcript.request_line();
     let path = target.split('?').next().unwrap_or_default();
     let needs_key =
@@ -139,7 +144,7 @@ fn request_steps(request: &RequestRecord) -> Vec<Step> {
         format!("{method} {path} is the operation {}", request.operation.map_or("-", |operation| operation.name())),
     );
     let no_key = match &request.reason {
-        Reason::Unauthorized(refusal) => Some(refusal.to_string()),
+        Reason::Unauthorized(refusal) => Some(refusal.advice(profile)),
         _ => None,
     };
     let key = match request.key() {
@@ -155,7 +160,15 @@ fn request_steps(request: &RequestRecord) -> Vec<Step> {
     push(
         "quota",
         no_quota,
-        request.quota.as_ref().map_or_else(|| "the operation is not counted".to_owned(), quota_text),
+        match (&request.reason, &request.quota) {
+            (_, None) => "the operation is not counted".to_owned(),
+            // A quota that refuses decides, so that a later check has changed what the client is shown.
+            (reason, Some(quota)) if !quota.allowed && !matches!(reason, Reason::RateLimited) => format!(
+                "the request was let through; the scenario then shows the quota as used up: 0 of {} requests left",
+                quota.limit
+            ),
+            (_, Some(quota)) => quota_text(quota),
+        },
     );
     let no_content = match &request.reason {
         Reason::Refused(_, text) => Some(text.clone()),
@@ -189,11 +202,23 @@ fn request_steps(request: &RequestRecord) -> Vec<Step> {
 
 fn quota_text(quota: &Verdict) -> String {
     let used = quota.limit - quota.remaining.min(quota.limit);
-    let mut text = format!("{used} of {} requests used in a window of {} s", quota.limit, quota.window.as_secs_f64());
+    let mut text = format!("{used} of {} requests used in a window of {}", quota.limit, duration_text(quota.window));
     if !quota.allowed {
-        text.push_str(&format!("; the next is allowed in {} ms", millis(quota.wait)));
+        text.push_str(&format!("; the next is allowed in {}", duration_text(quota.wait)));
     }
     text
+}
+
+/// A length of time as people say it, to a tenth of its unit.
+fn duration_text(duration: Duration) -> String {
+    let millis = duration.as_secs_f64() * 1000.0;
+    let (amount, unit) = match millis {
+        ..1000.0 => (millis, "ms"),
+        ..120_000.0 => (millis / 1000.0, "s"),
+        ..7_200_000.0 => (millis / 60_000.0, "min"),
+        _ => (millis / 3_600_000.0, "h"),
+    };
+    format!("{} {unit}", (amount * 10.0).round() / 10.0)
 }
 
 fn event_summary(event: &EventRecord) -> String {
@@ -256,4 +281,25 @@ fn delivery_steps(delivery: &DeliveryRecord) -> Vec<Value> {
             json!({ "check": format!("attempt {}", attempt.number), "verdict": verdict, "detail": outcome_text(&attempt.outcome) })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_rounded_for_people() {
+        for (micros, shown) in [
+            (0, "0 ms"),
+            (1_234, "1.2 ms"),
+            (250_000, "250 ms"),
+            (30_000_000, "30 s"),
+            (59_755_807, "59.8 s"),
+            (90_000_000, "90 s"),
+            (150_000_000, "2.5 min"),
+            (86_400_000_000, "24 h"),
+        ] {
+            assert_eq!(duration_text(Duration::from_micros(micros)), shown);
+        }
+    }
 }

@@ -14,8 +14,8 @@ use crate::journal::{Reason, RequestRecord};
 use crate::scenario::{Generation, RequestView, RuleTrace, Setup};
 
 /// What must be known to read the trace rightly.
-pub(super) const RULES_NOTE: &str = "what each rule would make of the request if it came again now: with the present files and counters, chances \
-     rolled afresh, the Authorization header masked, and of a body the first 64 KiB";
+pub(super) const RULES_NOTE: &str = "what each would do with the same request now, not what it did then: counters and files are those \
+     of now, chances are drawn anew, the Authorization header is masked, and a body ends after 64 KiB";
 
 /// The trace of every rule up to the one that would decide; `None` if no scenario rule is active for the request, or it never
 /// came as far as the rules.

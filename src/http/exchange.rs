@@ -216,7 +216,7 @@ impl Exchange {
     }
 
     pub(super) fn unauthorized(&self, refusal: KeyRefusal) -> Outcome {
-        let error = Error::new(ErrorKind::Unauthorized, refusal.to_string());
+        let error = Error::new(ErrorKind::Unauthorized, refusal.advice(&self.setup.profile));
         let mut outcome = self.error(&error, Reason::Unauthorized(refusal));
         if refusal.token_came() {
             outcome.response.headers_mut().insert(WWW_AUTHENTICATE, INVALID_TOKEN);

@@ -25,7 +25,11 @@ impl Forward {
     /// Reads `FROM=TO`; both are absolute http or https URLs without query and fragment.
     pub fn parse(text: &str) -> Result<Self, String> {
         // `=` may stand in a path; the target starts with a scheme, so the last `=http` divides.
-        let at = text.rfind("=http").ok_or_else(|| format!("expected FROM=TO with two URLs, found `{text}`"))?;
+        let at = text.rfind("=http").ok_or_else(|| {
+            format!(
+                "expected FROM=TO with two URLs, such as https://app.example.com=http://localhost:3000, found `{text}`"
+            )
+        })?;
         let url = |text: &str| -> Result<Url, String> {
             let url = Url::parse(text).map_err(|error| format!("`{text}` is not a URL: {error}"))?;
             let plain = matches!(url.scheme(), "http" | "https")
@@ -225,6 +229,11 @@ mod tests {
     fn malformed_forwards_are_refused() {
         for text in ["", "https://a", "a=b", "https://a=ftp://b", "https://a?x=http://b", "=http://b"] {
             assert!(Forward::parse(text).is_err(), "{text}");
+        }
+        for text in ["", "app.example.com=localhost:3000"] {
+            let problem = Forward::parse(text).expect_err(text);
+            let example = problem.split_once("such as ").and_then(|(_, rest)| rest.split(',').next());
+            assert!(Forward::parse(example.expect("an example")).is_ok(), "{problem}");
         }
     }
 

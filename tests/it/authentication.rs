@@ -10,8 +10,16 @@ async fn refused_keys_get_401_with_a_challenge_and_no_quota_headers() {
         (&["Basic c2s6"], "Bearer", "not Bearer"),
         (&["Bearer"], "Bearer", "empty"),
         (&["Bearer sk_test_"], "Bearer error=\"invalid_token\"", "malformed"),
-        (&["Bearer sk_live_a"], "Bearer error=\"invalid_token\"", "live key"),
-        (&["Bearer other"], "Bearer error=\"invalid_token\"", "prefix"),
+        (
+            &["Bearer sk_live_a"],
+            "Bearer error=\"invalid_token\"",
+            "live key, and the sandbox takes test keys; send a test key",
+        ),
+        (
+            &["Bearer other"],
+            "Bearer error=\"invalid_token\"",
+            "prefix of an API key; send a test key, for example sk_test_local",
+        ),
         (&["Bearer sk_test_a", "Bearer sk_test_a"], "Bearer error=\"invalid_token\"", "more than one"),
     ] {
         let headers: Vec<(&str, &str)> = values.iter().map(|value| ("authorization", *value)).collect();

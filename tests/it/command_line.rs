@@ -174,7 +174,14 @@ fn wrong_usage_is_exit_2_naming_value_place_and_remedy() {
         (&["serve", "--listen", "127.0.0.1:99999"], &["--listen", "99999"]),
         (&["serve", "--clock", "noon"], &["--clock", "`noon`", "2026-"]),
         (&["serve", "--seed", "x"], &["--seed", "x"]),
-        (&["serve", "--forward", "a=b"], &["--forward", "a=b", "FROM=TO"]),
+        (
+            &["serve", "--forward", "app.example.com=localhost:3000"],
+            &[
+                "--forward",
+                "FROM=TO",
+                "https://app.example.com=http://localhost:3000, found `app.example.com=localhost:3000`",
+            ],
+        ),
         (&["serve", "--grace", "later"], &["--grace", "later", "30s"]),
         (&["serve", "--max-header-bytes", "10"], &["--max-header-bytes", "8192", "10"]),
         (&["serve", "--profile", &missing], &["--profile", "missing.toml"]),
@@ -203,7 +210,16 @@ fn wrong_usage_is_exit_2_naming_value_place_and_remedy() {
         ),
         (
             &["serve", "--set", "rate_limit.requests=many"],
-            &["--set rate_limit.requests=many", "rate_limit.requests", "hint: may be set to: 0 to"],
+            &[
+                "--set rate_limit.requests=many",
+                "rate_limit.requests",
+                "expected a whole number, found \"many\"",
+                "hint: may be set to: a whole number from 0 to 4294967295, such as 100",
+            ],
+        ),
+        (
+            &["serve", "--set", "rate_limit.window=ten"],
+            &["--set rate_limit.window=ten", "found \"ten\"", "hint: may be set to: a duration such as \"10s\""],
         ),
         (&["serve", "--set", "nonsense"], &["--set nonsense", "path=value"]),
         (&["serve", "--webhook-ca", &missing], &["--webhook-ca", "missing.toml"]),

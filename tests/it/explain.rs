@@ -30,8 +30,13 @@ async fn each_kind_of_answer_names_what_decided() {
         (&wrong, 422, "operation", "`include_checks` must be true or false"),
         (&made, 200, "operation", "was created"),
         (&updated, 200, "operation", "so it was updated"),
-        (&limited, 429, "quota", "4 of 4 requests used in a window of 30 s; the next is allowed in 30000 ms"),
-        (&get_as(&emulator, "sk_live_x", "/v1/system/status").await, 401, "authentication", "live key"),
+        (&limited, 429, "quota", "4 of 4 requests used in a window of 30 s; the next is allowed in 30 s"),
+        (
+            &get_as(&emulator, "sk_live_x", "/v1/system/status").await,
+            401,
+            "authentication",
+            "for example sk_test_local",
+        ),
         (&send(&emulator, "GET", "/v1/system/status", &[], "").await, 401, "authentication", "missing"),
         (&get(&emulator, "/nowhere").await, 404, "route", "no endpoint has the path `/nowhere`"),
         (&get(&emulator, "/v1/users").await, 404, "route", "announced"),
@@ -47,6 +52,22 @@ async fn each_kind_of_answer_names_what_decided() {
             "{explanation}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_quota_that_only_a_scenario_shows_as_used_up_is_told_as_that() {
+    let emulator = crate::support::builder().scenario("rate-limit-burst").start().await.expect("it starts");
+    for _ in 0..5 {
+        assert_eq!(get(&emulator, "/v1/system/status").await.status, 200);
+    }
+    let limited = get(&emulator, "/v1/system/status").await;
+    assert_eq!((limited.status, limited.header("x-ratelimit-remaining")), (429, Some("0")));
+    let explanation = explained(&emulator, &limited).await;
+    let steps = explanation["steps"].as_array().expect("steps");
+    let quota = steps.iter().find(|step| step["check"] == "quota").expect("a step about the quota");
+    let told = "the request was let through; the scenario then shows the quota as used up: 0 of 100 requests left";
+    assert_eq!((&quota["verdict"], &quota["detail"]), (&json!("passed"), &json!(told)));
+    assert_eq!(decided(&explanation).0, "scenario");
 }
 
 const STORY: &str = r#"
@@ -84,7 +105,10 @@ async fn the_rules_of_active_scenarios_say_what_they_make_of_a_request() {
     };
     let first = get(&emulator, "/v1/system/status").await;
     let explanation = explained(&emulator, &first).await;
-    assert!(explanation["note"].as_str().is_some_and(|note| note.contains("counters")), "{explanation}");
+    assert!(
+        explanation["note"].as_str().is_some_and(|note| note.contains("not what it did then: counters")),
+        "{explanation}"
+    );
     let found = rules(&explanation);
     assert_eq!(found[0].2, "header.x-team is absent; expected \"red\"");
     assert!(found[1].2.starts_with("operation is `system.status`; expected `events.subscribe`"), "{found:?}");

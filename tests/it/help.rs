@@ -120,6 +120,10 @@ fn the_page_of_the_command_line_is_what_the_help_says() {
     let commands = all_help();
     for (path, said) in &commands {
         assert!(said.contains("\nExamples:\n  wrs-emulator"), "{path:?} has no examples");
+        // What documentation wants marked, nobody is to copy.
+        for mark in ["<http", "`OpenAPI`", "[`"] {
+            assert!(!said.contains(mark), "{path:?} has `{mark}`:\n{said}");
+        }
     }
     let made = reference(&commands);
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/cli.md");

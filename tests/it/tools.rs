@@ -380,7 +380,10 @@ fn listen_without_a_secret_checks_nothing_and_ends_with_0_on_signals() {
         let taken = run(&["listen", "--listen", listen.url.trim_start_matches("http://")], b"");
         assert_eq!(taken.status.code(), Some(2), "{taken:?}");
         listen.signal(signal);
-        assert_eq!(listen.wait(), (Some(0), String::new(), String::new()));
+        let (code, rest, said) = listen.wait();
+        assert_eq!((code, rest.as_str()), (Some(0), ""), "{said}");
+        assert!(said.starts_with("warning: no secret is set") && said.contains("--secret"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
     }
 }
 

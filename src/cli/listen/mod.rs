@@ -37,7 +37,8 @@ pub(super) struct ListenArgs {
     listen: String,
     #[command(flatten)]
     signing: SigningArgs,
-    /// Statuses to answer with, one a delivery; the last one stays.
+    /// Statuses to answer with, one a delivery; the last one stays. A delivery that does not verify is answered alike, so
+    /// that refusing all is `--respond 401`.
     #[arg(long, default_value = "200", value_name = "STATUSES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(200..=599))]
     respond: Vec<u16>,
     /// End after this many deliveries.
@@ -83,6 +84,7 @@ async fn listen(args: ListenArgs, signing: Signing, tls: Option<ServerTls>) -> R
     let local = listener.local_addr().map_err(cannot_bind)?;
     let url = format!("{}://{local}", if tls.is_some() { "https" } else { "http" });
     signing.warn();
+    warn_without_secret(&signing);
     if args.json {
         print(&format!("{}\n", json!({ "event": "ready", "url": url })));
     } else {
@@ -102,6 +104,16 @@ async fn listen(args: ListenArgs, signing: Signing, tls: Option<ServerTls>) -> R
                 number = signals.wait() => Ok(ExitCode::from(128u8.saturating_add(number))),
             }
         }
+    }
+}
+
+/// Tells on stderr that nothing will be verified.
+#[allow(clippy::print_stderr, reason = "talk goes to stderr")]
+fn warn_without_secret(signing: &Signing) {
+    if signing.secrets.is_empty() {
+        eprintln!(
+            "warning: no secret is set, so no delivery is verified; pass the subscription's with --secret or in WRS_WEBHOOK_SECRET"
+        );
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
-use super::{DEFAULT_TEXT, KNOBS, Knob, Profile};
+use super::{DEFAULT_TEXT, KNOBS, Knob, Profile, plain};
 
 /// A profile with the raw values and the origin of each knob.
 #[derive(Clone, Debug)]
@@ -97,11 +97,10 @@ impl Layered {
         if !errors.is_empty() {
             return Err(errors
                 .iter()
-                .map(|error| ProfileProblem {
-                    code: "profile/syntax",
-                    span: error.span().unwrap_or(0..0),
-                    message: error.message().to_owned(),
-                    hint: "the file must be TOML; `wrs-emulator assumptions` lists every knob".to_owned(),
+                .map(|error| {
+                    let (span, message) = plain::syntax_problem(text, error);
+                    let hint = "the file must be TOML; `wrs-emulator assumptions` lists every knob".to_owned();
+                    ProfileProblem { code: "profile/syntax", span, message, hint }
                 })
                 .collect());
         }
@@ -115,8 +114,8 @@ impl Layered {
         collect(overlay, "", &mut settings, &mut problems);
         let mut next = self.clone();
         for (knob, value) in settings {
-            let plain = plain(value.get_ref());
-            match next.set(knob, &plain, source) {
+            let value_alone = without_spans(value.get_ref());
+            match next.set(knob, &value_alone, source) {
                 Ok(changed) => next = changed,
                 Err(message) => problems.push(bad_value(knob, value.span(), &message)),
             }
@@ -190,7 +189,7 @@ impl Layered {
             (Some(Value::Table(old)), Value::Table(new)) if knob.merges && merge => old.extend(new),
             (_, value) => drop(place.insert(last.to_owned(), value)),
         }
-        let profile = Profile::deserialize_from(&table).map_err(|error| error.message().to_owned())?;
+        let profile = Profile::deserialize_from(&table).map_err(|error| plain::in_words(error.message().trim()))?;
         super::check::check(&profile)?;
         let mut sources = self.sources.clone();
         sources.insert(knob.path, Arc::from(source));
@@ -332,7 +331,7 @@ pub(super) fn leaf_paths(table: &Table, above: &str, leaves: &mut Vec<String>) {
 }
 
 /// A parsed value without its spans.
-fn plain(value: &DeValue<'_>) -> Value {
+fn without_spans(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => Value::String(text.to_string()),
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
@@ -342,10 +341,10 @@ fn plain(value: &DeValue<'_>) -> Value {
         }
         DeValue::Boolean(value) => Value::Boolean(*value),
         DeValue::Datetime(value) => Value::Datetime(*value),
-        DeValue::Array(values) => Value::Array(values.iter().map(|value| plain(value.get_ref())).collect()),
-        DeValue::Table(table) => {
-            Value::Table(table.iter().map(|(key, value)| (key.get_ref().to_string(), plain(value.get_ref()))).collect())
-        }
+        DeValue::Array(values) => Value::Array(values.iter().map(|value| without_spans(value.get_ref())).collect()),
+        DeValue::Table(table) => Value::Table(
+            table.iter().map(|(key, value)| (key.get_ref().to_string(), without_spans(value.get_ref()))).collect(),
+        ),
     }
 }
 

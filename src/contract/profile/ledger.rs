@@ -45,14 +45,29 @@ pub const KNOBS: &[Knob] = &[
         "any key with the environment's prefix and at least one of A-Z a-z 0-9 _ - after it is valid",
         "\"prefix\" | \"list\" | \"any\"",
     ),
-    knob("keys.test_prefix", "test keys have a fixed prefix; the string is not given", "sk_test_", "a string"),
-    knob("keys.live_prefix", "live keys have a fixed prefix; the string is not given", "sk_live_", "a string"),
-    knob("keys.list", "not shown", "no list: the prefix decides", "a list of keys, read when keys.mode = \"list\""),
+    knob(
+        "keys.test_prefix",
+        "test keys have a fixed prefix; the string is not given",
+        "sk_test_",
+        "a text such as \"sk_test_\"",
+    ),
+    knob(
+        "keys.live_prefix",
+        "live keys have a fixed prefix; the string is not given",
+        "sk_live_",
+        "a text such as \"sk_live_\"",
+    ),
+    knob(
+        "keys.list",
+        "not shown",
+        "no list: the prefix decides",
+        "a list of keys such as [\"sk_test_a\", \"sk_test_b\"], read when keys.mode = \"list\"",
+    ),
     map(
         "keys.workspaces",
         "which keys see the same resources is not shown",
         "each key has a workspace of its own",
-        "workspace name = list of keys",
+        "workspace name = list of keys, such as team = [\"sk_test_a\", \"sk_test_b\"]",
     ),
     knob(
         "errors.details",
@@ -65,13 +80,13 @@ pub const KNOBS: &[Knob] = &[
         "errors.codes",
         "unauthorized accompanies 401; other codes are not shown",
         "validation_error, rate_limit_exceeded, not_found, method_not_allowed and others named after their status",
-        "kind of error = code",
+        "kind of error = code, such as not_found = \"missing\"",
     ),
     map(
         "errors.extra",
         "the shape may gain fields before public launch",
         "exactly code, message and request_id",
-        "field = any value",
+        "field = any value, such as docs = \"https://docs.example.com\"",
     ),
     knob(
         "validation.unknown",
@@ -90,11 +105,16 @@ pub const KNOBS: &[Knob] = &[
         "status.checks",
         "include_checks=true adds dependency health details; their shape is not shown",
         "`checks`: name to {status, latency_ms}",
-        "name = any object",
+        "name = any object, such as database = { status = \"ok\" }",
     ),
     knob("rate_limit.enabled", "sandbox traffic is throttled per key", "it is", "true | false"),
-    knob("rate_limit.requests", "exact quotas are not shown", "100 requests", "0 to 4294967295"),
-    knob("rate_limit.window", "windows are not shown", "60 seconds", "a duration"),
+    knob(
+        "rate_limit.requests",
+        "exact quotas are not shown",
+        "100 requests",
+        "a whole number from 0 to 4294967295, such as 100",
+    ),
+    knob("rate_limit.window", "windows are not shown", "60 seconds", "a duration such as \"10s\""),
     knob(
         "rate_limit.algorithm",
         "not shown",
@@ -106,7 +126,7 @@ pub const KNOBS: &[Knob] = &[
         "rate_limit.header_names",
         "X-RateLimit-Limit and X-RateLimit-Remaining; units are not shown",
         "those two, as whole requests",
-        "limit and remaining = a field name",
+        "limit and remaining = a field name, such as limit = \"RateLimit-Limit\"",
     ),
     knob(
         "rate_limit.retry_after",
@@ -126,7 +146,7 @@ pub const KNOBS: &[Knob] = &[
         "ids.request_header",
         "request_id stands in errors; no header for it is mentioned",
         "not sent",
-        "a field name, or \"\"",
+        "a field name such as \"X-Request-Id\", or \"\"",
     ),
     knob(
         "time.precision",
@@ -151,27 +171,27 @@ pub const KNOBS: &[Knob] = &[
         "subscriptions.secret_field",
         "a generated secret is returned once; the field's name is not shown",
         "secret",
-        "a field name",
+        "a field name such as \"signing_secret\"",
     ),
     knob("subscriptions.echo_secret", "not shown", "a supplied secret is never sent back", "true | false"),
     knob(
         "events.extra",
         "values shown: workflow.completed, reference.matched; the full list is not shown",
         "those two",
-        "a list of event types",
+        "a list of event types such as [\"workflow.failed\"]",
     ),
     map(
         "events.data",
         "workflow.completed: workflow_id, status; reference.matched: payload not shown",
         "reference.matched carries reference_id and workflow_id",
-        "event type = an object; strings may use {{ ulid() }}, {{ uuid() }}, {{ now }}",
+        "event type = an object, such as \"workflow.failed\" = { workflow_id = \"{{ ulid() }}\" }; strings may use {{ ulid() }}, {{ uuid() }}, {{ now }}",
     ),
     knob("webhooks.allow_http", "the URL must be HTTPS", "http is a 422", "true | false"),
     knob(
         "webhooks.scheme",
         "the body is signed; header and algorithm are not shown",
         "Standard Webhooks v1: webhook-id, webhook-timestamp, webhook-signature",
-        "a scheme or a list of: standard, svix, stripe, github, slack, shopify, custom",
+        "one of standard, svix, stripe, github, slack, shopify and custom, such as \"github\", or a list of them: [\"standard\", \"github\"]",
     ),
     knob(
         "webhooks.secret_key",
@@ -185,63 +205,88 @@ pub const KNOBS: &[Knob] = &[
         "the emulator's clock while it is frozen, real time otherwise",
         "\"auto\" | \"real\" | \"clock\"",
     ),
-    knob("webhooks.timeout", "delivery timeouts are not shown", "15 seconds for a whole attempt", "a duration"),
-    knob("webhooks.connect_timeout", "delivery timeouts are not shown", "5 seconds", "a duration"),
+    knob(
+        "webhooks.timeout",
+        "delivery timeouts are not shown",
+        "15 seconds for a whole attempt",
+        "a duration such as \"10s\"",
+    ),
+    knob("webhooks.connect_timeout", "delivery timeouts are not shown", "5 seconds", "a duration such as \"10s\""),
     knob(
         "webhooks.order",
         "not shown",
         "first attempts in the order of events; retries hold nothing back",
         "\"first_attempts\" | \"strict\"",
     ),
-    knob("webhooks.copies", "not shown", "each event is delivered once", "1 to 100"),
-    knob("webhooks.scatter", "not shown", "first attempts do not wait, so events arrive in their order", "a duration"),
+    knob("webhooks.copies", "not shown", "each event is delivered once", "a whole number from 1 to 100, such as 2"),
+    knob(
+        "webhooks.scatter",
+        "not shown",
+        "first attempts do not wait, so events arrive in their order",
+        "a duration such as \"10s\"",
+    ),
     knob("webhooks.disable_on_gone", "not shown", "410 disables the subscription", "true | false"),
     knob("webhooks.honor_retry_after", "not shown", "honoured between one and two retry steps", "true | false"),
     knob(
         "webhooks.rotation_grace",
         "the operation for rotating a secret is not shown",
         "the old secret signs beside the new one for 24 hours",
-        "a duration",
+        "a duration such as \"10s\"",
     ),
     knob(
         "webhooks.retry.preset",
         "the retry policy is not shown",
         "attempts at 0, 1, 5 and 30 seconds",
-        "none | ci | standard | svix | stripe_sandbox | shopify | slack | custom",
+        "\"none\" | \"ci\" | \"standard\" | \"svix\" | \"stripe_sandbox\" | \"shopify\" | \"slack\" | \"custom\"",
     ),
     knob(
         "webhooks.retry.schedule",
         "the retry policy is not shown",
         "unused until the preset is custom",
-        "a list of durations, each after the failed attempt before it",
+        "a list of durations such as [\"1s\", \"30s\"], each after the failed attempt before it",
     ),
-    knob("webhooks.retry.jitter", "not shown", "none", "a fraction from 0 to 1"),
+    knob("webhooks.retry.jitter", "not shown", "none", "a fraction from 0 to 1, such as 0.2"),
     map(
         "webhooks.custom",
         "not shown",
         "unused until the scheme is custom",
-        "id_header, timestamp_header, signature_header, content, hash, encoding, prefix, key",
+        "id_header, timestamp_header, signature_header, content, hash, encoding, prefix, key; such as hash = \"sha512\"",
     ),
-    knob("hello.body", "label 1.3.2; the body is not shown", "a message and the version label", "any object"),
+    knob(
+        "hello.body",
+        "label 1.3.2; the body is not shown",
+        "a message and the version label",
+        "any object such as { message = \"hello\" }",
+    ),
     knob(
         "preview.enabled",
         "workflows, users and OAuth are announced; methods and payloads are not shown",
         "not served: 404; with --preview in assumed shapes",
         "true | false",
     ),
-    knob("preview.page_size", "a resource list is announced; paging is not shown", "20 entries", "1 to 4294967295"),
-    knob("preview.page_limit", "a resource list is announced; paging is not shown", "at most 100", "1 to 4294967295"),
+    knob(
+        "preview.page_size",
+        "a resource list is announced; paging is not shown",
+        "20 entries",
+        "a whole number from 1 to 4294967295, such as 20",
+    ),
+    knob(
+        "preview.page_limit",
+        "a resource list is announced; paging is not shown",
+        "at most 100",
+        "a whole number from 1 to 4294967295, such as 20",
+    ),
     knob(
         "preview.run_time",
         "workflow.completed exists; when a workflow completes is not shown",
         "5 seconds after it was created",
-        "a duration",
+        "a duration such as \"10s\"",
     ),
     knob(
         "oauth.token_lifetime",
         "OAuth 2.0 client credentials are announced; token lifetimes are not shown",
         "1 hour",
-        "a duration",
+        "a duration such as \"10s\"",
     ),
     knob(
         "oauth.error_shape",
@@ -309,6 +354,25 @@ pub fn ledger_markdown() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Who was refused a value needs one to copy.
+    #[test]
+    fn each_knob_shows_values_that_it_takes() {
+        for knob in KNOBS {
+            let example = match knob.values.split_once("such as ") {
+                Some((_, rest)) => rest,
+                None => knob.values,
+            };
+            // The longest part that is TOML: what follows an example is prose. Of a table it may be an entry.
+            let parts = (1..=example.len()).rev().filter_map(|end| example.get(..end));
+            let mut values = parts.flat_map(|part| [part.to_owned(), format!("{{ {part} }}")]);
+            let taken = values.find(|value| {
+                toml::from_str::<toml::Table>(&format!("x = {value}")).is_ok()
+                    && Layered::default().with_assignment(&format!("{}={value}", knob.path), "test").is_ok()
+            });
+            assert!(taken.is_some(), "`{}` shows no value that it takes: {}", knob.path, knob.values);
+        }
+    }
 
     /// Every leaf of the default profile lies at or below exactly one knob, and every knob has a value.
     #[test]

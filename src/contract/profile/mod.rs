@@ -8,6 +8,7 @@ mod check;
 mod duration;
 mod layers;
 mod ledger;
+mod plain;
 mod presets;
 mod values;
 
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use duration::{DurationText, parse_duration};
 pub use layers::{KnobSetting, Layered, ProfileProblem, knob_path};
 pub use ledger::{KNOBS, Knob, LedgerRow, ledger, ledger_markdown};
+pub(crate) use plain::syntax_problem;
 pub use presets::{PRESETS, Preset};
 pub use values::*;
 

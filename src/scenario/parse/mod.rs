@@ -18,7 +18,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{Origin, Overlay, Scenario};
-use crate::contract::profile::{Layered, Profile, ProfileProblem};
+use crate::contract::profile::{Layered, Profile, ProfileProblem, syntax_problem};
 use crate::diagnostic::{Diagnostic, Severity};
 use reader::{Problems, shown};
 
@@ -71,8 +71,8 @@ fn syntax_errors(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
         .iter()
         .take(MOST_SYNTAX_ERRORS)
         .map(|error| {
-            let span = error.span().unwrap_or(0..0);
-            Diagnostic::at(Severity::Error, "scenario/syntax", text, span, error.message(), hint)
+            let (span, message) = syntax_problem(text, error);
+            Diagnostic::at(Severity::Error, "scenario/syntax", text, span, message, hint)
         })
         .collect();
     problems.sort_by_key(|problem| problem.span.start);

@@ -55,6 +55,31 @@ fn fingerprints_follow_the_content_of_each_rule() {
 }
 
 #[test]
+fn a_value_that_is_missing_is_called_that() {
+    let text = format!("[[rule]]\n{STATUS}skip =    # note\npass = true\n");
+    let (_, problems) = check_text("test", &text);
+    assert_eq!((problems.len(), problems[0].code, problems[0].line, problems[0].column), (1, "scenario/syntax", 3, 6));
+    assert_eq!(problems[0].message, "a value is missing after `=`");
+}
+
+#[test]
+fn every_way_to_tamper_is_taken_and_described() {
+    let described =
+        words::ALL.iter().flat_map(words::Words::keys).find(|key| key.name == "tamper").expect("it is a key");
+    for name in Tamper::ALL.map(Tamper::name) {
+        let text = format!(
+            "[[emit]]\nevent = \"workflow.completed\"\non = \"command\"\ndelivery = {{ tamper = \"{name}\" }}\n"
+        );
+        assert_eq!(valid(&text).emits[0].delivery.tamper.map(Tamper::name), Some(name));
+        assert!(
+            described.meaning.split([' ', ',']).any(|word| word == name),
+            "`{name}` is not in: {}",
+            described.meaning
+        );
+    }
+}
+
+#[test]
 fn each_mistake_in_a_rule_has_its_code_and_place() {
     let rule = |lines: &str| format!("[[rule]]\n{lines}\n");
     for (lines, code, place) in [
@@ -166,7 +191,7 @@ fn each_mistake_beside_the_rules_has_its_code_and_place() {
             "scenario/duplicate-name",
             "\"a\"",
         ),
-        ("a = ", "scenario/syntax", ""),
+        ("a = ", "scenario/syntax", "="),
     ] {
         check(text, code, place);
     }

@@ -154,7 +154,7 @@ words!(ON, "`on`", REQUEST, {
     "after": "once, so long after activation",
 });
 words!(DELIVERY, "`delivery`", {
-    "tamper": "what is falsified: body, signature, secret, timestamp or headers",
+    "tamper": "what is falsified: body, signature, secret, timestamp, future_timestamp or headers",
     "duplicate": "copies of each delivery in all",
     "shuffle": "true: the events of one trigger go out in another order",
     "drop": "true: nothing is delivered, as if it were lost",

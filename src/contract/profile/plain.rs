@@ -1,0 +1,119 @@
+//! What the readers of TOML and of types say of a wrong value, in the words of people who do not write Rust.
+
+use std::ops::Range;
+
+/// A complaint of serde: expected before found, and no names of Rust's types.
+pub(super) fn in_words(message: &str) -> String {
+    let kinds = ["invalid type: ", "invalid value: ", "invalid ", "unknown variant "];
+    let told = kinds.iter().find_map(|kind| message.strip_prefix(kind));
+    // What was found may hold `, expected ` itself; what is expected never does.
+    match told.and_then(|told| told.rsplit_once(", expected ")) {
+        Some((found, expected)) => format!("expected {}, found {}", expected_words(expected), found_words(found)),
+        None => message.to_owned(),
+    }
+}
+
+fn expected_words(expected: &str) -> &str {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i64" => "a whole number",
+        "a nonzero u32" => "a whole number from 1",
+        "f32" | "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" | "string only" => "a text",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        expected if expected.starts_with("struct ") => "a table",
+        expected => expected,
+    }
+}
+
+fn found_words(found: &str) -> &str {
+    let number = ["integer `", "floating point `", "boolean `"].into_iter().find_map(|kind| found.strip_prefix(kind));
+    match found {
+        "sequence" => "a list",
+        "map" => "a table",
+        "unit variant" => "something else",
+        // A table may be written as a list of its values, which nobody means.
+        found if found.starts_with("length ") => "a list",
+        // The text stands in its own quotes.
+        _ => number.and_then(|rest| rest.strip_suffix('`')).or_else(|| found.strip_prefix("string ")).unwrap_or(found),
+    }
+}
+
+/// What is wrong with a text that is no TOML, and where.
+pub(crate) fn syntax_problem(text: &str, error: &toml::de::Error) -> (Range<usize>, String) {
+    let span = error.span().unwrap_or(0..0);
+    // Where nothing stands, the reader of TOML finds an empty word without quotes.
+    let before = text.get(..span.start).unwrap_or_default().trim_end_matches([' ', '\t']);
+    if span.is_empty() && before.ends_with('=') && error.message().starts_with("string values must be quoted") {
+        return (before.len() - 1..before.len(), "a value is missing after `=`".to_owned());
+    }
+    (span, error.message().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use toml::de::DeTable;
+
+    use super::*;
+    use crate::contract::profile::{KNOBS, Layered};
+
+    #[test]
+    fn no_wrong_value_of_any_knob_is_told_in_the_words_of_rust() {
+        let mut told = 0;
+        for knob in KNOBS {
+            for value in ["-1", "1.5", "true", "[]", "[[1]]", "{}", "{ a = 1 }", "{ not_found = 1 }", "\"§ §\""] {
+                let assignment = format!("{}={value}", knob.path);
+                let Err(problem) = Layered::default().with_assignment(&assignment, "test") else { continue };
+                told += 1;
+                let message = problem.message.split_once(": ").expect("the knob is named").1;
+                for word in [
+                    "u16", "u32", "u64", "i64", "f64", "struct", "sequence", " map", "integer", "invalid ", "enum",
+                    "nonzero", "variant",
+                ] {
+                    assert!(!message.contains(word), "{assignment}: {message}");
+                }
+            }
+        }
+        assert!(told > 200, "{told} values were refused");
+    }
+
+    #[test]
+    fn what_was_expected_comes_first() {
+        for (said, words) in [
+            ("invalid type: string \"abc\", expected u32", "expected a whole number, found \"abc\""),
+            ("invalid value: integer `5000000000`, expected u32", "expected a whole number, found 5000000000"),
+            (
+                "invalid type: string \"a, expected b\", expected a boolean",
+                "expected true or false, found \"a, expected b\"",
+            ),
+            ("invalid type: map, expected a sequence", "expected a list, found a table"),
+            ("unknown variant `a`, expected `b` or `c`", "expected `b` or `c`, found `a`"),
+            ("a custom scheme needs a header", "a custom scheme needs a header"),
+        ] {
+            assert_eq!(in_words(said), words);
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_missing_is_told_at_its_equals_sign() {
+        let missing = "a value is missing after `=`";
+        for (text, place, said) in [
+            ("a = 1\nskip =    # note\n", 11..12, missing),
+            ("skip =\n", 5..6, missing),
+            ("skip=", 4..5, missing),
+            ("x = word\n", 4..8, "string values must be quoted"),
+        ] {
+            let (_, errors) = DeTable::parse_recoverable(text);
+            let found = syntax_problem(text, errors.first().expect(text));
+            assert!(found.0 == place && found.1.starts_with(said), "{text:?}: {found:?}");
+        }
+        for text in
+            ["x = \"a =\n", "x = 'a =\n", "x = [ =\n", "= 1\n", "x == 1\n", "x = a = # note\n", "x = \"\"\"a =\n"]
+        {
+            let (_, errors) = DeTable::parse_recoverable(text);
+            let said: Vec<String> = errors.iter().map(|error| syntax_problem(text, error).1).collect();
+            assert!(!said.is_empty() && !said.contains(&missing.to_owned()), "{text:?}: {said:?}");
+        }
+    }
+}
