@@ -237,11 +237,12 @@ def conditions(plan):
     """How it was measured."""
     return (
         f"{os.cpu_count()} processors; `wrk` with one thread and {CONNECTIONS} keep-alive connections; medians over {plan.rounds} "
-        f"rounds in turn, {plan.rounds * plan.seconds} s of load on each after {plan.warm_up} s to warm up, ± half the distance\n"
-        'between the least and the greatest. "1,000 rules": the throughput with so many further rules or routes that do not match,\n'
-        'over that without. "10,000 keys": the throughput with as many API keys in turn, over that with one. "Webhooks a second":\n'
-        f"posts that reached a receiver, each set off by a request; requests were made for {plan.warm_up} s with {SENDERS} keys in "
-        "turn. The\nemulator signs them, keeps each delivery and counts quota meanwhile; a dash: the tool sends none."
+        f"rounds\nin turn, {plan.rounds * plan.seconds} s of load on each after {plan.warm_up} s to warm up, ± half the distance "
+        'between the least and the greatest.\n"1,000 rules": the throughput with so many further rules or routes that do not match, '
+        'over that without (0.00: no request\nwas answered within the time). "10,000 keys": the throughput with as many API keys in '
+        'turn, over that with one. "Webhooks a\nsecond": posts that reached a receiver, each set off by a request; requests were '
+        f"made for {plan.warm_up} s with {SENDERS} keys in turn. The\nemulator signs them, keeps each delivery and counts quota "
+        "meanwhile; a dash: the tool sends none."
     )
 
 

@@ -9,7 +9,7 @@ PANELS = [
     ("start", "start to first answer, ms", "{:,.0f}", False),
     ("loaded", "memory after the load, MiB", "{:,.0f}", False),
     ("webhooks", "webhooks a second", "{:,.0f}", True),
-    ("rules", "requests a second with 1,000 rules", "{:,.0f}", True),
+    ("rules", "requests/s, 1,000 rules", "{:,.0f}", True),
 ]
 WIDTH, BAR, GAP, LEFT, RIGHT, HEAD = 460, 18, 6, 110, 80, 34
 

@@ -38,6 +38,7 @@ class Traffic:
         self.over = threading.Event()
         self.lock = threading.Lock()
         self.counts, self.failures = {}, []
+        self.silence = 0.0
 
     def count(self, what):
         with self.lock:
@@ -131,12 +132,15 @@ def scenarios(traffic, client, chance):
 
 
 def viewers(traffic, client, chance):
-    with socket.create_connection(("127.0.0.1", traffic.port), timeout=5) as viewer:
+    with socket.create_connection(("127.0.0.1", traffic.port), timeout=20) as viewer:
         viewer.sendall(b"GET /_emulator/stream?key=* HTTP/1.1\r\nHost: localhost\r\n\r\n")
         for _ in range(chance.randrange(1, 20)):
+            begun = time.monotonic()
             if not viewer.recv(4096):
                 traffic.fail("a stream ended")
                 break
+            # Something happens all the time: silence is the time that the emulator takes to tell.
+            traffic.silence = max(traffic.silence, time.monotonic() - begun)
     traffic.count("streams")
     client.ask("GET", "/_emulator/metrics", expect={200})
     time.sleep(0.05)
@@ -287,6 +291,7 @@ def soak(seconds, binary):
     print(f"measured over {measured[-1][0] - measured[0][0]:.0f} s after the warm-up, {len(measured)} samples")
     print(f"memory: rises by {memory / 2**20:.2f} MiB (at most {MOST_BYTES / 2**20:.0f}), highest {peak / 2**20:.1f} MiB (at most {MOST_RESIDENT / 2**20:.0f})")
     print(f"descriptors: rise by {descriptors:.2f} (at most {MOST_DESCRIPTORS}), {left[1]} in the end, {idle[1]} when idle")
+    print(f"longest silence of a stream: {traffic.silence * 1000:.0f} ms")
     print(f"first answer after the traffic: {answered * 1000:.0f} ms; exit code {code}")
     for failure in traffic.failures[:20]:
         print("failed:", failure)
