@@ -13,7 +13,7 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 /// Starts an emulator; gives the process and the first line that it prints.
-fn spawn(command: &mut Command) -> (Child, String) {
+pub(crate) fn spawn(command: &mut Command) -> (Child, String) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a ready line");
@@ -22,7 +22,7 @@ fn spawn(command: &mut Command) -> (Child, String) {
 
 /// The emulator as a process; its base URL is read from the ready line.
 pub(crate) struct Served {
-    child: Child,
+    pub(crate) child: Child,
     pub(crate) url: String,
 }
 
@@ -242,36 +242,6 @@ fn wrong_usage_is_exit_2_naming_value_place_and_remedy() {
         }
         assert!(!said.contains("panicked"), "{said}");
     }
-}
-
-#[test]
-fn a_scenario_is_played_where_there_was_no_folder_at_the_start() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut serve = wrs_emulator(&["serve", "--listen", "127.0.0.1:0"]);
-    let (child, line) = spawn(serve.current_dir(folder.path()));
-    let url = line.trim().strip_prefix("wrs-emulator ready on ").expect("a ready line").to_owned();
-    let served = Served { child, url };
-    let here = |arguments: &[&str]| {
-        let mut command = wrs_emulator(arguments);
-        command.env("WRS_EMULATOR_URL", &served.url).current_dir(folder.path()).output().expect("the binary runs")
-    };
-    let unknown = text(&here(&["scenarios", "use", "story"]).stderr);
-    let place = folder.path().canonicalize().expect("a path").join("scenarios").display().to_string();
-    assert!(unknown.contains(&format!("files are read from {place} (not there)")), "{unknown}");
-    let made = here(&["scenarios", "new", "story"]);
-    assert_eq!(text(&made.stdout), "scenarios/story.toml\n");
-    assert!(text(&made.stderr).contains("then `wrs-emulator scenarios use story`"), "{made:?}");
-    assert!(here(&["scenarios", "reload"]).status.success());
-    let active = here(&["scenarios", "use", "story"]);
-    assert!(text(&active.stdout).starts_with("active: story"), "{active:?}");
-    // It is deleted while it is active, then another is chosen: nothing is left to complain of.
-    std::fs::remove_file(folder.path().join("scenarios/story.toml")).expect("it can be removed");
-    let missed = here(&["scenarios", "reload"]);
-    assert!(text(&missed.stderr).contains("there is no scenario `story`, and it is active"), "{missed:?}");
-    assert!(text(&here(&["scenarios", "list"]).stdout).contains("\nerror: there is no scenario `story`"));
-    assert!(here(&["scenarios", "use", "always-429"]).status.success());
-    let list = text(&here(&["scenarios", "list"]).stdout);
-    assert!(!list.contains("story") && !list.contains("error:"), "{list}");
 }
 
 #[test]

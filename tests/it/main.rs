@@ -6,6 +6,7 @@ mod authentication;
 mod client;
 mod clock;
 mod command_line;
+mod commands;
 mod contract;
 mod control;
 mod control_openapi;

@@ -1,0 +1,163 @@
+//! Commands against a running emulator, as people type them: what each prints, and its exit code.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+
+use crate::command_line::{SUBSCRIBE, Served, request, spawn};
+use crate::support::{text, wrs_emulator};
+
+const HOOK: &str = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
+
+fn subscribed() -> Served {
+    let served = Served::start(&["--clock", "frozen"]);
+    assert!(request(&served.url, SUBSCRIBE, HOOK).starts_with("HTTP/1.1 200 "));
+    served
+}
+
+/// What a command printed, which went well.
+fn said(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    text(&output.stdout)
+}
+
+#[test]
+fn state_is_saved_reset_and_loaded() {
+    let (served, folder) = (subscribed(), tempfile::tempdir().expect("a folder"));
+    let file = folder.path().join("state.json").display().to_string();
+    let call = |arguments: &[&str]| served.call(arguments);
+    assert_eq!(said(&call(&["snapshot", "save", &file])), "1 workspace saved\n");
+    assert_eq!(said(&call(&["reset"])), "1 workspace reset\n");
+    assert_eq!(call(&["trigger", "workflow.completed"]).status.code(), Some(1), "the subscription is gone");
+    assert!(said(&call(&["snapshot", "load", &file])).starts_with("1 workspace loaded (generation "));
+    said(&call(&["trigger", "workflow.completed", "--wait"]));
+    // By pipes, and one key alone.
+    let saved = said(&call(&["snapshot", "save", "-", "--key", "sk_test_local"]));
+    assert!(said(&call(&["reset", "--all", "--json"])).contains("\"reset\": ["));
+    let mut load = wrs_emulator(&["snapshot", "load", "-", "--json"]);
+    let mut load = load
+        .env("WRS_EMULATOR_URL", &served.url)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    std::io::Write::write_all(&mut load.stdin.take().expect("a pipe"), saved.as_bytes()).expect("it reads");
+    let loaded: Value = serde_json::from_str(&said(&load.wait_with_output().expect("it ends"))).expect("JSON");
+    assert_eq!(loaded["loaded"], 1);
+    said(&call(&["trigger", "workflow.completed", "--wait"]));
+    // What is no snapshot changes nothing.
+    std::fs::write(&file, "not JSON").expect("the file is written");
+    let missing = folder.path().join("missing.json").display().to_string();
+    let nowhere = folder.path().join("no/folder.json").display().to_string();
+    for (arguments, part) in [
+        (["snapshot", "load", &file], "it is not JSON"),
+        (["snapshot", "load", &missing], "cannot read `"),
+        (["snapshot", "save", &nowhere], "cannot write `"),
+    ] {
+        let refused = call(&arguments);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(text(&refused.stderr).contains(part), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_clock_is_moved_and_shown() {
+    let served = subscribed();
+    let clock = |arguments: &[&str]| said(&served.call(&[&["clock"], arguments].concat()));
+    let begun = clock(&["show"]);
+    assert!(begun.ends_with(" (frozen)\n"), "{begun}");
+    assert_eq!(clock(&["set", "2030-01-01T00:00:00Z"]), "2030-01-01T00:00:00.000Z (frozen)\n");
+    assert_eq!(clock(&["advance", "90s"]), "2030-01-01T00:01:30.000Z (frozen)\n");
+    let own = clock(&["freeze", "--key", "sk_test_local"]);
+    assert!(own.starts_with("2030-01-01T00:01:30.000Z (frozen, ws_") && own.ends_with(" alone)\n"), "{own}");
+    assert!(clock(&["follow", "--key", "sk_test_local"]).ends_with(", with the emulator's)\n"));
+    assert!(clock(&["resume"]).ends_with(" (real)\n"));
+    assert!(clock(&["freeze"]).ends_with(" (frozen)\n"));
+    let shown: Value = serde_json::from_str(&clock(&["show", "--json"])).expect("JSON");
+    assert_eq!(shown["mode"], "frozen");
+    for (arguments, part) in [(["advance", "soon"], "soon"), (["set", "tomorrow"], "tomorrow")] {
+        let refused = served.call(&[&["clock"], &arguments[..]].concat());
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(text(&refused.stderr).contains(part), "{refused:?}");
+    }
+}
+
+#[test]
+fn deliveries_are_listed_shown_repeated_and_waited_for() {
+    let served = subscribed();
+    let deliveries = |arguments: &[&str]| served.call(&[&["deliveries"], arguments].concat());
+    said(&served.call(&["trigger", "workflow.completed", "--data", "workflow_id=wf_7", "--wait"]));
+    let list = said(&deliveries(&["list", "--status", "delivered"]));
+    let id = list.lines().nth(1).and_then(|line| line.split(' ').next()).expect("a delivery").to_owned();
+    assert!(list.starts_with("ID ") && list.contains("https://app.sink.localhost/x"), "{list}");
+    let shown = said(&deliveries(&["show", &id]));
+    for part in
+        ["delivered of evt_", "webhook-signature: v1,", "\"workflow_id\":\"wf_7\"", "signed: evt_", "answered: 200"]
+    {
+        assert!(shown.contains(part), "`{part}` is not in\n{shown}");
+    }
+    let again = said(&deliveries(&["redeliver", &id]));
+    assert!(again.starts_with("dlv_") && !again.starts_with(&id), "{again}");
+    let waited = said(&deliveries(&["wait", "--status", "delivered", "--count", "2", "--timeout", "20s"]));
+    assert_eq!(waited.lines().count(), 3, "{waited}");
+    let vain = deliveries(&["wait", "--status", "exhausted", "--timeout", "10ms"]);
+    assert_eq!(vain.status.code(), Some(1), "{vain:?}");
+    for command in ["show", "redeliver"] {
+        let unknown = deliveries(&[command, "dlv_nothing"]);
+        assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
+        assert!(text(&unknown.stderr).contains("dlv_nothing"), "{unknown:?}");
+    }
+}
+
+#[test]
+fn what_happens_is_printed_as_it_happens() {
+    let served = subscribed();
+    for (arguments, part) in [
+        (&["requests", "list", "--follow"][..], "/v1/hello"),
+        (&["requests", "list", "--follow", "--json"], "\"path\":\"/v1/hello\""),
+    ] {
+        let mut follow = wrs_emulator(arguments);
+        let child = follow.env("WRS_EMULATOR_URL", &served.url).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut follower = Served { child: child.expect("the binary runs"), url: String::new() };
+        let lines = BufReader::new(follower.child.stdout.take().expect("a pipe")).lines();
+        let (sender, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || lines.map_while(Result::ok).all(|line| sender.send(line).is_ok()));
+        // It is told of what comes once it listens, and nobody else says when that is.
+        let line = (0..200).find_map(|_| {
+            request(&served.url, "GET /v1/hello HTTP/1.1", "");
+            told.recv_timeout(std::time::Duration::from_millis(100)).ok()
+        });
+        assert!(line.as_ref().is_some_and(|line| line.contains(part)), "{line:?}");
+    }
+}
+
+#[test]
+fn a_scenario_is_played_where_there_was_no_folder_at_the_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut serve = wrs_emulator(&["serve", "--listen", "127.0.0.1:0"]);
+    let (child, line) = spawn(serve.current_dir(folder.path()));
+    let url = line.trim().strip_prefix("wrs-emulator ready on ").expect("a ready line").to_owned();
+    let served = Served { child, url };
+    let here = |arguments: &[&str]| {
+        let mut command = wrs_emulator(arguments);
+        command.env("WRS_EMULATOR_URL", &served.url).current_dir(folder.path()).output().expect("the binary runs")
+    };
+    let unknown = text(&here(&["scenarios", "use", "story"]).stderr);
+    let place = folder.path().canonicalize().expect("a path").join("scenarios").display().to_string();
+    assert!(unknown.contains(&format!("files are read from {place} (not there)")), "{unknown}");
+    let made = here(&["scenarios", "new", "story"]);
+    assert_eq!(text(&made.stdout), "scenarios/story.toml\n");
+    assert!(text(&made.stderr).contains("then `wrs-emulator scenarios use story`"), "{made:?}");
+    assert!(here(&["scenarios", "reload"]).status.success());
+    let active = here(&["scenarios", "use", "story"]);
+    assert!(text(&active.stdout).starts_with("active: story"), "{active:?}");
+    // It is deleted while it is active, then another is chosen: nothing is left to complain of.
+    std::fs::remove_file(folder.path().join("scenarios/story.toml")).expect("it can be removed");
+    let missed = here(&["scenarios", "reload"]);
+    assert!(text(&missed.stderr).contains("there is no scenario `story`, and it is active"), "{missed:?}");
+    assert!(text(&here(&["scenarios", "list"]).stdout).contains("\nerror: there is no scenario `story`"));
+    assert!(here(&["scenarios", "use", "always-429"]).status.success());
+    let list = text(&here(&["scenarios", "list"]).stdout);
+    assert!(!list.contains("story") && !list.contains("error:"), "{list}");
+}
