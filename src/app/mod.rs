@@ -216,7 +216,7 @@ fn watch(settings: &Settings, control: &Arc<Control>) -> Result<(Option<Watcher>
         return Ok((None, FileTexts::default()));
     }
     let control = Arc::clone(control);
-    let watched = Watcher::start_with(settings.scenario_folders.clone(), move |texts| reload(&control, texts));
+    let watched = Watcher::start(settings.scenario_folders.clone(), move |texts| reload(&control, texts));
     let (watcher, files) =
         watched.map_err(|error| StartError::Setting(format!("cannot watch the scenario folders: {error}")))?;
     Ok((Some(watcher), files))

@@ -14,6 +14,7 @@ use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::keys::mask;
 use crate::contract::profile::parse_duration;
 use crate::contract::signature::Tamper;
+use crate::contract::types::SubscriptionStatus;
 use crate::scenario::emit_named;
 use crate::webhook::book::MOST_PENDING;
 use crate::webhook::deliver::hand_over;
@@ -138,7 +139,8 @@ fn elsewhere(control: &Control, workspace: &Arc<Workspace>, event_type: &str) ->
     let takes = |other: &Arc<Workspace>| {
         let profile = &generation.setup_for(Some(other.name())).profile;
         let views = other.lock().subscription_views(profile, now);
-        views.iter().any(|view| view.events.iter().any(|event| event == event_type))
+        let active = views.iter().filter(|view| view.status == SubscriptionStatus::Active);
+        active.flat_map(|view| &view.events).any(|event| event == event_type)
     };
     let others: Vec<Arc<Workspace>> =
         control.registry.all().into_iter().filter(|other| !Arc::ptr_eq(other, workspace) && takes(other)).collect();

@@ -110,7 +110,15 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
         (None, None) => return Err(ControlError::invalid("expected `active`, a list of scenario names")),
         (Some(names), key) => {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let activated = control.library.activate(key.as_deref(), &names, now);
+            let activate = || control.library.activate(key.as_deref(), &names, now);
+            let activated = activate().or_else(|found| {
+                if !names_nobody(&found) {
+                    return Err(found);
+                }
+                // A file that was saved a moment ago may not have been seen yet. What is wrong with files is told elsewhere.
+                let _ = control.library.replace_files(control.scenario_folders.read(), now);
+                activate()
+            });
             activated.map_err(|found| refused(&found).told_further(|| read_from(control, &found)))?
         }
     };
@@ -135,9 +143,14 @@ pub(super) fn reload(control: &Control, call: &Call) -> Result<Reply, ControlErr
     Ok(ok(&json!({ "generation": generation, "files": count, "diagnostics": *control.library.diagnostics() })))
 }
 
+/// Whether a scenario was named that is not there.
+fn names_nobody(found: &[Diagnostic]) -> bool {
+    found.iter().any(|problem| problem.code == "scenario/unknown-scenario")
+}
+
 /// Where scenarios come from, for whoever names one that is not there.
 fn read_from(control: &Control, found: &[Diagnostic]) -> Option<String> {
-    if !found.iter().any(|problem| problem.code == "scenario/unknown-scenario") {
+    if !names_nobody(found) {
         return None;
     }
     let folders = control.scenario_folders.paths().map(|path| {

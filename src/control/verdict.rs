@@ -114,10 +114,10 @@ fn unmatched(control: &Control, scope: &Scope) -> (Vec<Value>, usize) {
             sent.is_some_and(|(_, value)| value.get(7..).is_some_and(|key| masked.contains(key.trim())))
         })
     };
-    let judged = Cell::new(0);
+    let mut judged = 0_usize;
     let mut found = control.journal.search(None, usize::MAX, |_, entry| match entry {
         Entry::Request(request) if covered(request) => {
-            judged.set(judged.get() + 1);
+            judged += 1;
             Some((Arc::clone(request), no_endpoint(request)?))
         }
         _ => None,
@@ -132,7 +132,7 @@ fn unmatched(control: &Control, scope: &Scope) -> (Vec<Value>, usize) {
         let message = format!("{line}: {why} ({})", request.status);
         pick(&row, &["id", "at", "method", "path", "status", "reason"], message)
     };
-    (found.iter().map(entry).collect(), judged.get())
+    (found.iter().map(entry).collect(), judged)
 }
 
 /// Deliveries that were not taken, oldest first, and among how many.

@@ -50,12 +50,6 @@ impl Folders {
     }
 }
 
-impl From<Vec<PathBuf>> for Folders {
-    fn from(given: Vec<PathBuf>) -> Self {
-        Self { given, usual: None }
-    }
-}
-
 /// Reads one file: regular, UTF-8, at most 1 MiB. Symbolic links are followed; pipes and devices are refused unopened.
 pub fn read_file(path: &Path) -> Result<String, ReadProblem> {
     let unreadable = |error: &std::io::Error| ReadProblem {
@@ -172,15 +166,10 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Calls `on_change` each time the contents of the directories have changed and settled. Contents as they are when this
-    /// is called count as known. Directories need not be there yet.
-    pub fn start(folders: Folders, on_change: impl Fn() + Send + 'static) -> std::io::Result<Self> {
-        Self::start_with(folders, move |_| on_change()).map(|(watcher, _)| watcher)
-    }
-
-    /// Like [`Self::start`], and hands on the contents: at first those that are known, then each time those that were
-    /// compared, so that nothing half-written can come between the telling and the reading.
-    pub fn start_with(
+    /// Calls `on_change` with the contents of the folders each time that they have changed and settled: those that were compared,
+    /// so that nothing half-written can come between the telling and the reading. The contents at present come back, and
+    /// count as known. Folders need not be there yet.
+    pub fn start(
         folders: Folders,
         on_change: impl Fn(FileTexts) + Send + 'static,
     ) -> std::io::Result<(Self, FileTexts)> {

@@ -8,6 +8,11 @@ use super::*;
 
 const BOUND: Duration = Duration::from_secs(20);
 
+/// A folder that was asked for.
+fn given(folder: PathBuf) -> Folders {
+    Folders { given: vec![folder], usual: None }
+}
+
 struct Scene {
     directory: tempfile::TempDir,
     changes: mpsc::Receiver<FileTexts>,
@@ -20,7 +25,7 @@ impl Scene {
         let directory = tempfile::tempdir().expect("a temporary directory");
         prepare(directory.path());
         let (sender, changes) = mpsc::channel();
-        let (watcher, _) = Watcher::start_with(vec![choose(directory.path())].into(), move |files| {
+        let (watcher, _) = Watcher::start(given(choose(directory.path())), move |files| {
             // A test that is over has no receiver any more.
             let _ = sender.send(files);
         })
@@ -161,7 +166,7 @@ fn a_folder_that_nobody_asked_for_may_come_later_and_go_again() {
     let later = directory.path().join("scenarios");
     let (sender, changes) = mpsc::channel();
     let folders = Folders { given: Vec::new(), usual: Some(later.clone()) };
-    let (_watcher, files) = Watcher::start_with(folders, move |files| {
+    let (_watcher, files) = Watcher::start(folders, move |files| {
         let _ = sender.send(files.len());
     })
     .expect("a thread can be started");
@@ -172,7 +177,7 @@ fn a_folder_that_nobody_asked_for_may_come_later_and_go_again() {
     fs::remove_dir_all(&later).expect("it can be removed");
     assert_eq!(changes.recv_timeout(BOUND), Ok(0));
     // One that was asked for is missed.
-    assert_eq!(Folders::from(vec![later]).read().len(), 1);
+    assert_eq!(given(later).read().len(), 1);
 }
 
 #[test]
