@@ -9,7 +9,7 @@ cd "$(dirname "$0")"
 seconds=${1:-60}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(scenario profile body webhook_url signature snapshot connection)
+[ ${#targets[@]} -gt 0 ] || targets=(scenario profile body webhook_url signature snapshot connection template)
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 instrument="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -27,9 +27,12 @@ for target in "${targets[@]}"; do
     scenario) seeds+=(../scenarios ../tests/scenarios) ;;
     profile) seeds+=(../src/contract/profile) ;;
   esac
+  # Templates are tried far beyond the longest source that is read.
+  longest=8192
+  [ "$target" = template ] && longest=65536
   # New inputs go to the first folder; the seeds stay as they were written.
   "target/$host/release/$target" "found/$target" "${seeds[@]}" "${dictionary[@]}" \
-    -artifact_prefix="artifacts/$target-" -max_total_time="$seconds" -max_len=8192 -timeout=20 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=1 \
+    -artifact_prefix="artifacts/$target-" -max_total_time="$seconds" -max_len="$longest" -timeout=20 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=1 \
     2>"found/$target.log" || { tail -40 "found/$target.log"; exit 1; }
   grep -E 'stat::number_of_executed_units|stat::peak_rss_mb' "found/$target.log"
   grep -oE 'cov: [0-9]+ ft: [0-9]+ corp: [0-9]+' "found/$target.log" | tail -1

@@ -35,15 +35,20 @@ pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
         .body()
         .cloned()
         .unwrap_or_else(|| Value::from(String::from_utf8_lossy(&view.body[..view.body.len().min(LONGEST_TEXT)])));
-    let request = json!({
+    let mut request = json!({
         "method": view.method.as_str(),
         "path": view.path,
-        "operation": view.operation.map(crate::contract::routes::Operation::name),
         "query": query,
         "headers": headers,
         "body": body,
-        "key": view.key.map(mask),
     });
+    // What a request does not have is missing, and not null.
+    if let Some(operation) = view.operation {
+        request["operation"] = operation.name().into();
+    }
+    if let Some(key) = view.key {
+        request["key"] = mask(key).into();
+    }
     Map::from_iter([("request".to_owned(), request)])
 }
 
@@ -151,7 +156,7 @@ mod tests {
             assert_eq!(rendered(reply), expected, "{reply}");
         }
         assert!(!rendered("{ status = 200, body = '{{ request }}' }").contains("abcdefgh"));
-        assert!(rendered("{ status = 200, body = '{{ request.nothing }}' }").starts_with("problem"));
+        assert_eq!(rendered("{ status = 200, body = '[{{ request.nothing }}{{ request.operation }}]' }"), "[]");
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod library;
 mod metrics;
 mod model;
 mod openapi;
+mod overload;
 mod packaging;
 mod patches;
 mod presets;

@@ -289,7 +289,7 @@ impl<'t> Problems<'t> {
                     return;
                 }
                 if let Err(problem) = check_template(text) {
-                    let hint = "available: ulid(), uuid(), random_int(low, high), now, now_unix, request";
+                    let hint = "write values such as {{ request.body.url }}, {{ now }} or {{ ulid() }}; `docs/scenario-language.md` lists them";
                     self.error("scenario/bad-template", value.span(), problem.to_string(), hint);
                 }
             }

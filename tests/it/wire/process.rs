@@ -55,7 +55,7 @@ impl Served {
     }
 
     /// A good request is answered.
-    pub(super) fn serves(&self) {
+    pub(crate) fn serves(&self) {
         assert_eq!(status(&mut self.sending(GOOD)), "200");
     }
 
@@ -89,8 +89,17 @@ impl Served {
 
     /// Bytes of memory in use.
     pub(crate) fn resident(&self) -> usize {
+        self.memory("VmRSS:")
+    }
+
+    /// The most bytes of memory in use so far.
+    pub(crate) fn peak(&self) -> usize {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, field: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a running process");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line for the memory in use");
+        let line = status.lines().find(|line| line.starts_with(field)).expect("a line for the memory in use");
         let kibibytes: usize = line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("a number");
         kibibytes * 1024
     }

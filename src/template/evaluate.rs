@@ -1,0 +1,207 @@
+//! What expressions mean: values from the request, the clock and chance, and the filters. Every step is paid for in bytes from
+//! one budget, so that a body of many templates cannot keep a processor busy.
+
+use jiff::Timestamp;
+use rand::{Rng as _, RngExt as _};
+use serde_json::{Map, Value};
+
+use super::parse::{Expression, Filter, Function, Piece, Source, Step};
+use crate::clock::Random;
+use crate::contract::ids::{IdKind, make_id};
+use crate::contract::profile::{IdStyle, Precision};
+use crate::contract::timestamp::format_timestamp;
+
+/// Longest text that one template makes, in bytes.
+pub const LONGEST_TEXT: usize = 64 * 1024;
+/// What one step costs beside the bytes that it handles.
+const STEP: usize = 16;
+
+/// What templates see, and what they may still do.
+pub(super) struct Scope<'s> {
+    pub(super) facts: &'s Map<String, Value>,
+    pub(super) wall: Timestamp,
+    pub(super) random: Random,
+    /// Bytes that may still be handled.
+    pub(super) budget: usize,
+}
+
+/// A value on its way through filters.
+enum Term<'v> {
+    /// A part that the request does not have.
+    Missing,
+    Borrowed(&'v Value),
+    Owned(Value),
+}
+
+impl Term<'_> {
+    fn value(&self) -> &Value {
+        match self {
+            Term::Missing => &Value::Null,
+            Term::Borrowed(value) => value,
+            Term::Owned(value) => value,
+        }
+    }
+}
+
+impl<'s> Scope<'s> {
+    /// The text of a whole template.
+    pub(super) fn render(&mut self, pieces: &[Piece<'_>]) -> Result<String, String> {
+        let mut text = String::new();
+        for piece in pieces {
+            match piece {
+                Piece::Text(plain) => self.write(&mut text, plain)?,
+                Piece::Value(expression) => {
+                    let term = self.evaluate(expression)?;
+                    let more = self.text_of(&term)?;
+                    self.write(&mut text, &more)?;
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    fn write(&mut self, text: &mut String, more: &str) -> Result<(), String> {
+        self.pay(more.len())?;
+        if text.len() + more.len() > LONGEST_TEXT {
+            return Err(too_long());
+        }
+        text.push_str(more);
+        Ok(())
+    }
+
+    fn pay(&mut self, bytes: usize) -> Result<(), String> {
+        let left = self.budget.checked_sub(bytes + STEP);
+        self.budget = left.ok_or("the templates of one body handle more than 1 MiB of text")?;
+        Ok(())
+    }
+
+    fn evaluate(&mut self, expression: &Expression<'_>) -> Result<Term<'s>, String> {
+        let mut term = match &expression.source {
+            Source::Literal(value) => Term::Owned(value.clone()),
+            Source::Path { root, steps } => self.look_up(root, steps)?,
+            Source::Call(function, arguments) => Term::Owned(self.call(*function, arguments)?),
+        };
+        for (filter, arguments) in &expression.filters {
+            self.pay(0)?;
+            term = self.filter(term, *filter, arguments)?;
+        }
+        Ok(term)
+    }
+
+    fn look_up(&mut self, root: &str, steps: &[Step<'_>]) -> Result<Term<'s>, String> {
+        self.pay(steps.len())?;
+        let facts = self.facts;
+        let mut found = match root {
+            "now" => return Ok(Term::Owned(format_timestamp(self.wall, Precision::Milliseconds).into())),
+            "now_unix" => return Ok(Term::Owned(self.wall.as_second().into())),
+            _ => facts.get(root),
+        };
+        for step in steps {
+            found = match (found, step) {
+                (Some(Value::Object(fields)), Step::Field(name)) => fields.get(name.as_ref()),
+                (Some(Value::Object(fields)), Step::Position(at)) => fields.get(&at.to_string()),
+                (Some(Value::Array(values)), Step::Position(at)) => values.get(*at),
+                _ => None,
+            };
+        }
+        Ok(found.map_or(Term::Missing, Term::Borrowed))
+    }
+
+    fn call(&mut self, function: Function, arguments: &[Expression<'_>]) -> Result<Value, String> {
+        self.pay(0)?;
+        let style = match function {
+            Function::Ulid => IdStyle::Ulid,
+            Function::Uuid => IdStyle::Uuid,
+            Function::RandomInt => {
+                let (low, high) = (self.integer(&arguments[0])?, self.integer(&arguments[1])?);
+                let drawn = if low > high {
+                    self.random.next_u64().cast_signed()
+                } else {
+                    self.random.random_range(low..=high)
+                };
+                return Ok(drawn.into());
+            }
+        };
+        let millis = u64::try_from(self.wall.as_millisecond()).unwrap_or(0);
+        let id = make_id(IdKind::Event, style, millis, 0, &mut self.random);
+        Ok(id[IdKind::Event.prefix().len()..].into())
+    }
+
+    fn integer(&mut self, expression: &Expression<'_>) -> Result<i64, String> {
+        let term = self.evaluate(expression)?;
+        integer(term.value()).ok_or_else(|| "expected a whole number as argument".to_owned())
+    }
+
+    fn filter(&mut self, term: Term<'s>, filter: Filter, arguments: &[Expression<'_>]) -> Result<Term<'s>, String> {
+        Ok(Term::Owned(match filter {
+            Filter::Default => match term {
+                Term::Missing | Term::Borrowed(Value::Null) => return self.evaluate(&arguments[0]),
+                given => return Ok(given),
+            },
+            Filter::Json => self.json(term.value())?.into(),
+            Filter::Length => match term.value() {
+                Value::Array(values) => values.len().into(),
+                Value::Object(fields) => fields.len().into(),
+                _ => self.text_of(&term)?.chars().count().into(),
+            },
+            Filter::Plus => {
+                let more = self.integer(&arguments[0])?;
+                let number = integer(term.value()).ok_or("`plus` needs a whole number before it")?;
+                number.saturating_add(more).into()
+            }
+            Filter::Lower => self.text_of(&term)?.to_lowercase().into(),
+            Filter::Upper => self.text_of(&term)?.to_uppercase().into(),
+            Filter::Trim => self.text_of(&term)?.trim().into(),
+        }))
+    }
+
+    /// A value as it appears in a text: a text as it is, anything else as JSON, and nothing for a part that is missing.
+    fn text_of(&mut self, term: &Term<'_>) -> Result<String, String> {
+        match (term, term.value()) {
+            (Term::Missing, _) => Ok(String::new()),
+            (_, Value::String(text)) => {
+                self.pay(text.len())?;
+                if text.len() > LONGEST_TEXT { Err(too_long()) } else { Ok(text.clone()) }
+            }
+            (_, other) => self.json(other),
+        }
+    }
+
+    fn json(&mut self, value: &Value) -> Result<String, String> {
+        let mut output = Bounded { bytes: Vec::new() };
+        serde_json::to_writer(&mut output, value).map_err(|_| too_long())?;
+        self.pay(output.bytes.len())?;
+        Ok(String::from_utf8(output.bytes).expect("JSON is UTF-8"))
+    }
+}
+
+fn integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::Number(number) => number.as_i64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+fn too_long() -> String {
+    format!("the text made is longer than {} KiB", LONGEST_TEXT / 1024)
+}
+
+/// A buffer that refuses to grow past the bound.
+struct Bounded {
+    bytes: Vec<u8>,
+}
+
+impl std::io::Write for Bounded {
+    fn write(&mut self, more: &[u8]) -> std::io::Result<usize> {
+        if self.bytes.len() + more.len() > LONGEST_TEXT {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(more);
+        Ok(more.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! Templates in strings, such as `wf_{{ ulid() }}`: bounded in size, depth and work, fed by the workspace's clock and chance.
+//!
+//! Between `{{` and `}}` stand paths (`request.body.url`, `now`, `now_unix`), literals, calls (`ulid()`, `uuid()`,
+//! `random_int(low, high)`) and filters (`| default('none')`). There are no loops, no operators and no definitions: whatever a
+//! template asks for costs no more than the bounds below. Knows nothing of events, scenarios or requests.
+//! Reading order: this file, `parse`, `evaluate`.
+
+mod evaluate;
+mod parse;
+
+use jiff::Timestamp;
+use rand::SeedableRng as _;
+use serde_json::{Map, Value};
+
+use crate::clock::Random;
+use evaluate::Scope;
+
+pub use evaluate::LONGEST_TEXT;
+pub use parse::{DEEPEST, LONGEST_SOURCE};
+
+/// Most templates in one body.
+pub const MOST_TEMPLATES: usize = 500;
+/// Bytes that the templates of one body may handle together, in filters and as text made.
+pub const MOST_BYTES: usize = 1024 * 1024;
+
+/// A template that cannot be rendered: what is wrong, for the person who wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct TemplateProblem {
+    message: String,
+}
+
+/// Renders every string in `values`. `facts` are the values that paths can begin with beside the time; a part that they do not
+/// have is an empty text.
+pub fn render_map(
+    values: &Map<String, Value>,
+    facts: &Map<String, Value>,
+    wall: Timestamp,
+    random: &mut Random,
+) -> Result<Map<String, Value>, TemplateProblem> {
+    if !values.values().any(has_template) {
+        return Ok(values.clone());
+    }
+    // A source of its own, so that what templates draw does not shift what is drawn after them.
+    let mut scope = Scope { facts, wall, random: random.fork(), budget: MOST_BYTES };
+    let mut templates = MOST_TEMPLATES;
+    values.iter().map(|(key, value)| Ok((key.clone(), render(value, &mut scope, &mut templates)?))).collect()
+}
+
+/// Whether a template can be read: its form, the names in it, and how many arguments each call has.
+pub fn check_template(text: &str) -> Result<(), TemplateProblem> {
+    parse::parse(text).map(drop).map_err(|message| TemplateProblem { message })
+}
+
+/// Whether a value holds a string with a template in it.
+pub fn has_template(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains("{{") || text.contains("{%"),
+        Value::Array(values) => values.iter().any(has_template),
+        Value::Object(values) => values.values().any(has_template),
+        _ => false,
+    }
+}
+
+fn render(value: &Value, scope: &mut Scope<'_>, templates: &mut usize) -> Result<Value, TemplateProblem> {
+    Ok(match value {
+        Value::String(text) if has_template(value) => {
+            let left = templates.checked_sub(1);
+            *templates = left.ok_or_else(|| TemplateProblem {
+                message: format!("the templates of one body are more than {MOST_TEMPLATES}"),
+            })?;
+            let rendered = parse::parse(text).and_then(|pieces| scope.render(&pieces));
+            Value::String(rendered.map_err(|problem| in_template(text, &problem))?)
+        }
+        Value::Array(values) => {
+            Value::Array(values.iter().map(|value| render(value, scope, templates)).collect::<Result<_, _>>()?)
+        }
+        Value::Object(values) => Value::Object(
+            values
+                .iter()
+                .map(|(key, value)| Ok((key.clone(), render(value, scope, templates)?)))
+                .collect::<Result<_, _>>()?,
+        ),
+        other => other.clone(),
+    })
+}
+
+/// A problem with the beginning of the template that has it.
+fn in_template(text: &str, problem: &str) -> TemplateProblem {
+    const MOST_SHOWN: usize = 60;
+    let shown: String = text.chars().take(MOST_SHOWN).collect();
+    let more = if shown.len() < text.len() { "…" } else { "" };
+    TemplateProblem { message: format!("template \"{}{more}\": {problem}", shown.escape_debug()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::Seed;
+
+    fn rendered(value: Value) -> Result<Value, String> {
+        let map = json!({ "x": value });
+        let facts = json!({ "request": {
+            "method": "POST",
+            "body": { "url": "https://a.example", "list": [1, { "deep": true }], "x-y": "dash", "none": null },
+        } });
+        let mut random = Seed::from_number(1).source("test");
+        let (map, facts) = (map.as_object().expect("an object"), facts.as_object().expect("an object"));
+        let map = render_map(map, facts, Timestamp::UNIX_EPOCH, &mut random).map_err(|problem| problem.to_string())?;
+        Ok(map["x"].clone())
+    }
+
+    #[test]
+    fn strings_are_rendered_and_repeatable() {
+        let first = rendered(json!(["wf_{{ ulid() }}", { "at": "{{ now }}" }, 3])).expect("the template is valid");
+        assert_eq!(Ok(first.clone()), rendered(json!(["wf_{{ ulid() }}", { "at": "{{ now }}" }, 3])));
+        assert_eq!(first[1]["at"], "1970-01-01T00:00:00.000Z");
+        assert_eq!(first[0].as_str().map(str::len), Some(29));
+        assert_eq!(rendered(json!("plain }} text")), Ok(json!("plain }} text")));
+    }
+
+    #[test]
+    fn paths_calls_and_filters_give_text() {
+        for (template, expected) in [
+            ("{{request.method}} {{ request.body.url }}", "POST https://a.example"),
+            ("{{ request.body.list[0] }}{{ request.body.list.1.deep }}", "1true"),
+            ("{{ request.body['x-y'] }} {{ request.body.x-y | upper }}", "dash DASH"),
+            ("{{ request.body.list }}", r#"[1,{"deep":true}]"#),
+            ("{{ 'a' }}{{ \"b\\\"\" }}{{ 1 }}{{ -2.5 }}{{ true }}", "ab\"1-2.5true"),
+            ("{{ '{{' }}", "{{"),
+            ("{{ '}}' | length }}", "2"),
+            ("[{{ request.body.nothing }}{{ request.query.page.size }}]", "[]"),
+            ("{{ request.body.nothing | default('none') }} {{ request.body.none | default(7) }}", "none 7"),
+            ("{{ request.body.none }}", "null"),
+            ("{{ ' A ' | trim | lower | json }}", "\"a\""),
+            ("{{ now_unix | plus(60) }}", "60"),
+            ("{{ random_int(3, 3) }}{{ random_int('4', 4 | plus(0)) }}", "34"),
+            ("{{ request.body.list | length }}", "2"),
+        ] {
+            assert_eq!(rendered(json!(template)), Ok(json!(expected)), "{template}");
+            assert_eq!(check_template(template), Ok(()), "{template}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (template, expected) in [
+            ("{{ ulid( }}", "expected a name, a number or a text in quotes, found `}}`"),
+            ("{{ uild() }}", "unknown function `uild`; did you mean `ulid`?"),
+            ("{{ now | uper }}", "unknown filter `uper`; did you mean `upper`?"),
+            ("{{ nothing }}", "unknown name `nothing`; there are now, now_unix, request"),
+            ("{{ random_int(1) }}", "the function `random_int` takes 2 arguments, found 1"),
+            ("{% if true %}x{% endif %}", "there are no statements such as `{% if %}`"),
+            ("{{ 1 + 1 }}", "expected `}}`, found `+ 1 }}`"),
+            ("{{ 'x", "a text in quotes does not end: expected '"),
+            ("{{ now", "expected `}}`, found the end"),
+            ("{{ request[now] }}", "expected a position or a name in quotes after `[`, found `now] }}`"),
+            ("{{ 1-1 }}", "`1-1` is not a number"),
+        ] {
+            let problem = check_template(template).expect_err(template).to_string();
+            assert!(problem.contains(expected), "{template}: {problem}");
+            assert!(rendered(json!(template)).expect_err(template).contains(expected), "{template}");
+        }
+        assert!(rendered(json!("{{ 'x' | plus(1) }}")).expect_err("no number").contains("`plus` needs a whole number"));
+    }
+
+    #[test]
+    fn hostile_templates_end_with_a_reason() {
+        let nested =
+            |open: &str, close: &str, count: usize| format!("{{{{ {}1{} }}}}", open.repeat(count), close.repeat(count));
+        let hostile = [
+            nested("-", "", 20_000),
+            nested("not ", "", 8_000),
+            nested("", "+1", 8_000),
+            nested("", "|abs", 16_000),
+            nested("(", ")", 20_000),
+            nested("[", "]", 20_000),
+            nested("random_int(", ", 1)", 300),
+            nested("random_int(", ", 1)", 20_000),
+            nested("-", "", 2_000),
+            nested("(", ")", 2_000),
+            format!("{{{{ request{} }}}}", "[0".repeat(1_500)),
+            "{{ '%1000000000d' | format(1) }}".to_owned(),
+            "{{ 'x' | indent(1000000000) }}".to_owned(),
+            "{{ ([1] * 30000000) | sum }}".to_owned(),
+            "{{ 'x' * 100000000 }}".to_owned(),
+            "{% set ns = namespace(s='x') %}{% for i in range(40) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}"
+                .to_owned(),
+            "{{ ".repeat(1_000),
+            format!("{{{{ now }}}}{}", "x".repeat(LONGEST_SOURCE)),
+        ];
+        for template in &hostile {
+            check_template(template).expect_err(template);
+            rendered(json!(template)).expect_err(template);
+        }
+    }
+
+    #[test]
+    fn everything_is_paid_for_from_one_budget() {
+        let filters = format!("{{{{ request.body.url{} }}}}", "|upper".repeat(600));
+        assert!(rendered(json!(filters)).is_ok(), "many filters over a short text");
+        let wide = format!("{{{{ request.body.big{} }}}}", "|upper".repeat(600));
+        let facts = |size: usize| json!({ "request": { "body": { "big": "x".repeat(size) } } });
+        let with_big = |template: &str, size: usize| {
+            let (map, facts) = (json!({ "x": template }), facts(size));
+            let (map, facts) = (map.as_object().expect("an object"), facts.as_object().expect("an object"));
+            let mut random = Seed::from_number(1).source("test");
+            render_map(map, facts, Timestamp::UNIX_EPOCH, &mut random).map_err(|problem| problem.to_string())
+        };
+        assert!(with_big(&wide, LONGEST_TEXT).expect_err("too much work").contains("more than 1 MiB"));
+        let problem = with_big("{{ request.body.big }}", LONGEST_TEXT + 1).expect_err("too long");
+        assert!(problem.contains("longer than 64 KiB"), "{problem}");
+        assert!(with_big("{{ request.body }}", LONGEST_TEXT).is_err(), "JSON is bounded as well");
+        assert!(with_big("{{ request.body.big }}", LONGEST_TEXT).is_ok());
+        assert!(rendered(json!(vec!["{{ now }}"; MOST_TEMPLATES + 1])).is_err());
+        assert!(rendered(json!(vec!["{{ now }}"; MOST_TEMPLATES])).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_rendered_or_refused(text in r#"([{}%|()\[\].,'"\\a-z0-9 _-]|\{\{|\}\}|now|request|random_int\(|\|plus\(1\)|é){0,200}"#) {
+            let checked = check_template(&text);
+            if let Ok(Value::String(made)) = rendered(json!(text)) {
+                prop_assert!(made.len() <= LONGEST_TEXT);
+                if has_template(&Value::String(text)) {
+                    prop_assert!(checked.is_ok());
+                }
+            }
+        }
+    }
+}
