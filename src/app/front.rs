@@ -47,7 +47,7 @@ impl Handler for Front {
     }
 }
 
-async fn call(control: &Control, request: Request<Incoming>) -> Response<AnswerBody> {
+async fn call(control: &Arc<Control>, request: Request<Incoming>) -> Response<AnswerBody> {
     let host = check_host(request.method(), request.uri(), request.version(), request.headers());
     match host.map(str::to_owned) {
         Ok(host) => caught(control.handle(request, &host)).await.unwrap_or_else(|_| {

@@ -129,7 +129,8 @@ impl ControlHandle {
             .unwrap_or_else(|_| control.registry.open(key, control.registry.clock().now()).0);
         let now = workspace.clock().now();
         let event = Arc::new(workspace.lock().fire(workspace.name(), request, &self.profile(key), now)?);
-        hand_over(&control.journal, &control.book, &workspace, Arc::clone(&event));
+        hand_over(&control.journal, &control.book, &workspace, Arc::clone(&event))
+            .map_err(|full| FireProblem::Full(full.to_string()))?;
         Ok(event)
     }
 

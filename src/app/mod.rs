@@ -28,10 +28,12 @@ mod state;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 pub use builder::Builder;
 pub use handle::{ControlHandle, ResetProblem};
@@ -39,6 +41,7 @@ pub use settings::{ClockSetting, Settings, StartError};
 
 use crate::clock::{Clock, Random, Seed};
 use crate::control::{Access, Control, MOST_VIEWERS};
+use crate::http::blocking::Blocking;
 use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
 use crate::http::service::Api;
@@ -60,6 +63,9 @@ use reload::reload;
 use state::StateFile;
 pub(crate) use state::write_whole;
 
+/// How long saving the state may hold up a process that has nothing else to do.
+const LONGEST_LAST_SAVE: Duration = Duration::from_millis(500);
+
 /// A running emulator. Dropping it stops it without a drain; [`Emulator::stop`] drains first.
 #[derive(Debug)]
 pub struct Emulator {
@@ -71,6 +77,7 @@ pub struct Emulator {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
     state: Option<StateFile>,
+    grace: Duration,
     _watcher: Option<Watcher>,
 }
 
@@ -100,6 +107,7 @@ impl Emulator {
         let egress = Arc::new(Egress::new(settings.forwards.clone(), &settings.allow_egress));
         let client = Client::new(Reach { egress: Arc::clone(&egress), trust: Arc::new(trust) });
         let control_token = control_token(&settings);
+        let (blocking, (stop, stopping)) = (Blocking::default(), watch::channel(false));
         let (emissions, orders) = Emissions::new();
         let api = Arc::new(Api::new(
             Arc::clone(&library),
@@ -109,7 +117,7 @@ impl Emulator {
             emissions.clone(),
             &settings.limits,
         ));
-        let emitter = Emitter::new(Arc::clone(&library), Arc::clone(&journal), Arc::clone(&book));
+        let emitter = Emitter::new(Arc::clone(&library), Arc::clone(&journal), Arc::clone(&book), blocking.clone());
         let control = Arc::new(Control {
             library: Arc::clone(&library),
             registry: Arc::clone(&registry),
@@ -124,6 +132,8 @@ impl Emulator {
             texts: Arc::default(),
             scenario_folders: settings.scenario_folders.clone(),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
+            blocking,
+            stopping: stopping.clone(),
         });
         let handle = ControlHandle::new(Arc::clone(&control));
         let (watcher, files) = watch(&settings, &control)?;
@@ -136,7 +146,6 @@ impl Emulator {
         };
         let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client);
 
-        let (stop, stopping) = watch::channel(false);
         let mut tasks = Vec::new();
         let state = settings.state.map(|file| StateFile::open(Arc::clone(&control), file)).transpose()?;
         if let Some(state) = &state {
@@ -161,6 +170,7 @@ impl Emulator {
             stop,
             tasks,
             state,
+            grace,
             _watcher: watcher,
         })
     }
@@ -189,15 +199,27 @@ impl Emulator {
         &self.handle
     }
 
-    /// Stops accepting, finishes requests, tries due deliveries; returns when that is done or the grace period is over.
+    /// Stops accepting, ends streams and waits, finishes requests, tries due deliveries. Returns when that is done, or what is
+    /// left is given up at the end of the grace period. The state is saved before and after, so that it is not lost to whoever
+    /// kills the process meanwhile.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
-        for task in self.tasks.drain(..) {
+        let tasks = std::mem::take(&mut self.tasks);
+        let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
+        let drained = async {
+            self.save_state().await;
             // A task that panicked has nothing left to drain.
-            let _ = task.await;
+            join_all(tasks).await;
+        };
+        if tokio::time::timeout(self.grace, drained).await.is_err() {
+            aborts.iter().for_each(AbortHandle::abort);
         }
-        if let Some(state) = &self.state {
-            state.save_or_tell();
+        let _ = tokio::time::timeout(LONGEST_LAST_SAVE, self.save_state()).await;
+    }
+
+    async fn save_state(&self) {
+        if let Some(state) = self.state.clone() {
+            let _ = tokio::task::spawn_blocking(move || state.save_or_tell()).await;
         }
     }
 }

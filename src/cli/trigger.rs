@@ -146,7 +146,15 @@ fn set_off(args: &TriggerArgs, name: &str) -> Result<ExitCode, Failure> {
 }
 
 fn print_fired(body: &Value) {
-    for event in body["events"].as_array().into_iter().flatten() {
+    let events = body["events"].as_array().map(Vec::as_slice).unwrap_or_default();
+    // Of many events the answer has the ids alone.
+    if let [first, .., last] = events
+        && first["type"].is_null()
+    {
+        let count = counted(events.len() as u64, "event");
+        return print(&format!("{count} fired, {} to {}\n", cell(first, "id"), cell(last, "id")));
+    }
+    for event in events {
         // One subscription may get several copies.
         let deliveries = event["deliveries"].as_array().into_iter().flatten();
         let count = deliveries.map(|delivery| delivery["subscription"].as_str()).collect::<BTreeSet<_>>().len();

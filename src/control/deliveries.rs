@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::events::wait_limit;
+use super::events::{too_many_pending, wait_limit};
 use super::filter::checked_count;
 use super::paging::Page;
 use super::scope::scope;
@@ -161,14 +161,14 @@ pub(super) async fn redeliver(control: &Control, call: &Call) -> Result<Reply, C
     let now = workspace.clock().now();
     let profile = Arc::clone(&control.library.load().setup_for(Some(workspace.name())).profile);
     let id = workspace.lock().make_id(IdKind::Delivery, &profile, now);
-    let planned = PlannedDelivery { id: id.clone(), attempts_before: 0, ..old.planned };
+    let planned = PlannedDelivery { id: id.clone(), attempts_before: 0, ..PlannedDelivery::clone(&old.planned) };
     let event = EventRecord {
-        deliveries: vec![planned],
+        deliveries: vec![Arc::new(planned)],
         skipped: Vec::new(),
         due: now.moment,
         ..EventRecord::clone(&old.event)
     };
-    hand_over(&control.journal, &control.book, &workspace, Arc::new(event));
+    hand_over(&control.journal, &control.book, &workspace, Arc::new(event)).map_err(too_many_pending)?;
     let delivery = match wait {
         Some(limit) => control.book.wait_attempted(&[id], limit).await.into_iter().next(),
         None => control.book.get(&id),

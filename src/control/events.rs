@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::scope::workspace;
-use super::view::{delivery_whole, event};
+use super::view::{delivery_row, delivery_whole, event};
 use super::whole::Whole;
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::keys::mask;
@@ -16,9 +16,10 @@ use crate::contract::profile::parse_duration;
 use crate::contract::signature::Tamper;
 use crate::contract::types::SubscriptionStatus;
 use crate::scenario::emit_named;
-use crate::webhook::book::MOST_PENDING;
+use crate::webhook::book::{DeliveryRecord, Full};
 use crate::webhook::deliver::hand_over;
-use crate::workspace::{FireRequest, SkipReason, Workspace};
+use crate::webhook::held;
+use crate::workspace::{EventRecord, FireRequest, SkipReason, Workspace};
 
 /// Most events fired by one call.
 const MOST_EVENTS: usize = 10_000;
@@ -53,10 +54,41 @@ struct Fire {
     drop: bool,
 }
 
-pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+/// Most events whose deliveries and bodies are shown in the answer, and most bytes of those bodies; of more only the ids are.
+const MOST_SHOWN: usize = 100;
+const MOST_SHOWN_BYTES: usize = 4 * 1024 * 1024;
+
+pub(super) async fn fire(control: &Arc<Control>, call: Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key", "wait"])?;
-    let wish: Fire = call.json()?;
     let wait = call.query("wait").map(|text| wait_limit("wait", &text)).transpose()?;
+    let firing = Arc::clone(control);
+    let fired = control.blocking.run(move || fire_all(&firing, &call)).await?;
+    let Some(limit) = wait else { return Ok(ok(&fired.answer)) };
+    let deliveries = control.book.wait_attempted(&fired.deliveries, limit).await;
+    let showing = Arc::clone(control);
+    Ok(control.blocking.run(move || ok(&fired.with_outcomes(&deliveries, &showing))).await)
+}
+
+/// What a call has fired.
+struct Fired {
+    answer: Value,
+    /// The ids of all deliveries.
+    deliveries: Vec<String>,
+    /// Whether there are few enough to show them with their attempts.
+    is_shown: bool,
+}
+
+impl Fired {
+    fn with_outcomes(self, deliveries: &[DeliveryRecord], control: &Control) -> Value {
+        let mut answer = self.answer;
+        let show = if self.is_shown && deliveries.len() <= MOST_SHOWN { delivery_whole } else { delivery_row };
+        answer["deliveries"] = deliveries.iter().map(|delivery| show(delivery, &control.registry)).collect();
+        answer
+    }
+}
+
+fn fire_all(control: &Control, call: &Call) -> Result<Fired, ControlError> {
+    let wish: Fire = call.json()?;
     let count = wish.count.map_or(1, |Whole(count)| count);
     if !(1..=MOST_EVENTS).contains(&count) {
         return Err(ControlError::invalid(format!("count: expected 1 to {MOST_EVENTS}, found {count}")));
@@ -70,65 +102,90 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
     let key = wish.key.clone().or_else(|| call.query("key"));
     let workspace = workspace(control, key.as_deref())?;
     if let Some(name) = &wish.emit {
-        return fire_emission(control, &workspace, name, &wish);
+        let answer = fire_emission(control, &workspace, name, &wish)?;
+        return Ok(Fired { answer, deliveries: Vec::new(), is_shown: true });
     }
     let profile = Arc::clone(&control.library.load().setup_for(Some(workspace.name())).profile);
     let template = fire_request(&wish)?;
-    let mut fired = Vec::new();
+    // An answer or a shuffle keeps events that would otherwise be gone when their deliveries are.
+    let (mut events, mut kept, mut ids, mut deliveries, mut bytes) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), 0);
     for _ in 0..count {
-        if control.book.pending() >= MOST_PENDING {
-            let message = format!(
-                "{MOST_PENDING} deliveries are pending, which is the most; {} of {count} events were fired",
-                fired.len()
-            );
-            return Err(ControlError::invalid(message).coded("too_many_pending"));
-        }
         let now = workspace.clock().now();
         let request = FireRequest { due: delay.map(|delay| now.moment.plus(delay)), ..template.clone() };
         let event = workspace.lock().fire(workspace.name(), request, &profile, now);
-        fired.push(Arc::new(event.map_err(|problem| ControlError::invalid(problem.to_string()))?));
-        if !wish.shuffle {
-            hand_over(&control.journal, &control.book, &workspace, Arc::clone(&fired[fired.len() - 1]));
+        let event = Arc::new(event.map_err(|problem| ControlError::invalid(problem.to_string()))?);
+        bytes += event.body.len();
+        if wish.shuffle {
+            if bytes > held::MOST_BYTES {
+                return Err(too_many_pending(Full::Bytes));
+            }
+            events.push(Arc::clone(&event));
+        } else {
+            let handed = hand_over(&control.journal, &control.book, &workspace, Arc::clone(&event));
+            handed.map_err(|full| partly_fired(full, ids.len(), count))?;
+        }
+        ids.push(event.id.clone());
+        deliveries.extend(event.deliveries.iter().map(|delivery| delivery.id.clone()));
+        if kept.len() < MOST_SHOWN && bytes <= MOST_SHOWN_BYTES {
+            kept.push(event);
         }
     }
     if wish.shuffle {
-        let mut order = fired.clone();
-        order.shuffle(workspace.lock().event_random());
-        if order.len() > 1 && order.iter().zip(&fired).all(|(one, other)| Arc::ptr_eq(one, other)) {
-            order.rotate_left(1);
+        let in_order = events.clone();
+        events.shuffle(workspace.lock().event_random());
+        if events.len() > 1 && events.iter().zip(&in_order).all(|(one, other)| Arc::ptr_eq(one, other)) {
+            events.rotate_left(1);
         }
-        for event in order {
-            hand_over(&control.journal, &control.book, &workspace, event);
+        for (done, event) in events.into_iter().enumerate() {
+            let handed = hand_over(&control.journal, &control.book, &workspace, event);
+            handed.map_err(|full| partly_fired(full, done, count))?;
         }
     }
-    let event_type = &template.event_type;
-    let events: Value = fired.iter().map(|record| event(record, &control.registry)).collect();
-    let ids: Vec<String> =
-        fired.iter().flat_map(|event| &event.deliveries).map(|delivery| delivery.id.clone()).collect();
-    if ids.is_empty() {
-        let skipped = fired.first().map(|event| event.skipped.as_slice()).unwrap_or_default();
-        let disabled = skipped.iter().filter(|skipped| skipped.reason == SkipReason::Disabled).count();
-        let whose = format!("key `{}` (workspace {})", mask(workspace.name()), workspace.id());
-        let message = match (skipped.len(), disabled) {
-            (0, _) => format!(
-                "no subscription for {whose}; {}subscribe with POST /v1/events/subscribe first, or name another key",
-                elsewhere(control, &workspace, event_type)
-            ),
-            (all, 0) => format!("none of the {all} subscriptions for {whose} takes {event_type}"),
-            (all, gone) => format!(
-                "none of the {all} subscriptions for {whose} takes {event_type}: {gone} disabled by 410 Gone until subscribed again"
-            ),
-        };
-        let id = fired.first().map_or("", |event| &event.id);
-        let message = format!("{message}; `explain {id}` says why not, one by one");
-        return Err(ControlError::not_found(message).coded("no_match").beside("events", events));
+    let is_shown = kept.len() == count;
+    let events: Value = if is_shown {
+        kept.iter().map(|record| event(record, &control.registry)).collect()
+    } else {
+        ids.iter().map(|id| json!({ "id": id })).collect()
+    };
+    if deliveries.is_empty() {
+        return Err(no_match(control, &workspace, kept.first(), &template.event_type).beside("events", events));
     }
-    let mut answer = json!({ "events": events });
-    if let Some(limit) = wait {
-        let deliveries = control.book.wait_attempted(&ids, limit).await;
-        answer["deliveries"] = deliveries.iter().map(|delivery| delivery_whole(delivery, &control.registry)).collect();
-    }
-    Ok(ok(&answer))
+    Ok(Fired { answer: json!({ "events": events }), deliveries, is_shown })
+}
+
+/// Refuses what would make too many deliveries pending.
+pub(super) fn too_many_pending(full: Full) -> ControlError {
+    let hint = "let some arrive, or drop them with POST /_emulator/reset";
+    ControlError::invalid(format!("{full}; {hint}")).coded("too_many_pending")
+}
+
+fn partly_fired(full: Full, fired: usize, count: usize) -> ControlError {
+    ControlError::invalid(format!("{full}; {fired} of {count} events were fired")).coded("too_many_pending")
+}
+
+/// Says why an event goes to nobody.
+fn no_match(
+    control: &Control,
+    workspace: &Arc<Workspace>,
+    event: Option<&Arc<EventRecord>>,
+    event_type: &str,
+) -> ControlError {
+    let skipped = event.map(|event| event.skipped.as_slice()).unwrap_or_default();
+    let disabled = skipped.iter().filter(|skipped| skipped.reason == SkipReason::Disabled).count();
+    let whose = format!("key `{}` (workspace {})", mask(workspace.name()), workspace.id());
+    let message = match (skipped.len(), disabled) {
+        (0, _) => format!(
+            "no subscription for {whose}; {}subscribe with POST /v1/events/subscribe first, or name another key",
+            elsewhere(control, workspace, event_type)
+        ),
+        (all, 0) => format!("none of the {all} subscriptions for {whose} takes {event_type}"),
+        (all, gone) => format!(
+            "none of the {all} subscriptions for {whose} takes {event_type}: {gone} disabled by 410 Gone until subscribed again"
+        ),
+    };
+    let id = event.map_or("", |event| &event.id);
+    ControlError::not_found(format!("{message}; `explain {id}` says why not, one by one")).coded("no_match")
 }
 
 /// Who else would have got the event: whoever fires for another key than the one that subscribed sees which was meant.
@@ -190,7 +247,7 @@ fn fire_emission(
     workspace: &Arc<Workspace>,
     name: &str,
     wish: &Fire,
-) -> Result<Reply, ControlError> {
+) -> Result<Value, ControlError> {
     if wish.event_type.is_some() || wish.data.is_some() || !wish.set.is_empty() || wish.count.is_some() {
         return Err(ControlError::invalid(
             "emit: the scenario says what is fired; leave type, data, set and count out",
@@ -205,7 +262,7 @@ fn fire_emission(
         return Err(ControlError::not_found(message));
     };
     control.emissions.fire(workspace, emit, workspace.clock().moment());
-    Ok(ok(&json!({ "emit": name, "events": [] })))
+    Ok(json!({ "emit": name, "events": [] }))
 }
 
 /// How long a call waits, on the machine's time; `field` is what the call names it.

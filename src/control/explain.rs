@@ -245,7 +245,7 @@ fn event_steps(event: &EventRecord) -> Vec<Value> {
 }
 
 pub(super) fn delivery_summary(delivery: &DeliveryRecord) -> String {
-    let attempts = delivery.attempts.len();
+    let attempts = delivery.made;
     match delivery.status {
         DeliveryStatus::Delivered => format!("delivered at attempt {attempts}"),
         DeliveryStatus::Exhausted => format!("given up after {attempts} attempts: {}", last_outcome(delivery)),
@@ -258,7 +258,11 @@ pub(super) fn delivery_summary(delivery: &DeliveryRecord) -> String {
 }
 
 fn last_outcome(delivery: &DeliveryRecord) -> String {
-    delivery.attempts.last().map_or_else(|| "no attempt was made".to_owned(), |attempt| outcome_text(&attempt.outcome))
+    match delivery.attempts.last() {
+        Some(attempt) => outcome_text(&attempt.outcome),
+        None if delivery.made == 0 => "no attempt was made".to_owned(),
+        None => "what the receiver answered was evicted, as the pending deliveries hold too much memory".to_owned(),
+    }
 }
 
 fn outcome_text(outcome: &AttemptOutcome) -> String {

@@ -37,7 +37,7 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use url::form_urlencoded;
 
 pub use advance::{Mover, settle};
@@ -52,8 +52,10 @@ pub use stream::{MOST_VIEWERS, Texts};
 
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{AnswerBody, JSON, answer};
+use crate::http::blocking::Blocking;
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::emissions::Emissions;
+use crate::http::stopped;
 use crate::journal::Journal;
 use crate::scenario::{Folders, Library};
 use crate::webhook::book::Book;
@@ -94,6 +96,10 @@ pub struct Control {
     pub texts: Arc<Texts>,
     /// Who may call.
     pub access: Access,
+    /// Threads for calls that take a while.
+    pub blocking: Blocking,
+    /// Becomes true when the emulator stops.
+    pub stopping: watch::Receiver<bool>,
 }
 
 /// One call, read.
@@ -143,7 +149,7 @@ impl Call {
 
 impl Control {
     /// Answers one call; `host` is what the request names, already well-formed.
-    pub async fn handle(&self, request: Request<Incoming>, host: &str) -> Response<AnswerBody> {
+    pub async fn handle(self: &Arc<Self>, request: Request<Incoming>, host: &str) -> Response<AnswerBody> {
         let (parts, body) = request.into_parts();
         match self.dispatch(parts, body, host).await {
             Ok(reply) => reply.into_response(),
@@ -151,7 +157,7 @@ impl Control {
         }
     }
 
-    async fn dispatch(&self, parts: Parts, body: Incoming, host: &str) -> Result<Reply, ControlError> {
+    async fn dispatch(self: &Arc<Self>, parts: Parts, body: Incoming, host: &str) -> Result<Reply, ControlError> {
         let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default().to_owned();
         let (action, segment) = match route::find(&parts.method, &path) {
             Match::Found(action, segment) => (action, segment),
@@ -188,46 +194,61 @@ impl Control {
             ControlError::new(kind, problem.to_string())
         })?;
         let call = Call { parts, body, segment };
-        match action {
-            Action::Health => Ok(health::health(self)),
-            Action::CaPem => health::ca_pem(self),
-            Action::Assumptions => profile::assumptions(self, &call),
-            Action::Profile => profile::profile(self, &call),
-            Action::PatchProfile => profile::patch(self, &call),
-            Action::OpenApi => call.allow_queries(&[]).map(|()| ok(&openapi::document())),
-            Action::EmulatedOpenApi => profile::openapi(self, &call),
-            Action::ListRequests => requests::list(self, &call),
-            Action::WaitRequests => requests::wait(self, &call).await,
-            Action::ShowRequest => requests::show(self, &call),
-            Action::ClearRequests => requests::clear(self, &call),
-            Action::Verdict => verdict::verdict(self, &call).await,
-            Action::Explain => explain::explain(self, &call),
-            Action::ListSubscriptions => subscriptions::list(self, &call),
-            Action::ShowSubscription => subscriptions::show(self, &call),
-            Action::ChangeSubscription => subscriptions::change(self, &call),
-            Action::DeleteSubscription => subscriptions::delete(self, &call),
-            Action::RotateSecret => subscriptions::rotate(self, &call),
-            Action::FireEvents => events::fire(self, &call).await,
-            Action::ListDeliveries => deliveries::list(self, &call),
-            Action::ShowDelivery => deliveries::show(self, &call),
-            Action::Redeliver => deliveries::redeliver(self, &call).await,
-            Action::WaitDeliveries => deliveries::wait(self, &call).await,
-            Action::Stream => stream::stream(self, &call),
-            Action::Metrics => metrics::metrics(self, &call),
-            Action::ListScenarios => scenarios::list(self, &call),
-            Action::ShowScenario => scenarios::show(self, &call),
-            Action::PutScenario => scenarios::put(self, &call),
-            Action::RemoveScenario => scenarios::remove(self, &call),
-            Action::ReloadScenarios => scenarios::reload(self, &call),
-            Action::ActivateScenarios => scenarios::activate(self, &call),
-            Action::Reset => reset::reset(self, &call),
-            Action::SaveSnapshot => snapshot::save(self, &call).await,
-            Action::LoadSnapshot => snapshot::load(self, &call),
-            Action::ShowClock => clock::show(self, &call),
-            Action::MoveClock => clock::change(self, &call).await,
-            Action::ShowSink => sinks::show(self, &call),
-            Action::ScriptSink => sinks::script(self, &call),
+        let mut stopping = self.stopping.clone();
+        tokio::select! {
+            biased;
+            reply = self.answer(action, call) => reply,
+            // Whoever waits is not waited for.
+            () = stopped(&mut stopping) => {
+                Err(ControlError::new(ErrorKind::RequestTimeout, "the emulator is stopping").coded("stopping"))
+            }
         }
+    }
+
+    /// Calls that wait are answered here, all others on a thread beside the async workers.
+    async fn answer(self: &Arc<Self>, action: Action, call: Call) -> Result<Reply, ControlError> {
+        let at_once: fn(&Self, &Call) -> Result<Reply, ControlError> = match action {
+            Action::Health => return Ok(health::health(self)),
+            Action::WaitRequests => return requests::wait(self, &call).await,
+            Action::Verdict => return verdict::verdict(self, call).await,
+            Action::FireEvents => return events::fire(self, call).await,
+            Action::Redeliver => return deliveries::redeliver(self, &call).await,
+            Action::WaitDeliveries => return deliveries::wait(self, &call).await,
+            Action::SaveSnapshot => return snapshot::save(self, &call).await,
+            Action::MoveClock => return clock::change(self, &call).await,
+            Action::CaPem => |control, _| health::ca_pem(control),
+            Action::Assumptions => profile::assumptions,
+            Action::Profile => profile::profile,
+            Action::PatchProfile => profile::patch,
+            Action::OpenApi => |_, call| call.allow_queries(&[]).map(|()| ok(&openapi::document())),
+            Action::EmulatedOpenApi => profile::openapi,
+            Action::ListRequests => requests::list,
+            Action::ShowRequest => requests::show,
+            Action::ClearRequests => requests::clear,
+            Action::Explain => explain::explain,
+            Action::ListSubscriptions => subscriptions::list,
+            Action::ShowSubscription => subscriptions::show,
+            Action::ChangeSubscription => subscriptions::change,
+            Action::DeleteSubscription => subscriptions::delete,
+            Action::RotateSecret => subscriptions::rotate,
+            Action::ListDeliveries => deliveries::list,
+            Action::ShowDelivery => deliveries::show,
+            Action::Stream => stream::stream,
+            Action::Metrics => metrics::metrics,
+            Action::ListScenarios => scenarios::list,
+            Action::ShowScenario => scenarios::show,
+            Action::PutScenario => scenarios::put,
+            Action::RemoveScenario => scenarios::remove,
+            Action::ReloadScenarios => scenarios::reload,
+            Action::ActivateScenarios => scenarios::activate,
+            Action::Reset => reset::reset,
+            Action::LoadSnapshot => snapshot::load,
+            Action::ShowClock => clock::show,
+            Action::ShowSink => sinks::show,
+            Action::ScriptSink => sinks::script,
+        };
+        let control = Arc::clone(self);
+        self.blocking.run(move || at_once(&control, &call)).await
     }
 }
 

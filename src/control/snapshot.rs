@@ -42,7 +42,7 @@ fn problem(text: impl Into<String>) -> SnapshotProblem {
     SnapshotProblem(text.into())
 }
 
-pub(super) async fn save(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     let scope = scope(control, call.query("key").as_deref())?;
     let settled = async {
@@ -52,8 +52,9 @@ pub(super) async fn save(control: &Control, call: &Call) -> Result<Reply, Contro
     };
     // An attempt that is still under way then is made again after a load, as any that got no answer.
     let _ = tokio::time::timeout(PATIENCE, settled).await;
-    let snapshot = take(control, &scope);
-    let bytes = serde_json::to_vec(&snapshot).expect("strings and numbers always serialise");
+    let saving = Arc::clone(control);
+    let bytes = control.blocking.run(move || serde_json::to_vec(&take(&saving, &scope))).await;
+    let bytes = bytes.expect("strings and numbers always serialise");
     Ok(Reply::of(answer(StatusCode::OK, JSON, Bytes::from(bytes))))
 }
 
@@ -167,13 +168,12 @@ fn pending(control: &Control) -> HashMap<Arc<str>, Vec<SavedDelivery>> {
     let mut found: HashMap<_, Vec<SavedDelivery>> = HashMap::new();
     let records = control.book.list(None, usize::MAX, |record| record.status == DeliveryStatus::Pending);
     for (_, record) in records.into_iter().rev().filter(|(_, record)| !record.event.lost) {
-        let made = u32::try_from(record.attempts.len()).unwrap_or(u32::MAX);
         let event = &record.event;
         found.entry(Arc::clone(&event.workspace)).or_default().push(SavedDelivery {
             id: record.planned.id.clone(),
             subscription: record.planned.subscription.clone(),
             url: record.planned.url.to_string(),
-            attempts: record.planned.attempts_before.saturating_add(made),
+            attempts: record.planned.attempts_before.saturating_add(record.made),
             due: record.next.unwrap_or(event.due).nanos(),
             event: event.id.clone(),
             event_type: event.event_type.clone(),
@@ -239,7 +239,7 @@ fn put_in_place(control: &Control, snapshot: &Snapshot) -> Result<(usize, Vec<St
         }
     }
     let count = ready.len();
-    let warnings = ready.into_iter().filter_map(|ready| install(control, ready, elapsed)).collect();
+    let warnings = ready.into_iter().flat_map(|ready| install(control, ready, elapsed)).collect();
     Ok((count, warnings))
 }
 
@@ -300,7 +300,7 @@ fn event(workspace: &Workspace, saved: &SavedDelivery) -> Result<EventRecord, St
         created_at: saved.created_at,
         body: Bytes::from(saved.body.clone()),
         due: Moment::from_nanos(saved.due),
-        deliveries: vec![delivery],
+        deliveries: vec![Arc::new(delivery)],
         skipped: Vec::new(),
         tamper,
         lost: false,
@@ -317,7 +317,7 @@ fn clear_all(control: &Control) {
 }
 
 /// Puts one workspace in place of the one of its key; tells what of it has no place any more.
-fn install(control: &Control, ready: Ready<'_>, elapsed: Duration) -> Option<String> {
+fn install(control: &Control, ready: Ready<'_>, elapsed: Duration) -> Vec<String> {
     let Ready { workspace, saved, events } = ready;
     let name = workspace.name();
     let setup: Arc<Setup> = Arc::clone(control.library.load().setup_for(Some(name)));
@@ -343,9 +343,15 @@ fn install(control: &Control, ready: Ready<'_>, elapsed: Duration) -> Option<Str
     let planned: Vec<Planned> = planned.collect();
     let lost = saved.planned.len() - planned.len();
     control.emitter.restore(&workspace, planned);
+    let mut refused = 0;
     for event in events {
-        hand_over(&control.journal, &control.book, &workspace, Arc::new(event));
+        refused += usize::from(hand_over(&control.journal, &control.book, &workspace, Arc::new(event)).is_err());
     }
     control.emissions.look(&workspace);
-    (lost > 0).then(|| format!("{lost} planned events of {} are of emissions that have changed since", workspace.id()))
+    let id = workspace.id();
+    let warnings = [
+        (lost, format!("{lost} planned events of {id} are of emissions that have changed since")),
+        (refused, format!("{refused} deliveries of {id} are dropped: too many are pending")),
+    ];
+    warnings.into_iter().filter(|(count, _)| *count > 0).map(|(_, warning)| warning).collect()
 }

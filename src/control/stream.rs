@@ -14,12 +14,13 @@ use hyper::body::{Bytes, Frame};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::scope::{Scope, scope};
 use super::view::{attempt, event, request_row, timestamp};
 use super::{Call, Control, ControlError, Reply};
 use crate::contract::error::ErrorKind;
+use crate::http::stopped;
 use crate::journal::{Entry, Reader};
 use crate::workspace::Registry;
 
@@ -90,10 +91,16 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
         greeted: false,
         rest: REST + Duration::from_millis(1) * u32::try_from(control.viewers.available_permits()).unwrap_or(0),
         rests: false,
+        stopping: control.stopping.clone(),
         _seat: seat,
     };
     let frames = unfold(viewer, |mut viewer| async {
-        let piece = viewer.piece().await;
+        let mut stopping = viewer.stopping.clone();
+        let piece = tokio::select! {
+            biased;
+            () = stopped(&mut stopping) => return None,
+            piece = viewer.piece() => piece,
+        };
         Some((Ok::<_, std::io::Error>(Frame::data(Bytes::from(piece))), viewer))
     });
     let mut response = Response::new(Either::Right(StreamBody::new(frames).boxed_unsync()));
@@ -138,6 +145,7 @@ struct Viewer {
     rest: Duration,
     /// A piece was sent a moment ago.
     rests: bool,
+    stopping: watch::Receiver<bool>,
     _seat: OwnedSemaphorePermit,
 }
 

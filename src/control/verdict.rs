@@ -30,20 +30,25 @@ use crate::workspace::Workspace;
 /// Most entries shown of each kind, the oldest first; `counts` has them all.
 const MOST_SHOWN: usize = 1_000;
 
-pub(super) async fn verdict(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+pub(super) async fn verdict(control: &Arc<Control>, call: Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key", "wait"])?;
     let scope = scope(control, Some(call.query("key").as_deref().unwrap_or("*")))?;
     if let Some(text) = call.query("wait") {
         wait_for_deliveries(control, &scope, wait_limit("wait", &text)?).await;
     }
+    let judging = Arc::clone(control);
+    Ok(control.blocking.run(move || judge(&judging, &scope)).await)
+}
+
+fn judge(control: &Control, scope: &Scope) -> Reply {
     let generation = control.library.load();
-    let setups = setups(&generation, &scope);
-    let (unmatched, requests) = unmatched(control, &scope);
-    let (undelivered, deliveries) = undelivered(control, &scope);
+    let setups = setups(&generation, scope);
+    let (unmatched, requests) = unmatched(control, scope);
+    let (undelivered, deliveries) = undelivered(control, scope);
     let kinds = [
         ("unmatched", unmatched),
         ("undelivered", undelivered),
-        ("unfinished", unfinished(control, &scope, &generation, &setups)),
+        ("unfinished", unfinished(control, scope, &generation, &setups)),
     ];
     let (mut view, mut counts) = (Map::new(), Map::new());
     for (kind, mut entries) in kinds {
@@ -60,7 +65,7 @@ pub(super) async fn verdict(control: &Control, call: &Call) -> Result<Reply, Con
     view.insert("judged_deliveries".to_owned(), deliveries.into());
     view.insert("forgotten_entries".to_owned(), control.journal.fill().evicted.into());
     view.insert("forgotten_deliveries".to_owned(), control.book.forgotten().into());
-    Ok(ok(&view.into()))
+    ok(&view.into())
 }
 
 /// Waits until no delivery is left that could still be tried, at most for `limit`. One whose next attempt is due later,

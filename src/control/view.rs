@@ -141,7 +141,7 @@ pub(super) fn event(event: &EventRecord, registry: &Registry) -> Value {
         "created_at": timestamp(event.created_at),
         "workspace": workspace_id(registry, &event.workspace),
         "body": bytes(&event.body),
-        "deliveries": event.deliveries,
+        "deliveries": event.deliveries.iter().map(|delivery| json!(**delivery)).collect::<Value>(),
         "skipped": event.skipped,
     })
 }
@@ -159,7 +159,7 @@ pub(super) fn delivery_row(delivery: &DeliveryRecord, registry: &Registry) -> Va
         "url": delivery.planned.url.as_ref(),
         "workspace": workspace.as_ref().map(|workspace| workspace.id()),
         "status": delivery.status,
-        "attempts": delivery.attempts.len(),
+        "attempts": delivery.made,
         "last": last.map(|attempt| outcome(&attempt.outcome)),
         "next_attempt_in_ms": delivery.next.map(|due| millis(due.since(moment))),
         "note": delivery.note,
@@ -184,7 +184,7 @@ pub(super) fn attempt(attempt: &AttemptRecord) -> Value {
             "headers": headers(attempt.headers.iter().map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))),
             "body": bytes(&attempt.body),
         },
-        "signed_content": bytes(&attempt.signed_content),
+        "signed_content": bytes(&attempt.signed.to_vec()),
         "outcome": outcome(&attempt.outcome),
         "latency_ms": millis(attempt.latency),
     })

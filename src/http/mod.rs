@@ -1,11 +1,12 @@
 //! Layer 3, HTTP: the accept loop, connection settings and the graceful drain. Front page of the layer.
 //!
 //! Any [`Handler`] can be served; which API that is, is none of this file's business. Reading order: `limits`,
-//! `connection` (deadlines on the wire), `guard` (panics), `host` and `body` (what a proper request is), `answer`, `service` (one request
+//! `connection` (deadlines on the wire), `guard` (panics), `blocking` (work that takes a while), `host` and `body` (what a proper request is), `answer`, `service` (one request
 //! of the emulated API end to end), `handlers` (one function per operation), `preview` (the same
 //! for announced endpoints).
 
 pub mod answer;
+pub mod blocking;
 pub mod body;
 pub mod connection;
 pub mod emissions;

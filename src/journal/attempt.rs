@@ -34,7 +34,7 @@ pub struct AttemptRecord {
     /// The request's headers in sending order.
     pub headers: HeaderMap,
     /// The exact bytes that were signed, for the first scheme.
-    pub signed_content: Bytes,
+    pub signed: SignedContent,
     /// The body as sent.
     pub body: Bytes,
     /// How it ended.
@@ -46,13 +46,37 @@ pub struct AttemptRecord {
 }
 
 impl AttemptRecord {
-    pub(super) fn bytes(&self) -> usize {
+    /// Roughly what it holds in memory. The event's body is shared by all its attempts, and counts where the event does.
+    pub fn bytes(&self) -> usize {
+        const FIXED: usize = 1024;
         let headers: usize = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 48).sum();
         let answer = match &self.outcome {
             AttemptOutcome::Answered { body, .. } => body.len(),
             AttemptOutcome::Failed { detail, .. } => detail.len(),
         };
-        headers + self.signed_content.len() + self.url.len() + self.dialled.len() + answer
+        FIXED + headers + self.signed.before.len() + self.dialled.len() + answer
+    }
+}
+
+/// The bytes that were signed. They usually end with the event's body, which is shared and not copied.
+#[derive(Clone, Debug, Default)]
+pub struct SignedContent {
+    before: Bytes,
+    body: Bytes,
+}
+
+impl SignedContent {
+    /// The content of a signature of this body.
+    pub fn new(content: Vec<u8>, body: &Bytes) -> Self {
+        match content.strip_suffix(body.as_ref()) {
+            Some(before) => Self { before: Bytes::copy_from_slice(before), body: body.clone() },
+            None => Self { before: content.into(), body: Bytes::new() },
+        }
+    }
+
+    /// All of them, in one piece.
+    pub fn to_vec(&self) -> Vec<u8> {
+        [self.before.as_ref(), self.body.as_ref()].concat()
     }
 }
 

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason};
+pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason, SignedContent};
 pub use lookout::{Interest, Lookout};
 pub use request::{Reason, RequestRecord, Scripted, Transcript, Wire};
 pub use tally::{LATENCY_BOUNDS, Tally};
@@ -74,7 +74,7 @@ impl Entry {
         FIXED
             + match self {
                 Self::Request(request) => request.bytes(),
-                Self::Event(event) => event.body.len() + 160 * (event.deliveries.len() + event.skipped.len()),
+                Self::Event(event) => event.body.len() + 256 * (event.deliveries.len() + event.skipped.len()),
                 Self::Attempt(attempt) => attempt.bytes(),
                 Self::Notice(notice) => notice.message.len(),
             }

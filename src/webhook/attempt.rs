@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::clock::{Clock, ClockMode, Now, machine_wall_time};
 use crate::contract::profile::{Profile, SignatureTime};
 use crate::contract::signature::{Message, SigningKey, sign_tampered, verify};
+use crate::journal::SignedContent;
 use crate::webhook::queue::Job;
 use crate::workspace::Secret;
 
@@ -21,7 +22,7 @@ pub struct Prepared {
     /// The body: the event's bytes, unless the delivery is forged.
     pub body: Bytes,
     /// The exact bytes that the first scheme signed.
-    pub signed_content: Bytes,
+    pub signed: SignedContent,
 }
 
 /// Signs an attempt with every scheme of the profile. The error names the secret's fault.
@@ -31,7 +32,7 @@ pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) 
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(DELIVERY, HeaderValue::from_str(&job.delivery.id).map_err(|error| error.to_string())?);
-    let mut signed_content = None;
+    let mut content = None;
     for scheme in profile.schemes() {
         let keys = secrets.iter().map(|secret| SigningKey::read(secret.reveal(), &scheme, profile.webhooks.secret_key));
         let keys: Vec<SigningKey> =
@@ -41,11 +42,12 @@ pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) 
             let value = HeaderValue::from_maybe_shared(Bytes::from(value)).map_err(|error| error.to_string())?;
             headers.insert(header_name(&name)?, value);
         }
-        signed_content.get_or_insert(signed.content);
+        content.get_or_insert(signed.content);
     }
     let forged = job.event.tamper.and_then(|tamper| tamper.falsify_body(&job.event.body));
     let body = forged.map_or_else(|| job.event.body.clone(), Bytes::from);
-    Ok(Prepared { headers, body, signed_content: signed_content.unwrap_or_default().into() })
+    let signed = content.map(|content| SignedContent::new(content, &job.event.body)).unwrap_or_default();
+    Ok(Prepared { headers, body, signed })
 }
 
 /// A header's name; the usual ones are at hand, others are read.

@@ -1,5 +1,5 @@
-//! What became of each delivery: its attempts, its state, the next attempt. Bounded; finished deliveries leave first, and of
-//! them those that arrived.
+//! What became of each delivery: its attempts, its state, the next attempt. Bounded by count and by bytes; finished deliveries
+//! are evicted first, and of them those that arrived.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::clock::Moment;
 use crate::journal::AttemptRecord;
+use crate::webhook::held::{DELIVERY, Held, MOST_BYTES};
 use crate::workspace::{EventRecord, PlannedDelivery, Workspace};
 
 /// Most finished deliveries kept.
@@ -19,6 +20,17 @@ const MOST_FINISHED: usize = 10_000;
 const MOST_FAILED: usize = MOST_FINISHED / 2;
 /// Most deliveries pending at a time.
 pub const MOST_PENDING: usize = 100_000;
+
+/// Why an event's deliveries are refused: those that are pending leave no room for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Full {
+    /// By their number.
+    #[error("{MOST_PENDING} deliveries are pending, which is the most")]
+    Count,
+    /// By what they hold in memory.
+    #[error("the pending deliveries hold {} MiB, which is the most", MOST_BYTES / (1024 * 1024))]
+    Bytes,
+}
 
 /// Where a delivery stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -38,12 +50,14 @@ pub enum DeliveryStatus {
 #[derive(Clone, Debug)]
 pub struct DeliveryRecord {
     /// The delivery, its subscription and URL.
-    pub planned: PlannedDelivery,
+    pub planned: Arc<PlannedDelivery>,
     /// The event.
     pub event: Arc<EventRecord>,
     /// Where it stands.
     pub status: DeliveryStatus,
-    /// Attempts made, oldest first.
+    /// How many attempts were made.
+    pub made: u32,
+    /// Attempts made, oldest first; the oldest are missing where memory ran short.
     pub attempts: Vec<Arc<AttemptRecord>>,
     /// When the next attempt is due.
     pub next: Option<Moment>,
@@ -70,25 +84,36 @@ struct Pages {
     failed: VecDeque<u64>,
     settled: Settled,
     forgotten: u64,
+    held: Held,
 }
 
 impl Book {
-    /// Enters the deliveries of an event that is being handed over.
-    pub fn enter(&self, workspace: &Workspace, event: &Arc<EventRecord>) {
+    /// Enters the deliveries of an event that is being handed over, all or none.
+    pub fn enter(&self, workspace: &Workspace, event: &Arc<EventRecord>) -> Result<(), Full> {
         let mut pages = self.pages.lock();
         // Looked at under the lock: a workspace is forgotten first and its deliveries are cleared then, so none comes late.
-        if workspace.is_forgotten() {
-            return;
+        if workspace.is_forgotten() || event.deliveries.is_empty() {
+            return Ok(());
+        }
+        let count = event.deliveries.len();
+        // One event may go to more subscriptions than that, so a few over the bound are taken.
+        if pages.pending >= MOST_PENDING {
+            return Err(Full::Count);
+        }
+        if !pages.held.has_room(event, count) {
+            return Err(Full::Bytes);
         }
         for planned in &event.deliveries {
             pages.made += 1;
             pages.pending += 1;
             let serial = pages.made;
             pages.serial_by_id.insert(planned.id.clone(), serial);
+            pages.held.keep(event, DELIVERY);
             let record = DeliveryRecord {
-                planned: planned.clone(),
+                planned: Arc::clone(planned),
                 event: Arc::clone(event),
                 status: DeliveryStatus::Pending,
+                made: 0,
                 attempts: Vec::new(),
                 next: Some(event.due),
                 note: None,
@@ -99,12 +124,14 @@ impl Book {
         pages.trim();
         drop(pages);
         self.changed.notify_waiters();
+        Ok(())
     }
 
     /// Notes an attempt at one of an event's deliveries, and where it stands after it.
     pub fn note_attempt(&self, event: &Arc<EventRecord>, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
         self.change(event, &attempt.delivery, |record| {
             record.next = attempt.next;
+            record.made += 1;
             record.attempts.push(Arc::clone(&attempt));
             record.status = status;
         });
@@ -123,9 +150,16 @@ impl Book {
         let mut pages = self.pages.lock();
         let Some(serial) = pages.serial_of(event, id) else { return };
         let Some(record) = pages.by_serial.get_mut(&serial) else { return };
-        let was_pending = record.status == DeliveryStatus::Pending;
+        let (was_pending, before) = (record.status == DeliveryStatus::Pending, record.bytes());
         change(record);
-        let is_now = record.status;
+        let (is_now, after) = (record.status, record.bytes());
+        if was_pending {
+            pages.held.end(event, before);
+        }
+        pages.held.resize(before, after);
+        if is_now == DeliveryStatus::Pending {
+            pages.held.begin(event, after);
+        }
         match (was_pending, is_now == DeliveryStatus::Pending) {
             (true, false) => {
                 pages.pending -= 1;
@@ -138,6 +172,7 @@ impl Book {
         }
         pages.log.push(serial);
         pages.trim();
+        pages.release_attempts(serial);
         drop(pages);
         self.changed.notify_waiters();
     }
@@ -145,18 +180,24 @@ impl Book {
     /// Forgets the deliveries of a workspace, or all.
     pub fn clear(&self, workspace: Option<&str>) {
         let mut pages = self.pages.lock();
-        let Pages { by_serial, serial_by_id, pending, delivered, failed, .. } = &mut *pages;
+        let Pages { by_serial, serial_by_id, pending, delivered, failed, held, .. } = &mut *pages;
         by_serial.retain(|serial, record| {
             let goes = workspace.is_none_or(|name| record.event.workspace.as_ref() == name);
             if goes {
                 forget_id(serial_by_id, &record.planned.id, *serial);
-                *pending -= usize::from(record.status == DeliveryStatus::Pending);
+                if record.status == DeliveryStatus::Pending {
+                    *pending -= 1;
+                    held.end(&record.event, record.bytes());
+                }
+                held.release(&record.event, record.bytes());
             }
             !goes
         });
         for ended in [delivered, failed] {
             ended.retain(|serial| by_serial.contains_key(serial));
+            ended.shrink_to_fit();
         }
+        serial_by_id.shrink_to_fit();
         drop(pages);
         self.changed.notify_waiters();
     }
@@ -214,8 +255,7 @@ impl Book {
             loop {
                 let mut changed = std::pin::pin!(self.changed.notified());
                 changed.as_mut().enable();
-                let untried =
-                    |record: DeliveryRecord| record.status == DeliveryStatus::Pending && record.attempts.is_empty();
+                let untried = |record: DeliveryRecord| record.status == DeliveryStatus::Pending && record.made == 0;
                 if !ids.iter().filter_map(|id| self.get(id)).any(untried) {
                     return;
                 }
@@ -240,10 +280,10 @@ impl Pages {
         }
     }
 
-    /// Lets finished deliveries go when there are too many: the oldest that arrived, or the oldest failure where failures are
-    /// most of them.
+    /// Evicts finished deliveries when there are too many, or all hold too much: the oldest that arrived, or the oldest failure
+    /// where failures are most of them.
     fn trim(&mut self) {
-        while self.by_serial.len() - self.pending > MOST_FINISHED {
+        while self.by_serial.len() - self.pending > MOST_FINISHED || self.held.all() > MOST_BYTES {
             let failures_first = self.failed.len() > MOST_FAILED || self.delivered.is_empty();
             let ended = if failures_first { &mut self.failed } else { &mut self.delivered };
             let Some(serial) = ended.pop_front() else { return };
@@ -253,9 +293,33 @@ impl Pages {
             }
             if let Some(record) = self.by_serial.remove(&serial) {
                 forget_id(&mut self.serial_by_id, &record.planned.id, serial);
+                self.held.release(&record.event, record.bytes());
                 self.forgotten += 1;
             }
         }
+    }
+}
+
+impl Pages {
+    /// Where pending deliveries alone hold too much, the one that has just grown forgets what its attempts said.
+    fn release_attempts(&mut self, serial: u64) {
+        if self.held.all() <= MOST_BYTES {
+            return;
+        }
+        let Some(record) = self.by_serial.get_mut(&serial) else { return };
+        let before = record.bytes();
+        record.attempts = Vec::new();
+        let after = record.bytes();
+        self.held.end(&record.event, before);
+        self.held.resize(before, after);
+        self.held.begin(&record.event, after);
+    }
+}
+
+impl DeliveryRecord {
+    /// What it holds in memory beside the event's body.
+    fn bytes(&self) -> usize {
+        DELIVERY + self.attempts.iter().map(|attempt| attempt.bytes()).sum::<usize>()
     }
 }
 
@@ -338,137 +402,5 @@ impl Book {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::{Clock, Seed};
-    use crate::workspace::Registry;
-
-    #[test]
-    fn changes_are_told_once_until_too_many_were_missed() {
-        let mut log = ChangeLog::default();
-        for serial in 0..=MOST_CHANGES as u64 {
-            log.push(serial);
-        }
-        let book = Book { pages: Mutex::new(Pages { log, ..Pages::default() }), changed: Notify::new() };
-        assert_eq!(book.changes(), MOST_CHANGES as u64 + 1);
-        assert!(book.changed_since(0).is_none(), "the first change is forgotten");
-        for seen in [1, MOST_CHANGES as u64 + 1] {
-            let (now, records) = book.changed_since(seen).expect("all since then is remembered");
-            assert_eq!((now, records.len()), (book.changes(), 0), "deliveries that are gone are not told");
-        }
-    }
-
-    /// Enters a delivery and lets it end so; gives its id.
-    fn end(book: &Book, workspace: &Workspace, number: usize, status: DeliveryStatus) -> String {
-        let mut event = Arc::unwrap_or_clone(event());
-        event.deliveries[0].id = format!("dlv_{number}");
-        let (id, event) = (event.deliveries[0].id.clone(), Arc::new(event));
-        book.enter(workspace, &event);
-        book.change(&event, &id, |record| record.status = status);
-        id
-    }
-
-    #[test]
-    fn what_arrived_leaves_before_what_failed() {
-        let (book, (_registry, workspace)) = (Book::default(), opened());
-        let failed = end(&book, &workspace, 0, DeliveryStatus::Exhausted);
-        let arrived: Vec<String> =
-            (1..=MOST_FINISHED + 1).map(|number| end(&book, &workspace, number, DeliveryStatus::Delivered)).collect();
-        assert_eq!(book.forgotten(), 2);
-        let kept: Vec<bool> = [&failed, &arrived[0], &arrived[1], &arrived[2]].map(|id| book.get(id).is_some()).into();
-        assert_eq!(kept, [true, false, false, true], "the failure, and of what arrived the newest");
-        assert_eq!(book.list(None, usize::MAX, |_| true).len(), MOST_FINISHED);
-    }
-
-    #[test]
-    fn failures_leave_when_they_are_most() {
-        let (book, (_registry, workspace)) = (Book::default(), opened());
-        let arrived = end(&book, &workspace, 0, DeliveryStatus::Delivered);
-        let failed: Vec<String> =
-            (1..=MOST_FINISHED).map(|number| end(&book, &workspace, number, DeliveryStatus::Cancelled)).collect();
-        let kept: Vec<bool> = [&arrived, &failed[0], &failed[1]].map(|id| book.get(id).is_some()).into();
-        assert_eq!((kept, book.forgotten()), (vec![true, false, true], 1));
-        // What was cleared needs no room.
-        book.clear(None);
-        end(&book, &workspace, 0, DeliveryStatus::Delivered);
-        assert_eq!((book.list(None, usize::MAX, |_| true).len(), book.forgotten()), (1, 1));
-    }
-
-    /// An event of the workspace `w` with one delivery; a workspace that was reset makes the same ids again.
-    fn event() -> Arc<EventRecord> {
-        let url = "https://a.example/";
-        let planned = PlannedDelivery {
-            id: "dlv_1".to_owned(),
-            subscription: "sub_1".to_owned(),
-            url: Arc::from(url),
-            target: Arc::new(url.parse().expect("a URL")),
-            attempts_before: 0,
-        };
-        Arc::new(EventRecord {
-            id: "evt_1".to_owned(),
-            workspace: Arc::from("w"),
-            event_type: "workflow.completed".to_owned(),
-            created_at: jiff::Timestamp::UNIX_EPOCH,
-            body: hyper::body::Bytes::new(),
-            due: Moment::from_nanos(0),
-            deliveries: vec![planned],
-            skipped: Vec::new(),
-            tamper: None,
-            lost: false,
-        })
-    }
-
-    fn opened() -> (Registry, Arc<Workspace>) {
-        let registry = Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), 9);
-        let (workspace, _) = registry.open("w", registry.clock().now());
-        (registry, workspace)
-    }
-
-    #[test]
-    fn what_a_workspace_fires_after_its_reset_is_not_entered() {
-        let (book, (registry, workspace)) = (Book::default(), opened());
-        book.enter(&workspace, &event());
-        registry.forget("w");
-        book.clear(Some("w"));
-        book.enter(&workspace, &event());
-        assert_eq!((book.pending(), status(&book)), (0, vec![]));
-    }
-
-    fn status(book: &Book) -> Vec<DeliveryStatus> {
-        book.list(None, 10, |_| true).into_iter().map(|(_, record)| record.status).collect()
-    }
-
-    #[test]
-    fn what_ends_late_is_not_taken_for_its_successors() {
-        let (book, old, new) = (Book::default(), event(), event());
-        let (_registry, workspace) = opened();
-        book.enter(&workspace, &old);
-        book.clear(Some("w"));
-        book.enter(&workspace, &new);
-        book.note_cancelled(&old, "dlv_1", "left");
-        assert_eq!((book.pending(), status(&book)), (1, vec![DeliveryStatus::Pending]));
-        book.note_cancelled(&new, "dlv_1", "given up");
-        assert_eq!((book.pending(), status(&book)), (0, vec![DeliveryStatus::Cancelled]));
-        // Again, and by the one that is long gone.
-        book.note_cancelled(&new, "dlv_1", "given up");
-        book.note_cancelled(&old, "dlv_1", "left");
-        assert_eq!(book.pending(), 0);
-    }
-
-    #[test]
-    fn one_fired_at_the_moment_of_a_reset_ends_beside_its_successor() {
-        for late_is_first in [true, false] {
-            let (book, old, new) = (Book::default(), event(), event());
-            let (_registry, workspace) = opened();
-            let (first, second) = if late_is_first { (&old, &new) } else { (&new, &old) };
-            book.enter(&workspace, first);
-            book.enter(&workspace, second);
-            book.note_cancelled(&old, "dlv_1", "left");
-            assert_eq!(book.pending(), 1, "{late_is_first}");
-            book.note_cancelled(&new, "dlv_1", "given up");
-            assert_eq!((book.pending(), status(&book)), (0, vec![DeliveryStatus::Cancelled; 2]));
-            book.clear(None);
-            assert_eq!((book.pending(), book.get("dlv_1").is_none()), (0, true));
-        }
-    }
-}
+#[path = "book_tests.rs"]
+mod tests;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
 
 use crate::agenda::{Slot, Task};
 use crate::clock::Moment;
@@ -58,6 +59,8 @@ impl Deliverer {
     ) {
         let round = Arc::new(Round::new(workspace));
         let mut leaving = round.workspace.leaving();
+        // They end with the courier, so that nobody is posted to once the emulator has stopped.
+        let mut workers = JoinSet::new();
         let (mut handed, mut draining) = (Vec::new(), false);
         while !round.workspace.has_left() {
             let order = self.profile_of(&round.workspace).webhooks.order;
@@ -72,7 +75,8 @@ impl Deliverer {
             });
             // Their deliveries are planned: they are due or under way by themselves.
             handed.clear();
-            if self.send_off(&round, due).await {
+            while workers.try_join_next().is_some() {}
+            if self.send_off(&round, due, &mut workers).await {
                 continue;
             }
             if draining && idle {
@@ -95,14 +99,14 @@ impl Deliverer {
 
     /// Sets workers to attempts that are due. Those that stay inside are made here, one after the other, so that their order
     /// does not depend on which processor is free. Returns whether any was.
-    async fn send_off(self: &Arc<Self>, round: &Arc<Round>, due: Vec<(Job, Task)>) -> bool {
+    async fn send_off(self: &Arc<Self>, round: &Arc<Round>, due: Vec<(Job, Task)>, workers: &mut JoinSet<()>) -> bool {
         let mut made = false;
         for (job, task) in due {
             if self.stays_inside(&job) {
                 self.make(round, job).await;
                 made = true;
             } else {
-                tokio::spawn(Arc::clone(self).work(Arc::clone(round), job, task.outside()));
+                workers.spawn(Arc::clone(self).work(Arc::clone(round), job, task.outside()));
             }
         }
         if made {

@@ -14,10 +14,10 @@ use tokio::task::JoinSet;
 use crate::clock::{Moment, Now};
 use crate::contract::profile::Profile;
 use crate::http::stopped;
-use crate::journal::{AttemptOutcome, AttemptRecord, Entry, FailureReason, HandedOver, Journal, Notice};
+use crate::journal::{AttemptOutcome, AttemptRecord, Entry, FailureReason, HandedOver, Journal, Notice, SignedContent};
 use crate::scenario::Library;
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
-use crate::webhook::book::{Book, DeliveryStatus};
+use crate::webhook::book::{Book, DeliveryStatus, Full};
 use crate::webhook::client::{Client, Post};
 use crate::webhook::courier::Round;
 use crate::webhook::egress::{Destination, Egress};
@@ -52,10 +52,17 @@ struct Ended {
     began: Moment,
 }
 
-/// Hands a fired event over to the driver: enters its deliveries in the book, then appends it to the journal.
-pub fn hand_over(journal: &Journal, book: &Book, workspace: &Arc<Workspace>, event: Arc<EventRecord>) {
-    book.enter(workspace, &event);
+/// Hands a fired event over to the driver: enters its deliveries in the book, then appends it to the journal. Nothing happens
+/// if there is no room for them.
+pub fn hand_over(
+    journal: &Journal,
+    book: &Book,
+    workspace: &Arc<Workspace>,
+    event: Arc<EventRecord>,
+) -> Result<(), Full> {
+    book.enter(workspace, &event)?;
     journal.hand_over(workspace, event);
+    Ok(())
 }
 
 impl Deliverer {
@@ -161,9 +168,9 @@ impl Deliverer {
                 }
             },
         };
-        let (headers, body, signed_content) = match prepared {
-            Some(prepared) => (prepared.headers, prepared.body, prepared.signed_content),
-            None => (HeaderMap::new(), job.event.body.clone(), Bytes::new()),
+        let (headers, body, signed) = match prepared {
+            Some(prepared) => (prepared.headers, prepared.body, prepared.signed),
+            None => (HeaderMap::new(), job.event.body.clone(), SignedContent::default()),
         };
         let record = AttemptRecord {
             delivery: job.delivery.id.clone(),
@@ -176,7 +183,7 @@ impl Deliverer {
             url: Arc::clone(&job.delivery.url),
             dialled,
             headers,
-            signed_content,
+            signed,
             body,
             outcome,
             latency: std::time::Duration::ZERO,

@@ -10,11 +10,12 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::Moment;
+use crate::http::blocking::Blocking;
 use crate::http::emissions::EmissionOrder;
 use crate::http::stopped;
 use crate::journal::{Entry, Journal, Notice};
 use crate::scenario::{Emit, Library, Setup};
-use crate::webhook::book::{Book, MOST_PENDING};
+use crate::webhook::book::Book;
 use crate::webhook::deliver::hand_over;
 use crate::webhook::residents::Residents;
 use crate::webhook::timeline::{MOST_PLANNED, Plans, Timeline};
@@ -22,12 +23,16 @@ use crate::workspace::{FireRequest, Workspace};
 
 pub use crate::webhook::timeline::Planned;
 
+/// Most events made before others may look at the plans.
+const MOST_AT_A_TIME: usize = 16;
+
 /// Fires the emissions of all workspaces.
 #[derive(Debug)]
 pub struct Emitter {
     library: Arc<Library>,
     journal: Arc<Journal>,
     book: Arc<Book>,
+    blocking: Blocking,
     timelines: Mutex<Residents<Arc<Timeline>>>,
     planned: Arc<AtomicUsize>,
     left_out: AtomicU64,
@@ -35,9 +40,9 @@ pub struct Emitter {
 
 impl Emitter {
     /// A driver over these parts.
-    pub fn new(library: Arc<Library>, journal: Arc<Journal>, book: Arc<Book>) -> Arc<Self> {
+    pub fn new(library: Arc<Library>, journal: Arc<Journal>, book: Arc<Book>, blocking: Blocking) -> Arc<Self> {
         let (planned, left_out) = (Arc::default(), AtomicU64::new(0));
-        Arc::new(Self { library, journal, book, timelines: Mutex::default(), planned, left_out })
+        Arc::new(Self { library, journal, book, blocking, timelines: Mutex::default(), planned, left_out })
     }
 
     /// Events of emissions that were left out so far, because too many were planned or too many deliveries pending.
@@ -82,7 +87,7 @@ impl Emitter {
         if let Some((emit, at)) = set_off {
             let activation = self.setup_of(&workspace).activation;
             let left_out = plans.plan(&emit, activation, at, workspace.lock().event_random());
-            self.tell_left_out(&workspace, left_out, &format!("{MOST_PLANNED} are planned"));
+            self.tell_left_out(&workspace, left_out, &format!("{MOST_PLANNED} are planned, which is the most"));
         }
         // Due at once: the task looks what there is to do, and notes when there is more.
         plans.note(Some(Moment::default()));
@@ -104,19 +109,10 @@ impl Emitter {
     ) {
         let mut leaving = workspace.leaving();
         loop {
-            let next = {
-                let mut plans = timeline.plans.lock();
-                if workspace.has_left() {
-                    return plans.clear();
-                }
-                let next = self.work_off(&workspace, &mut plans);
-                plans.note(next);
-                let Some(next) = next else {
-                    plans.is_carried_out = false;
-                    return;
-                };
-                next
-            };
+            // Making many events takes a while.
+            let (emitter, of, plans) = (Arc::clone(&self), Arc::clone(&workspace), Arc::clone(&timeline));
+            let next = self.blocking.run(move || emitter.look(&of, &mut plans.plans.lock())).await;
+            let Some(next) = next else { return };
             tokio::select! {
                 () = stopped(&mut stop) => return,
                 () = stopped(&mut leaving) => {}
@@ -126,7 +122,19 @@ impl Emitter {
         }
     }
 
-    /// Does what is due; says when there is more to do.
+    /// Does what is due, and notes when there is more to do; `None` ends the task.
+    fn look(&self, workspace: &Arc<Workspace>, plans: &mut Plans) -> Option<Moment> {
+        if workspace.has_left() {
+            plans.clear();
+            return None;
+        }
+        let next = self.work_off(workspace, plans);
+        plans.note(next);
+        plans.is_carried_out = next.is_some();
+        next
+    }
+
+    /// Does some of what is due; says when there is more to do.
     fn work_off(&self, workspace: &Arc<Workspace>, plans: &mut Plans) -> Option<Moment> {
         let now = workspace.clock().moment();
         let emission = self.set_off(workspace, plans, now);
@@ -135,7 +143,8 @@ impl Emitter {
             self.complete(workspace);
             completion = workspace.lock().next_completion();
         }
-        while let Some(planned) = plans.take_due(now) {
+        for _ in 0..MOST_AT_A_TIME {
+            let Some(planned) = plans.take_due(now) else { break };
             if self.setup_of(workspace).activation == planned.activation {
                 self.fire(workspace, &planned.emit, planned.leaves);
             }
@@ -159,7 +168,7 @@ impl Emitter {
             left_out += plans.plan(emit, setup.activation, now, state.event_random());
         }
         drop(state);
-        self.tell_left_out(workspace, left_out, &format!("{MOST_PLANNED} are planned"));
+        self.tell_left_out(workspace, left_out, &format!("{MOST_PLANNED} are planned, which is the most"));
         found.next.map(|next| began.plus(next))
     }
 
@@ -187,13 +196,14 @@ impl Emitter {
     }
 
     fn hand_in(&self, workspace: &Arc<Workspace>, setup: &Setup, request: FireRequest, why: &str) {
-        if self.book.pending() >= MOST_PENDING {
-            return self.tell_left_out(workspace, 1, &format!("{MOST_PENDING} deliveries are pending"));
-        }
         let now = workspace.clock().now();
         let fired = workspace.lock().fire(workspace.name(), request, &setup.profile, now);
         match fired {
-            Ok(event) => hand_over(&self.journal, &self.book, workspace, Arc::new(event)),
+            Ok(event) => {
+                if let Err(full) = hand_over(&self.journal, &self.book, workspace, Arc::new(event)) {
+                    self.tell_left_out(workspace, 1, &full.to_string());
+                }
+            }
             Err(problem) => self.notice(workspace, format!("{why}: not fired: {problem}")),
         }
     }
@@ -201,7 +211,7 @@ impl Emitter {
     fn tell_left_out(&self, workspace: &Workspace, count: usize, why: &str) {
         if count > 0 {
             self.left_out.fetch_add(count as u64, Ordering::Relaxed);
-            self.notice(workspace, format!("{count} events of emissions were left out: {why}, which is the most"));
+            self.notice(workspace, format!("{count} events of emissions were left out: {why}"));
         }
     }
 
@@ -232,6 +242,6 @@ impl Emitter {
         let mut plans = timeline.plans.lock();
         let left_out = planned.into_iter().filter(|planned| !plans.add(planned.clone())).count();
         drop(plans);
-        self.tell_left_out(workspace, left_out, &format!("{MOST_PLANNED} are planned"));
+        self.tell_left_out(workspace, left_out, &format!("{MOST_PLANNED} are planned, which is the most"));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `queue` (what is due, what follows an outcome) and `schedule` (when to retry), both pure; `attempt`
 //! (what is signed and sent); `egress` and `guard` (where it may go); `dial`, `tls` and `client` (getting there); `sink`
-//! (the built-in receiver); `book` (what became of each delivery); `deliver` and `courier` (the driver that ties them together);
+//! (the built-in receiver); `book` (what became of each delivery) and `held` (what that holds in memory); `deliver` and `courier` (the driver that ties them together);
 //! `emitter` and `timeline` (the driver of what scenarios fire).
 
 pub mod attempt;
@@ -14,6 +14,7 @@ pub mod dial;
 pub mod egress;
 pub mod emitter;
 pub mod guard;
+pub mod held;
 pub mod queue;
 mod residents;
 pub mod schedule;

@@ -16,7 +16,7 @@ use crate::workspace::{EventRecord, PlannedDelivery};
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The delivery it belongs to.
-    pub delivery: PlannedDelivery,
+    pub delivery: Arc<PlannedDelivery>,
     /// The event.
     pub event: Arc<EventRecord>,
     /// 1 for the first attempt.

@@ -12,12 +12,14 @@ use crate::contract::profile::Layered;
 use crate::journal::FailureReason;
 
 fn event(number: u64, due: Moment, subscriptions: &[usize]) -> Arc<EventRecord> {
-    let deliveries = subscriptions.iter().map(|subscription| PlannedDelivery {
-        id: format!("dlv_{number}_{subscription}"),
-        subscription: format!("sub_{subscription}"),
-        url: Arc::from("https://a.example/"),
-        target: Arc::new(url::Url::parse("https://a.example/").expect("a URL")),
-        attempts_before: 0,
+    let deliveries = subscriptions.iter().map(|subscription| {
+        Arc::new(PlannedDelivery {
+            id: format!("dlv_{number}_{subscription}"),
+            subscription: format!("sub_{subscription}"),
+            url: Arc::from("https://a.example/"),
+            target: Arc::new(url::Url::parse("https://a.example/").expect("a URL")),
+            attempts_before: 0,
+        })
     });
     Arc::new(EventRecord {
         id: format!("evt_{number}"),
@@ -53,19 +55,22 @@ fn lanes_keep_their_order_and_do_not_wait_for_each_other() {
     let (mut queue, webhooks) = (Queue::default(), webhooks(&[]));
     queue.push(&event(1, at(0), &[1, 2]));
     queue.push(&event(2, at(0), &[1, 2]));
-    let mut due = || queue.take_due(at(0)).map(|job| job.delivery.id);
+    let mut due = || queue.take_due(at(0)).map(|job| job.delivery.id.clone());
     assert_eq!([due(), due(), due()], [Some("dlv_1_1".to_owned()), Some("dlv_1_2".to_owned()), None]);
     // The first fails; its lane goes on with the second event, and comes back a second later.
     assert!(
         matches!(queue.finish("sub_1", &answered(500), &webhooks, at(0), || Seed::from_number(1).source("test")), Next::Retry(due) if due == at(1))
     );
-    assert_eq!(queue.take_due(at(0)).map(|job| job.delivery.id).as_deref(), Some("dlv_2_1"));
+    assert_eq!(queue.take_due(at(0)).map(|job| job.delivery.id.clone()).as_deref(), Some("dlv_2_1"));
     assert!(matches!(
         queue.finish("sub_1", &answered(200), &webhooks, at(0), || Seed::from_number(1).source("test")),
         Next::Delivered
     ));
     assert_eq!((queue.next_due(), queue.under_way(), queue.pending()), (Some(at(1)), 1, 3));
-    assert_eq!(queue.take_due(at(1)).map(|job| (job.delivery.id, job.attempt)), Some(("dlv_1_1".to_owned(), 2)));
+    assert_eq!(
+        queue.take_due(at(1)).map(|job| (job.delivery.id.clone(), job.attempt)),
+        Some(("dlv_1_1".to_owned(), 2))
+    );
 }
 
 #[test]
@@ -77,7 +82,7 @@ fn strict_order_holds_later_events_back() {
     queue.take_due(at(0)).expect("the first is due");
     queue.finish("sub_1", &answered(500), &webhooks, at(0), || Seed::from_number(1).source("test"));
     assert!(queue.take_due(at(0)).is_none());
-    assert_eq!(queue.take_due(at(1)).map(|job| job.delivery.id).as_deref(), Some("dlv_1_1"));
+    assert_eq!(queue.take_due(at(1)).map(|job| job.delivery.id.clone()).as_deref(), Some("dlv_1_1"));
 }
 
 #[test]

@@ -2,16 +2,18 @@
 //! It needs no other program, no certificate and no port.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
 /// Most deliveries kept for one name.
-const KEPT: usize = 1000;
+pub const KEPT: usize = 1000;
 /// Most names.
-const MOST_NAMES: usize = 1000;
+pub const MOST_NAMES: usize = 1000;
+/// Most bytes kept for all names together.
+pub const MOST_BYTES: usize = 16 * 1024 * 1024;
 
 /// One delivery as the sink got it.
 #[derive(Clone, Debug)]
@@ -30,69 +32,154 @@ pub struct Receipt {
     pub status: u16,
 }
 
+impl Receipt {
+    /// Roughly what it holds in memory.
+    fn bytes(&self) -> usize {
+        const FIXED: usize = 512;
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
+        FIXED + self.target.len() + headers + self.body.len()
+    }
+}
+
 /// All sinks of one emulator, by name.
 #[derive(Debug, Default)]
 pub struct Sinks {
-    by_name: Mutex<BTreeMap<String, Sink>>,
-    /// Deliveries that had to leave.
-    forgotten: AtomicU64,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    by_name: BTreeMap<Arc<str>, Sink>,
+    /// What all sinks got, in order, with the name of the sink.
+    received: BTreeMap<u64, (Arc<str>, Receipt)>,
+    serial: u64,
+    bytes: usize,
+    /// Deliveries that had to be evicted.
+    evicted: u64,
 }
 
 #[derive(Debug, Default)]
 struct Sink {
-    received: VecDeque<Receipt>,
+    /// What it got, oldest first, by its number in all that was received.
+    received: VecDeque<u64>,
     script: VecDeque<u16>,
 }
 
 impl Sinks {
     /// Takes a delivery and gives the status of the answer: the next of the script, or 200.
     pub fn receive(&self, name: &str, receipt: Receipt) -> u16 {
-        let mut sinks = self.by_name.lock();
-        let sink = self.sink(&mut sinks, name);
+        let mut kept = self.kept.lock();
+        let (name, sink) = kept.sink(name);
         let status = sink.script.pop_front().unwrap_or(200);
-        if sink.received.len() >= KEPT {
-            sink.received.pop_front();
-            self.forgotten.fetch_add(1, Ordering::Relaxed);
+        let oldest = if sink.received.len() >= KEPT { sink.received.front().copied() } else { None };
+        oldest.into_iter().for_each(|serial| kept.evict(serial));
+        kept.serial += 1;
+        let serial = kept.serial;
+        kept.bytes += receipt.bytes();
+        kept.received.insert(serial, (Arc::clone(&name), Receipt { status, ..receipt }));
+        if let Some(sink) = kept.by_name.get_mut(&name) {
+            sink.received.push_back(serial);
         }
-        sink.received.push_back(Receipt { status, ..receipt });
+        while kept.bytes > MOST_BYTES
+            && let Some(oldest) = kept.received.keys().next().copied()
+        {
+            kept.evict(oldest);
+        }
         status
     }
 
     /// What each sink answers next, where something is scripted.
     pub fn scripts(&self) -> BTreeMap<String, Vec<u16>> {
-        let sinks = self.by_name.lock();
-        let scripted = sinks.iter().filter(|(_, sink)| !sink.script.is_empty());
-        scripted.map(|(name, sink)| (name.clone(), sink.script.iter().copied().collect())).collect()
+        let kept = self.kept.lock();
+        let scripted = kept.by_name.iter().filter(|(_, sink)| !sink.script.is_empty());
+        scripted.map(|(name, sink)| (name.to_string(), sink.script.iter().copied().collect())).collect()
     }
 
     /// Forgets what every sink got and was told.
     pub fn clear(&self) {
-        self.by_name.lock().clear();
+        let mut kept = self.kept.lock();
+        *kept = Kept { evicted: kept.evicted, ..Kept::default() };
     }
 
     /// What a sink has got, oldest first.
     pub fn received(&self, name: &str) -> Vec<Receipt> {
-        self.by_name.lock().get(name).map(|sink| sink.received.iter().cloned().collect()).unwrap_or_default()
+        let kept = self.kept.lock();
+        let serials = kept.by_name.get(name).into_iter().flat_map(|sink| &sink.received);
+        serials.filter_map(|serial| kept.received.get(serial)).map(|(_, receipt)| receipt.clone()).collect()
     }
 
     /// Sets the statuses of the next answers; after them comes 200 again.
     pub fn script(&self, name: &str, statuses: Vec<u16>) {
-        self.sink(&mut self.by_name.lock(), name).script = statuses.into();
+        self.kept.lock().sink(name).1.script = statuses.into();
     }
 
-    /// Deliveries that sinks got and had to forget so far. Those that were forgotten on request are not among them.
+    /// Deliveries that sinks got and that were evicted so far. Those that were forgotten on request are not among them.
     pub fn forgotten(&self) -> u64 {
-        self.forgotten.load(Ordering::Relaxed)
+        self.kept.lock().evicted
+    }
+}
+
+impl Kept {
+    /// The sink of this name; if there are too many, another one leaves for it with what it got.
+    fn sink(&mut self, name: &str) -> (Arc<str>, &mut Sink) {
+        if self.by_name.len() >= MOST_NAMES
+            && !self.by_name.contains_key(name)
+            && let Some(other) = self.by_name.keys().next().cloned()
+        {
+            let received = self.by_name.get(&other).map(|sink| sink.received.clone()).unwrap_or_default();
+            received.into_iter().for_each(|serial| self.evict(serial));
+            self.by_name.remove(&other);
+        }
+        let name = self.by_name.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
+        (Arc::clone(&name), self.by_name.entry(name).or_default())
     }
 
-    /// The sink of this name; if there are too many, another one leaves for it with what it got.
-    fn sink<'s>(&self, sinks: &'s mut BTreeMap<String, Sink>, name: &str) -> &'s mut Sink {
-        if sinks.len() >= MOST_NAMES
-            && !sinks.contains_key(name)
-            && let Some((_, left)) = sinks.pop_first()
-        {
-            self.forgotten.fetch_add(left.received.len() as u64, Ordering::Relaxed);
+    /// Evicts the oldest delivery of a sink, by its number.
+    fn evict(&mut self, serial: u64) {
+        let Some((name, receipt)) = self.received.remove(&serial) else { return };
+        self.bytes -= receipt.bytes();
+        self.evicted += 1;
+        if let Some(sink) = self.by_name.get_mut(&name) {
+            sink.received.pop_front();
         }
-        sinks.entry(name.to_owned()).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receipt(size: usize) -> Receipt {
+        Receipt {
+            at: Timestamp::UNIX_EPOCH,
+            target: "/".to_owned(),
+            headers: Vec::new(),
+            body: Bytes::from(vec![b'x'; size]),
+            verified: Ok(()),
+            status: 0,
+        }
+    }
+
+    #[test]
+    fn what_sinks_keep_is_bounded_by_number_and_by_bytes() {
+        let sinks = Sinks::default();
+        sinks.receive("large", receipt(1));
+        for _ in 0..=KEPT {
+            assert_eq!(sinks.receive("small", receipt(0)), 200);
+        }
+        assert_eq!((sinks.received("small").len(), sinks.received("large").len(), sinks.forgotten()), (KEPT, 1, 1));
+        // The oldest of all is evicted first, whatever sink got it.
+        for _ in 0..100 {
+            sinks.receive("large", receipt(MOST_BYTES / 50));
+        }
+        assert!(sinks.received("small").is_empty() && sinks.received("large").len() < 50);
+        assert!(sinks.kept.lock().bytes <= MOST_BYTES);
+        sinks.clear();
+        assert_eq!((sinks.received("large").len(), sinks.kept.lock().bytes), (0, 0));
+        sinks.script("a", vec![500]);
+        for number in 0..MOST_NAMES {
+            sinks.receive(&format!("b{number}"), receipt(0));
+        }
+        assert_eq!((sinks.receive("a", receipt(0)), sinks.kept.lock().by_name.len()), (200, MOST_NAMES));
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
+use memmap2::MmapMut;
 use rand::RngExt as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -60,7 +61,7 @@ pub struct EventRecord {
     /// When first attempts are due.
     pub due: Moment,
     /// Where it goes.
-    pub deliveries: Vec<PlannedDelivery>,
+    pub deliveries: Vec<Arc<PlannedDelivery>>,
     /// Where it does not go, and why.
     pub skipped: Vec<SkippedSubscription>,
     /// What is falsified in each delivery.
@@ -93,7 +94,8 @@ pub struct SkippedSubscription {
     /// The subscription.
     pub subscription: String,
     /// Its URL.
-    pub url: String,
+    #[serde(serialize_with = "as_text")]
+    pub url: Arc<str>,
     /// Why.
     pub reason: SkipReason,
 }
@@ -132,6 +134,9 @@ pub enum FireProblem {
     /// The data's template cannot be rendered.
     #[error("{0}")]
     Template(String),
+    /// Too many deliveries are pending.
+    #[error("{0}")]
+    Full(String),
 }
 
 impl State {
@@ -180,7 +185,7 @@ impl State {
             let subscription = record.id.clone();
             match reason {
                 Some(reason) => {
-                    let url = record.target.to_string();
+                    let url = Arc::clone(&record.target_text);
                     skipped.push(SkippedSubscription { subscription, url, reason });
                 }
                 None => targets.push((subscription, Arc::clone(&record.target_text), Arc::clone(&record.target))),
@@ -191,12 +196,9 @@ impl State {
         let deliveries = targets
             .into_iter()
             .flat_map(|target| std::iter::repeat_n(target, copies))
-            .map(|(subscription, url, target)| PlannedDelivery {
-                id: self.make_id(IdKind::Delivery, profile, now),
-                subscription,
-                url,
-                target,
-                attempts_before: 0,
+            .map(|(subscription, url, target)| {
+                let id = self.make_id(IdKind::Delivery, profile, now);
+                Arc::new(PlannedDelivery { id, subscription, url, target, attempts_before: 0 })
             })
             .collect();
         Ok(EventRecord {
@@ -204,7 +206,7 @@ impl State {
             workspace: Arc::clone(workspace),
             event_type: envelope.event_type,
             created_at: now.wall,
-            body: Bytes::from(body),
+            body: kept(body),
             due: request.due.unwrap_or(now.moment).plus(self.scatter(profile)),
             deliveries,
             skipped,
@@ -220,6 +222,22 @@ impl State {
             return Duration::ZERO;
         }
         Duration::from_millis(self.event_random().random_range(0..=longest))
+    }
+}
+
+/// A body as it is kept. A large one has pages of its own, which the system gets back with it; freed among smaller pieces, the
+/// allocator would keep them.
+fn kept(body: Vec<u8>) -> Bytes {
+    const LARGE: usize = 32 * 1024;
+    if body.len() < LARGE {
+        return Bytes::from(body);
+    }
+    match MmapMut::map_anon(body.len()) {
+        Ok(mut pages) => {
+            pages.copy_from_slice(&body);
+            Bytes::from_owner(pages)
+        }
+        Err(_) => Bytes::from(body),
     }
 }
 

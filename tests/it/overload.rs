@@ -2,12 +2,13 @@
 //! goes on answering. The built binary throughout, for an overflow of the stack ends the whole process.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::support::{KEY, PATIENCE};
-use crate::wire::process::Served;
+use crate::wire::process::{Served, eventually};
 
 /// What resident memory may reach under any single attack.
 const MOST_RESIDENT: usize = 256 * 1024 * 1024;
@@ -92,4 +93,159 @@ fn hostile_templates_are_refused_wherever_they_come_from() {
         served.serves();
     }
     assert!(served.peak() < MOST_RESIDENT, "{} bytes", served.peak());
+}
+
+/// A receiver that takes connections and never answers.
+fn hanging() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/hooks", listener.local_addr().expect("an address"));
+    (listener, url)
+}
+
+fn subscribe(served: &Served, url: &str) {
+    let subscription = json!({ "url": url, "events": ["workflow.completed"] });
+    let (status, body) = call(served, "POST", "/v1/events/subscribe", "application/json", &subscription.to_string());
+    assert_eq!(status, 200, "{body}");
+}
+
+fn reset(served: &Served) {
+    assert_eq!(control(served, "POST", "reset", &json!({ "key": "*" })).0, 200);
+}
+
+const PLAIN: [&str; 4] = ["--set", "webhooks.allow_http=true", "--set", "rate_limit.enabled=false"];
+
+#[test]
+fn large_events_hold_bounded_memory_and_give_it_back() {
+    let (_receiver, hanging) = hanging();
+    let served = Served::start(&PLAIN);
+    served.serves();
+    let before = served.resident();
+    for url in ["https://a.sink.localhost/", &hanging] {
+        subscribe(&served, url);
+        let event = json!({ "type": "workflow.completed", "data": { "x": "x".repeat(240_000) }, "count": 10_000 });
+        for _ in 0..3 {
+            let (status, body) = control(&served, "POST", "events", &event);
+            // What arrives makes room, so all of them may be fired.
+            assert!(status == 200 || body.contains("too_many_pending"), "{status} {body}");
+            assert!(body.len() < 1024 * 1024, "the answer has {} bytes", body.len());
+        }
+        served.serves();
+        assert!(served.peak() < MOST_RESIDENT, "{} bytes", served.peak());
+        reset(&served);
+        let grown = || served.resident().saturating_sub(before);
+        eventually("memory is given back", || grown() < 48 * 1024 * 1024);
+    }
+}
+
+#[test]
+fn many_pending_deliveries_hold_bounded_memory_and_the_next_is_refused() {
+    let (_receiver, hanging) = hanging();
+    let served = Served::start(&PLAIN);
+    for number in 0..100 {
+        subscribe(&served, &format!("{hanging}/{number}"));
+    }
+    let event = json!({ "type": "workflow.completed", "count": 2_000 });
+    let (status, body) = control(&served, "POST", "events", &event);
+    assert!(status == 422 && body.contains("too_many_pending") && body.contains("of 2000 events were fired"), "{body}");
+    served.serves();
+    assert!(served.peak() < MOST_RESIDENT, "{} bytes", served.peak());
+    reset(&served);
+    subscribe(&served, "https://a.sink.localhost/");
+    let (status, body) = control(&served, "POST", "events?wait=10s", &json!({ "type": "workflow.completed" }));
+    assert!(status == 200 && body.contains("\"delivered\""), "{status} {body}");
+}
+
+#[test]
+fn of_many_events_the_answer_has_the_ids() {
+    let served = Served::start(&PLAIN);
+    subscribe(&served, "https://a.sink.localhost/");
+    let fired = |count: usize, size: usize| -> Value {
+        let event = json!({ "type": "workflow.completed", "data": { "x": "x".repeat(size) }, "count": count });
+        let (status, body) = control(&served, "POST", "events?wait=10s", &event);
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).expect("JSON")
+    };
+    for (count, size, whole) in [(100, 10, true), (101, 10, false), (50, 100_000, false)] {
+        let answer = fired(count, size);
+        let events = answer["events"].as_array().expect("events");
+        assert_eq!(events.len(), count);
+        assert!(events.iter().all(|event| event["id"].is_string() && event["body"].is_string() == whole));
+        let deliveries = answer["deliveries"].as_array().expect("deliveries");
+        assert_eq!(deliveries.len(), count);
+        assert!(deliveries.iter().all(|delivery| delivery["status"] == "delivered"));
+        assert_eq!(deliveries[0]["attempts"].is_array(), whole);
+    }
+}
+
+#[test]
+fn a_stop_waits_for_no_receiver_and_loses_no_pending_delivery() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state.json");
+    let state_text = state.to_str().expect("a path of text");
+    let (_receiver, hanging) = hanging();
+    let options = [&PLAIN[..], &["--grace", "1s", "--state", state_text]].concat();
+    let mut served = Served::start(&options);
+    for number in 0..20 {
+        subscribe(&served, &format!("{hanging}/{number}"));
+    }
+    let (status, body) = control(&served, "POST", "events", &json!({ "type": "workflow.completed", "count": 30 }));
+    assert_eq!(status, 200, "{body}");
+    let began = Instant::now();
+    served.signal("TERM");
+    assert_eq!(served.exit_code(), 0);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let saved: Value = serde_json::from_slice(&std::fs::read(&state).expect("the state is saved")).expect("JSON");
+    let pending = saved["workspaces"].as_array().expect("workspaces").iter();
+    let pending: usize = pending.filter_map(|workspace| workspace["deliveries"].as_array()).map(Vec::len).sum();
+    assert_eq!(pending, 600);
+}
+
+#[test]
+fn a_stop_saves_the_state_before_it_waits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state.json");
+    let (_receiver, hanging) = hanging();
+    let options = [&PLAIN[..], &["--grace", "20s", "--state", state.to_str().expect("a path of text")]].concat();
+    let served = Served::start(&options);
+    subscribe(&served, &hanging);
+    let (status, body) = control(&served, "POST", "events", &json!({ "type": "workflow.completed" }));
+    assert_eq!(status, 200, "{body}");
+    served.signal("TERM");
+    // The process is still waiting for the receiver.
+    eventually("the state is saved", || {
+        std::fs::read_to_string(&state).is_ok_and(|text| text.contains("\"deliveries\":[{"))
+    });
+}
+
+#[test]
+fn a_stop_ends_streams_and_waits_at_once() {
+    let mut served = Served::start(&["--grace", "20s"]);
+    let mut held = Vec::new();
+    for (method, path, body) in [
+        ("GET", "stream", ""),
+        ("POST", "requests/wait", r#"{"count":9,"timeout":"300s"}"#),
+        ("POST", "deliveries/wait", r#"{"timeout":"300s"}"#),
+    ] {
+        let mut stream = TcpStream::connect(&served.address).expect("the emulator listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("an open socket");
+        let head = format!(
+            "{method} /_emulator/{path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).expect("the request is taken");
+        held.push(stream);
+    }
+    let mut start = [0; 12];
+    held[0].read_exact(&mut start).expect("the stream begins");
+    served.serves();
+    let began = Instant::now();
+    served.signal("TERM");
+    for stream in &mut held {
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).expect("an end");
+        let rest = String::from_utf8_lossy(&rest).into_owned();
+        assert!(rest.contains("the emulator is stopping") || rest.contains("event-stream"), "{rest}");
+    }
+    assert_eq!(served.exit_code(), 0);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }

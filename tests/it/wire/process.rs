@@ -59,7 +59,7 @@ impl Served {
         assert_eq!(status(&mut self.sending(GOOD)), "200");
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
     }
@@ -69,7 +69,7 @@ impl Served {
         eventually("the listener closes", || TcpStream::connect(&self.address).is_err());
     }
 
-    fn exit_code(&mut self) -> i32 {
+    pub(crate) fn exit_code(&mut self) -> i32 {
         let mut code = None;
         eventually("the process ends", || {
             code = self.child.try_wait().expect("a child to wait for");
@@ -123,7 +123,7 @@ impl Drop for Served {
     }
 }
 
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let pause = Duration::from_millis(10);
     let mut left = PATIENCE;
     while !holds() {

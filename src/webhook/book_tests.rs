@@ -1,0 +1,134 @@
+//! Tests of the delivery book.
+
+use super::*;
+use crate::clock::{Clock, Seed};
+use crate::workspace::Registry;
+
+#[test]
+fn changes_are_told_once_until_too_many_were_missed() {
+    let mut log = ChangeLog::default();
+    for serial in 0..=MOST_CHANGES as u64 {
+        log.push(serial);
+    }
+    let book = Book { pages: Mutex::new(Pages { log, ..Pages::default() }), changed: Notify::new() };
+    assert_eq!(book.changes(), MOST_CHANGES as u64 + 1);
+    assert!(book.changed_since(0).is_none(), "the first change is forgotten");
+    for seen in [1, MOST_CHANGES as u64 + 1] {
+        let (now, records) = book.changed_since(seen).expect("all since then is remembered");
+        assert_eq!((now, records.len()), (book.changes(), 0), "deliveries that are gone are not told");
+    }
+}
+
+/// Enters a delivery and lets it end so; gives its id.
+fn end(book: &Book, workspace: &Workspace, number: usize, status: DeliveryStatus) -> String {
+    let mut event = Arc::unwrap_or_clone(event());
+    Arc::make_mut(&mut event.deliveries[0]).id = format!("dlv_{number}");
+    let (id, event) = (event.deliveries[0].id.clone(), Arc::new(event));
+    let _ = book.enter(workspace, &event);
+    book.change(&event, &id, |record| record.status = status);
+    id
+}
+
+#[test]
+fn what_arrived_leaves_before_what_failed() {
+    let (book, (_registry, workspace)) = (Book::default(), opened());
+    let failed = end(&book, &workspace, 0, DeliveryStatus::Exhausted);
+    let arrived: Vec<String> =
+        (1..=MOST_FINISHED + 1).map(|number| end(&book, &workspace, number, DeliveryStatus::Delivered)).collect();
+    assert_eq!(book.forgotten(), 2);
+    let kept: Vec<bool> = [&failed, &arrived[0], &arrived[1], &arrived[2]].map(|id| book.get(id).is_some()).into();
+    assert_eq!(kept, [true, false, false, true], "the failure, and of what arrived the newest");
+    assert_eq!(book.list(None, usize::MAX, |_| true).len(), MOST_FINISHED);
+}
+
+#[test]
+fn failures_leave_when_they_are_most() {
+    let (book, (_registry, workspace)) = (Book::default(), opened());
+    let arrived = end(&book, &workspace, 0, DeliveryStatus::Delivered);
+    let failed: Vec<String> =
+        (1..=MOST_FINISHED).map(|number| end(&book, &workspace, number, DeliveryStatus::Cancelled)).collect();
+    let kept: Vec<bool> = [&arrived, &failed[0], &failed[1]].map(|id| book.get(id).is_some()).into();
+    assert_eq!((kept, book.forgotten()), (vec![true, false, true], 1));
+    // What was cleared needs no room.
+    book.clear(None);
+    end(&book, &workspace, 0, DeliveryStatus::Delivered);
+    assert_eq!((book.list(None, usize::MAX, |_| true).len(), book.forgotten()), (1, 1));
+}
+
+/// An event of the workspace `w` with one delivery; a workspace that was reset makes the same ids again.
+fn event() -> Arc<EventRecord> {
+    let url = "https://a.example/";
+    let planned = PlannedDelivery {
+        id: "dlv_1".to_owned(),
+        subscription: "sub_1".to_owned(),
+        url: Arc::from(url),
+        target: Arc::new(url.parse().expect("a URL")),
+        attempts_before: 0,
+    };
+    Arc::new(EventRecord {
+        id: "evt_1".to_owned(),
+        workspace: Arc::from("w"),
+        event_type: "workflow.completed".to_owned(),
+        created_at: jiff::Timestamp::UNIX_EPOCH,
+        body: hyper::body::Bytes::new(),
+        due: Moment::from_nanos(0),
+        deliveries: vec![Arc::new(planned)],
+        skipped: Vec::new(),
+        tamper: None,
+        lost: false,
+    })
+}
+
+fn opened() -> (Registry, Arc<Workspace>) {
+    let registry = Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), 9);
+    let (workspace, _) = registry.open("w", registry.clock().now());
+    (registry, workspace)
+}
+
+#[test]
+fn what_a_workspace_fires_after_its_reset_is_not_entered() {
+    let (book, (registry, workspace)) = (Book::default(), opened());
+    let _ = book.enter(&workspace, &event());
+    registry.forget("w");
+    book.clear(Some("w"));
+    let _ = book.enter(&workspace, &event());
+    assert_eq!((book.pending(), status(&book)), (0, vec![]));
+}
+
+fn status(book: &Book) -> Vec<DeliveryStatus> {
+    book.list(None, 10, |_| true).into_iter().map(|(_, record)| record.status).collect()
+}
+
+#[test]
+fn what_ends_late_is_not_taken_for_its_successors() {
+    let (book, old, new) = (Book::default(), event(), event());
+    let (_registry, workspace) = opened();
+    let _ = book.enter(&workspace, &old);
+    book.clear(Some("w"));
+    let _ = book.enter(&workspace, &new);
+    book.note_cancelled(&old, "dlv_1", "left");
+    assert_eq!((book.pending(), status(&book)), (1, vec![DeliveryStatus::Pending]));
+    book.note_cancelled(&new, "dlv_1", "given up");
+    assert_eq!((book.pending(), status(&book)), (0, vec![DeliveryStatus::Cancelled]));
+    // Again, and by the one that is long gone.
+    book.note_cancelled(&new, "dlv_1", "given up");
+    book.note_cancelled(&old, "dlv_1", "left");
+    assert_eq!(book.pending(), 0);
+}
+
+#[test]
+fn one_fired_at_the_moment_of_a_reset_ends_beside_its_successor() {
+    for late_is_first in [true, false] {
+        let (book, old, new) = (Book::default(), event(), event());
+        let (_registry, workspace) = opened();
+        let (first, second) = if late_is_first { (&old, &new) } else { (&new, &old) };
+        let _ = book.enter(&workspace, first);
+        let _ = book.enter(&workspace, second);
+        book.note_cancelled(&old, "dlv_1", "left");
+        assert_eq!(book.pending(), 1, "{late_is_first}");
+        book.note_cancelled(&new, "dlv_1", "given up");
+        assert_eq!((book.pending(), status(&book)), (0, vec![DeliveryStatus::Cancelled; 2]));
+        book.clear(None);
+        assert_eq!((book.pending(), book.get("dlv_1").is_none()), (0, true));
+    }
+}

@@ -1,0 +1,91 @@
+//! What deliveries hold in memory: pure accounting. An event's body is shared by its deliveries and attempts, so it counts once,
+//! for as long as one delivery of it is kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::workspace::EventRecord;
+
+/// Most bytes that all deliveries hold, pending and finished.
+pub const MOST_BYTES: usize = 64 * 1024 * 1024;
+/// What a delivery holds beside the event's body and its attempts.
+pub(super) const DELIVERY: usize = 512;
+/// What an event holds beside its body, and for each subscription that it does not go to.
+const EVENT: usize = 512;
+const SKIPPED: usize = 64;
+
+/// Bytes held, and how many of them belong to deliveries that are pending.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    all: usize,
+    pending: usize,
+    /// How many deliveries of an event are kept, and how many of them are pending; by the event's address.
+    events: HashMap<usize, (usize, usize)>,
+}
+
+impl Held {
+    /// Bytes of all deliveries kept.
+    pub(super) fn all(&self) -> usize {
+        self.all
+    }
+
+    /// Whether an event with this many deliveries has room once everything that is finished has left.
+    pub(super) fn has_room(&self, event: &EventRecord, deliveries: usize) -> bool {
+        self.pending + event_bytes(event) + deliveries * DELIVERY <= MOST_BYTES
+    }
+
+    /// A delivery that holds `own` bytes is kept from now on, as pending.
+    pub(super) fn keep(&mut self, event: &Arc<EventRecord>, own: usize) {
+        let (kept, _) = self.events.entry(address(event)).or_default();
+        *kept += 1;
+        self.all += own;
+        if *kept == 1 {
+            self.all += event_bytes(event);
+        }
+        self.begin(event, own);
+    }
+
+    /// A delivery is pending from now on.
+    pub(super) fn begin(&mut self, event: &Arc<EventRecord>, own: usize) {
+        let (_, pending) = self.events.entry(address(event)).or_default();
+        *pending += 1;
+        self.pending += own;
+        if *pending == 1 {
+            self.pending += event_bytes(event);
+        }
+    }
+
+    /// A delivery is pending no longer.
+    pub(super) fn end(&mut self, event: &Arc<EventRecord>, own: usize) {
+        let Some((_, pending)) = self.events.get_mut(&address(event)) else { return };
+        *pending -= 1;
+        self.pending -= own;
+        if *pending == 0 {
+            self.pending -= event_bytes(event);
+        }
+    }
+
+    /// A delivery that is not pending is no longer kept.
+    pub(super) fn release(&mut self, event: &Arc<EventRecord>, own: usize) {
+        let Some((kept, _)) = self.events.get_mut(&address(event)) else { return };
+        *kept -= 1;
+        self.all -= own;
+        if *kept == 0 {
+            self.all -= event_bytes(event);
+            self.events.remove(&address(event));
+        }
+    }
+
+    /// A delivery that is kept holds more, or less; what is pending is told by [`Self::end`] and [`Self::begin`].
+    pub(super) fn resize(&mut self, before: usize, after: usize) {
+        self.all = self.all - before + after;
+    }
+}
+
+fn event_bytes(event: &EventRecord) -> usize {
+    EVENT + event.body.len() + SKIPPED * event.skipped.len()
+}
+
+fn address(event: &Arc<EventRecord>) -> usize {
+    Arc::as_ptr(event).addr()
+}
