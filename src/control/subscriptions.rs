@@ -127,6 +127,7 @@ pub(super) fn rotate(control: &Control, call: &Call) -> Result<Reply, ControlErr
     let view = state.subscription_view(&call.segment, &profile, now);
     drop(state);
     let (Some(secret), Some(view)) = (secret, view) else { return Err(unknown(&call.segment)) };
+    let secret = secret.map_err(|error| ControlError::invalid(error.message))?;
     Ok(ok(&json!({ "subscription": view, "secret": secret.reveal(), "old_secret_signs_for": grace.to_string() })))
 }
 

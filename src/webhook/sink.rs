@@ -72,7 +72,9 @@ impl Sinks {
         let (name, sink) = kept.sink(name);
         let status = sink.script.pop_front().unwrap_or(200);
         let oldest = if sink.received.len() >= KEPT { sink.received.front().copied() } else { None };
-        oldest.into_iter().for_each(|serial| kept.evict(serial));
+        if let Some(oldest) = oldest {
+            kept.evict(oldest);
+        }
         kept.serial += 1;
         let serial = kept.serial;
         kept.bytes += receipt.bytes();
@@ -127,7 +129,9 @@ impl Kept {
             && let Some(other) = self.by_name.keys().next().cloned()
         {
             let received = self.by_name.get(&other).map(|sink| sink.received.clone()).unwrap_or_default();
-            received.into_iter().for_each(|serial| self.evict(serial));
+            for serial in received {
+                self.evict(serial);
+            }
             self.by_name.remove(&other);
         }
         let name = self.by_name.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));

@@ -1,10 +1,11 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time comes in as `now`.
-//! Reading order: this file, `subscriptions`, `events`, `workflows`, `registry`, `tokens`, `saved`.
+//! Reading order: this file, `room` (what all keys share), `subscriptions`, `events`, `workflows`, `registry`, `tokens`, `saved`.
 
 mod events;
 mod registry;
+mod room;
 mod saved;
 mod subscriptions;
 mod tokens;
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 
 pub use events::{EventRecord, FireProblem, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription};
 pub use registry::{MOST_WORKSPACES, Registry};
+pub use room::{Bounds, SUBSCRIPTIONS, WORKFLOWS};
 pub use saved::{restore_clock, save_clock};
 pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, Subscribed, SubscriptionRecord, SubscriptionView};
 pub use tokens::{Alias, MOST_TOKENS, Tokens};
@@ -30,6 +32,7 @@ use crate::contract::ids::{IdKind, make_id};
 use crate::contract::profile::{CountRule, Profile};
 use crate::rate_limit::{Quota, Verdict};
 use crate::turns::Turns;
+use room::Rooms;
 use subscriptions::Subscriptions;
 use workflows::Workflows;
 
@@ -63,7 +66,7 @@ pub struct State {
 }
 
 impl Workspace {
-    fn new(name: Arc<str>, seed: &Seed, clock: Clock) -> Self {
+    fn new(name: Arc<str>, seed: &Seed, clock: Clock, rooms: &Rooms) -> Self {
         use sha2::{Digest, Sha256};
         // The id names the workspace without showing the key; it follows from the key alone, so it is stable.
         let digest = Sha256::digest(name.as_bytes());
@@ -75,8 +78,8 @@ impl Workspace {
             event_random: seed.source(&format!("{name} events")),
             event_serial: 0,
             quotas: BTreeMap::new(),
-            subscriptions: Subscriptions::default(),
-            workflows: Workflows::default(),
+            subscriptions: Subscriptions::within(&rooms.subscriptions),
+            workflows: Workflows::within(&rooms.workflows),
             turns: Turns::default(),
             met: 0,
             met_at: Moment::default(),

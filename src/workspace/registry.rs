@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use parking_lot::RwLock;
 
+use super::room::Rooms;
 use super::{Tokens, Workspace};
 use crate::clock::{Clock, Now, Random, Seed};
 
@@ -29,13 +30,15 @@ pub struct Registry {
     anonymous: ArcSwap<Workspace>,
     workspaces: RwLock<HashMap<Arc<str>, Arc<Workspace>>>,
     tokens: Tokens,
+    rooms: Rooms,
     evicted: AtomicU64,
 }
 
 impl Registry {
     /// A registry of at most `most` workspaces.
     pub fn new(seed: Seed, clock: Clock, most: usize) -> Self {
-        let anonymous = ArcSwap::from_pointee(Workspace::new(Arc::from(ANONYMOUS), &seed, clock.clone()));
+        let rooms = Rooms::default();
+        let anonymous = ArcSwap::from_pointee(Workspace::new(Arc::from(ANONYMOUS), &seed, clock.clone(), &rooms));
         Self {
             seed: RwLock::new(seed),
             clock,
@@ -43,6 +46,7 @@ impl Registry {
             anonymous,
             workspaces: RwLock::default(),
             tokens: Tokens::default(),
+            rooms,
             evicted: AtomicU64::new(0),
         }
     }
@@ -103,8 +107,13 @@ impl Registry {
         (Arc::clone(workspace), left)
     }
 
+    /// What all workspaces share.
+    pub(super) fn rooms(&self) -> &Rooms {
+        &self.rooms
+    }
+
     pub(super) fn fresh(&self, name: Arc<str>) -> Workspace {
-        Workspace::new(name, &self.seed(), self.clock.follower())
+        Workspace::new(name, &self.seed(), self.clock.follower(), &self.rooms)
     }
 
     /// Puts a workspace in place of the one of its name, which leaves.
@@ -132,7 +141,7 @@ impl Registry {
         for workspace in &forgotten {
             workspace.forget();
         }
-        let anonymous = Workspace::new(Arc::from(ANONYMOUS), &self.seed(), self.clock.clone());
+        let anonymous = Workspace::new(Arc::from(ANONYMOUS), &self.seed(), self.clock.clone(), &self.rooms);
         self.anonymous.swap(Arc::new(anonymous)).forget();
         forgotten
     }

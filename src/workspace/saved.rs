@@ -7,6 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::room::Rooms;
 use super::subscriptions::Subscriptions;
 use super::workflows::Workflows;
 use super::{Registry, State, Workspace};
@@ -52,7 +53,7 @@ impl Registry {
     /// The workspace that a snapshot describes, not yet in force; the error says what cannot be. Its clock goes on from its own
     /// moment, `elapsed` later if it ran.
     pub fn restored(&self, saved: &SavedWorkspace, elapsed: Duration) -> Result<Arc<Workspace>, String> {
-        let mut state = State::restore(saved)?;
+        let mut state = State::restore(saved, self.rooms())?;
         state.turns.restore(0, &saved.scenarios.named_turns, &saved.scenarios.named_steps);
         let workspace = self.fresh(Arc::from(saved.key.as_str()));
         workspace.clock.restore(restore_clock(&saved.clock), elapsed);
@@ -69,7 +70,7 @@ impl Registry {
 }
 
 impl State {
-    fn restore(saved: &SavedWorkspace) -> Result<Self, String> {
+    fn restore(saved: &SavedWorkspace, rooms: &Rooms) -> Result<Self, String> {
         let (random, event_random) = restore_sources(&saved.sources)?;
         Ok(Self {
             random,
@@ -77,8 +78,8 @@ impl State {
             event_random,
             event_serial: saved.sources.event_serial,
             quotas: saved.quotas.iter().map(|(key, quota)| (Arc::from(key.as_str()), Quota::restore(quota))).collect(),
-            subscriptions: Subscriptions::restore(&saved.subscriptions)?,
-            workflows: Workflows::restore(&saved.workflows, &saved.users)?,
+            subscriptions: Subscriptions::restore(&saved.subscriptions, &rooms.subscriptions)?,
+            workflows: Workflows::restore(&saved.workflows, &saved.users, &rooms.workflows)?,
             turns: Turns::default(),
             met: 0,
             met_at: Moment::default(),

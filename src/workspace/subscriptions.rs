@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::State;
+use super::room::{Room, Share};
 use crate::clock::{Moment, Now};
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::ids::IdKind;
@@ -109,15 +110,22 @@ pub struct Subscribed {
 }
 
 /// The subscriptions of one workspace, in the order in which they were made.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Subscriptions {
     by_serial: BTreeMap<u64, SubscriptionRecord>,
     serial_by_id: HashMap<String, u64>,
-    serial_by_url: HashMap<String, u64>,
+    serial_by_url: HashMap<Arc<str>, u64>,
     made: u64,
+    share: Share,
 }
 
 impl Subscriptions {
+    /// None yet, in the room that all keys share.
+    pub(super) fn within(room: &Room) -> Self {
+        let (by_serial, serial_by_id, serial_by_url) = (BTreeMap::new(), HashMap::new(), HashMap::new());
+        Self { by_serial, serial_by_id, serial_by_url, made: 0, share: room.share() }
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SubscriptionRecord> {
         self.by_serial.values()
     }
@@ -130,11 +138,30 @@ impl Subscriptions {
         self.by_serial.get_mut(self.serial_by_id.get(id)?)
     }
 
+    /// Keeps a subscription whose room was taken.
     fn insert(&mut self, record: SubscriptionRecord) {
         self.made += 1;
         self.serial_by_id.insert(record.id.clone(), self.made);
-        self.serial_by_url.insert(record.target.to_string(), self.made);
+        self.serial_by_url.insert(Arc::clone(&record.target_text), self.made);
         self.by_serial.insert(self.made, record);
+    }
+
+    /// Changes a subscription if what it then holds has room; otherwise it stays as it is, and the error says why.
+    fn change(&mut self, serial: u64, change: impl FnOnce(&mut SubscriptionRecord)) -> Result<(), String> {
+        let Some(record) = self.by_serial.get_mut(&serial) else { return Ok(()) };
+        let mut changed = record.clone();
+        change(&mut changed);
+        self.share.give_back(record.bytes());
+        if let Err(reason) = self.share.take(changed.bytes()) {
+            self.share.take_anyway(record.bytes());
+            return Err(reason);
+        }
+        if record.target_text != changed.target_text {
+            self.serial_by_url.retain(|_, known| *known != serial);
+            self.serial_by_url.insert(Arc::clone(&changed.target_text), serial);
+        }
+        *record = changed;
+        Ok(())
     }
 
     /// The subscriptions for a snapshot, oldest first.
@@ -154,8 +181,8 @@ impl Subscriptions {
     }
 
     /// The subscriptions of a snapshot. The error names the one that cannot be.
-    pub(crate) fn restore(saved: &[SavedSubscription]) -> Result<Self, String> {
-        let mut subscriptions = Self::default();
+    pub(crate) fn restore(saved: &[SavedSubscription], room: &Room) -> Result<Self, String> {
+        let mut subscriptions = Self::within(room);
         if saved.len() > MOST_SUBSCRIPTIONS {
             return Err(format!("{} subscriptions are more than the {MOST_SUBSCRIPTIONS} of one key", saved.len()));
         }
@@ -165,7 +192,7 @@ impl Subscriptions {
             if subscriptions.get(id).is_some() {
                 return Err(format!("subscription {id} stands there twice"));
             }
-            subscriptions.insert(SubscriptionRecord {
+            let record = SubscriptionRecord {
                 id: id.clone(),
                 url: saved.url.clone(),
                 target_text: Arc::from(target.as_str()),
@@ -179,7 +206,9 @@ impl Subscriptions {
                     .previous
                     .as_ref()
                     .map(|(secret, until)| (Secret::new(secret.as_str()), Moment::from_nanos(*until))),
-            });
+            };
+            subscriptions.share.take_anyway(record.bytes());
+            subscriptions.insert(record);
         }
         Ok(subscriptions)
     }
@@ -187,7 +216,9 @@ impl Subscriptions {
     fn remove(&mut self, id: &str) -> Option<SubscriptionRecord> {
         let serial = self.serial_by_id.remove(id)?;
         self.serial_by_url.retain(|_, known| *known != serial);
-        self.by_serial.remove(&serial)
+        let record = self.by_serial.remove(&serial)?;
+        self.share.give_back(record.bytes());
+        Some(record)
     }
 }
 
@@ -202,15 +233,19 @@ impl State {
             Upsert::Url => self.subscriptions.serial_by_url.get(target.as_str()).copied(),
             Upsert::Never => None,
         };
-        if let Some(record) = known.and_then(|serial| self.subscriptions.by_serial.get_mut(&serial)) {
-            record.url = request.url;
-            record.events = request.events;
-            record.description = request.description;
-            record.status = SubscriptionStatus::Active;
-            if let Some(secret) = supplied {
-                record.secret = secret;
-                record.previous = None;
-            }
+        if let Some(serial) = known {
+            let changed = self.subscriptions.change(serial, |record| {
+                record.url = request.url;
+                record.events = request.events;
+                record.description = request.description;
+                record.status = SubscriptionStatus::Active;
+                if let Some(secret) = supplied {
+                    record.secret = secret;
+                    record.previous = None;
+                }
+            });
+            changed.map_err(no_room)?;
+            let record = &self.subscriptions.by_serial[&serial];
             return Ok(Subscribed {
                 body: body(record, echo.as_ref(), profile),
                 id: record.id.clone(),
@@ -219,7 +254,7 @@ impl State {
         }
         if self.subscriptions.by_serial.len() >= MOST_SUBSCRIPTIONS {
             let reason = format!("the emulator holds at most {MOST_SUBSCRIPTIONS} subscriptions for one key");
-            return Err(Error::validation(vec![FieldProblem::new("url", reason)]));
+            return Err(no_room(reason));
         }
         let id = self.make_id(IdKind::Subscription, profile, now);
         let (secret, shown) = if let Some(secret) = supplied {
@@ -240,6 +275,7 @@ impl State {
             secret,
             previous: None,
         };
+        self.subscriptions.share.take(record.bytes()).map_err(no_room)?;
         let body = body(&record, shown.as_ref(), profile);
         self.subscriptions.insert(record);
         Ok(Subscribed { body, id, created: true })
@@ -277,18 +313,15 @@ impl State {
             let problem = FieldProblem::new("url", "is the URL of another subscription of this key");
             return Some(Err(Error::validation(vec![problem])));
         }
-        let record = self.subscriptions.by_serial.get_mut(&serial)?;
-        if *record.target != target {
-            self.subscriptions.serial_by_url.retain(|_, known| *known != serial);
-            self.subscriptions.serial_by_url.insert(target.to_string(), serial);
-        }
-        record.url = request.url;
-        record.target_text = Arc::from(target.as_str());
-        record.target = Arc::new(target);
-        record.events = request.events;
-        record.description = request.description;
-        record.status = status;
-        Some(Ok(()))
+        let changed = self.subscriptions.change(serial, |record| {
+            record.url = request.url;
+            record.target_text = Arc::from(target.as_str());
+            record.target = Arc::new(target);
+            record.events = request.events;
+            record.description = request.description;
+            record.status = status;
+        });
+        Some(changed.map_err(no_room))
     }
 
     /// Stops deliveries to a subscription. Returns false if there is none.
@@ -297,12 +330,20 @@ impl State {
     }
 
     /// Gives a subscription a new secret, the text given or a generated one; the old one signs on until `grace` is over.
-    pub fn rotate_secret(&mut self, id: &str, text: Option<String>, grace: Duration, now: Now) -> Option<Secret> {
+    pub fn rotate_secret(
+        &mut self,
+        id: &str,
+        text: Option<String>,
+        grace: Duration,
+        now: Now,
+    ) -> Option<Result<Secret, Error>> {
         let secret = text.map_or_else(|| Secret::generate(&mut self.random), Secret::new);
-        let record = self.subscriptions.get_mut(id)?;
-        let old = std::mem::replace(&mut record.secret, secret.clone());
-        record.previous = (!grace.is_zero()).then(|| (old, now.moment.plus(grace)));
-        Some(secret)
+        let serial = *self.subscriptions.serial_by_id.get(id)?;
+        let changed = self.subscriptions.change(serial, |record| {
+            let old = std::mem::replace(&mut record.secret, secret.clone());
+            record.previous = (!grace.is_zero()).then(|| (old, now.moment.plus(grace)));
+        });
+        Some(changed.map(|()| secret).map_err(no_room))
     }
 
     /// Removes a subscription. Returns false if there is none.
@@ -312,6 +353,15 @@ impl State {
 }
 
 impl SubscriptionRecord {
+    /// Roughly what it holds in memory. The URL is there as it was written, as it was read, and as a text to look for.
+    fn bytes(&self) -> usize {
+        const FIXED: usize = 640;
+        let events: usize = self.events.iter().map(|event| event.len() + 24).sum();
+        let secrets = self.secret.0.len() + self.previous.as_ref().map_or(0, |(secret, _)| secret.0.len());
+        let description = self.description.as_ref().map_or(0, String::len);
+        FIXED + self.url.len() + 2 * self.target_text.len() + events + secrets + description
+    }
+
     fn signing_secrets(&self, now: Now) -> Vec<Secret> {
         let previous = self.previous.iter().filter(|(_, until)| now.moment < *until).map(|(secret, _)| secret.clone());
         std::iter::once(self.secret.clone()).chain(previous).collect()
@@ -328,6 +378,11 @@ impl SubscriptionRecord {
             signing_secrets: self.signing_secrets(now).len(),
         }
     }
+}
+
+/// The 422 for a subscription that there is no room for.
+fn no_room(reason: String) -> Error {
+    Error::validation(vec![FieldProblem::new("url", reason)])
 }
 
 /// The Subscription resource, with the secret under the name that the profile gives it.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
+use super::room::{Room, Share};
 use super::{FireRequest, State};
 use crate::clock::{Moment, Now};
 use crate::contract::error::{Error, FieldProblem};
@@ -57,7 +58,7 @@ impl WorkflowRecord {
 }
 
 /// The workflows and users of one workspace, in the order in which they were made.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Workflows {
     by_serial: BTreeMap<u64, WorkflowRecord>,
     serial_by_id: HashMap<String, u64>,
@@ -66,9 +67,31 @@ pub(crate) struct Workflows {
     due: BTreeSet<(Moment, u64)>,
     users: BTreeMap<u64, Map<String, Value>>,
     user_by_id: HashMap<String, u64>,
+    share: Share,
+}
+
+/// What a workflow holds in memory, names and all.
+const WORKFLOW: usize = 1024;
+
+/// What a user holds in memory, roughly.
+fn user_bytes(user: &Map<String, Value>) -> usize {
+    256 + 2 * serde_json::to_vec(user).map_or(0, |text| text.len())
 }
 
 impl Workflows {
+    /// None yet, in the room that all keys share.
+    pub(super) fn within(room: &Room) -> Self {
+        Self {
+            by_serial: BTreeMap::new(),
+            serial_by_id: HashMap::new(),
+            made: 0,
+            due: BTreeSet::new(),
+            users: BTreeMap::new(),
+            user_by_id: HashMap::new(),
+            share: room.share(),
+        }
+    }
+
     /// The workflows for a snapshot, oldest first.
     pub(crate) fn save(&self) -> Vec<SavedWorkflow> {
         let saved = |(serial, record): (&u64, &WorkflowRecord)| SavedWorkflow {
@@ -91,8 +114,8 @@ impl Workflows {
     }
 
     /// The workflows and users of a snapshot. The error names the one that cannot be.
-    pub(crate) fn restore(saved: &[SavedWorkflow], users: &[Map<String, Value>]) -> Result<Self, String> {
-        let mut workflows = Self::default();
+    pub(crate) fn restore(saved: &[SavedWorkflow], users: &[Map<String, Value>], room: &Room) -> Result<Self, String> {
+        let mut workflows = Self::within(room);
         if saved.len() > MOST_WORKFLOWS || users.len() > MOST_USERS {
             return Err(format!("there are more than the {MOST_WORKFLOWS} workflows or {MOST_USERS} users of one key"));
         }
@@ -117,9 +140,11 @@ impl Workflows {
                 updated_at: saved.updated_at,
                 completes,
             };
+            workflows.share.take_anyway(WORKFLOW);
             workflows.by_serial.insert(serial, record);
         }
         for (serial, user) in (1..).zip(users) {
+            workflows.share.take_anyway(user_bytes(user));
             workflows.user_by_id.insert(user_id(user), serial);
             workflows.users.insert(serial, user.clone());
         }
@@ -164,9 +189,12 @@ impl State {
     /// Puts a workflow in place; one with the same id is replaced.
     pub fn place_workflow(&mut self, placed: PlacedWorkflow, profile: &Profile, now: Now) -> Result<Workflow, Error> {
         let known = placed.id.as_ref().and_then(|id| self.workflows.serial_by_id.get(id).copied());
-        if known.is_none() && self.workflows.by_serial.len() >= MOST_WORKFLOWS {
-            let reason = format!("the emulator holds at most {MOST_WORKFLOWS} workflows for one key");
-            return Err(Error::validation(vec![FieldProblem::new("body", reason)]));
+        if known.is_none() {
+            let full = |reason| Error::validation(vec![FieldProblem::new("body", reason)]);
+            if self.workflows.by_serial.len() >= MOST_WORKFLOWS {
+                return Err(full(format!("the emulator holds at most {MOST_WORKFLOWS} workflows for one key")));
+            }
+            self.workflows.share.take(WORKFLOW).map_err(full)?;
         }
         let id = placed.id.unwrap_or_else(|| self.make_id(IdKind::Workflow, profile, now));
         let run_time = profile.preview.run_time.get();
@@ -298,8 +326,10 @@ impl State {
         };
         let users = &mut self.workflows;
         let serial = match users.user_by_id.get(&id) {
+            // One that is replaced was counted when it came.
             Some(serial) => *serial,
             None if users.users.len() >= MOST_USERS => return,
+            None if users.share.take(user_bytes(&user)).is_err() => return,
             None => users.users.len() as u64 + 1,
         };
         users.user_by_id.insert(id, serial);

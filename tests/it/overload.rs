@@ -1,7 +1,7 @@
 //! Inputs that ask for more stack, memory or time than anybody has: each is refused with a reason or bounded, and the process
 //! goes on answering. The built binary throughout, for an overflow of the stack ends the whole process.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -248,4 +248,63 @@ fn a_stop_ends_streams_and_waits_at_once() {
     }
     assert_eq!(served.exit_code(), 0);
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[test]
+fn subscriptions_of_made_up_keys_are_bounded_by_number_and_bytes() {
+    for (description, keys) in [("", 80), ("x".repeat(30_000).as_str(), 4)] {
+        let served = Served::start(&PLAIN);
+        let mut stream = BufReader::new(served.connect());
+        let mut refused = String::new();
+        'keys: for key in 0..keys {
+            for number in 0..1_000 {
+                let body = json!({
+                    "url": format!("https://a.sink.localhost/{number}"),
+                    "events": ["workflow.completed"],
+                    "description": description,
+                });
+                let body = body.to_string();
+                let head = format!(
+                    "POST /v1/events/subscribe HTTP/1.1\r\nhost: a\r\nauthorization: Bearer sk_test_made-up-{key}\r\n\
+                     content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                    body.len()
+                );
+                stream.get_mut().write_all(head.as_bytes()).expect("the request is taken");
+                let (status, answer) = read_answer(&mut stream);
+                if status != 200 {
+                    // A thousand of one key are possible.
+                    assert!(status == 422 && (key > 0 || !description.is_empty()), "{status} {answer}");
+                    refused = answer;
+                    break 'keys;
+                }
+            }
+        }
+        assert!(refused.contains("all keys together"), "{refused:?}");
+        served.serves();
+        assert!(served.peak() < MOST_RESIDENT, "{} bytes", served.peak());
+        // What is deleted or forgotten makes room.
+        reset(&served);
+        subscribe(&served, "https://a.sink.localhost/");
+    }
+}
+
+/// The next answer on a connection that stays open: its status and its body.
+fn read_answer(stream: &mut BufReader<TcpStream>) -> (u16, String) {
+    let (mut line, mut status, mut length) = (String::new(), 0, 0);
+    loop {
+        line.clear();
+        stream.read_line(&mut line).expect("a line of the head");
+        if let Some(rest) = line.strip_prefix("HTTP/1.1 ") {
+            status = rest[..3].parse().expect("a status");
+        }
+        if let Some((_, value)) = line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("content-length")) {
+            length = value.trim().parse().expect("a length");
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).expect("the body");
+    (status, String::from_utf8_lossy(&body).into_owned())
 }

@@ -41,7 +41,7 @@ impl Served {
         Self { child, address }
     }
 
-    pub(super) fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).expect("the emulator listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("an open socket");
         stream.set_write_timeout(Some(PATIENCE)).expect("an open socket");
