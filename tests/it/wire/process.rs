@@ -70,8 +70,12 @@ impl Served {
     }
 
     pub(crate) fn exit_code(&mut self) -> i32 {
+        self.exit_code_within(PATIENCE)
+    }
+
+    pub(crate) fn exit_code_within(&mut self, limit: Duration) -> i32 {
         let mut code = None;
-        eventually("the process ends", || {
+        within(limit, "the process ends", || {
             code = self.child.try_wait().expect("a child to wait for");
             code.is_some()
         });
@@ -123,9 +127,13 @@ impl Drop for Served {
     }
 }
 
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    within(PATIENCE, what, holds);
+}
+
+fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let pause = Duration::from_millis(10);
-    let mut left = PATIENCE;
+    let mut left = limit;
     while !holds() {
         left = left.checked_sub(pause).unwrap_or_else(|| panic!("not in time: {what}"));
         sleep(pause);
