@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::clock::{Clock, Moment, Now};
 use crate::contract::profile::Profile;
 use crate::control::{
-    Control, ControlError, Mover, SnapshotProblem, forget, forget_all, load_snapshot, settle, take_snapshot, workspace,
+    Control, ControlError, Mover, SnapshotProblem, forget, forget_all, load_snapshot, settle, settle_for_a_moment,
+    take_snapshot, workspace,
 };
 use crate::diagnostic::Diagnostic;
 use crate::journal::{Entry, Journal, Notice};
@@ -101,6 +102,11 @@ impl ControlHandle {
         self.control.registry.find(key)?.agenda().next_due()
     }
 
+    #[cfg(test)]
+    pub(crate) fn registry(&self) -> &Arc<crate::workspace::Registry> {
+        &self.control.registry
+    }
+
     /// The journal.
     pub fn journal(&self) -> &Arc<Journal> {
         &self.control.journal
@@ -155,9 +161,9 @@ impl ControlHandle {
         forget_all(&self.control).map(drop).map_err(told)
     }
 
-    /// The state of everything as a document, once what is due is done: what `GET snapshot?key=*` gives.
+    /// The state of everything as a document, once what is due is done, or after a second: what `GET snapshot?key=*` gives.
     pub async fn snapshot(&self) -> Vec<u8> {
-        self.settle().await;
+        settle_for_a_moment(&self.control.registry.all()).await;
         take_snapshot(&self.control)
     }
 

@@ -33,13 +33,15 @@ impl Mover {
     /// Moves the clock forward by `by`. Returns when everything that was due on the way is done, or as soon as what is moved
     /// was reset: a step of before does not move the clock of after.
     pub async fn advance(&self, by: Duration) -> Now {
+        let clock = self.clock();
+        // Read in this order: a reset first forgets the workspaces and then restarts the clock, so that a step on the clock of
+        // after never works off what was due before.
+        let life = clock.life();
         let owner = match self {
             Self::Emulator(registry) => registry.anonymous(),
             Self::Workspace(workspace) => Arc::clone(workspace),
         };
         let _moving = owner.agenda().moving().lock_owned().await;
-        let clock = self.clock();
-        let life = clock.life();
         let mut remaining = by;
         let moved = self.moved();
         for workspace in &moved {

@@ -56,11 +56,38 @@ pub fn forget(control: &Control, workspace: &Workspace) {
 /// it showed at the start, or the machine's time.
 pub fn forget_all(control: &Control) -> Result<Vec<Arc<Workspace>>, Vec<Diagnostic>> {
     control.library.restart(control.registry.clock().moment())?;
-    control.registry.clock().restart();
+    // In this order: whoever moves the clock that was restarted finds no workspace of before.
     let forgotten = control.registry.forget_all();
+    control.registry.clock().restart();
     control.registry.tokens().forget(|_| true);
     control.book.clear(None);
     control.journal.clear(None);
     control.sinks.clear();
     Ok(forgotten)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Emulator;
+
+    #[tokio::test]
+    async fn a_clock_that_was_restarted_moves_no_workspace_of_before() {
+        let emulator = Emulator::builder().frozen_at(jiff::Timestamp::UNIX_EPOCH).start().await.expect("it starts");
+        let registry = emulator.control().registry();
+        for _ in 0..10 {
+            for number in 0..1_000 {
+                registry.open(&format!("sk_test_{number}"), registry.clock().now());
+            }
+            let (clock, before) = (registry.clock().clone(), registry.anonymous());
+            let life = clock.life();
+            let seen = std::thread::spawn(move || {
+                while clock.life() == life {
+                    std::hint::spin_loop();
+                }
+                before.has_left()
+            });
+            emulator.control().reset_all().expect("it is reset");
+            assert!(seen.join().expect("the clock was restarted"), "the clock was restarted too early");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use jiff::Timestamp;
@@ -30,8 +31,9 @@ use crate::workspace::{Alias, EventRecord, PlannedDelivery, Workspace, restore_c
 
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
 pub(super) const MOST_BYTES: usize = 16 * 1024 * 1024;
-/// How long what is under way may take to end before a snapshot is taken.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long what is under way may take to end before a snapshot is taken. A key that is busy all the time never has an end, and
+/// an attempt without an answer is made again after a load.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why a snapshot cannot be loaded. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,17 +47,17 @@ fn problem(text: impl Into<String>) -> SnapshotProblem {
 pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     let scope = scope(control, call.query("key").as_deref())?;
-    let settled = async {
-        for workspace in scope.workspaces(control) {
-            settle(&workspace).await;
-        }
-    };
-    // An attempt that is still under way then is made again after a load, as any that got no answer.
-    let _ = tokio::time::timeout(PATIENCE, settled).await;
+    settle_for_a_moment(&scope.workspaces(control)).await;
     let saving = Arc::clone(control);
     let bytes = control.blocking.run(move || serde_json::to_vec(&take(&saving, &scope))).await;
     let bytes = bytes.expect("strings and numbers always serialise");
     Ok(Reply::of(answer(StatusCode::OK, JSON, Bytes::from(bytes))))
+}
+
+/// Lets what is under way end, and waits no longer for a key that never rests.
+pub async fn settle_for_a_moment(workspaces: &[Arc<Workspace>]) {
+    let settled = join_all(workspaces.iter().map(|workspace| settle(workspace)));
+    let _ = tokio::time::timeout(PATIENCE, settled).await;
 }
 
 pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError> {

@@ -1,12 +1,16 @@
 //! Snapshots: going on after a load is as never having stopped, whatever was done before and after; what cannot be loaded is
 //! refused and changes nothing.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use wrs_emulator::{Builder, Emulator};
 
-use crate::support::{KEY, START, builder, control, get_as, send, start, subscribe_as, subscribe_sink};
+use crate::support::{
+    KEY, START, builder, control, get_as, send, start, start_with, subscribe, subscribe_as, subscribe_sink,
+};
 
 const KEYS: [&str; 3] = ["sk_test_a", "sk_test_b", "sk_test_c"];
 
@@ -323,4 +327,18 @@ async fn state_is_kept_in_a_file_from_one_run_to_the_next() {
     );
     let nowhere = builder().configure(|settings| settings.state = Some("/nowhere/state.json".into()));
     assert!(nowhere.start().await.expect_err("there is no folder").to_string().contains("--state: "));
+}
+
+#[tokio::test]
+async fn a_snapshot_waits_for_no_key_that_never_rests() {
+    let receiver = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", receiver.local_addr().expect("an address"));
+    let emulator = start_with(&["webhooks.allow_http=true"]).await;
+    assert_eq!(subscribe(&emulator, &json!({ "url": url, "events": ["workflow.completed"] })).await.status, 200);
+    let fired = control(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
+    assert_eq!(fired.status, 200, "{fired:?}");
+    let snapshot = control(&emulator, "GET", "snapshot?key=*", &Value::Null);
+    let snapshot =
+        tokio::time::timeout(Duration::from_secs(5), snapshot).await.expect("the receiver is not waited for");
+    assert_eq!(snapshot.json()["workspaces"][0]["deliveries"].as_array().map(Vec::len), Some(1), "it is made again");
 }
