@@ -41,8 +41,8 @@ enum Usage {
     Fixed { opened: Moment, used: u32 },
     /// Requests by millisecond, oldest first: bounded by the window's length, not by the traffic.
     Sliding { log: VecDeque<(Moment, u32)>, used: u64 },
-    /// How much is missing from a full bucket at a moment, in units of one token divided by the window's nanoseconds.
-    Bucket { missing: u128, at: Moment },
+    /// How much is missing from a full bucket at a moment, in units of one token divided by the nanoseconds of the window then.
+    Bucket { missing: u128, at: Moment, window: Duration },
 }
 
 impl Quota {
@@ -69,7 +69,7 @@ impl Quota {
     }
 
     /// Gives back the last request that was allowed, for the count rule `successful`.
-    pub fn refund(&mut self, policy: &RateLimit) {
+    pub fn refund(&mut self) {
         match &mut self.usage {
             Usage::None => {}
             Usage::Fixed { used, .. } => *used = used.saturating_sub(1),
@@ -82,7 +82,7 @@ impl Quota {
                     }
                 }
             }
-            Usage::Bucket { missing, .. } => *missing = missing.saturating_sub(policy.window.get().as_nanos()),
+            Usage::Bucket { missing, window, .. } => *missing = missing.saturating_sub(window.as_nanos()),
         }
     }
 
@@ -94,7 +94,11 @@ impl Quota {
             Usage::Sliding { log, .. } => {
                 SavedQuota::Sliding { log: log.iter().map(|(at, count)| (at.nanos(), *count)).collect() }
             }
-            Usage::Bucket { missing, at } => SavedQuota::Bucket { missing: *missing, at: at.nanos() },
+            Usage::Bucket { missing, at, window } => SavedQuota::Bucket {
+                missing: *missing,
+                at: at.nanos(),
+                window: Some(u64::try_from(window.as_nanos()).unwrap_or(u64::MAX)),
+            },
         }
     }
 
@@ -112,7 +116,12 @@ impl Quota {
                     .map(|(at, count)| (Moment::from_nanos(*at), *count))
                     .collect(),
             },
-            SavedQuota::Bucket { missing, at } => Usage::Bucket { missing: *missing, at: Moment::from_nanos(*at) },
+            SavedQuota::Bucket { missing, at, window } => Usage::Bucket {
+                missing: *missing,
+                at: Moment::from_nanos(*at),
+                // Zero is the window that comes next.
+                window: Duration::from_nanos(window.unwrap_or(0)),
+            },
         };
         Self { usage }
     }
@@ -168,14 +177,20 @@ impl Quota {
         let (token, flow) = (window.as_nanos(), u128::from(limit));
         let full = token * flow;
         let missing = match self.usage {
-            Usage::Bucket { missing, at } => {
+            Usage::Bucket { missing, at, window: then } => {
+                // The tokens that are missing stay as many when the window changes.
+                let missing = match then.as_nanos() {
+                    0 => missing,
+                    old if old == token => missing,
+                    old => missing.min(u128::MAX / token).saturating_mul(token).div_ceil(old),
+                };
                 missing.min(full).saturating_sub(now.since(at).as_nanos().saturating_mul(flow))
             }
             _ => 0,
         };
         let allowed = missing + token <= full;
         let missing = if allowed { missing + token } else { missing };
-        self.usage = Usage::Bucket { missing, at: now };
+        self.usage = Usage::Bucket { missing, at: now, window };
         let time_for = |units: u128| match flow {
             0 => window,
             _ => Duration::from_nanos(u64::try_from(units.div_ceil(flow)).unwrap_or(u64::MAX)),
@@ -261,6 +276,22 @@ mod tests {
     }
 
     #[test]
+    fn a_bucket_keeps_its_level_when_the_window_changes() {
+        let of = |seconds: u64| RateLimit {
+            window: DurationText(Duration::from_secs(seconds)),
+            ..policy(RateAlgorithm::TokenBucket, 100, CountRule::Allowed)
+        };
+        for other in [10, 600] {
+            let mut quota = Quota::default();
+            let used = (0..50).map(|_| quota.check(&of(60), at(0)).remaining).last();
+            assert_eq!(used, Some(50));
+            assert_eq!(quota.check(&of(other), at(0)).remaining, 49, "60 s to {other} s");
+            let mut restored = Quota::restore(&quota.save());
+            assert_eq!(restored.check(&of(60), at(0)).remaining, 48, "{other} s to 60 s");
+        }
+    }
+
+    #[test]
     fn no_requests_at_all_can_be_allowed() {
         for algorithm in [RateAlgorithm::Fixed, RateAlgorithm::Sliding, RateAlgorithm::TokenBucket] {
             check(&policy(algorithm, 0, CountRule::Allowed), &[(0, Err(10_000)), (20_000, Err(10_000))]);
@@ -274,7 +305,7 @@ mod tests {
             let mut quota = Quota::default();
             for _ in 0..5 {
                 assert!(quota.check(&policy, at(1)).allowed, "{algorithm:?}");
-                quota.refund(&policy);
+                quota.refund();
             }
         }
     }
@@ -287,7 +318,7 @@ mod tests {
             for millis in [1, 2, 2] {
                 assert!(quota.check(&policy, at(millis)).allowed, "{algorithm:?}");
             }
-            quota.refund(&policy);
+            quota.refund();
             let left: Vec<bool> = (0..3).map(|_| quota.check(&policy, at(2)).allowed).collect();
             assert_eq!(left, [true, false, false], "{algorithm:?}");
         }
@@ -308,7 +339,7 @@ mod tests {
             quota.check(&policy, at(number / 1_000));
         }
         assert_eq!(sliding_log(&quota), [(0, 1_000), (1_000_000, 1_000)]);
-        quota.refund(&policy);
+        quota.refund();
         assert_eq!(sliding_log(&quota), [(0, 1_000), (1_000_000, 999)]);
     }
 
@@ -319,7 +350,7 @@ mod tests {
         assert!(!full.check(&policy, at(0)).allowed);
         assert_eq!(sliding_log(&full), [(0, u32::MAX), (0, 1)]);
         let mut damaged = Quota::restore(&SavedQuota::Sliding { log: vec![(0, 0)] });
-        damaged.refund(&policy);
+        damaged.refund();
         assert_eq!(damaged.check(&policy, at(0)).remaining, u32::MAX - 1);
     }
 

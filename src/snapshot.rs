@@ -139,6 +139,9 @@ pub enum SavedQuota {
         missing: u128,
         /// When it was so.
         at: Nanos,
+        /// The window then; the one in force if an older version saved it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<Nanos>,
     },
 }
 

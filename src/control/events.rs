@@ -56,7 +56,7 @@ struct Fire {
 
 /// Most events whose deliveries and bodies are shown in the answer, and most bytes of those bodies; of more only the ids are.
 const MOST_SHOWN: usize = 100;
-const MOST_SHOWN_BYTES: usize = 4 * 1024 * 1024;
+const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 
 pub(super) async fn fire(control: &Arc<Control>, call: Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key", "wait"])?;

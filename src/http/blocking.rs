@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 /// Most pieces of such work at a time; further ones wait in order.
-pub const MOST_AT_ONCE: usize = 16;
+pub const MOST_AT_ONCE: usize = 8;
 
 /// Threads beside the async workers; a cheap handle.
 #[derive(Clone, Debug)]

@@ -211,7 +211,7 @@ impl State {
     /// Gives a counted request back.
     pub fn uncount_request(&mut self, key: &str, profile: &Profile) {
         if let Some(quota) = self.quotas.get_mut(key).filter(|_| profile.rate_limit.enabled) {
-            quota.refund(&profile.rate_limit);
+            quota.refund();
         }
     }
 
@@ -221,7 +221,7 @@ impl State {
             return;
         }
         if let Some(quota) = self.quotas.get_mut(key) {
-            quota.refund(&profile.rate_limit);
+            quota.refund();
             verdict.remaining = verdict.remaining.saturating_add(1).min(verdict.limit);
         }
     }

@@ -1,8 +1,10 @@
 """The traffic and the figures of soak.sh: every kind of work at once, for MINUTES, against the binary it is given.
 
 Requests on hundreds of keys, subscriptions, scenarios by file and by call, deliveries to a receiver that fails three in ten,
-streams, waits, snapshots, resets and knobs changed while running. Samples are taken all along; the first third of the time is
-warm-up, in which journal and tables fill up to their bounds. Uses nothing but the standard library.
+streams, waits, snapshots, resets and settings changed while running; beside them everything hostile at once: receivers that hang,
+reset, drip and never end, templates without end, events of a quarter of a megabyte, keys that are made up. One key's deliveries
+are counted: each event must arrive. Samples are taken all along; the first third of the time is warm-up, in which journal and
+tables fill up to their bounds. Uses nothing but the standard library.
 """
 
 import http.client
@@ -20,7 +22,7 @@ import time
 # What a rising line may add over the measured time, extrapolated by least squares; noise stays far below.
 MOST_BYTES = 8 * 1024 * 1024
 MOST_DESCRIPTORS = 8
-MOST_RESIDENT = 192 * 1024 * 1024
+MOST_RESIDENT = 256 * 1024 * 1024
 SEED = 20260131
 STORY = """title = "Soak {number}"
 [[rule]]
@@ -39,6 +41,9 @@ class Traffic:
         self.lock = threading.Lock()
         self.counts, self.failures = {}, []
         self.silence = 0.0
+        # Held by whoever resets or loads everything, and while deliveries are counted.
+        self.everything = threading.Lock()
+        self.arrived = set()
 
     def count(self, what):
         with self.lock:
@@ -161,16 +166,18 @@ def waits(traffic, client, chance):
 def states(traffic, client, chance):
     key = f"sk_test_hook_{chance.randrange(20)}"
     for which in [key, "*"]:
-        _, document = client.ask("GET", f"/_emulator/snapshot?key={which}", expect={200})
-        # A scenario in it may be gone since, or the document be larger than is taken.
-        client.ask("PUT", "/_emulator/snapshot", document, expect={200, 409, 413, 422})
+        with traffic.everything:
+            _, document = client.ask("GET", f"/_emulator/snapshot?key={which}", expect={200})
+            # A scenario in it may be gone since, or the document be larger than is taken.
+            client.ask("PUT", "/_emulator/snapshot", document, expect={200, 409, 413, 422})
         time.sleep(0.5)
     client.ask("PATCH", f"/_emulator/profile?key={key}", {"rate_limit": {"requests": chance.randrange(1, 200)}}, expect={200})
     client.ask("PATCH", f"/_emulator/profile?key={key}", {"rate_limit": None}, expect={200})
     client.ask("POST", "/_emulator/clock", {"advance": "1s", "timeout": "10s"}, expect={200, 408})
     client.ask("POST", "/_emulator/reset", {"key": key}, expect={200, 204})
     if chance.random() < 0.1:
-        client.ask("POST", "/_emulator/reset", {"key": "*"}, expect={200, 204})
+        with traffic.everything:
+            client.ask("POST", "/_emulator/reset", {"key": "*"}, expect={200, 204})
     time.sleep(1)
 
 
@@ -193,7 +200,68 @@ def damaged(traffic, client, chance):
     time.sleep(0.02)
 
 
-WORKERS = [requests, requests, requests, subscriptions, scenarios, viewers, waits, states, damaged]
+def templates(traffic, client, chance):
+    many = chance.randrange(1, 20_000)
+    template = "{{ " + chance.choice([
+        "-" * many + "1", "not " * (many // 3) + "1", "1" + "+1" * (many // 2), "1" + "|abs" * (many // 4),
+        "(" * many + "1" + ")" * many, "[" * many, "random_int(" * (many // 12), "[1] * 100000000", "'x' | indent(1000000000)",
+        "request.body" + "|json" * min(many, 700),
+    ]) + " }}"
+    event = {"type": "workflow.completed", "key": "sk_test_hook_0", "data": {"x": template}}
+    client.ask("POST", "/_emulator/events", event, expect={200, 404, 422})
+    rule = {"rule": [{"when": {"operation": "hello"}, "reply": {"status": 200, "body": template}}]}
+    client.ask("PUT", "/_emulator/scenarios/hostile", rule, expect={200, 201, 422})
+    client.ask("GET", "/v1/hello", expect={200, 422})
+    time.sleep(0.05)
+
+
+def large(traffic, client, chance):
+    key = f"sk_test_large_{chance.randrange(3)}"
+    for name in ["hostile.example.com", "large.sink.localhost"]:
+        hook = {"url": f"https://{name}/{chance.randrange(3)}", "events": ["workflow.completed"]}
+        client.ask("POST", "/v1/events/subscribe", hook, key, expect={200, 429})
+    event = {"type": "workflow.completed", "key": key, "data": {"x": "x" * chance.randrange(240_000)}, "count": 20}
+    status, answer = client.ask("POST", "/_emulator/events", event, expect={200, 404, 422})
+    if status == 422 and answer["error"]["code"] != "too_many_pending":
+        traffic.fail(f"large events: {answer}")
+    client.ask("POST", "/_emulator/reset", {"key": key}, expect={200})
+    time.sleep(0.2)
+
+
+def made_up(traffic, client, chance):
+    key = f"sk_test_made_up_{chance.randrange(10**9)}"
+    for number in range(50):
+        hook = {"url": f"https://made-up.example.com/{number}", "events": ["workflow.completed"], "description": "x" * 2_000}
+        status, answer = client.ask("POST", "/v1/events/subscribe", hook, key, expect={200, 422})
+        if status == 422 and "all keys together" not in answer["error"]["message"]:
+            traffic.fail(f"subscription: {answer}")
+    client.ask("POST", "/_emulator/reset", {"key": key}, expect={200})
+    time.sleep(0.1)
+
+
+def counted(traffic, client, chance):
+    key = "sk_test_counted"
+    with traffic.everything:
+        hook = {"url": "https://counted.example.com/", "events": ["workflow.completed"]}
+        client.ask("POST", "/v1/events/subscribe", hook, key, expect={200, 429})
+        event = {"type": "workflow.completed", "key": key, "count": 20}
+        # Refused whole where hostile events have taken all room.
+        status, answer = client.ask("POST", "/_emulator/events?wait=20s", event, expect={200, 404, 422})
+        fired = {event["id"] for event in answer.get("events", [])} if status == 200 else set()
+        # A connection kept for later may be closed at the very moment; then the next attempt brings the event.
+        for _ in range(200):
+            if fired <= traffic.arrived:
+                break
+            time.sleep(0.1)
+        for lost in fired - traffic.arrived:
+            traffic.fail(f"lost: {lost}")
+        traffic.arrived.clear()
+        traffic.count("counted deliveries")
+    client.ask("POST", "/_emulator/reset", {"key": key}, expect={200})
+    time.sleep(0.2)
+
+
+WORKERS = [requests, requests, requests, subscriptions, scenarios, viewers, waits, states, damaged, templates, large, made_up, counted]
 
 
 def work(traffic, worker, seed):
@@ -226,6 +294,47 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Counter(Receiver):
+    """Takes deliveries and remembers them."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.traffic.arrived.add(self.headers["webhook-id"])
+        self.send_response(204)
+        self.end_headers()
+
+
+def hostile_receiver(listener, over):
+    """Takes connections and mistreats each in another way."""
+    chance, held = random.Random(SEED), []
+    while not over.is_set():
+        try:
+            peer, _ = listener.accept()
+        except TimeoutError:
+            continue
+        kind = chance.choice(["hang", "reset", "close", "garbage", "drip", "endless", "redirect"])
+        try:
+            peer.setblocking(False)
+            if kind == "hang":
+                held = held[-20:] + [peer]
+                continue
+            if kind == "reset":
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+            elif kind == "garbage":
+                peer.send(bytes(chance.randrange(256) for _ in range(200)))
+            elif kind == "drip":
+                peer.send(b"HTTP/1.1 200 OK\r\nx-drip: ")
+                held = held[-20:] + [peer]
+                continue
+            elif kind == "endless":
+                peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 999999999\r\n\r\n" + b"x" * 100_000)
+            elif kind == "redirect":
+                peer.send(b"HTTP/1.1 307 Go\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n")
+            peer.close()
+        except OSError:
+            pass
+
+
 def sample(pid):
     with open(f"/proc/{pid}/statm", encoding="ascii") as file:
         resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -249,12 +358,22 @@ def soak(seconds, binary):
     receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     receiver.daemon_threads = True
     threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    counter = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Counter)
+    counter.daemon_threads = True
+    threading.Thread(target=counter.serve_forever, daemon=True).start()
+    hostile = socket.create_server(("127.0.0.1", 0))
+    hostile.settimeout(0.5)
     command = [binary, "serve", "--quiet", "--listen", "127.0.0.1:0", "--scenarios", folder, "--seed", "7",
-               "--set", "webhooks.retry.preset=ci", "--forward", f"https://app.example.com=http://127.0.0.1:{receiver.server_port}"]
+               "--set", "webhooks.retry.preset=ci", "--set", "webhooks.timeout=3s", "--state", os.path.join(folder, "state.json"),
+               "--forward", f"https://app.example.com=http://127.0.0.1:{receiver.server_port}",
+               "--forward", f"https://counted.example.com=http://127.0.0.1:{counter.server_port}",
+               "--forward", f"https://hostile.example.com=http://127.0.0.1:{hostile.getsockname()[1]}"]
     server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         port = int(server.stdout.readline().rsplit(":", 1)[1])
         traffic = Traffic(port, folder)
+        counter.traffic = traffic
+        threading.Thread(target=hostile_receiver, args=(hostile, traffic.over), daemon=True).start()
         idle = sample(server.pid)
         print(f"idle: {idle[0] / 2**20:.1f} MiB, {idle[1]} descriptors", flush=True)
         workers = [threading.Thread(target=work, args=(traffic, worker, SEED + number)) for number, worker in enumerate(WORKERS)]
