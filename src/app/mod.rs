@@ -28,6 +28,7 @@ mod state;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -43,7 +44,7 @@ use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
 use crate::http::service::Api;
 use crate::http::tls::ServerTls;
-use crate::http::{bind, serve};
+use crate::http::{AFTER_GRACE, bind, serve};
 use crate::journal::Journal;
 use crate::scenario::{FileTexts, Library, Watcher};
 use crate::webhook::book::Book;
@@ -52,6 +53,7 @@ use crate::webhook::deliver::Deliverer;
 use crate::webhook::dial::Reach;
 use crate::webhook::egress::Egress;
 use crate::webhook::emitter::Emitter;
+use crate::webhook::resolve::Resolver;
 use crate::webhook::sink::Sinks;
 use crate::webhook::tls::Trust;
 use crate::workspace::Registry;
@@ -70,6 +72,7 @@ pub struct Emulator {
     handle: ControlHandle,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
+    grace: Duration,
     state: Option<StateFile>,
     _watcher: Option<Watcher>,
 }
@@ -98,7 +101,8 @@ impl Emulator {
         let (book, sinks) = (Arc::new(Book::default()), Arc::new(Sinks::default()));
         let bodies = Arc::new(BodyReader::new(&settings.limits));
         let egress = Arc::new(Egress::new(settings.forwards.clone(), &settings.allow_egress));
-        let client = Client::new(Reach { egress: Arc::clone(&egress), trust: Arc::new(trust) });
+        let resolver = Arc::new(Resolver::new(settings.look_up.clone()));
+        let client = Client::new(Reach { egress: Arc::clone(&egress), trust: Arc::new(trust), resolver });
         let control_token = control_token(&settings);
         let (emissions, orders) = Emissions::new();
         let api = Arc::new(Api::new(
@@ -160,6 +164,7 @@ impl Emulator {
             handle,
             stop,
             tasks,
+            grace,
             state,
             _watcher: watcher,
         })
@@ -192,10 +197,15 @@ impl Emulator {
     /// Stops accepting, finishes requests, tries due deliveries; returns when that is done or the grace period is over.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
-        for task in self.tasks.drain(..) {
-            // A task that panicked has nothing left to drain.
-            let _ = task.await;
-        }
+        let tasks = &mut self.tasks;
+        let drain = async {
+            for task in tasks {
+                // A task that panicked has nothing left to drain.
+                let _ = task.await;
+            }
+        };
+        // Connections end within the grace period. Attempts have timeouts of their own, which may be longer.
+        let _ = tokio::time::timeout(self.grace + AFTER_GRACE, drain).await;
         if let Some(state) = &self.state {
             state.save_or_tell();
         }

@@ -24,6 +24,7 @@ use crate::http::limits::Limits;
 use crate::http::tls::TlsSetting;
 use crate::scenario::Folders;
 use crate::webhook::egress::Forward;
+use crate::webhook::resolve::LookUp;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -295,6 +296,7 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         webhook_ca: args.webhook_ca.clone(),
         webhook_insecure: args.webhook_insecure,
         allow_egress: args.allow_egress.clone(),
+        look_up: LookUp::default(),
         limits: Limits {
             header_bytes: limits.max_header_bytes,
             header_fields: limits.max_header_fields,

@@ -44,6 +44,9 @@ use crate::http::connection::{Progress, Refusals, Resettable, TimedStream};
 use crate::http::limits::Limits;
 use crate::http::tls::ServerTls;
 
+/// How long after the grace period a stop waits for what should have ended within it.
+pub const AFTER_GRACE: Duration = Duration::from_millis(500);
+
 /// What answers requests.
 pub trait Handler: Refusals {
     /// Answers one request; never fails and never panics.
@@ -123,7 +126,7 @@ pub async fn serve<H: Handler>(
     }
     drop((listener, alive));
     // Connections end by themselves within the grace period; this is the belt to those braces.
-    let _ = tokio::time::timeout(grace + Duration::from_millis(500), all_gone.recv()).await;
+    let _ = tokio::time::timeout(grace + AFTER_GRACE, all_gone.recv()).await;
 }
 
 /// Takes the next connection once there is room for it. `None` after an error, with a pause where trying again at once

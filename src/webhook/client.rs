@@ -2,6 +2,7 @@
 //! than its limit. Redirects are answers like any other and are not followed.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,11 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{HOST, HeaderMap, RETRY_AFTER};
 use hyper::{Method, Request, Response, Version};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::journal::{AttemptOutcome, FailureReason};
-use crate::webhook::dial::{DialProblem, Reach, Sender, dial};
+use crate::webhook::dial::{DialProblem, Reach, Sender, dial, resolve};
 use crate::webhook::egress::Target;
 
 /// At most this much of an answer's body is read.
@@ -32,10 +34,16 @@ pub struct Post {
     pub headers: HeaderMap,
     /// The bytes.
     pub body: Bytes,
-    /// For the whole attempt.
+    /// For the whole attempt, with its look-up.
     pub timeout: Duration,
+    /// What the look-up took of it.
+    pub looked_up: Duration,
     /// For the connect, and for the TLS handshake.
     pub connect_timeout: Duration,
+    /// Where to connect to; `None` if [`Client::look_up`] found a kept connection.
+    pub addresses: Option<Vec<SocketAddr>>,
+    /// Bounds the look-ups of the workspace that posts.
+    pub look_ups: Arc<Semaphore>,
 }
 
 /// Connections that wait for their next request, by origin.
@@ -58,10 +66,32 @@ impl Client {
         Arc::new(Self { reach, idle: Mutex::default() })
     }
 
+    /// The addresses that an attempt at `target` needs before it can be made; `None` if a kept connection may do. Never takes
+    /// longer than `limit`, although the look-up may.
+    pub async fn look_up(
+        &self,
+        target: &Target,
+        look_ups: &Arc<Semaphore>,
+        limit: Duration,
+    ) -> Result<Option<Vec<SocketAddr>>, DialProblem> {
+        if self.idle.lock().by_origin.get(&target.origin).is_some_and(|kept| !kept.is_empty()) {
+            return Ok(None);
+        }
+        let found = timeout(limit, resolve(&target.url, &self.reach.resolver, look_ups)).await;
+        found.unwrap_or_else(|_| {
+            let host = target.url.host_str().unwrap_or_default();
+            let detail = format!(
+                "the look-up of the name `{host}` did not end within {} s (webhooks.timeout); to deliver to your own machine: --forward https://{host}=http://localhost:PORT",
+                limit.as_secs_f64()
+            );
+            Err(DialProblem::new(FailureReason::Timeout, detail))
+        }).map(Some)
+    }
+
     /// Makes one attempt; never takes longer than its timeout.
     pub async fn post(&self, post: Post) -> AttemptOutcome {
         let limit = post.timeout;
-        let result = match timeout(limit, self.exchange(post)).await {
+        let result = match timeout(limit.saturating_sub(post.looked_up), self.exchange(post)).await {
             Ok(result) => result,
             Err(_) => Err(DialProblem::new(
                 FailureReason::Timeout,
@@ -71,9 +101,9 @@ impl Client {
         result.unwrap_or_else(|problem| AttemptOutcome::Failed { reason: problem.reason, detail: problem.detail })
     }
 
-    async fn exchange(&self, post: Post) -> Result<AttemptOutcome, DialProblem> {
-        let target = Arc::clone(&post.target);
-        let (origin, connect_timeout) = (&target.origin, post.connect_timeout);
+    async fn exchange(&self, mut post: Post) -> Result<AttemptOutcome, DialProblem> {
+        let (target, look_ups) = (Arc::clone(&post.target), Arc::clone(&post.look_ups));
+        let (origin, connect_timeout, addresses) = (&target.origin, post.connect_timeout, post.addresses.take());
         let mut request = request(post);
         // A kept connection may have been closed by the receiver; then hyper hands the request back and the next is tried.
         while let Some(mut sender) = self.take_idle(origin) {
@@ -88,7 +118,11 @@ impl Client {
                 },
             }
         }
-        let mut sender = dial(&target.url, &self.reach.egress, &self.reach.trust, connect_timeout).await?;
+        let addresses = match addresses {
+            Some(addresses) => addresses,
+            None => resolve(&target.url, &self.reach.resolver, &look_ups).await?,
+        };
+        let mut sender = dial(&target.url, &addresses, &self.reach, connect_timeout).await?;
         let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
         self.read(origin, sender, response).await
     }

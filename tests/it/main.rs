@@ -33,6 +33,7 @@ mod receivers;
 mod recipes;
 mod reload;
 mod reset;
+mod resolving;
 mod scenarios;
 mod snapshots;
 mod stream;
