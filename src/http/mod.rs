@@ -1,7 +1,7 @@
 //! Layer 3, HTTP: the accept loop, connection settings and the graceful drain. Front page of the layer.
 //!
 //! Any [`Handler`] can be served; which API that is, is none of this file's business. Reading order: `limits`,
-//! `connection` (deadlines on the wire), `guard` (panics), `host` and `body` (what a proper request is), `answer`, `service` (one request
+//! `connection` and `socket` (deadlines on the wire), `guard` (panics), `host` and `body` (what a proper request is), `answer`, `service` (one request
 //! of the emulated API end to end), `handlers` (one function per operation), `preview` (the same
 //! for announced endpoints).
 
@@ -19,6 +19,7 @@ pub mod preview;
 pub mod quota;
 pub mod scripted;
 pub mod service;
+pub mod socket;
 pub mod tls;
 
 use std::convert::Infallible;
@@ -29,19 +30,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http_body_util::Either;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::http::answer::AnswerBody;
-use crate::http::connection::{Progress, Refusals, Resettable, TimedStream};
+use crate::http::connection::{Progress, Refusals, TimedStream};
 use crate::http::limits::Limits;
+use crate::http::socket::Socket;
 use crate::http::tls::ServerTls;
 
 /// How long after the grace period a stop waits for what should have ended within it.
@@ -85,7 +87,7 @@ impl Future for Delivering {
         if leaves_input(answer.status()) {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        self.progress.answer();
+        self.progress.answer(matches!(answer.body(), Either::Right(_)));
         Poll::Ready(Ok(answer))
     }
 }
@@ -177,7 +179,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    async fn run<S: AsyncRead + AsyncWrite + Resettable + Unpin>(mut self, stream: S) {
+    async fn run<S: Socket>(mut self, stream: S) {
         let progress = Arc::new(Progress::default());
         let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), &self.limits);
         let service = service_fn(|request: Request<Incoming>| {
@@ -190,6 +192,7 @@ impl<H: Handler> Connection<H> {
             .header_read_timeout(self.limits.idle_timeout)
             .max_buf_size(self.limits.header_bytes)
             .max_headers(self.limits.header_fields)
+            .half_close(S::HALF_CLOSES)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         // Errors of one connection are the peer's affair: a reset, a deadline, bytes that are no HTTP. In this order, so that a
