@@ -20,6 +20,7 @@
 //! control API at [`Emulator::control_url`].
 
 mod builder;
+mod descriptors;
 mod front;
 mod handle;
 mod reload;
@@ -42,6 +43,7 @@ use crate::clock::{Clock, Random, Seed};
 use crate::control::{Access, Control, MOST_VIEWERS};
 use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
+use crate::http::limits::Limits;
 use crate::http::service::Api;
 use crate::http::tls::ServerTls;
 use crate::http::{AFTER_GRACE, bind, serve};
@@ -57,6 +59,8 @@ use crate::webhook::resolve::Resolver;
 use crate::webhook::sink::Sinks;
 use crate::webhook::tls::Trust;
 use crate::workspace::Registry;
+pub(crate) use descriptors::Raised;
+use descriptors::Shares;
 use front::Front;
 use reload::reload;
 use state::StateFile;
@@ -102,7 +106,9 @@ impl Emulator {
         let bodies = Arc::new(BodyReader::new(&settings.limits));
         let egress = Arc::new(Egress::new(settings.forwards.clone(), &settings.allow_egress));
         let resolver = Arc::new(Resolver::new(settings.look_up.clone()));
-        let client = Client::new(Reach { egress: Arc::clone(&egress), trust: Arc::new(trust), resolver });
+        let shares =
+            Shares::of_process(settings.limits.connections, 1 + usize::from(settings.control_listen.is_some()));
+        let client = Client::new(Reach { egress: Arc::clone(&egress), trust: Arc::new(trust), resolver }, shares.kept);
         let control_token = control_token(&settings);
         let (emissions, orders) = Emissions::new();
         let api = Arc::new(Api::new(
@@ -138,7 +144,14 @@ impl Emulator {
             None => (None, None),
             Some(wanted) => bound(wanted).await.map(|(listener, address)| (Some(listener), Some(address)))?,
         };
-        let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client);
+        if let Some(limit) = shares.limited_by {
+            let message = format!(
+                "only {} connections at a time: this process may have {limit} file descriptors; raise `ulimit -n`",
+                shares.connections
+            );
+            handle.note(message);
+        }
+        let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client, shares.attempts);
 
         let (stop, stopping) = watch::channel(false);
         let mut tasks = Vec::new();
@@ -146,7 +159,7 @@ impl Emulator {
         if let Some(state) = &state {
             tasks.push(tokio::spawn(state.clone().keep(stopping.clone())));
         }
-        let (limits, grace) = (settings.limits, settings.grace);
+        let (limits, grace) = (Limits { connections: shares.connections, ..settings.limits }, settings.grace);
         let on_main_port = control_listener.is_none().then(|| Arc::clone(&control));
         let front = Arc::new(Front { api: Some(Arc::clone(&api)), control: on_main_port, refusals: Arc::clone(&api) });
         tasks.push(tokio::spawn(serve(listener, front, tls.clone(), limits, stopping.clone(), grace)));

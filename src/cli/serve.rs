@@ -15,7 +15,7 @@ use super::failure::{Failure, colored};
 use super::log::{Log, LogFormat};
 use super::output::print;
 use super::profile_source::load_profile;
-use crate::app::{ClockSetting, Emulator, Settings, StartError};
+use crate::app::{ClockSetting, Emulator, Raised, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::profile::{Layered, parse_duration};
 use crate::diagnostic::render_all;
@@ -146,6 +146,7 @@ struct LimitArgs {
 
 pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     let settings = settings(&args)?;
+    Raised::raise();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -23,7 +23,7 @@ pub const ANSWER_LIMIT: usize = 16 * 1024;
 /// Most idle connections kept for one origin.
 const IDLE_PER_ORIGIN: usize = 64;
 /// Most idle connections kept in all.
-const IDLE_IN_ALL: usize = 512;
+pub const MOST_KEPT: usize = 512;
 
 /// One request to a receiver.
 #[derive(Clone, Debug)]
@@ -58,12 +58,13 @@ struct Idle {
 pub struct Client {
     reach: Reach,
     idle: Mutex<Idle>,
+    most_kept: usize,
 }
 
 impl Client {
-    /// A client that reaches what `reach` allows.
-    pub fn new(reach: Reach) -> Arc<Self> {
-        Arc::new(Self { reach, idle: Mutex::default() })
+    /// A client that reaches what `reach` allows and keeps at most so many idle connections.
+    pub fn new(reach: Reach, most_kept: usize) -> Arc<Self> {
+        Arc::new(Self { reach, idle: Mutex::default(), most_kept })
     }
 
     /// The addresses that an attempt at `target` needs before it can be made; `None` if a kept connection may do. Never takes
@@ -170,7 +171,7 @@ impl Client {
             return;
         }
         let mut idle = self.idle.lock();
-        if idle.count >= IDLE_IN_ALL {
+        if idle.count >= self.most_kept {
             *idle = Idle::default();
         }
         let Idle { by_origin, count } = &mut *idle;

@@ -11,7 +11,7 @@ use crate::agenda::{Slot, Task};
 use crate::clock::Moment;
 use crate::http::stopped;
 use crate::journal::HandedOver;
-use crate::webhook::deliver::{ATTEMPTS_PER_WORKSPACE, Deliverer, GONE};
+use crate::webhook::deliver::{Deliverer, GONE};
 use crate::webhook::queue::{Job, Queue};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 use crate::workspace::Workspace;
@@ -32,13 +32,13 @@ pub(super) struct Round {
 }
 
 impl Round {
-    fn new(workspace: Arc<Workspace>) -> Self {
+    fn new(workspace: Arc<Workspace>, attempts: usize) -> Self {
         let queue = Mutex::new((Queue::default(), workspace.agenda().slot()));
         Self {
             workspace,
             queue,
             changed: Notify::new(),
-            slots: Semaphore::new(ATTEMPTS_PER_WORKSPACE),
+            slots: Semaphore::new(attempts),
             look_ups: Arc::new(Semaphore::new(LOOK_UPS_PER_WORKSPACE)),
         }
     }
@@ -66,7 +66,7 @@ impl Deliverer {
         workspace: Arc<Workspace>,
         mut events: mpsc::UnboundedReceiver<HandedOver>,
     ) {
-        let round = Arc::new(Round::new(workspace));
+        let round = Arc::new(Round::new(workspace, self.slots_of_workspace));
         let mut leaving = round.workspace.leaving();
         let (mut handed, mut draining) = (Vec::new(), false);
         while !round.workspace.has_left() {

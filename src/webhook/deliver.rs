@@ -30,9 +30,9 @@ use crate::webhook::sink::{Receipt, Sinks};
 use crate::workspace::{EventRecord, PlannedDelivery, Registry, Workspace};
 
 /// Most attempts under way at a time, over all workspaces.
-const CONCURRENT_ATTEMPTS: usize = 256;
-/// Most of them for one workspace.
-pub(super) const ATTEMPTS_PER_WORKSPACE: usize = 64;
+pub const CONCURRENT_ATTEMPTS: usize = 256;
+/// One workspace has at most this part of them.
+const PART_OF_A_WORKSPACE: usize = 4;
 
 /// Everything deliveries need.
 #[derive(Debug)]
@@ -45,6 +45,7 @@ pub struct Deliverer {
     egress: Arc<Egress>,
     client: Arc<Client>,
     slots: Semaphore,
+    pub(super) slots_of_workspace: usize,
 }
 
 /// Why what is left of a workspace is given up.
@@ -73,7 +74,8 @@ pub fn hand_over(journal: &Journal, book: &Book, workspace: &Arc<Workspace>, eve
 }
 
 impl Deliverer {
-    /// A driver over these parts.
+    /// A driver over these parts, with so many attempts under way at a time.
+    #[expect(clippy::too_many_arguments, reason = "they are the parts it ties together")]
     pub fn new(
         journal: Arc<Journal>,
         registry: Arc<Registry>,
@@ -82,9 +84,10 @@ impl Deliverer {
         sinks: Arc<Sinks>,
         egress: Arc<Egress>,
         client: Arc<Client>,
+        attempts: usize,
     ) -> Arc<Self> {
-        let slots = Semaphore::new(CONCURRENT_ATTEMPTS);
-        Arc::new(Self { journal, registry, library, book, sinks, egress, client, slots })
+        let (slots, slots_of_workspace) = (Semaphore::new(attempts), (attempts / PART_OF_A_WORKSPACE).max(1));
+        Arc::new(Self { journal, registry, library, book, sinks, egress, client, slots, slots_of_workspace })
     }
 
     /// Delivers until `stop` becomes true, then tries what is due and returns when those attempts have ended.

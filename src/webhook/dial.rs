@@ -21,7 +21,7 @@ use url::{Host, Url};
 
 use crate::journal::FailureReason;
 use crate::webhook::egress::Egress;
-use crate::webhook::resolve::Resolver;
+use crate::webhook::resolve::{NotFound, Resolver, lacks_descriptors};
 use crate::webhook::tls::Trust;
 
 /// Why a receiver could not be reached.
@@ -85,7 +85,8 @@ pub async fn resolve(
     }
     match resolver.resolve(host, share).await {
         Ok(addresses) => Ok(addresses.iter().map(|address| SocketAddr::from((*address, port))).collect()),
-        Err(cause) => {
+        Err(cause) if cause.lacks_descriptors => Err(no_descriptors(&cause.text)),
+        Err(NotFound { text: cause, .. }) => {
             let detail = format!(
                 "the name `{host}` has no address ({cause}); to deliver to your own machine: --forward https://{host}=http://localhost:PORT"
             );
@@ -108,6 +109,7 @@ async fn connect(host: &str, addresses: &[SocketAddr], limit: Duration) -> Resul
                 );
                 DialProblem::new(FailureReason::ConnectionRefused, detail)
             }
+            Ok(Err(error)) if lacks_descriptors(&error) => return Err(no_descriptors(&error)),
             Ok(Err(error)) => {
                 DialProblem::new(FailureReason::ConnectionRefused, format!("cannot connect to {address}: {error}"))
             }
@@ -121,6 +123,13 @@ async fn connect(host: &str, addresses: &[SocketAddr], limit: Duration) -> Resul
         };
     }
     Err(last)
+}
+
+fn no_descriptors(cause: &dyn std::fmt::Display) -> DialProblem {
+    let detail = format!(
+        "no file descriptor is left for a connection ({cause}); raise the limit with `ulimit -n`, or lower --max-connections"
+    );
+    DialProblem::new(FailureReason::NoDescriptors, detail)
 }
 
 async fn handshake(

@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustix::io::Errno;
 use tokio::sync::{Semaphore, oneshot, watch};
 
 /// Most look-ups at a time, over all emulators of the process.
@@ -55,7 +56,36 @@ impl std::fmt::Debug for LookUp {
 }
 
 /// The addresses of a name, or why there are none.
-type Found = Result<Arc<[IpAddr]>, Arc<str>>;
+type Found = Result<Arc<[IpAddr]>, NotFound>;
+
+/// Why a name has no addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotFound {
+    /// What the resolver said.
+    pub text: Arc<str>,
+    /// The resolver had no file descriptor left to ask with.
+    pub lacks_descriptors: bool,
+}
+
+impl From<&str> for NotFound {
+    fn from(text: &str) -> Self {
+        Self { text: text.into(), lacks_descriptors: false }
+    }
+}
+
+impl From<io::Error> for NotFound {
+    fn from(error: io::Error) -> Self {
+        // `getaddrinfo` hides this cause behind others.
+        let probed = || std::fs::File::open("/dev/null").is_err_and(|error| lacks_descriptors(&error));
+        Self { text: error.to_string().into(), lacks_descriptors: lacks_descriptors(&error) || probed() }
+    }
+}
+
+/// Whether the process, or the machine, is at its limit of file descriptors.
+pub(super) fn lacks_descriptors(error: &io::Error) -> bool {
+    let errors = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|number| errors.contains(&number))
+}
 
 /// Looks names up.
 #[derive(Debug)]
@@ -106,7 +136,7 @@ impl Resolver {
         let (sender, found) = oneshot::channel();
         let (function, asked) = (Arc::clone(&self.look_up.function), Arc::clone(&name));
         let thread = std::thread::Builder::new().name("look-up".to_owned()).spawn(move || {
-            let found = function(&asked);
+            let found = function(&asked).map_err(NotFound::from);
             drop(permits);
             // The runtime may have ended meanwhile.
             let _ = sender.send(found);
@@ -114,7 +144,8 @@ impl Resolver {
         let found: Found = match (thread, found.await) {
             (Ok(_), Ok(Ok(addresses))) if addresses.is_empty() => Err("the resolver gave none".into()),
             (Ok(_), Ok(Ok(addresses))) => Ok(addresses.into()),
-            (Err(error), _) | (Ok(_), Ok(Err(error))) => Err(error.to_string().into()),
+            (Ok(_), Ok(Err(problem))) => Err(problem),
+            (Err(error), _) => Err(error.into()),
             (Ok(_), Err(_)) => Err("the look-up broke off".into()),
         };
         let failed = found.is_err();
@@ -265,6 +296,7 @@ mod tests {
         let count = Arc::clone(&asked);
         let look_up = LookUp::new(move |name| match name {
             "empty.example" => Ok(Vec::new()),
+            "crowded.example" => Err(Errno::MFILE.into()),
             "panics.example" => panic!("as asked"),
             _ => Err(io::Error::other(format!("failure {}", count.fetch_add(1, Ordering::SeqCst)))),
         });
@@ -272,6 +304,8 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(kept.resolve("a.example", &share()).await, Err("failure 0".into()));
         }
+        let crowded = kept.resolve("crowded.example", &share()).await.expect_err("no descriptor");
+        assert!(crowded.lacks_descriptors, "{crowded:?}");
         assert_eq!(kept.resolve("empty.example", &share()).await, Err("the resolver gave none".into()));
         assert_eq!(kept.resolve("panics.example", &share()).await, Err("the look-up broke off".into()));
         let forgotten = Arc::new(Resolver { negative_ttl: Duration::ZERO, ..Resolver::new(look_up) });

@@ -4,6 +4,7 @@
 mod bodies;
 mod capacity;
 mod deadlines;
+mod descriptors;
 mod half_close;
 mod mutations;
 mod peer;
