@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
@@ -46,11 +46,37 @@ pub struct Post {
     pub look_ups: Arc<Semaphore>,
 }
 
-/// Connections that wait for their next request, by origin.
+/// How often idle connections are looked through. One that was there the last time as well is closed, so each is kept for
+/// at most twice as long.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
+
+/// A connection that waits for its next request.
+#[derive(Debug)]
+struct Kept {
+    sender: Sender,
+    was_swept: bool,
+}
+
+/// Idle connections by origin.
 #[derive(Debug, Default)]
 struct Idle {
-    by_origin: HashMap<Arc<str>, Vec<Sender>>,
+    by_origin: HashMap<Arc<str>, Vec<Kept>>,
     count: usize,
+    /// A task looks through them.
+    has_sweeper: bool,
+}
+
+impl Idle {
+    /// Closes what has not been used since the last sweep; returns whether any is left.
+    fn sweep(&mut self) -> bool {
+        self.by_origin.retain(|_, kept| {
+            kept.retain_mut(|kept| !std::mem::replace(&mut kept.was_swept, true));
+            !kept.is_empty()
+        });
+        self.count = self.by_origin.values().map(Vec::len).sum();
+        self.has_sweeper = self.count > 0;
+        self.has_sweeper
+    }
 }
 
 /// A client with a pool of connections.
@@ -59,12 +85,13 @@ pub struct Client {
     reach: Reach,
     idle: Mutex<Idle>,
     most_kept: usize,
+    sweep_interval: Duration,
 }
 
 impl Client {
     /// A client that reaches what `reach` allows and keeps at most so many idle connections.
     pub fn new(reach: Reach, most_kept: usize) -> Arc<Self> {
-        Arc::new(Self { reach, idle: Mutex::default(), most_kept })
+        Arc::new(Self { reach, idle: Mutex::default(), most_kept, sweep_interval: SWEEP_INTERVAL })
     }
 
     /// The addresses that an attempt at `target` needs before it can be made; `None` if a kept connection may do. Never takes
@@ -90,7 +117,7 @@ impl Client {
     }
 
     /// Makes one attempt; never takes longer than its timeout.
-    pub async fn post(&self, post: Post) -> AttemptOutcome {
+    pub async fn post(self: &Arc<Self>, post: Post) -> AttemptOutcome {
         let limit = post.timeout;
         let result = match timeout(limit.saturating_sub(post.looked_up), self.exchange(post)).await {
             Ok(result) => result,
@@ -102,7 +129,7 @@ impl Client {
         result.unwrap_or_else(|problem| AttemptOutcome::Failed { reason: problem.reason, detail: problem.detail })
     }
 
-    async fn exchange(&self, mut post: Post) -> Result<AttemptOutcome, DialProblem> {
+    async fn exchange(self: &Arc<Self>, mut post: Post) -> Result<AttemptOutcome, DialProblem> {
         let (target, look_ups) = (Arc::clone(&post.target), Arc::clone(&post.look_ups));
         let (origin, connect_timeout, addresses) = (&target.origin, post.connect_timeout, post.addresses.take());
         let mut request = request(post);
@@ -129,7 +156,7 @@ impl Client {
     }
 
     async fn read(
-        &self,
+        self: &Arc<Self>,
         origin: &Arc<str>,
         sender: Sender,
         response: Response<Incoming>,
@@ -161,32 +188,46 @@ impl Client {
 
     fn take_idle(&self, origin: &str) -> Option<Sender> {
         let mut idle = self.idle.lock();
-        let sender = idle.by_origin.get_mut(origin)?.pop()?;
+        let kept = idle.by_origin.get_mut(origin)?.pop()?;
         idle.count -= 1;
-        Some(sender)
+        Some(kept.sender)
     }
 
-    fn keep(&self, origin: &Arc<str>, sender: Sender) {
+    fn keep(self: &Arc<Self>, origin: &Arc<str>, sender: Sender) {
         if sender.is_closed() {
             return;
         }
         let mut idle = self.idle.lock();
         if idle.count >= self.most_kept {
-            *idle = Idle::default();
+            (idle.by_origin, idle.count) = (HashMap::new(), 0);
         }
-        let Idle { by_origin, count } = &mut *idle;
+        let Idle { by_origin, count, has_sweeper } = &mut *idle;
         let kept = match by_origin.get_mut(origin) {
             Some(kept) => kept,
             None => by_origin.entry(Arc::clone(origin)).or_default(),
         };
         if kept.len() >= IDLE_PER_ORIGIN {
             *count -= kept.len();
-            kept.retain(|sender| !sender.is_closed());
+            kept.retain(|kept| !kept.sender.is_closed());
             *count += kept.len();
         }
         if kept.len() < IDLE_PER_ORIGIN {
-            kept.push(sender);
+            kept.push(Kept { sender, was_swept: false });
             *count += 1;
+        }
+        if !std::mem::replace(has_sweeper, true) {
+            tokio::spawn(Self::sweep(Arc::downgrade(self), self.sweep_interval));
+        }
+    }
+
+    /// Sweeps until nothing is kept, or the client is no more.
+    async fn sweep(client: Weak<Self>, interval: Duration) {
+        loop {
+            tokio::time::sleep(interval).await;
+            let Some(client) = client.upgrade() else { return };
+            if !client.idle.lock().sweep() {
+                return;
+            }
         }
     }
 }
@@ -213,4 +254,78 @@ fn broken(error: &hyper::Error) -> DialProblem {
         FailureReason::ConnectionReset,
         format!("the receiver closed the connection before it answered: {error}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use url::Url;
+
+    use super::*;
+    use crate::webhook::egress::{Destination, Egress};
+    use crate::webhook::resolve::{LookUp, Resolver};
+    use crate::webhook::tls::Trust;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn client(sweep_interval: Duration) -> Arc<Client> {
+        let (egress, resolver) = (Arc::default(), Arc::new(Resolver::new(LookUp::default())));
+        let trust = Arc::new(Trust::new(&[], false).expect("no files"));
+        let client = Client::new(Reach { egress, trust, resolver }, 8);
+        let mut client = Arc::into_inner(client).expect("nobody else has it");
+        client.sweep_interval = sweep_interval;
+        Arc::new(client)
+    }
+
+    /// Posts to a receiver there.
+    fn post(client: &Arc<Client>, listener: &TcpListener) -> tokio::task::JoinHandle<AttemptOutcome> {
+        let address = listener.local_addr().expect("an address");
+        let url = Url::parse(&format!("http://{address}/")).expect("a URL");
+        let Some(Destination::Dial(target)) = Egress::default().destination(&url, &Arc::from(url.as_str())) else {
+            panic!("it is a server");
+        };
+        let post = Post {
+            target,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            timeout: PATIENCE,
+            looked_up: Duration::ZERO,
+            connect_timeout: PATIENCE,
+            addresses: None,
+            look_ups: Arc::new(Semaphore::new(1)),
+        };
+        let client = Arc::clone(client);
+        tokio::spawn(async move { client.post(post).await })
+    }
+
+    async fn answer(stream: &mut TcpStream) {
+        assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0, "the connection was closed");
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.expect("an open connection");
+    }
+
+    #[tokio::test]
+    async fn a_kept_connection_is_used_again_and_closed_when_it_is_idle() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let client = client(Duration::from_secs(1));
+        let first = post(&client, &listener);
+        let mut stream = timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0;
+        answer(&mut stream).await;
+        assert!(first.await.expect("no panic").is_success());
+        let second = post(&client, &listener);
+        answer(&mut stream).await;
+        assert!(second.await.expect("no panic").is_success());
+        let end = timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
+        assert_eq!(end.expect("an orderly end"), 0);
+        assert!(!client.idle.lock().has_sweeper, "with nothing kept nothing is swept");
+        // And it begins anew.
+        let again = post(&client, &listener);
+        let mut stream = timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0;
+        answer(&mut stream).await;
+        assert!(again.await.expect("no panic").is_success());
+        assert!(client.idle.lock().has_sweeper);
+        drop(client);
+        let end = timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
+        assert_eq!(end.expect("an orderly end"), 0, "it ends with the client");
+    }
 }
