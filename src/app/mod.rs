@@ -88,6 +88,7 @@ impl Emulator {
     }
 
     /// Starts an emulator. Everything is bound and built before anything runs, so a returned emulator is ready.
+    #[expect(clippy::unused_async, reason = "it spawns tasks, so it must be called within a runtime")]
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
         let names = settings.certificate_names();
         let tls = settings.tls.as_ref().map(|setting| ServerTls::new(setting, &names)).transpose()?;
@@ -139,10 +140,10 @@ impl Emulator {
         let (watcher, files) = watch(&settings, &control)?;
         settings.fill(&library, files, registry.clock().now())?;
         // Only now, so that what is wrong with the settings is told whether or not the port is free.
-        let (listener, address) = bound(settings.listen).await?;
+        let (listener, address) = bound(settings.listen)?;
         let (control_listener, control_address) = match settings.control_listen {
             None => (None, None),
-            Some(wanted) => bound(wanted).await.map(|(listener, address)| (Some(listener), Some(address)))?,
+            Some(wanted) => bound(wanted).map(|(listener, address)| (Some(listener), Some(address)))?,
         };
         if let Some(limit) = shares.limited_by {
             let message = format!(
@@ -246,9 +247,9 @@ fn watch(settings: &Settings, control: &Arc<Control>) -> Result<(Option<Watcher>
 }
 
 /// A listener, and the address with the port that it was given.
-async fn bound(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+fn bound(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
     let refused = |source| StartError::Bind { address: wanted, source };
-    let listener = bind(wanted).await.map_err(refused)?;
+    let listener = bind(wanted).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
 }

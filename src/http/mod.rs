@@ -37,7 +37,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::http::answer::AnswerBody;
@@ -92,9 +92,17 @@ impl Future for Delivering {
     }
 }
 
+/// Most connections that wait in the kernel to be accepted; it may allow fewer (`net.core.somaxconn`). Those beyond try again
+/// after a second.
+const BACKLOG: u32 = 1024;
+
 /// Binds a listener. The port is known before anything runs.
-pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    TcpListener::bind(address).await
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A port whose last connections linger is free.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves until `stop` becomes true, then finishes requests under way, at most for `grace`.
