@@ -85,7 +85,7 @@ held = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(
 opened = -1
 while opened != (opened := len(os.listdir(f"/proc/{process}/fd"))):
     time.sleep(0.2)
-assert 30 < opened < 60, f"{opened} descriptors are open: connections take most of them and leave some"
+assert 20 < opened < 60, f"{opened} descriptors are open: connections take most of them and leave some"
 def ticks():
     fields = open(f"/proc/{process}/stat").read().rsplit(") ", 1)[1].split(" ")
     return int(fields[11]) + int(fields[12])
