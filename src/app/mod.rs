@@ -20,6 +20,7 @@
 //! control API at [`Emulator::control_url`].
 
 mod builder;
+mod descriptors;
 mod front;
 mod handle;
 mod reload;
@@ -44,6 +45,7 @@ use crate::control::{Access, Control, MOST_VIEWERS};
 use crate::http::blocking::Blocking;
 use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
+use crate::http::limits::Limits;
 use crate::http::service::Api;
 use crate::http::tls::ServerTls;
 use crate::http::{bind, serve};
@@ -55,9 +57,12 @@ use crate::webhook::deliver::Deliverer;
 use crate::webhook::dial::Reach;
 use crate::webhook::egress::Egress;
 use crate::webhook::emitter::Emitter;
+use crate::webhook::resolve::Resolver;
 use crate::webhook::sink::Sinks;
 use crate::webhook::tls::Trust;
 use crate::workspace::Registry;
+pub(crate) use descriptors::Raised;
+use descriptors::Shares;
 use front::Front;
 use reload::reload;
 use state::StateFile;
@@ -88,6 +93,7 @@ impl Emulator {
     }
 
     /// Starts an emulator. Everything is bound and built before anything runs, so a returned emulator is ready.
+    #[expect(clippy::unused_async, reason = "it spawns tasks, so it must be called within a runtime")]
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
         let names = settings.certificate_names();
         let tls = settings.tls.as_ref().map(|setting| ServerTls::new(setting, &names)).transpose()?;
@@ -105,7 +111,10 @@ impl Emulator {
         let (book, sinks) = (Arc::new(Book::default()), Arc::new(Sinks::default()));
         let bodies = Arc::new(BodyReader::new(&settings.limits));
         let egress = Arc::new(Egress::new(settings.forwards.clone(), &settings.allow_egress));
-        let client = Client::new(Reach { egress: Arc::clone(&egress), trust: Arc::new(trust) });
+        let resolver = Arc::new(Resolver::new(settings.look_up.clone()));
+        let shares =
+            Shares::of_process(settings.limits.connections, 1 + usize::from(settings.control_listen.is_some()));
+        let client = Client::new(Reach { egress: Arc::clone(&egress), trust: Arc::new(trust), resolver }, shares.kept);
         let control_token = control_token(&settings);
         let (blocking, (stop, stopping)) = (Blocking::default(), watch::channel(false));
         let (emissions, orders) = Emissions::new();
@@ -139,19 +148,26 @@ impl Emulator {
         let (watcher, files) = watch(&settings, &control)?;
         settings.fill(&library, files, registry.clock().now())?;
         // Only now, so that what is wrong with the settings is told whether or not the port is free.
-        let (listener, address) = bound(settings.listen).await?;
+        let (listener, address) = bound(settings.listen)?;
         let (control_listener, control_address) = match settings.control_listen {
             None => (None, None),
-            Some(wanted) => bound(wanted).await.map(|(listener, address)| (Some(listener), Some(address)))?,
+            Some(wanted) => bound(wanted).map(|(listener, address)| (Some(listener), Some(address)))?,
         };
-        let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client);
+        if let Some(limit) = shares.limited_by {
+            let message = format!(
+                "only {} connections at a time: this process may have {limit} file descriptors; raise `ulimit -n`",
+                shares.connections
+            );
+            handle.note(message);
+        }
+        let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client, shares.attempts);
 
         let mut tasks = Vec::new();
         let state = settings.state.map(|file| StateFile::open(Arc::clone(&control), file)).transpose()?;
         if let Some(state) = &state {
             tasks.push(tokio::spawn(state.clone().keep(stopping.clone())));
         }
-        let (limits, grace) = (settings.limits, settings.grace);
+        let (limits, grace) = (Limits { connections: shares.connections, ..settings.limits }, settings.grace);
         let on_main_port = control_listener.is_none().then(|| Arc::clone(&control));
         let front = Arc::new(Front { api: Some(Arc::clone(&api)), control: on_main_port, refusals: Arc::clone(&api) });
         tasks.push(tokio::spawn(serve(listener, front, tls.clone(), limits, stopping.clone(), grace)));
@@ -245,9 +261,9 @@ fn watch(settings: &Settings, control: &Arc<Control>) -> Result<(Option<Watcher>
 }
 
 /// A listener, and the address with the port that it was given.
-async fn bound(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+fn bound(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
     let refused = |source| StartError::Bind { address: wanted, source };
-    let listener = bind(wanted).await.map_err(refused)?;
+    let listener = bind(wanted).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
 }

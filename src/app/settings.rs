@@ -14,6 +14,7 @@ use crate::http::tls::{TlsProblem, TlsSetting};
 use crate::journal::{MOST_BYTES, MOST_ENTRIES};
 use crate::scenario::{FileTexts, Folders, Library};
 use crate::webhook::egress::Forward;
+use crate::webhook::resolve::LookUp;
 use crate::webhook::tls::TrustProblem;
 use crate::workspace::MOST_WORKSPACES;
 
@@ -64,6 +65,8 @@ pub struct Settings {
     pub webhook_insecure: bool,
     /// Public hosts that webhooks may go to, or `any`.
     pub allow_egress: Vec<String>,
+    /// What finds the addresses of the names that webhooks go to.
+    pub look_up: LookUp,
     /// Limits of the wire.
     pub limits: Limits,
     /// Most entries in the journal.
@@ -97,6 +100,7 @@ impl Default for Settings {
             webhook_ca: Vec::new(),
             webhook_insecure: false,
             allow_egress: Vec::new(),
+            look_up: LookUp::default(),
             limits: Limits::default(),
             most_journal_entries: MOST_ENTRIES,
             most_journal_bytes: MOST_BYTES,

@@ -21,7 +21,7 @@ use super::failure::{Failure, colored, report};
 use super::log::Log;
 use super::serve::{ServeArgs, Signals, check_regular, settings, start_failure, write_port_file};
 use super::verdict::{Kind, Verdict, VerdictFormat, wait};
-use crate::app::{Emulator, Settings};
+use crate::app::{Emulator, Raised, Settings};
 use crate::contract::keys::SAMPLE_KEY;
 
 const EXIT_STATUS: &str = "\
@@ -59,17 +59,18 @@ pub(super) struct ExecArgs {
 
 pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
     let settings = settings(&args.serve)?;
+    let raised = Raised::raise();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::usage(format!("cannot start: {error}")))?;
-    let code = runtime.block_on(exec(&args, settings));
+    let code = runtime.block_on(exec(&args, settings, raised));
     // What is left is on its way to nowhere.
     runtime.shutdown_background();
     code
 }
 
-async fn exec(args: &ExecArgs, settings: Settings) -> Result<ExitCode, Failure> {
+async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<ExitCode, Failure> {
     // Installed before the command runs: a signal must never end the emulator and leave the command behind.
     let mut signals =
         Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
@@ -84,7 +85,7 @@ async fn exec(args: &ExecArgs, settings: Settings) -> Result<ExitCode, Failure> 
     let log = log.transpose()?;
     write_port_file(&args.serve, &emulator)?;
     let target = target(&emulator);
-    let mut child = spawn(&args.command, &emulator, &target)?;
+    let mut child = spawn(&args.command, &emulator, &target, raised)?;
     let status = wait_for(&mut child, &mut signals)
         .await
         .map_err(|error| Failure::usage(format!("cannot wait for the command: {error}")))?;
@@ -138,7 +139,7 @@ fn reachable(text: &str) -> String {
 }
 
 /// Starts the command with the emulator's address in its environment.
-fn spawn(command: &[OsString], emulator: &Emulator, target: &Target) -> Result<Child, Failure> {
+fn spawn(command: &[OsString], emulator: &Emulator, target: &Target, raised: Raised) -> Result<Child, Failure> {
     let (program, arguments) = command.split_first().expect("clap demands a command");
     let mut command = Command::new(program);
     command
@@ -152,7 +153,7 @@ fn spawn(command: &[OsString], emulator: &Emulator, target: &Target) -> Result<C
     if let Some(token) = &target.control_token {
         command.env("WRS_EMULATOR_CONTROL_TOKEN", token);
     }
-    command.spawn().map_err(|error| not_run(program, &error))
+    raised.restored_for(|| command.spawn()).map_err(|error| not_run(program, &error))
 }
 
 /// The exit codes that shells have for a command that is not there, and for one that cannot be run.

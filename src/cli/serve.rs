@@ -15,7 +15,7 @@ use super::failure::{Failure, colored};
 use super::log::{Log, LogFormat};
 use super::output::print;
 use super::profile_source::load_profile;
-use crate::app::{ClockSetting, Emulator, Settings, StartError};
+use crate::app::{ClockSetting, Emulator, Raised, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::profile::{Layered, parse_duration};
 use crate::diagnostic::render_all;
@@ -24,6 +24,7 @@ use crate::http::limits::Limits;
 use crate::http::tls::TlsSetting;
 use crate::scenario::Folders;
 use crate::webhook::egress::Forward;
+use crate::webhook::resolve::LookUp;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -145,6 +146,7 @@ struct LimitArgs {
 
 pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     let settings = settings(&args)?;
+    Raised::raise();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -295,6 +297,7 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         webhook_ca: args.webhook_ca.clone(),
         webhook_insecure: args.webhook_insecure,
         allow_egress: args.allow_egress.clone(),
+        look_up: LookUp::default(),
         limits: Limits {
             header_bytes: limits.max_header_bytes,
             header_fields: limits.max_header_fields,

@@ -2,6 +2,8 @@
 //!
 //! - A header block must be complete in time, counted from the connect or from its first byte.
 //! - A peer must take bytes in time.
+//! - A peer that has closed its sending side gets its answers, and is given up once nothing was written for a while: it may be
+//!   gone. One that resets the connection is given up at once. hyper reads nothing while it answers, so both are seen here.
 //! - After an answer to a request that was not read whole, what still comes is read and dropped for a while: closing on
 //!   unread bytes would reset the connection, and the peer could lose the answer.
 //! - hyper answers what it cannot parse by itself, with an empty body; [`Refusals`] puts the error envelope in its place.
@@ -19,14 +21,16 @@ use hyper::StatusCode;
 use hyper::body::Bytes;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
 use crate::http::fault::Break;
 use crate::http::limits::Limits;
+use crate::http::socket::{Peer, Socket};
 
 /// Longest that a connection is kept open after its last answer for the peer to read it.
 const LINGER: Duration = Duration::from_secs(2);
+/// Longest that a peer that has closed its sending side waits for the next bytes of its answers; the idle deadline if shorter.
+const HALF_CLOSED: Duration = Duration::from_secs(10);
 
 /// What the connection and the service on it tell each other.
 #[derive(Debug, Default)]
@@ -35,6 +39,7 @@ pub struct Progress {
     has_body: AtomicBool,
     stopping: AtomicBool,
     answered: AtomicU64,
+    streams: AtomicBool,
     breaks: AtomicBool,
     how: Mutex<Option<Break>>,
 }
@@ -46,8 +51,9 @@ impl Progress {
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Its answer was handed to hyper.
-    pub fn answer(&self) {
+    /// Its answer was handed to hyper; `streams` if its body is still being made.
+    pub fn answer(&self, streams: bool) {
+        self.streams.store(streams, Ordering::Relaxed);
         self.answered.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -76,6 +82,11 @@ impl Progress {
         self.begun.load(Ordering::Relaxed)
     }
 
+    /// Whether hyper waits for an answer or for its body, and so may read nothing.
+    fn is_answering(&self) -> bool {
+        !self.is_between_requests() || self.streams.load(Ordering::Relaxed)
+    }
+
     fn is_between_requests(&self) -> bool {
         self.answered.load(Ordering::Relaxed) == self.begun()
     }
@@ -85,25 +96,6 @@ impl Progress {
 pub trait Refusals: Send + Sync + 'static {
     /// The answer, head and body, ending the connection.
     fn refuse(&self, status: StatusCode) -> Bytes;
-}
-
-/// A stream whose connection can be reset on purpose.
-pub trait Resettable {
-    /// Lets the next close be a reset.
-    fn reset_on_close(&self);
-}
-
-impl Resettable for TcpStream {
-    fn reset_on_close(&self) {
-        // If it cannot be had, the peer sees an orderly close, which breaks the answer off as well.
-        let _ = self.set_zero_linger();
-    }
-}
-
-impl Resettable for tokio_rustls::server::TlsStream<TcpStream> {
-    fn reset_on_close(&self) {
-        self.get_ref().0.reset_on_close();
-    }
 }
 
 /// What may still be written.
@@ -155,6 +147,9 @@ pub struct TimedStream<S, R> {
     left: Left,
     write_deadline: Option<Pin<Box<Sleep>>>,
     linger_deadline: Option<Pin<Box<Sleep>>>,
+    half_closed_timeout: Duration,
+    /// What was last known of a peer from which nothing is read, and until when that is borne.
+    unread_peer: Option<(Peer, Pin<Box<Sleep>>)>,
     /// An answer of hyper's own was replaced: bytes that are no request follow, or came already.
     refused: bool,
     /// What is left to write of an answer that replaces hyper's.
@@ -162,7 +157,7 @@ pub struct TimedStream<S, R> {
     phase: Phase,
 }
 
-impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> TimedStream<S, R> {
+impl<S: Socket, R: Refusals> TimedStream<S, R> {
     /// Wraps a fresh connection.
     pub fn new(stream: S, progress: Arc<Progress>, refusals: Arc<R>, limits: &Limits) -> Self {
         Self {
@@ -177,6 +172,8 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> TimedStream<S,
             left: Left::Nothing,
             write_deadline: None,
             linger_deadline: None,
+            half_closed_timeout: limits.idle_timeout.min(HALF_CLOSED),
+            unread_peer: None,
             refused: false,
             replacement: None,
             phase: Phase::Open,
@@ -212,6 +209,39 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> TimedStream<S,
         let deadline = self.write_deadline.get_or_insert_with(|| Box::pin(sleep(timeout)));
         ready!(Future::poll(deadline.as_mut(), cx));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer did not take bytes in time")))
+    }
+
+    /// While an answer is being made: fails if the peer is gone, or has closed its sending side and nothing was written for too
+    /// long. What comes behind unread bytes wakes nobody, so it is looked for each time that the deadline is over.
+    fn check_peer(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if !self.progress.is_answering() {
+            self.unread_peer = None;
+            return Ok(());
+        }
+        loop {
+            let peer = self.stream.poll_peer(cx);
+            match peer {
+                Peer::Open => {
+                    self.unread_peer = None;
+                    return Ok(());
+                }
+                Peer::Gone => return Err(io::ErrorKind::ConnectionReset.into()),
+                Peer::HasSent | Peer::HalfClosed => {}
+            }
+            let timeout = self.half_closed_timeout;
+            let (known, deadline) = match self.unread_peer.take() {
+                Some((known, deadline)) if known == peer => (known, deadline),
+                _ => (peer, Box::pin(sleep(timeout))),
+            };
+            let (_, deadline) = self.unread_peer.insert((known, deadline));
+            if Future::poll(deadline.as_mut(), cx).is_pending() {
+                return Ok(());
+            }
+            if peer == Peer::HalfClosed {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer has closed its sending side"));
+            }
+            self.unread_peer = None;
+        }
     }
 
     /// What becomes of a write when the connection is to break off: the bytes of the answer go nowhere.
@@ -285,7 +315,7 @@ fn status_of_refusal(bytes: &[u8]) -> Option<StatusCode> {
     own.then_some(status)
 }
 
-impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncRead for TimedStream<S, R> {
+impl<S: Socket, R: Refusals> AsyncRead for TimedStream<S, R> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buf) {
@@ -318,7 +348,7 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncRead for 
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncWrite for TimedStream<S, R> {
+impl<S: Socket, R: Refusals> AsyncWrite for TimedStream<S, R> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if let Some(result) = self.divert(bytes.len()) {
             return result;
@@ -331,6 +361,7 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncWrite for
             self.replacement = Some(self.refusals.refuse(status));
             return Poll::Ready(Ok(bytes.len()));
         }
+        self.unread_peer = None;
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.bound_write(cx, result)
     }
@@ -347,6 +378,7 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncWrite for
         if let Some(result) = self.divert(slices.iter().map(|slice| slice.len()).sum()) {
             return result;
         }
+        self.unread_peer = None;
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
         self.bound_write(cx, result)
     }
@@ -360,7 +392,8 @@ impl<S: AsyncRead + AsyncWrite + Resettable + Unpin, R: Refusals> AsyncWrite for
             Poll::Ready(Ok(())) => Pin::new(&mut self.stream).poll_flush(cx),
             other => other,
         };
-        self.bound_write(cx, result)
+        ready!(self.bound_write(cx, result))?;
+        Poll::Ready(self.check_peer(cx))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -36,13 +36,13 @@ pub fn check_host<'h>(
     let mut values = headers.get_all(HOST).iter();
     let host = match (values.next(), values.next()) {
         (Some(_), Some(_)) => return Err(HostProblem::Doubled),
-        (Some(value), None) => value.to_str().map_err(|_| HostProblem::Malformed)?,
+        (Some(value), None) => {
+            let host = value.to_str().map_err(|_| HostProblem::Malformed)?;
+            host_name(host).map(|_| host).ok_or(HostProblem::Malformed)?
+        }
         (None, _) if version < Version::HTTP_11 => "",
         (None, _) => return Err(HostProblem::Missing),
     };
-    if version >= Version::HTTP_11 && host_name(host).is_none() {
-        return Err(HostProblem::Malformed);
-    }
     match uri.authority() {
         Some(authority) if !authority.as_str().eq_ignore_ascii_case(host) => Err(HostProblem::OtherHost),
         _ => Ok(host),
@@ -93,7 +93,7 @@ pub fn host_name(host: &str) -> Option<&str> {
     let is_port = port.is_empty()
         || port
             .strip_prefix(':')
-            .is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.len() <= 5);
+            .is_some_and(|port| port.is_empty() || (!port.starts_with('+') && port.parse::<u16>().is_ok()));
     (is_name && is_port).then_some(name)
 }
 
@@ -128,6 +128,10 @@ mod tests {
         check("GET", "/v1/hello", &["a b"], Err(HostProblem::Malformed));
         check("GET", "/v1/hello", &["user@a"], Err(HostProblem::Malformed));
         check("GET", "/v1/hello", &["a:port"], Err(HostProblem::Malformed));
+        check("GET", "/v1/hello", &["a:+80"], Err(HostProblem::Malformed));
+        check("GET", "/v1/hello", &["a:65536"], Err(HostProblem::Malformed));
+        check("GET", "/v1/hello", &["a:65535"], Ok("a:65535"));
+        check("GET", "/v1/hello", &["a:"], Ok("a:"));
         check("GET", "/v1/hello", &["[::1"], Err(HostProblem::Malformed));
         check("GET", "/v1/hello", &["ä"], Err(HostProblem::Malformed));
         check("GET", "http://a.example/v1/hello", &["A.example"], Ok("A.example"));

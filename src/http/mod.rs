@@ -1,7 +1,7 @@
 //! Layer 3, HTTP: the accept loop, connection settings and the graceful drain. Front page of the layer.
 //!
 //! Any [`Handler`] can be served; which API that is, is none of this file's business. Reading order: `limits`,
-//! `connection` (deadlines on the wire), `guard` (panics), `blocking` (work that takes a while), `host` and `body` (what a proper request is), `answer`, `service` (one request
+//! `connection` and `socket` (deadlines on the wire), `guard` (panics), `blocking` (work that takes a while), `host` and `body` (what a proper request is), `answer`, `service` (one request
 //! of the emulated API end to end), `handlers` (one function per operation), `preview` (the same
 //! for announced endpoints).
 
@@ -20,6 +20,7 @@ pub mod preview;
 pub mod quota;
 pub mod scripted;
 pub mod service;
+pub mod socket;
 pub mod tls;
 
 use std::convert::Infallible;
@@ -30,20 +31,24 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http_body_util::Either;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::http::answer::AnswerBody;
-use crate::http::connection::{Progress, Refusals, Resettable, TimedStream};
+use crate::http::connection::{Progress, Refusals, TimedStream};
 use crate::http::limits::Limits;
+use crate::http::socket::Socket;
 use crate::http::tls::ServerTls;
+
+/// How long after the grace period a stop waits for what should have ended within it.
+const AFTER_GRACE: Duration = Duration::from_millis(500);
 
 /// What answers requests.
 pub trait Handler: Refusals {
@@ -83,14 +88,22 @@ impl Future for Delivering {
         if leaves_input(answer.status()) {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        self.progress.answer();
+        self.progress.answer(matches!(answer.body(), Either::Right(_)));
         Poll::Ready(Ok(answer))
     }
 }
 
+/// Most connections that wait in the kernel to be accepted; it may allow fewer (`net.core.somaxconn`). Those beyond try again
+/// after a second.
+const BACKLOG: u32 = 1024;
+
 /// Binds a listener. The port is known before anything runs.
-pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    TcpListener::bind(address).await
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A port whose last connections linger is free.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves until `stop` becomes true, then finishes requests under way, at most for `grace`.
@@ -124,7 +137,7 @@ pub async fn serve<H: Handler>(
     }
     drop((listener, alive));
     // Connections end by themselves within the grace period; this is the belt to those braces.
-    let _ = tokio::time::timeout(grace + Duration::from_millis(500), all_gone.recv()).await;
+    let _ = tokio::time::timeout(grace + AFTER_GRACE, all_gone.recv()).await;
 }
 
 /// Takes the next connection once there is room for it. `None` after an error, with a pause where trying again at once
@@ -175,7 +188,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    async fn run<S: AsyncRead + AsyncWrite + Resettable + Unpin>(mut self, stream: S) {
+    async fn run<S: Socket>(mut self, stream: S) {
         let progress = Arc::new(Progress::default());
         let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), &self.limits);
         let service = service_fn(|request: Request<Incoming>| {
@@ -188,6 +201,7 @@ impl<H: Handler> Connection<H> {
             .header_read_timeout(self.limits.idle_timeout)
             .max_buf_size(self.limits.header_bytes)
             .max_headers(self.limits.header_fields)
+            .half_close(S::HALF_CLOSES)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         // Errors of one connection are the peer's affair: a reset, a deadline, bytes that are no HTTP. In this order, so that a

@@ -118,6 +118,8 @@ pub enum FailureReason {
     EgressRefused,
     /// Nothing listens there.
     ConnectionRefused,
+    /// The process, or the machine, has no file descriptor left for a connection.
+    NoDescriptors,
     /// The connect did not finish in time.
     ConnectTimeout,
     /// The certificate's issuer is not known.
@@ -146,10 +148,11 @@ pub enum FailureReason {
 
 impl FailureReason {
     /// Every cause, in the order of their declaration.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NameNotFound,
         Self::EgressRefused,
         Self::ConnectionRefused,
+        Self::NoDescriptors,
         Self::ConnectTimeout,
         Self::UnknownCertificateAuthority,
         Self::CertificateNameMismatch,

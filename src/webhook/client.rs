@@ -2,7 +2,8 @@
 //! than its limit. Redirects are answers like any other and are not followed.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
@@ -10,10 +11,11 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{HOST, HeaderMap, RETRY_AFTER};
 use hyper::{Method, Request, Response, Version};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::journal::{AttemptOutcome, FailureReason};
-use crate::webhook::dial::{DialProblem, Reach, Sender, dial};
+use crate::webhook::dial::{DialProblem, Reach, Sender, dial, resolve};
 use crate::webhook::egress::Target;
 
 /// At most this much of an answer's body is read.
@@ -21,7 +23,7 @@ pub const ANSWER_LIMIT: usize = 16 * 1024;
 /// Most idle connections kept for one origin.
 const IDLE_PER_ORIGIN: usize = 64;
 /// Most idle connections kept in all.
-const IDLE_IN_ALL: usize = 512;
+pub const MOST_KEPT: usize = 512;
 
 /// One request to a receiver.
 #[derive(Clone, Debug)]
@@ -32,17 +34,49 @@ pub struct Post {
     pub headers: HeaderMap,
     /// The bytes.
     pub body: Bytes,
-    /// For the whole attempt.
+    /// For the whole attempt, with its look-up.
     pub timeout: Duration,
+    /// What the look-up took of it.
+    pub looked_up: Duration,
     /// For the connect, and for the TLS handshake.
     pub connect_timeout: Duration,
+    /// Where to connect to; `None` if [`Client::look_up`] found a kept connection.
+    pub addresses: Option<Vec<SocketAddr>>,
+    /// Bounds the look-ups of the workspace that posts.
+    pub look_ups: Arc<Semaphore>,
 }
 
-/// Connections that wait for their next request, by origin.
+/// How often idle connections are looked through. One that was there the last time as well is closed, so each is kept for
+/// at most twice as long.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
+
+/// A connection that waits for its next request.
+#[derive(Debug)]
+struct Kept {
+    sender: Sender,
+    was_swept: bool,
+}
+
+/// Idle connections by origin.
 #[derive(Debug, Default)]
 struct Idle {
-    by_origin: HashMap<Arc<str>, Vec<Sender>>,
+    by_origin: HashMap<Arc<str>, Vec<Kept>>,
     count: usize,
+    /// A task looks through them.
+    has_sweeper: bool,
+}
+
+impl Idle {
+    /// Closes what has not been used since the last sweep; returns whether any is left.
+    fn sweep(&mut self) -> bool {
+        self.by_origin.retain(|_, kept| {
+            kept.retain_mut(|kept| !std::mem::replace(&mut kept.was_swept, true));
+            !kept.is_empty()
+        });
+        self.count = self.by_origin.values().map(Vec::len).sum();
+        self.has_sweeper = self.count > 0;
+        self.has_sweeper
+    }
 }
 
 /// A client with a pool of connections.
@@ -50,18 +84,42 @@ struct Idle {
 pub struct Client {
     reach: Reach,
     idle: Mutex<Idle>,
+    most_kept: usize,
+    sweep_interval: Duration,
 }
 
 impl Client {
-    /// A client that reaches what `reach` allows.
-    pub fn new(reach: Reach) -> Arc<Self> {
-        Arc::new(Self { reach, idle: Mutex::default() })
+    /// A client that reaches what `reach` allows and keeps at most so many idle connections.
+    pub fn new(reach: Reach, most_kept: usize) -> Arc<Self> {
+        Arc::new(Self { reach, idle: Mutex::default(), most_kept, sweep_interval: SWEEP_INTERVAL })
+    }
+
+    /// The addresses that an attempt at `target` needs before it can be made; `None` if a kept connection may do. Never takes
+    /// longer than `limit`, although the look-up may.
+    pub async fn look_up(
+        &self,
+        target: &Target,
+        look_ups: &Arc<Semaphore>,
+        limit: Duration,
+    ) -> Result<Option<Vec<SocketAddr>>, DialProblem> {
+        if self.idle.lock().by_origin.get(&target.origin).is_some_and(|kept| !kept.is_empty()) {
+            return Ok(None);
+        }
+        let found = timeout(limit, resolve(&target.url, &self.reach.resolver, look_ups)).await;
+        found.unwrap_or_else(|_| {
+            let host = target.url.host_str().unwrap_or_default();
+            let detail = format!(
+                "the look-up of the name `{host}` did not end within {} s (webhooks.timeout); to deliver to your own machine: --forward https://{host}=http://localhost:PORT",
+                limit.as_secs_f64()
+            );
+            Err(DialProblem::new(FailureReason::Timeout, detail))
+        }).map(Some)
     }
 
     /// Makes one attempt; never takes longer than its timeout.
-    pub async fn post(&self, post: Post) -> AttemptOutcome {
+    pub async fn post(self: &Arc<Self>, post: Post) -> AttemptOutcome {
         let limit = post.timeout;
-        let result = match timeout(limit, self.exchange(post)).await {
+        let result = match timeout(limit.saturating_sub(post.looked_up), self.exchange(post)).await {
             Ok(result) => result,
             Err(_) => Err(DialProblem::new(
                 FailureReason::Timeout,
@@ -71,9 +129,9 @@ impl Client {
         result.unwrap_or_else(|problem| AttemptOutcome::Failed { reason: problem.reason, detail: problem.detail })
     }
 
-    async fn exchange(&self, post: Post) -> Result<AttemptOutcome, DialProblem> {
-        let target = Arc::clone(&post.target);
-        let (origin, connect_timeout) = (&target.origin, post.connect_timeout);
+    async fn exchange(self: &Arc<Self>, mut post: Post) -> Result<AttemptOutcome, DialProblem> {
+        let (target, look_ups) = (Arc::clone(&post.target), Arc::clone(&post.look_ups));
+        let (origin, connect_timeout, addresses) = (&target.origin, post.connect_timeout, post.addresses.take());
         let mut request = request(post);
         // A kept connection may have been closed by the receiver; then hyper hands the request back and the next is tried.
         while let Some(mut sender) = self.take_idle(origin) {
@@ -88,13 +146,17 @@ impl Client {
                 },
             }
         }
-        let mut sender = dial(&target.url, &self.reach.egress, &self.reach.trust, connect_timeout).await?;
+        let addresses = match addresses {
+            Some(addresses) => addresses,
+            None => resolve(&target.url, &self.reach.resolver, &look_ups).await?,
+        };
+        let mut sender = dial(&target.url, &addresses, &self.reach, connect_timeout).await?;
         let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
         self.read(origin, sender, response).await
     }
 
     async fn read(
-        &self,
+        self: &Arc<Self>,
         origin: &Arc<str>,
         sender: Sender,
         response: Response<Incoming>,
@@ -126,32 +188,46 @@ impl Client {
 
     fn take_idle(&self, origin: &str) -> Option<Sender> {
         let mut idle = self.idle.lock();
-        let sender = idle.by_origin.get_mut(origin)?.pop()?;
+        let kept = idle.by_origin.get_mut(origin)?.pop()?;
         idle.count -= 1;
-        Some(sender)
+        Some(kept.sender)
     }
 
-    fn keep(&self, origin: &Arc<str>, sender: Sender) {
+    fn keep(self: &Arc<Self>, origin: &Arc<str>, sender: Sender) {
         if sender.is_closed() {
             return;
         }
         let mut idle = self.idle.lock();
-        if idle.count >= IDLE_IN_ALL {
-            *idle = Idle::default();
+        if idle.count >= self.most_kept {
+            (idle.by_origin, idle.count) = (HashMap::new(), 0);
         }
-        let Idle { by_origin, count } = &mut *idle;
+        let Idle { by_origin, count, has_sweeper } = &mut *idle;
         let kept = match by_origin.get_mut(origin) {
             Some(kept) => kept,
             None => by_origin.entry(Arc::clone(origin)).or_default(),
         };
         if kept.len() >= IDLE_PER_ORIGIN {
             *count -= kept.len();
-            kept.retain(|sender| !sender.is_closed());
+            kept.retain(|kept| !kept.sender.is_closed());
             *count += kept.len();
         }
         if kept.len() < IDLE_PER_ORIGIN {
-            kept.push(sender);
+            kept.push(Kept { sender, was_swept: false });
             *count += 1;
+        }
+        if !std::mem::replace(has_sweeper, true) {
+            tokio::spawn(Self::sweep(Arc::downgrade(self), self.sweep_interval));
+        }
+    }
+
+    /// Sweeps until nothing is kept, or the client is no more.
+    async fn sweep(client: Weak<Self>, interval: Duration) {
+        loop {
+            tokio::time::sleep(interval).await;
+            let Some(client) = client.upgrade() else { return };
+            if !client.idle.lock().sweep() {
+                return;
+            }
         }
     }
 }
@@ -178,4 +254,78 @@ fn broken(error: &hyper::Error) -> DialProblem {
         FailureReason::ConnectionReset,
         format!("the receiver closed the connection before it answered: {error}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use url::Url;
+
+    use super::*;
+    use crate::webhook::egress::{Destination, Egress};
+    use crate::webhook::resolve::{LookUp, Resolver};
+    use crate::webhook::tls::Trust;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn client(sweep_interval: Duration) -> Arc<Client> {
+        let (egress, resolver) = (Arc::default(), Arc::new(Resolver::new(LookUp::default())));
+        let trust = Arc::new(Trust::new(&[], false).expect("no files"));
+        let client = Client::new(Reach { egress, trust, resolver }, 8);
+        let mut client = Arc::into_inner(client).expect("nobody else has it");
+        client.sweep_interval = sweep_interval;
+        Arc::new(client)
+    }
+
+    /// Posts to a receiver there.
+    fn post(client: &Arc<Client>, listener: &TcpListener) -> tokio::task::JoinHandle<AttemptOutcome> {
+        let address = listener.local_addr().expect("an address");
+        let url = Url::parse(&format!("http://{address}/")).expect("a URL");
+        let Some(Destination::Dial(target)) = Egress::default().destination(&url, &Arc::from(url.as_str())) else {
+            panic!("it is a server");
+        };
+        let post = Post {
+            target,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            timeout: PATIENCE,
+            looked_up: Duration::ZERO,
+            connect_timeout: PATIENCE,
+            addresses: None,
+            look_ups: Arc::new(Semaphore::new(1)),
+        };
+        let client = Arc::clone(client);
+        tokio::spawn(async move { client.post(post).await })
+    }
+
+    async fn answer(stream: &mut TcpStream) {
+        assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0, "the connection was closed");
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.expect("an open connection");
+    }
+
+    #[tokio::test]
+    async fn a_kept_connection_is_used_again_and_closed_when_it_is_idle() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let client = client(Duration::from_secs(1));
+        let first = post(&client, &listener);
+        let mut stream = timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0;
+        answer(&mut stream).await;
+        assert!(first.await.expect("no panic").is_success());
+        let second = post(&client, &listener);
+        answer(&mut stream).await;
+        assert!(second.await.expect("no panic").is_success());
+        let end = timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
+        assert_eq!(end.expect("an orderly end"), 0);
+        assert!(!client.idle.lock().has_sweeper, "with nothing kept nothing is swept");
+        // And it begins anew.
+        let again = post(&client, &listener);
+        let mut stream = timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0;
+        answer(&mut stream).await;
+        assert!(again.await.expect("no panic").is_success());
+        assert!(client.idle.lock().has_sweeper);
+        drop(client);
+        let end = timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
+        assert_eq!(end.expect("an orderly end"), 0, "it ends with the client");
+    }
 }

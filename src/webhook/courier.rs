@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use crate::agenda::{Slot, Task};
@@ -14,6 +14,7 @@ use crate::http::stopped;
 use crate::journal::HandedOver;
 use crate::webhook::deliver::{Deliverer, GONE};
 use crate::webhook::queue::{Job, Queue};
+use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 use crate::workspace::Workspace;
 
 /// Most events taken over before the next attempts are looked for.
@@ -26,12 +27,21 @@ pub(super) struct Round {
     queue: Mutex<(Queue, Slot)>,
     /// Told when a worker has nothing more to do.
     changed: Notify,
+    /// What its attempts may take at a time of what all workspaces share.
+    pub(super) slots: Semaphore,
+    pub(super) look_ups: Arc<Semaphore>,
 }
 
 impl Round {
-    fn new(workspace: Arc<Workspace>) -> Self {
+    fn new(workspace: Arc<Workspace>, attempts: usize) -> Self {
         let queue = Mutex::new((Queue::default(), workspace.agenda().slot()));
-        Self { workspace, queue, changed: Notify::new() }
+        Self {
+            workspace,
+            queue,
+            changed: Notify::new(),
+            slots: Semaphore::new(attempts),
+            look_ups: Arc::new(Semaphore::new(LOOK_UPS_PER_WORKSPACE)),
+        }
     }
 
     /// Does something with the queue; the agenda then knows what is due next.
@@ -57,7 +67,7 @@ impl Deliverer {
         workspace: Arc<Workspace>,
         mut events: mpsc::UnboundedReceiver<HandedOver>,
     ) {
-        let round = Arc::new(Round::new(workspace));
+        let round = Arc::new(Round::new(workspace, self.slots_of_workspace));
         let mut leaving = round.workspace.leaving();
         // They end with the courier, so that nobody is posted to once the emulator has stopped.
         let mut workers = JoinSet::new();
@@ -118,7 +128,6 @@ impl Deliverer {
 
     /// Makes one attempt, and then whatever else is due, without a way back to the courier.
     async fn work(self: Arc<Self>, round: Arc<Round>, first: Job, task: Task) {
-        let _slot = self.slots.acquire().await;
         let mut next = Some((first, task));
         while let Some((job, _task)) = next {
             self.make(&round, job).await;

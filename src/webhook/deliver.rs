@@ -3,7 +3,9 @@
 //! One courier a workspace (`courier`) owns its queue and sets workers to what is due; when and whether to retry is the
 //! queue's business, not this file's.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::body::Bytes;
 use hyper::header::HeaderMap;
@@ -11,7 +13,7 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::clock::{Moment, Now};
+use crate::clock::{Clock, Moment, Now};
 use crate::contract::profile::Profile;
 use crate::http::stopped;
 use crate::journal::{AttemptOutcome, AttemptRecord, Entry, FailureReason, HandedOver, Journal, Notice, SignedContent};
@@ -20,14 +22,17 @@ use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery
 use crate::webhook::book::{Book, DeliveryStatus, Full};
 use crate::webhook::client::{Client, Post};
 use crate::webhook::courier::Round;
-use crate::webhook::egress::{Destination, Egress};
+use crate::webhook::dial::DialProblem;
+use crate::webhook::egress::{Destination, Egress, Target};
 use crate::webhook::queue::{Job, Next};
 use crate::webhook::residents::Residents;
 use crate::webhook::sink::{Receipt, Sinks};
-use crate::workspace::{EventRecord, PlannedDelivery, Registry, Secret, Workspace};
+use crate::workspace::{EventRecord, PlannedDelivery, Registry, Workspace};
 
 /// Most attempts under way at a time, over all workspaces.
-const CONCURRENT_ATTEMPTS: usize = 256;
+pub const CONCURRENT_ATTEMPTS: usize = 256;
+/// One workspace has at most this part of them.
+const PART_OF_A_WORKSPACE: usize = 4;
 
 /// Everything deliveries need.
 #[derive(Debug)]
@@ -39,11 +44,21 @@ pub struct Deliverer {
     sinks: Arc<Sinks>,
     egress: Arc<Egress>,
     client: Arc<Client>,
-    pub(super) slots: Semaphore,
+    slots: Semaphore,
+    pub(super) slots_of_workspace: usize,
 }
 
 /// Why what is left of a workspace is given up.
 pub(super) const GONE: &str = "the workspace was reset or had to leave";
+
+/// Where an attempt goes, with what had to be looked up for it.
+enum Route {
+    /// The built-in receiver of this name.
+    Sink(Arc<str>),
+    /// A server, at these addresses where it is not known to have a kept connection. The look-up took this long: by the
+    /// machine's time, which counts for the timeout, and by the workspace's clock.
+    Dial { target: Arc<Target>, addresses: Result<Option<Vec<SocketAddr>>, DialProblem>, took: (Duration, Duration) },
+}
 
 /// An attempt that has ended.
 struct Ended {
@@ -66,7 +81,8 @@ pub fn hand_over(
 }
 
 impl Deliverer {
-    /// A driver over these parts.
+    /// A driver over these parts, with so many attempts under way at a time.
+    #[expect(clippy::too_many_arguments, reason = "they are the parts it ties together")]
     pub fn new(
         journal: Arc<Journal>,
         registry: Arc<Registry>,
@@ -75,9 +91,10 @@ impl Deliverer {
         sinks: Arc<Sinks>,
         egress: Arc<Egress>,
         client: Arc<Client>,
+        attempts: usize,
     ) -> Arc<Self> {
-        let slots = Semaphore::new(CONCURRENT_ATTEMPTS);
-        Arc::new(Self { journal, registry, library, book, sinks, egress, client, slots })
+        let (slots, slots_of_workspace) = (Semaphore::new(attempts), (attempts / PART_OF_A_WORKSPACE).max(1));
+        Arc::new(Self { journal, registry, library, book, sinks, egress, client, slots, slots_of_workspace })
     }
 
     /// Delivers until `stop` becomes true, then tries what is due and returns when those attempts have ended.
@@ -132,9 +149,36 @@ impl Deliverer {
         if round.workspace.has_left() {
             return self.book.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
+        let route = self.route(round, &job.delivery).await;
+        // Only now: a look-up that hangs keeps no slot from an attempt that can be made.
+        let _slots = match &route {
+            Some(Route::Dial { addresses: Ok(_), .. }) => {
+                Some((round.slots.acquire().await, self.slots.acquire().await))
+            }
+            _ => None,
+        };
+        if round.workspace.has_left() {
+            return self.book.note_cancelled(&job.event, &job.delivery.id, GONE);
+        }
         let profile = self.profile_of(&round.workspace);
-        let ended = self.attempt(job, &round.workspace, &profile).await;
+        let ended = self.attempt(job, route, round, &profile).await;
         self.settle(round, &profile, ended);
+    }
+
+    /// Where an attempt goes; `None` if no request can be made for its URL. Looks up the name, for at most as long as the
+    /// attempt may take.
+    async fn route(&self, round: &Round, delivery: &PlannedDelivery) -> Option<Route> {
+        match self.egress.destination(&delivery.target, &delivery.url)? {
+            Destination::Sink(name) => Some(Route::Sink(name)),
+            Destination::Dial(target) => {
+                let limit = self.profile_of(&round.workspace).webhooks.timeout.get();
+                let (machine, clock) = (Clock::real(), round.workspace.clock());
+                let began = (machine.moment(), clock.moment());
+                let addresses = self.client.look_up(&target, &round.look_ups, limit).await;
+                let took = (machine.moment().since(began.0), clock.moment().since(began.1));
+                Some(Route::Dial { target, addresses, took })
+            }
+        }
     }
 
     /// Whether an attempt needs nobody outside: it goes to the built-in receiver.
@@ -148,8 +192,13 @@ impl Deliverer {
     }
 
     /// Makes one attempt, by whatever way its URL leads.
-    async fn attempt(&self, job: Job, workspace: &Workspace, profile: &Profile) -> Ended {
+    async fn attempt(&self, job: Job, route: Option<Route>, round: &Round, profile: &Profile) -> Ended {
+        let workspace = &round.workspace;
         let now = workspace.clock().now();
+        let looked_up = match &route {
+            Some(Route::Dial { took: (_, by_clock), .. }) => *by_clock,
+            _ => Duration::ZERO,
+        };
         let secrets = workspace.lock().signing_secrets(&job.delivery.subscription, now);
         let at = signature_time(workspace.clock(), now, profile);
         let (outcome, dialled, prepared) = match secrets {
@@ -163,7 +212,20 @@ impl Deliverer {
                     (failed(FailureReason::SecretUnreadable, &unreadable), Arc::from(""), None)
                 }
                 Ok(prepared) => {
-                    let (outcome, dialled) = self.send(&job.delivery, &prepared, &secrets, profile, now.wall, at).await;
+                    let (outcome, dialled) = match route {
+                        None => {
+                            (failed(FailureReason::InvalidAnswer, "no request can be made for this URL"), Arc::from(""))
+                        }
+                        Some(Route::Sink(name)) => {
+                            let url = job.delivery.target.as_str();
+                            let verified =
+                                verify_delivery(&prepared.headers, url, &prepared.body, &secrets, profile, at);
+                            self.receive(&name, &job.delivery, &prepared, verified, now.wall)
+                        }
+                        Some(Route::Dial { target, addresses, took: (took, _) }) => {
+                            self.post(round, target, addresses, took, &prepared, profile).await
+                        }
+                    };
                     (outcome, dialled, Some(prepared))
                 }
             },
@@ -179,59 +241,73 @@ impl Deliverer {
             subscription: job.delivery.subscription.clone(),
             workspace: Arc::clone(workspace.name()),
             number: job.attempt,
-            at: now.wall,
+            at: now.wall.checked_sub(looked_up).unwrap_or(now.wall),
             url: Arc::clone(&job.delivery.url),
             dialled,
             headers,
             signed,
             body,
             outcome,
-            latency: std::time::Duration::ZERO,
+            latency: Duration::ZERO,
             next: None,
         };
-        Ended { job, record, began: now.moment }
+        Ended { job, record, began: now.moment.minus(looked_up) }
     }
 
-    async fn send(
+    /// Hands an attempt to the built-in receiver.
+    fn receive(
         &self,
+        name: &Arc<str>,
         delivery: &PlannedDelivery,
         prepared: &Prepared,
-        secrets: &[Secret],
-        profile: &Profile,
+        verified: Result<(), String>,
         now: Timestamp,
-        at: Timestamp,
     ) -> (AttemptOutcome, Arc<str>) {
         let url = delivery.target.as_ref();
-        match self.egress.destination(url, &delivery.url) {
-            None => (failed(FailureReason::InvalidAnswer, "no request can be made for this URL"), Arc::from("")),
-            Some(Destination::Sink(name)) => {
-                let headers = prepared.headers.iter();
-                let receipt = Receipt {
-                    at: now,
-                    target: url[url::Position::BeforePath..].to_owned(),
-                    headers: headers
-                        .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
-                        .collect(),
-                    body: prepared.body.clone(),
-                    verified: verify_delivery(&prepared.headers, url.as_str(), &prepared.body, secrets, profile, at),
-                    status: 200,
-                };
-                let status = self.sinks.receive(&name, receipt);
-                let outcome = AttemptOutcome::Answered { status, retry_after: None, body: Bytes::new() };
-                (outcome, format!("sink {name}").into())
-            }
-            Some(Destination::Dial(target)) => {
-                let dialled = Arc::clone(&target.text);
+        let headers = prepared.headers.iter();
+        let receipt = Receipt {
+            at: now,
+            target: url[url::Position::BeforePath..].to_owned(),
+            headers: headers
+                .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+                .collect(),
+            body: prepared.body.clone(),
+            verified,
+            status: 200,
+        };
+        let status = self.sinks.receive(name, receipt);
+        let outcome = AttemptOutcome::Answered { status, retry_after: None, body: Bytes::new() };
+        (outcome, format!("sink {name}").into())
+    }
+
+    /// Posts an attempt to a server, within what its look-up left of the timeout.
+    async fn post(
+        &self,
+        round: &Round,
+        target: Arc<Target>,
+        addresses: Result<Option<Vec<SocketAddr>>, DialProblem>,
+        took: Duration,
+        prepared: &Prepared,
+        profile: &Profile,
+    ) -> (AttemptOutcome, Arc<str>) {
+        let dialled = Arc::clone(&target.text);
+        let outcome = match addresses {
+            Err(DialProblem { reason, detail }) => AttemptOutcome::Failed { reason, detail },
+            Ok(addresses) => {
                 let post = Post {
                     target,
                     headers: prepared.headers.clone(),
                     body: prepared.body.clone(),
                     timeout: profile.webhooks.timeout.get(),
+                    looked_up: took,
                     connect_timeout: profile.webhooks.connect_timeout.get(),
+                    addresses,
+                    look_ups: Arc::clone(&round.look_ups),
                 };
-                (self.client.post(post).await, dialled)
+                self.client.post(post).await
             }
-        }
+        };
+        (outcome, dialled)
     }
 
     /// Tells queue, book, subscription and journal how an attempt ended.

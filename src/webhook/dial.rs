@@ -1,4 +1,4 @@
-//! Connecting to a receiver: resolve once, ask the egress guard, dial what it chose, and speak TLS if the URL says so.
+//! Connecting to a receiver: resolve once for each connection, ask the egress guard, dial what it chose, and speak TLS if the URL says so.
 //! Each way to fail has its own reason and names the flag that mends it.
 
 use std::io;
@@ -14,12 +14,14 @@ use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error as TlsError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
 use crate::journal::FailureReason;
 use crate::webhook::egress::Egress;
+use crate::webhook::resolve::{NotFound, Resolver, lacks_descriptors};
 use crate::webhook::tls::Trust;
 
 /// Why a receiver could not be reached.
@@ -40,23 +42,35 @@ impl DialProblem {
 /// A connection on which requests can be sent.
 pub type Sender = SendRequest<Full<Bytes>>;
 
-/// Opens a connection to the origin of `url`.
-pub async fn dial(url: &Url, egress: &Egress, trust: &Trust, connect_timeout: Duration) -> Result<Sender, DialProblem> {
+/// Opens a connection to the origin of `url` at one of its addresses.
+pub async fn dial(
+    url: &Url,
+    addresses: &[SocketAddr],
+    reach: &Reach,
+    connect_timeout: Duration,
+) -> Result<Sender, DialProblem> {
     let host = url.host_str().unwrap_or_default();
-    let addresses = resolve(url, host).await?;
-    let addresses =
-        egress.choose(host, &addresses).map_err(|detail| DialProblem::new(FailureReason::EgressRefused, detail))?;
+    let addresses = reach
+        .egress
+        .choose(host, addresses)
+        .map_err(|detail| DialProblem::new(FailureReason::EgressRefused, detail))?;
     let stream = connect(host, &addresses, connect_timeout).await?;
     if url.scheme() == "https" {
-        let stream = handshake(url, stream, trust, connect_timeout).await?;
+        let stream = handshake(url, stream, &reach.trust, connect_timeout).await?;
         open(stream).await
     } else {
         open(stream).await
     }
 }
 
-async fn resolve(url: &Url, host: &str) -> Result<Vec<SocketAddr>, DialProblem> {
-    let port = url.port_or_known_default().unwrap_or(443);
+/// The addresses of the origin of `url`. Only a name of another machine is looked up; `share` bounds the look-ups of the
+/// workspace that asks.
+pub async fn resolve(
+    url: &Url,
+    resolver: &Arc<Resolver>,
+    share: &Arc<Semaphore>,
+) -> Result<Vec<SocketAddr>, DialProblem> {
+    let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or(443));
     match url.host() {
         Some(Host::Ipv4(address)) => return Ok(vec![SocketAddr::from((address, port))]),
         Some(Host::Ipv6(address)) => return Ok(vec![SocketAddr::from((address, port))]),
@@ -69,15 +83,16 @@ async fn resolve(url: &Url, host: &str) -> Result<Vec<SocketAddr>, DialProblem> 
             SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, port)),
         ]);
     }
-    let unknown = |cause: String| {
-        let detail = format!(
-            "the name `{host}` has no address ({cause}); to deliver to your own machine: --forward https://{host}=http://localhost:PORT"
-        );
-        DialProblem::new(FailureReason::NameNotFound, detail)
-    };
-    let found = tokio::net::lookup_host((host, port)).await.map_err(|error| unknown(error.to_string()))?;
-    let found: Vec<SocketAddr> = found.collect();
-    if found.is_empty() { Err(unknown("the resolver gave none".to_owned())) } else { Ok(found) }
+    match resolver.resolve(host, share).await {
+        Ok(addresses) => Ok(addresses.iter().map(|address| SocketAddr::from((*address, port))).collect()),
+        Err(cause) if cause.lacks_descriptors => Err(no_descriptors(&cause.text)),
+        Err(NotFound { text: cause, .. }) => {
+            let detail = format!(
+                "the name `{host}` has no address ({cause}); to deliver to your own machine: --forward https://{host}=http://localhost:PORT"
+            );
+            Err(DialProblem::new(FailureReason::NameNotFound, detail))
+        }
+    }
 }
 
 async fn connect(host: &str, addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, DialProblem> {
@@ -94,6 +109,7 @@ async fn connect(host: &str, addresses: &[SocketAddr], limit: Duration) -> Resul
                 );
                 DialProblem::new(FailureReason::ConnectionRefused, detail)
             }
+            Ok(Err(error)) if lacks_descriptors(&error) => return Err(no_descriptors(&error)),
             Ok(Err(error)) => {
                 DialProblem::new(FailureReason::ConnectionRefused, format!("cannot connect to {address}: {error}"))
             }
@@ -107,6 +123,13 @@ async fn connect(host: &str, addresses: &[SocketAddr], limit: Duration) -> Resul
         };
     }
     Err(last)
+}
+
+fn no_descriptors(cause: &dyn std::fmt::Display) -> DialProblem {
+    let detail = format!(
+        "no file descriptor is left for a connection ({cause}); raise the limit with `ulimit -n`, or lower --max-connections"
+    );
+    DialProblem::new(FailureReason::NoDescriptors, detail)
 }
 
 async fn handshake(
@@ -193,14 +216,18 @@ pub struct Reach {
     pub egress: Arc<Egress>,
     /// The trusted authorities.
     pub trust: Arc<Trust>,
+    /// What finds the addresses of names.
+    pub resolver: Arc<Resolver>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::webhook::resolve::LookUp;
 
     #[tokio::test]
     async fn addresses_and_names_of_this_machine_are_not_asked_for() {
+        let resolver = Arc::new(Resolver::new(LookUp::new(|name| panic!("{name} is looked up"))));
         for (url, expected) in [
             ("https://10.0.0.1/", vec!["10.0.0.1:443"]),
             ("http://[fd12::1]:8080/", vec!["[fd12::1]:8080"]),
@@ -208,7 +235,7 @@ mod tests {
             ("https://any.name.localhost/", vec!["127.0.0.1:443", "[::1]:443"]),
         ] {
             let url = Url::parse(url).expect("a URL");
-            let found = resolve(&url, url.host_str().expect("a host")).await.expect("addresses");
+            let found = resolve(&url, &resolver, &Arc::new(Semaphore::new(1))).await.expect("addresses");
             assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{url}");
         }
     }

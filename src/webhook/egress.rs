@@ -248,6 +248,19 @@ mod tests {
         assert!(named.choose("a.EXAMPLE", &addresses(&["8.8.8.8:443"])).is_ok());
         assert!(named.choose("b.example", &addresses(&["8.8.8.8:443"])).is_err());
         let any = Egress::new(Vec::new(), &["any".to_owned()]);
-        assert!(any.choose("b.example", &addresses(&["169.254.169.254:80"])).expect_err("never").contains("never"));
+        for never in [
+            "169.254.169.254:80",
+            "168.63.129.16:80",
+            "192.0.0.192:80",
+            "[fd00:ec2::23]:80",
+            "[fd20:ce::254]:80",
+            "[::ffff:168.63.129.16]:80",
+            "[2002:c000:c0::1]:80",
+        ] {
+            assert!(any.choose("b.example", &addresses(&[never])).expect_err(never).contains("never"));
+            // Nor where it is the host itself that is allowed.
+            let named = Egress::new(Vec::new(), &["169.254.169.254".to_owned(), "b.example".to_owned()]);
+            assert!(named.choose("b.example", &addresses(&[never])).expect_err(never).contains("never"));
+        }
     }
 }

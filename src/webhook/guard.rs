@@ -14,8 +14,13 @@ pub enum Reach {
     Never(&'static str),
 }
 
-/// Cloud metadata services; Alibaba's lives in the shared address space.
-const METADATA: [Ipv4Addr; 2] = [Ipv4Addr::new(169, 254, 169, 254), Ipv4Addr::new(100, 100, 100, 200)];
+/// Cloud metadata services. Alibaba's is in the shared address space, Azure's and Oracle's look like public addresses.
+const METADATA: [Ipv4Addr; 4] = [
+    Ipv4Addr::new(169, 254, 169, 254),
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(168, 63, 129, 16),
+    Ipv4Addr::new(192, 0, 0, 192),
+];
 
 /// Judges an address.
 pub fn judge(address: IpAddr) -> Reach {
@@ -57,7 +62,8 @@ fn judge_v6(address: Ipv6Addr) -> Reach {
         | [0x2002, high, low, ..] => embedded(high, low),
         [0x64, 0xff9b, 1, ..] => Reach::Never("a local NAT64 address"),
         [0x2001, 0, ..] => Reach::Never("a Teredo address"),
-        [0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x254] => Reach::Never("a cloud metadata address"),
+        // Amazon's and Google's, among the private addresses.
+        [0xfd00, 0x0ec2, ..] | [0xfd20, 0x00ce, ..] => Reach::Never("a cloud metadata address"),
         [first, ..] if first & 0xffc0 == 0xfe80 => Reach::Never("a link-local address"),
         [first, ..] if first & 0xff00 == 0xff00 => Reach::Never("a multicast address"),
         [first, ..] if first & 0xfe00 == 0xfc00 => Reach::Local,
@@ -93,6 +99,27 @@ mod tests {
             ("::", "the unspecified address"),
             ("fd12::1", "local"),
             ("fd00:ec2::254", "a cloud metadata address"),
+            ("fd00:ec2::23", "a cloud metadata address"),
+            ("fd00:ec2:ffff::1", "a cloud metadata address"),
+            ("fd00:ec1:ffff::1", "local"),
+            ("fd00:ec3::", "local"),
+            ("fd20:ce::254", "a cloud metadata address"),
+            ("fd20:ce:ffff:ffff:ffff:ffff:ffff:ffff", "a cloud metadata address"),
+            ("fd20:cf::254", "local"),
+            ("168.63.129.16", "a cloud metadata address"),
+            ("168.63.129.17", "public"),
+            ("192.0.0.192", "a cloud metadata address"),
+            ("192.0.0.191", "public"),
+            ("::ffff:168.63.129.16", "a cloud metadata address"),
+            ("::ffff:192.0.0.192", "a cloud metadata address"),
+            ("::168.63.129.16", "a cloud metadata address"),
+            ("::192.0.0.192", "a cloud metadata address"),
+            ("::ffff:0:168.63.129.16", "a cloud metadata address"),
+            ("64:ff9b::168.63.129.16", "a cloud metadata address"),
+            ("64:ff9b::192.0.0.192", "a cloud metadata address"),
+            ("64:ff9b:1::168.63.129.16", "a local NAT64 address"),
+            ("2002:a83f:8110::1", "a cloud metadata address"),
+            ("2002:c000:c0::1", "a cloud metadata address"),
             ("fe80::1", "a link-local address"),
             ("febf::1", "a link-local address"),
             ("ff02::1", "a multicast address"),

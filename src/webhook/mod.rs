@@ -1,7 +1,7 @@
 //! Layer 4, webhooks: events become signed POSTs to registered HTTPS URLs. Front page of the layer.
 //!
 //! Reading order: `queue` (what is due, what follows an outcome) and `schedule` (when to retry), both pure; `attempt`
-//! (what is signed and sent); `egress` and `guard` (where it may go); `dial`, `tls` and `client` (getting there); `sink`
+//! (what is signed and sent); `egress` and `guard` (where it may go); `resolve` (names), `dial`, `tls` and `client` (getting there); `sink`
 //! (the built-in receiver); `book` (what became of each delivery) and `held` (what that holds in memory); `deliver` and `courier` (the driver that ties them together);
 //! `emitter` and `timeline` (the driver of what scenarios fire).
 
@@ -17,6 +17,7 @@ pub mod guard;
 pub mod held;
 pub mod queue;
 mod residents;
+pub mod resolve;
 pub mod schedule;
 pub mod sink;
 mod timeline;

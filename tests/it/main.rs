@@ -34,6 +34,7 @@ mod receivers;
 mod recipes;
 mod reload;
 mod reset;
+mod resolving;
 mod scenarios;
 mod snapshots;
 mod stream;

@@ -245,3 +245,23 @@ async fn deliveries_beyond_the_most_that_may_be_pending_are_refused_and_told() {
     assert_eq!(emulator.control().deliveries().pending(), 0);
     assert_eq!(control(&emulator, "POST", "events", &wish(1)).await.code(), "no_match");
 }
+
+#[tokio::test]
+async fn kept_connections_end_with_the_emulator() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let forward = format!("https://app.example.com=http://{}", listener.local_addr().expect("an address"));
+    let emulator = builder().forward(&forward).start().await.expect("it starts");
+    let hook = json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] });
+    assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+    let receive = async {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        read_request(&mut stream, &mut Vec::new()).await.expect("a request");
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.expect("an open connection");
+        stream
+    };
+    let wish = json!({ "type": "workflow.completed" });
+    let (mut stream, _) = tokio::join!(receive, fire(&emulator, &wish));
+    emulator.stop().await;
+    let end = tokio::time::timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
+    assert_eq!(end.expect("an orderly end"), 0);
+}

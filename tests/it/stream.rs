@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use wrs_emulator::Emulator;
+use wrs_emulator::http::limits::Limits;
 
 use crate::support::{PATIENCE, builder, control, fire, get, start, subscribe_sink};
 
@@ -94,7 +95,9 @@ async fn what_was_forgotten_is_not_told_again() {
 
 #[tokio::test]
 async fn viewers_are_bounded_and_their_seats_are_given_back() {
-    let emulator = start().await;
+    // A viewer that is gone cannot be told from one that only stopped sending until this deadline is over.
+    let limits = Limits { idle_timeout: Duration::from_secs(1), ..Limits::default() };
+    let emulator = builder().limits(limits).start().await.expect("it starts");
     let mut viewers = Vec::new();
     for _ in 0..64 {
         viewers.push(Viewer::open(&emulator, None).await);

@@ -4,6 +4,8 @@
 mod bodies;
 mod capacity;
 mod deadlines;
+mod descriptors;
+mod half_close;
 mod mutations;
 mod peer;
 pub(crate) mod process;

@@ -80,7 +80,7 @@ async fn listen(args: ListenArgs, signing: Signing, tls: Option<ServerTls>) -> R
         Failure::usage(format!("cannot listen on {wanted}: {error}"))
             .with_hint("choose another with --listen 127.0.0.1:0 (a free port)")
     };
-    let listener = bind(wanted).await.map_err(cannot_bind)?;
+    let listener = bind(wanted).map_err(cannot_bind)?;
     let local = listener.local_addr().map_err(cannot_bind)?;
     let url = format!("{}://{local}", if tls.is_some() { "https" } else { "http" });
     signing.warn();

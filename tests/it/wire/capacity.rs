@@ -1,10 +1,12 @@
 //! Too many: connections over the cap wait their turn, and bodies share one budget.
 
+use futures_util::future::join_all;
+use tokio::time::timeout;
 use wrs_emulator::http::limits::Limits;
 
 use super::bodies::subscription;
 use super::peer::{GOOD, Peer, others_are_served};
-use crate::support::{builder, subscribe};
+use crate::support::{PATIENCE, builder, subscribe};
 
 #[tokio::test]
 async fn connections_over_the_cap_wait_and_are_served_once_one_leaves() {
@@ -88,4 +90,19 @@ async fn large_bodies_wait_for_the_budget() {
         assert_eq!(peer.answer().await.status, 422);
     }
     others_are_served(&emulator).await;
+}
+
+#[tokio::test]
+async fn many_connections_at_once_find_room_to_wait() {
+    // What the kernel allows, read from where Linux has it.
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("a number");
+    let count = 800.min(most.trim().parse::<usize>().expect("a number"));
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let mut first = Peer::sending(&emulator, GOOD).await;
+    assert_eq!(first.answer().await.status, 200);
+    // None of them is accepted, and without room no connect would end.
+    let connects = (0..count).map(|_| timeout(PATIENCE, Peer::connect(&emulator)));
+    let waiting = join_all(connects).await;
+    assert!(waiting.iter().all(Result::is_ok), "the connects end");
 }

@@ -21,10 +21,16 @@ impl Served {
         Self::spawn(Command::new(env!("CARGO_BIN_EXE_wrs-emulator")).arg("serve").args(arguments))
     }
 
-    /// Starts it with at most so many file descriptors.
-    fn start_with_descriptors(most: usize) -> Self {
-        let script = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
-        Self::spawn(Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_wrs-emulator"), "serve"]))
+    /// Starts it after this line of shell.
+    pub(super) fn start_after(line: &str, arguments: &[&str]) -> Self {
+        let script = format!("{line}; exec \"$0\" \"$@\"");
+        Self::spawn(
+            Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_wrs-emulator"), "serve"]).args(arguments),
+        )
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     fn spawn(command: &mut Command) -> Self {
@@ -48,7 +54,7 @@ impl Served {
         stream
     }
 
-    fn sending(&self, bytes: impl AsRef<[u8]>) -> TcpStream {
+    pub(super) fn sending(&self, bytes: impl AsRef<[u8]>) -> TcpStream {
         let mut stream = self.connect();
         stream.write_all(bytes.as_ref()).expect("the bytes are taken");
         stream
@@ -109,7 +115,7 @@ impl Served {
     }
 
     /// Processor time used so far, in ticks of which a second has 100.
-    fn ticks(&self) -> u64 {
+    pub(super) fn ticks(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("a running process");
         let after_name = stat.rsplit(") ").next().expect("fields after the name");
         let field = |number: usize| -> u64 {
@@ -141,7 +147,7 @@ fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// The status of the next answer.
-fn status(stream: &mut TcpStream) -> String {
+pub(super) fn status(stream: &mut TcpStream) -> String {
     let mut start = [0; 12];
     stream.read_exact(&mut start).expect("an answer");
     String::from_utf8_lossy(&start[9..]).into_owned()
@@ -221,22 +227,6 @@ fn a_taken_port_is_named_in_one_line() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(said.lines().filter(|line| line.contains(&address)).count(), 1, "{said}");
     assert!(said.contains("hint:"), "{said}");
-}
-
-#[test]
-fn running_out_of_descriptors_neither_spins_nor_lasts() {
-    let served = Served::start_with_descriptors(48);
-    served.serves();
-    let held: Vec<TcpStream> = (0..100).map(|_| served.connect()).collect();
-    // All that can be accepted has been: from here on every accept fails.
-    let open = || std::fs::read_dir(format!("/proc/{}/fd", served.child.id())).map_or(0, Iterator::count);
-    eventually("the descriptors are used up", || open() >= 48);
-    let before = served.ticks();
-    sleep(Duration::from_secs(1));
-    let used = served.ticks() - before;
-    assert!(used < 30, "{used} ticks of 100 went into accepting nothing");
-    drop(held);
-    served.serves();
 }
 
 #[test]

@@ -32,6 +32,50 @@ async fn a_host_that_is_missing_doubled_or_malformed_is_refused() {
 }
 
 #[tokio::test]
+async fn the_host_of_an_older_version_is_no_way_around() {
+    let emulator = start().await;
+    for (target, host, status) in [
+        ("", "Host: localhost\r\n", 200),
+        ("", "Host: 127.0.0.1:9770\r\n", 200),
+        // What is no browser may leave it out, as health checks do.
+        ("", "", 200),
+        ("", "Host: x@evil.example\r\n", 400),
+        ("", "Host: localhost@evil.example\r\n", 400),
+        ("", "Host: evil.example@localhost\r\n", 400),
+        ("", "Host:\r\n", 400),
+        ("", "Host: :9770\r\n", 400),
+        ("", "Host: localhost evil.example\r\n", 400),
+        ("", "Host: localhost:80@evil.example\r\n", 400),
+        ("", "Host: localhost:x\r\n", 400),
+        ("", "Host: localhost:+80\r\n", 400),
+        ("", "Host: localhost:70000\r\n", 400),
+        ("", "Host: localhost\r\nHost: evil.example\r\n", 400),
+        ("", "Host: http://localhost/\r\n", 400),
+        ("", "Host: localhost/evil.example\r\n", 400),
+        ("", "Host: localhost\tevil.example\r\n", 400),
+        ("", "Host: [::1%25eth0]\r\n", 400),
+        ("", "Host: localhost,evil.example\r\n", 421),
+        ("", "Host: evil%2eexample\r\n", 421),
+        ("", "Host: localhost,evil\r\n", 421),
+        ("", "Host: .\r\n", 421),
+        ("", "Host: evil.example\r\n", 421),
+        ("", "Host: evil.example.\r\n", 421),
+        ("http://evil.example", "", 400),
+        ("http://evil.example", "Host: localhost\r\n", 400),
+        ("http://x@localhost", "Host: localhost\r\n", 400),
+        ("http://evil.example", "Host: evil.example\r\n", 421),
+    ] {
+        for version in ["1.0", "1.1"] {
+            // Only the older version may leave the header out.
+            let status = if version == "1.1" && host.is_empty() { 400 } else { status };
+            let request = format!("GET {target}/_emulator/requests HTTP/{version}\r\n{host}\r\n");
+            let answer = Peer::sending(&emulator, &request).await.answer().await;
+            assert_eq!(answer.status, status, "{request}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn any_one_well_formed_host_is_served() {
     let emulator = start().await;
     for host in ["localhost", "api.example.com:443", "127.0.0.1", "[::1]:9770", "LOCALHOST"] {

@@ -1,0 +1,91 @@
+//! File descriptors: how many there may be, and who may take how many of them, so that connections leave enough for
+//! webhooks, and both for reading scenarios and saving the state.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::webhook::client::MOST_KEPT;
+use crate::webhook::deliver::CONCURRENT_ATTEMPTS;
+
+/// What the process has open without a client, and room for files: scenarios, the state, what a look-up opens.
+const RESERVE: usize = 64;
+
+/// The soft limit of a process that was raised, to be restored for commands that it runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Raised {
+    before: Rlimit,
+    now: Rlimit,
+}
+
+impl Raised {
+    /// Raises the soft limit of this process to its hard limit, where the system allows it.
+    pub(crate) fn raise() -> Self {
+        let before = getrlimit(Resource::Nofile);
+        let raised = Rlimit { current: before.maximum, maximum: before.maximum };
+        let now = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { before };
+        Self { before, now }
+    }
+
+    /// Starts a command under the limit that the process was started with: some programs go through every descriptor up to it.
+    pub(crate) fn restored_for<T>(self, start: impl FnOnce() -> T) -> T {
+        // Neither can fail: both are at most the hard limit.
+        let _ = setrlimit(Resource::Nofile, self.before);
+        let started = start();
+        let _ = setrlimit(Resource::Nofile, self.now);
+        started
+    }
+}
+
+/// Who may have how many descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shares {
+    /// Connections of each listener.
+    pub(super) connections: usize,
+    /// Attempts under way.
+    pub(super) attempts: usize,
+    /// Connections kept for further attempts.
+    pub(super) kept: usize,
+    /// The soft limit, if it makes the connections fewer than were asked for.
+    pub(super) limited_by: Option<usize>,
+}
+
+impl Shares {
+    /// The shares under the limit of this process.
+    pub(super) fn of_process(connections: usize, listeners: usize) -> Self {
+        let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
+        Self::new(limit.unwrap_or(usize::MAX), connections, listeners)
+    }
+
+    fn new(limit: usize, connections: usize, listeners: usize) -> Self {
+        let free = limit - RESERVE.min(limit / 2);
+        let attempts = (free / 4).clamp(1, CONCURRENT_ATTEMPTS);
+        let kept = (free / 4).min(MOST_KEPT);
+        let allowed = ((free - kept).saturating_sub(attempts) / listeners).max(1);
+        let limited_by = (allowed < connections).then_some(limit);
+        Self { connections: connections.min(allowed), attempts, kept, limited_by }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_leave_a_reserve_under_every_limit() {
+        for limit in (0..5_000).chain([usize::MAX]) {
+            for listeners in [1, 2] {
+                let Shares { connections, attempts, kept, limited_by } = Shares::new(limit, 1024, listeners);
+                assert!(connections > 0 && attempts > 0, "{limit}");
+                assert_eq!(limited_by.is_some(), connections < 1024, "{limit}");
+                let taken = connections * listeners + attempts + kept;
+                assert!(limit < 8 || limit - taken >= RESERVE.min(limit / 2), "{limit}: {taken}");
+            }
+        }
+        let all = |limit| {
+            let shares = Shares::new(limit, 1024, 1);
+            (shares.connections, shares.attempts, shares.kept)
+        };
+        assert_eq!(all(1 << 20), (1024, 256, 512));
+        assert_eq!(all(1024), (480, 240, 240));
+        assert_eq!(all(48), (12, 6, 6));
+    }
+}

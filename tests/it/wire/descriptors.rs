@@ -1,0 +1,142 @@
+//! The limit of file descriptors: raised where it may be, shared out where it may not, and named when it is met.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use serde_json::{Value, json};
+
+use super::peer::GOOD;
+use super::process::{Served, eventually, status};
+use crate::support::text;
+
+/// A call on a connection that stays open: its status and body.
+fn call(stream: &mut TcpStream, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    let body = body.to_string();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk_test_local\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).expect("the request is taken");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("an answer");
+        head.push(byte[0]);
+    }
+    let head = text(&head);
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("a length");
+    let mut body = vec![0; length.parse().expect("a number")];
+    stream.read_exact(&mut body).expect("the whole body");
+    (head[9..12].parse().expect("a status"), serde_json::from_slice(&body).expect("JSON"))
+}
+
+/// A receiver that takes every delivery, and its address.
+fn receiver() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 8192]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        }
+    });
+    address
+}
+
+fn subscribe(stream: &mut TcpStream) {
+    let hook = json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] });
+    assert_eq!(call(stream, "POST", "/v1/events/subscribe", &hook).0, 200);
+}
+
+/// Fires an event; gives its delivery after the first attempt.
+fn deliver(stream: &mut TcpStream) -> Value {
+    let (status, fired) = call(stream, "POST", "/_emulator/events?wait=15s", &json!({ "type": "workflow.completed" }));
+    assert_eq!(status, 200, "{fired}");
+    fired["deliveries"][0].clone()
+}
+
+fn open(served: &Served) -> usize {
+    std::fs::read_dir(format!("/proc/{}/fd", served.id())).map_or(0, Iterator::count)
+}
+
+#[test]
+fn connections_leave_descriptors_to_everything_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("text");
+    let forward = format!("https://app.example.com=http://{}", receiver());
+    let served = Served::start_after("ulimit -n 48", &["--scenarios", path, "--forward", &forward]);
+    let mut first = served.sending(GOOD);
+    assert_eq!(status(&mut first), "200");
+    let mut first = served.connect();
+    subscribe(&mut first);
+    let held: Vec<TcpStream> = (0..100).map(|_| served.connect()).collect();
+    let mut before = 0;
+    eventually("as many are accepted as may be", || {
+        sleep(Duration::from_millis(100));
+        std::mem::replace(&mut before, open(&served)) == before
+    });
+    assert_eq!(deliver(&mut first)["status"], "delivered");
+    std::fs::write(folder.path().join("new.toml"), "[[rule]]\nreply = { status = 418 }\n").expect("it is written");
+    let (code, reloaded) = call(&mut first, "POST", "/_emulator/scenarios/reload", &json!({}));
+    assert_eq!(code, 200, "{reloaded}");
+    let (_, listed) = call(&mut first, "GET", "/_emulator/scenarios/new", &json!({}));
+    assert!(listed.to_string().contains("418"), "{listed}");
+    drop(held);
+    served.serves();
+    let said = served.stop_and_read_stderr();
+    assert!(said.contains("ulimit -n") && said.contains("connections at a time"), "{said}");
+}
+
+#[test]
+fn the_soft_limit_is_raised_and_restored_for_a_command() {
+    let served = Served::start_after("ulimit -Sn 32", &[]);
+    let mut held: Vec<TcpStream> = (0..100).map(|_| served.connect()).collect();
+    for stream in &mut held {
+        stream.write_all(GOOD).expect("the request is taken");
+        assert_eq!(status(stream), "200");
+    }
+    let binary = env!("CARGO_BIN_EXE_wrs-emulator");
+    let script = format!("ulimit -Sn 32; {binary} exec --listen 127.0.0.1:0 -- sh -c 'ulimit -Sn; ulimit -Hn'");
+    let output = std::process::Command::new("sh").args(["-c", &script]).output().expect("the shell runs");
+    let hard = std::process::Command::new("sh").args(["-c", "ulimit -Hn"]).output().expect("the shell runs");
+    assert_eq!(text(&output.stdout), format!("32\n{}", text(&hard.stdout)), "{}", text(&output.stderr));
+}
+
+/// Sets the soft limit of a running emulator; gives the one before.
+fn limit(served: &Served, current: Option<u64>) -> Option<u64> {
+    let process = i32::try_from(served.id()).ok().and_then(Pid::from_raw);
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    prlimit(process, Resource::Nofile, Rlimit { current, maximum }).expect("it runs").current
+}
+
+#[test]
+fn running_out_of_descriptors_neither_spins_nor_lasts() {
+    let served = Served::start(&[]);
+    served.serves();
+    let old = limit(&served, Some(0));
+    let mut waiting = served.sending(GOOD);
+    let before = served.ticks();
+    sleep(Duration::from_secs(1));
+    let used = served.ticks() - before;
+    assert!(used < 30, "{used} ticks of 100 went into accepting nothing");
+    limit(&served, old);
+    assert_eq!(status(&mut waiting), "200");
+}
+
+#[test]
+fn an_attempt_without_a_descriptor_says_what_helps() {
+    let forward = format!("https://app.example.com=http://{}", receiver());
+    let served = Served::start(&["--forward", &forward, "--set", "webhooks.retry.preset=none"]);
+    let mut stream = served.connect();
+    subscribe(&mut stream);
+    let old = limit(&served, Some(0));
+    let delivery = deliver(&mut stream);
+    let outcome = &delivery["attempts"][0]["outcome"];
+    assert_eq!(outcome["failure"], "no_descriptors", "{outcome}");
+    assert!(outcome["detail"].as_str().is_some_and(|detail| detail.contains("ulimit -n")), "{outcome}");
+    limit(&served, old);
+    assert_eq!(deliver(&mut stream)["status"], "delivered");
+}
