@@ -13,6 +13,7 @@ use crate::http::guard::caught;
 use crate::http::host::check_host;
 use crate::http::service::Api;
 use crate::http::{Answering, Handler};
+use crate::redact::Redactor;
 
 /// What one listener serves.
 pub(super) struct Front {
@@ -41,7 +42,7 @@ impl Handler for Front {
             (_, Some(api)) => api.handle(request, progress),
             _ => {
                 let nothing = ControlError::new(ErrorKind::NotFound, "this port serves the control API only");
-                Answering::Ready(nothing.into_response())
+                Answering::Ready(nothing.into_response(Redactor::default()))
             }
         }
     }
@@ -52,8 +53,10 @@ async fn call(control: &Control, request: Request<Incoming>) -> Response<AnswerB
     match host.map(str::to_owned) {
         Ok(host) => caught(control.handle(request, &host)).await.unwrap_or_else(|_| {
             let kind = ErrorKind::InternalError;
-            ControlError::new(kind, kind.message()).into_response()
+            ControlError::new(kind, kind.message()).into_response(Redactor::default())
         }),
-        Err(problem) => ControlError::new(ErrorKind::BadRequest, problem.to_string()).into_response(),
+        Err(problem) => {
+            ControlError::new(ErrorKind::BadRequest, problem.to_string()).into_response(Redactor::default())
+        }
     }
 }

@@ -11,10 +11,10 @@ use super::scope::workspace;
 use super::view::{delivery_whole, event};
 use super::whole::Whole;
 use super::{Call, Control, ControlError, Reply, ok};
-use crate::contract::keys::mask;
 use crate::contract::profile::parse_duration;
 use crate::contract::signature::Tamper;
 use crate::contract::types::SubscriptionStatus;
+use crate::redact::Redactor;
 use crate::scenario::emit_named;
 use crate::webhook::book::MOST_PENDING;
 use crate::webhook::deliver::hand_over;
@@ -102,17 +102,17 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
         }
     }
     let event_type = &template.event_type;
-    let events: Value = fired.iter().map(|record| event(record, &control.registry)).collect();
+    let events: Value = fired.iter().map(|record| event(record, &control.registry, call.redactor())).collect();
     let ids: Vec<String> =
         fired.iter().flat_map(|event| &event.deliveries).map(|delivery| delivery.id.clone()).collect();
     if ids.is_empty() {
         let skipped = fired.first().map(|event| event.skipped.as_slice()).unwrap_or_default();
         let disabled = skipped.iter().filter(|skipped| skipped.reason == SkipReason::Disabled).count();
-        let whose = format!("key `{}` (workspace {})", mask(workspace.name()), workspace.id());
+        let whose = format!("key `{}` (workspace {})", call.redactor().key(workspace.name()), workspace.id());
         let message = match (skipped.len(), disabled) {
             (0, _) => format!(
                 "no subscription for {whose}; {}subscribe with POST /v1/events/subscribe first, or name another key",
-                elsewhere(control, &workspace, event_type)
+                elsewhere(control, call.redactor(), &workspace, event_type)
             ),
             (all, 0) => format!("none of the {all} subscriptions for {whose} takes {event_type}"),
             (all, gone) => format!(
@@ -126,13 +126,14 @@ pub(super) async fn fire(control: &Control, call: &Call) -> Result<Reply, Contro
     let mut answer = json!({ "events": events });
     if let Some(limit) = wait {
         let deliveries = control.book.wait_attempted(&ids, limit).await;
-        answer["deliveries"] = deliveries.iter().map(|delivery| delivery_whole(delivery, &control.registry)).collect();
+        answer["deliveries"] =
+            deliveries.iter().map(|delivery| delivery_whole(delivery, &control.registry, call.redactor())).collect();
     }
-    Ok(ok(&answer))
+    Ok(ok(answer))
 }
 
 /// Who else would have got the event: whoever fires for another key than the one that subscribed sees which was meant.
-fn elsewhere(control: &Control, workspace: &Arc<Workspace>, event_type: &str) -> String {
+fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspace>, event_type: &str) -> String {
     const MOST_NAMED: usize = 3;
     let now = control.registry.clock().now();
     let generation = control.library.load();
@@ -147,7 +148,7 @@ fn elsewhere(control: &Control, workspace: &Arc<Workspace>, event_type: &str) ->
     let named: Vec<String> = others
         .iter()
         .take(MOST_NAMED)
-        .map(|other| format!("`{}` (workspace {})", mask(other.name()), other.id()))
+        .map(|other| format!("`{}` (workspace {})", redactor.key(other.name()), other.id()))
         .collect();
     match others.len().saturating_sub(MOST_NAMED) {
         _ if named.is_empty() => String::new(),
@@ -205,7 +206,7 @@ fn fire_emission(
         return Err(ControlError::not_found(message));
     };
     control.emissions.fire(workspace, emit, workspace.clock().moment());
-    Ok(ok(&json!({ "emit": name, "events": [] })))
+    Ok(ok(json!({ "emit": name, "events": [] })))
 }
 
 /// How long a call waits, on the machine's time; `field` is what the call names it.

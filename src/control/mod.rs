@@ -51,10 +51,12 @@ pub use snapshot::{SnapshotProblem, load_snapshot, take_snapshot};
 pub use stream::{MOST_VIEWERS, Texts};
 
 use crate::contract::error::ErrorKind;
+use crate::contract::profile::Profile;
 use crate::http::answer::{AnswerBody, JSON, answer};
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::emissions::Emissions;
 use crate::journal::Journal;
+use crate::redact::Redactor;
 use crate::scenario::{Folders, Library};
 use crate::webhook::book::Book;
 use crate::webhook::emitter::Emitter;
@@ -102,9 +104,16 @@ pub(crate) struct Call {
     body: Bytes,
     /// The variable segment of the path, percent-decoded.
     segment: String,
+    /// By whose rules keys are shown.
+    profile: Arc<Profile>,
 }
 
 impl Call {
+    /// Masks what the call's answer shows.
+    fn redactor(&self) -> Redactor<'_> {
+        Redactor::new(&self.profile.keys)
+    }
+
     /// The last value of a query parameter.
     fn query(&self, name: &str) -> Option<String> {
         let pairs = form_urlencoded::parse(self.parts.uri.query().unwrap_or_default().as_bytes());
@@ -145,10 +154,18 @@ impl Control {
     /// Answers one call; `host` is what the request names, already well-formed.
     pub async fn handle(&self, request: Request<Incoming>, host: &str) -> Response<AnswerBody> {
         let (parts, body) = request.into_parts();
-        match self.dispatch(parts, body, host).await {
-            Ok(reply) => reply.into_response(),
-            Err(error) => error.into_response(),
+        let answered = self.dispatch(parts, body, host).await;
+        let profile = self.profile();
+        let redactor = Redactor::new(&profile.keys);
+        match answered {
+            Ok(reply) => reply.into_response(redactor),
+            Err(error) => error.into_response(redactor),
         }
+    }
+
+    /// The profile by which things are shown: the one in force for every key without one of its own.
+    pub fn profile(&self) -> Arc<Profile> {
+        Arc::clone(&self.library.load().setup_for(None).profile)
     }
 
     async fn dispatch(&self, parts: Parts, body: Incoming, host: &str) -> Result<Reply, ControlError> {
@@ -187,14 +204,14 @@ impl Control {
             };
             ControlError::new(kind, problem.to_string())
         })?;
-        let call = Call { parts, body, segment };
+        let call = Call { parts, body, segment, profile: self.profile() };
         match action {
             Action::Health => Ok(health::health(self)),
             Action::CaPem => health::ca_pem(self),
             Action::Assumptions => profile::assumptions(self, &call),
             Action::Profile => profile::profile(self, &call),
             Action::PatchProfile => profile::patch(self, &call),
-            Action::OpenApi => call.allow_queries(&[]).map(|()| ok(&openapi::document())),
+            Action::OpenApi => call.allow_queries(&[]).map(|()| Reply::plain(&openapi::document())),
             Action::EmulatedOpenApi => profile::openapi(self, &call),
             Action::ListRequests => requests::list(self, &call),
             Action::WaitRequests => requests::wait(self, &call).await,
@@ -231,8 +248,8 @@ impl Control {
     }
 }
 
-/// A JSON answer with status 200.
-pub(crate) fn ok(body: &Value) -> Reply {
+/// A JSON answer with status 200, in which credentials are masked.
+pub(crate) fn ok(body: Value) -> Reply {
     Reply::new(StatusCode::OK, body)
 }
 

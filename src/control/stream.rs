@@ -21,6 +21,8 @@ use super::view::{attempt, event, request_row, timestamp};
 use super::{Call, Control, ControlError, Reply};
 use crate::contract::error::ErrorKind;
 use crate::journal::{Entry, Reader};
+use crate::redact::Redactor;
+use crate::scenario::Library;
 use crate::workspace::Registry;
 
 /// Most viewers at a time.
@@ -83,6 +85,7 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
     let viewer = Viewer {
         reader: control.journal.reader(),
         registry: Arc::clone(&control.registry),
+        library: Arc::clone(&control.library),
         texts: Arc::clone(&control.texts),
         scope,
         kinds,
@@ -128,6 +131,7 @@ fn kinds(text: Option<&str>) -> Result<Vec<&'static str>, ControlError> {
 struct Viewer {
     reader: Reader,
     registry: Arc<Registry>,
+    library: Arc<Library>,
     texts: Arc<Texts>,
     scope: Scope,
     /// The kinds that the viewer wants.
@@ -183,11 +187,13 @@ impl Viewer {
     }
 
     fn text(&self, number: u64, entry: &Entry) -> String {
-        let view = match entry {
-            Entry::Request(request) => request_row(request),
-            Entry::Event(fired) => event(fired, &self.registry),
+        let profile = Arc::clone(&self.library.load().setup_for(None).profile);
+        let redactor = Redactor::new(&profile.keys);
+        let mut view = match entry {
+            Entry::Request(request) => request_row(request, redactor),
+            Entry::Event(fired) => event(fired, &self.registry, redactor),
             Entry::Attempt(record) => {
-                let mut view = attempt(record);
+                let mut view = attempt(record, redactor);
                 view["delivery"] = record.delivery.as_str().into();
                 view["event"] = record.event.as_str().into();
                 view["type"] = record.event_type.as_str().into();
@@ -198,6 +204,7 @@ impl Viewer {
                 json!({ "at": timestamp(notice.at), "message": notice.message, "warning": notice.warning })
             }
         };
+        redactor.value(&mut view);
         let mut text = String::new();
         push(&mut text, number, kind_of(entry), &view);
         text

@@ -36,6 +36,7 @@ fn status(setup: &Setup, turns: &mut Turns) -> Option<(u16, u64)> {
         headers: &headers,
         body: b"",
         key: Some("sk_test_a"),
+        keys: &crate::contract::profile::Profile::default().keys,
     };
     setup.decide(&view, turns, LATER.since(setup.activated_at), &mut random()).map(|decision| match decision.action {
         crate::scenario::Action::Reply(reply) => (reply.status, decision.turn),

@@ -49,7 +49,7 @@ pub use schema::schema;
 pub use setup::Setup;
 pub use watch::{Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
-use crate::contract::profile::{Layered, ProfileProblem};
+use crate::contract::profile::{Keys, Layered, ProfileProblem};
 use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Severity};
 
@@ -162,6 +162,8 @@ pub struct RequestView<'a> {
     pub body: &'a [u8],
     /// The API key, if it is valid.
     pub key: Option<&'a str>,
+    /// The profile's rules for keys, by which one is shown.
+    pub keys: &'a Keys,
 }
 
 impl Scenario {

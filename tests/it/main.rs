@@ -31,6 +31,7 @@ mod preview;
 mod quota;
 mod receivers;
 mod recipes;
+mod redaction;
 mod reload;
 mod reset;
 mod scenarios;
