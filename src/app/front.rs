@@ -1,5 +1,6 @@
 //! One listener's front door: control calls to the control API, everything else to the emulated API.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
@@ -36,8 +37,8 @@ impl Handler for Front {
         let for_control = request.uri().path().starts_with(PREFIX);
         match (&self.control, &self.api) {
             (Some(control), _) if for_control => {
-                let control = Arc::clone(control);
-                Answering::Later(Box::pin(async move { call(&control, request).await }))
+                let (control, peer) = (Arc::clone(control), progress.peer());
+                Answering::Later(Box::pin(async move { call(&control, request, peer).await }))
             }
             (_, Some(api)) => api.handle(request, progress),
             _ => {
@@ -48,10 +49,10 @@ impl Handler for Front {
     }
 }
 
-async fn call(control: &Control, request: Request<Incoming>) -> Response<AnswerBody> {
+async fn call(control: &Control, request: Request<Incoming>, peer: IpAddr) -> Response<AnswerBody> {
     let host = check_host(request.method(), request.uri(), request.version(), request.headers());
     match host.map(str::to_owned) {
-        Ok(host) => caught(control.handle(request, &host)).await.unwrap_or_else(|_| {
+        Ok(host) => caught(control.handle(request, &host, peer)).await.unwrap_or_else(|_| {
             let kind = ErrorKind::InternalError;
             ControlError::new(kind, kind.message()).into_response(Redactor::default())
         }),

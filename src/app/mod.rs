@@ -38,7 +38,7 @@ pub use handle::{ControlHandle, ResetProblem};
 pub use settings::{ClockSetting, Settings, StartError};
 
 use crate::clock::{Clock, Random, Seed};
-use crate::control::{Access, Control, MOST_VIEWERS};
+use crate::control::{Access, Control, Guesses, MOST_VIEWERS};
 use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
 use crate::http::service::Api;
@@ -124,6 +124,7 @@ impl Emulator {
             texts: Arc::default(),
             scenario_folders: settings.scenario_folders.clone(),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
+            guesses: Guesses::new(Arc::clone(&journal), registry.clock().clone()),
         });
         let handle = ControlHandle::new(Arc::clone(&control));
         let (watcher, files) = watch(&settings, &control)?;

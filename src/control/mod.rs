@@ -10,6 +10,7 @@ mod events;
 mod explain;
 mod filter;
 mod guard;
+mod guesses;
 mod health;
 mod metrics;
 mod openapi;
@@ -30,9 +31,11 @@ mod verdict;
 mod view;
 mod whole;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
+use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use serde::de::DeserializeOwned;
@@ -43,6 +46,7 @@ use url::form_urlencoded;
 pub use advance::{Mover, settle};
 pub use guard::Access;
 use guard::Content;
+pub use guesses::Guesses;
 pub use openapi::document as openapi_document;
 pub use reply::{ControlError, Reply};
 pub use reset::{forget, forget_all};
@@ -96,6 +100,8 @@ pub struct Control {
     pub texts: Arc<Texts>,
     /// Who may call.
     pub access: Access,
+    /// Who tried to, with a wrong token.
+    pub guesses: Arc<Guesses>,
 }
 
 /// One call, read.
@@ -151,10 +157,14 @@ impl Call {
 }
 
 impl Control {
-    /// Answers one call; `host` is what the request names, already well-formed.
-    pub async fn handle(&self, request: Request<Incoming>, host: &str) -> Response<AnswerBody> {
+    /// Answers one call of this peer; `host` is what the request names, already well-formed.
+    pub async fn handle(&self, request: Request<Incoming>, host: &str, peer: IpAddr) -> Response<AnswerBody> {
         let (parts, body) = request.into_parts();
+        let has_token = parts.headers.contains_key(AUTHORIZATION);
         let answered = self.dispatch(parts, body, host).await;
+        if has_token && answered.as_ref().is_err_and(ControlError::is_unauthorized) {
+            self.guesses.wrong(peer).await;
+        }
         let profile = self.profile();
         let redactor = Redactor::new(&profile.keys);
         match answered {

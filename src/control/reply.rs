@@ -102,6 +102,11 @@ impl ControlError {
         error
     }
 
+    /// Whether the call's token was missing or wrong.
+    pub(super) fn is_unauthorized(&self) -> bool {
+        self.0.status == StatusCode::UNAUTHORIZED
+    }
+
     /// Puts a value beside `error`.
     #[must_use]
     pub(super) fn beside(mut self, name: &'static str, value: Value) -> Self {

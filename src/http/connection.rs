@@ -9,6 +9,7 @@
 //! The timers are made only when a read or write has to wait, so a request that arrives whole costs nothing here.
 
 use std::io::{self, IoSlice};
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,6 +32,7 @@ const LINGER: Duration = Duration::from_secs(2);
 /// What the connection and the service on it tell each other.
 #[derive(Debug, Default)]
 pub struct Progress {
+    peer: Option<IpAddr>,
     begun: AtomicU64,
     has_body: AtomicBool,
     stopping: AtomicBool,
@@ -40,6 +42,16 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// A fresh connection of this peer.
+    pub fn of(peer: IpAddr) -> Self {
+        Self { peer: Some(peer), ..Self::default() }
+    }
+
+    /// Who is connected.
+    pub fn peer(&self) -> IpAddr {
+        self.peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+    }
+
     /// A request's header block was complete; `has_body` if more of the request follows.
     pub fn begin(&self, has_body: bool) {
         self.has_body.store(has_body, Ordering::Relaxed);

@@ -23,7 +23,7 @@ pub mod tls;
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -110,8 +110,8 @@ pub async fn serve<H: Handler>(
             () = stopped(&mut stop) => break,
             accepted = accept(&listener, &slots) => accepted,
         };
-        let Some((stream, slot)) = accepted else { continue };
-        let connection = Connection { handler: Arc::clone(&handler), limits, stop: stop.clone(), grace };
+        let Some((stream, peer, slot)) = accepted else { continue };
+        let connection = Connection { handler: Arc::clone(&handler), peer, limits, stop: stop.clone(), grace };
         let (alive, tls) = (alive.clone(), tls.clone());
         tokio::spawn(async move {
             match tls {
@@ -128,13 +128,13 @@ pub async fn serve<H: Handler>(
 
 /// Takes the next connection once there is room for it. `None` after an error, with a pause where trying again at once
 /// would only spin, as at the limit of file descriptors.
-async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> Option<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     let slot = Arc::clone(slots).acquire_owned().await.expect("the semaphore is never closed");
     match listener.accept().await {
-        Ok((stream, _)) => {
+        Ok((stream, peer)) => {
             // Answers are written whole; waiting for more bytes would only delay them.
             let _ = stream.set_nodelay(true);
-            Some((stream, slot))
+            Some((stream, peer.ip(), slot))
         }
         Err(error) => {
             let of_one_peer = matches!(
@@ -156,6 +156,7 @@ pub async fn stopped(stop: &mut watch::Receiver<bool>) {
 
 struct Connection<H> {
     handler: Arc<H>,
+    peer: IpAddr,
     limits: Limits,
     stop: watch::Receiver<bool>,
     grace: Duration,
@@ -175,7 +176,7 @@ impl<H: Handler> Connection<H> {
     }
 
     async fn run<S: AsyncRead + AsyncWrite + Resettable + Unpin>(mut self, stream: S) {
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(Progress::of(self.peer));
         let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), &self.limits);
         let service = service_fn(|request: Request<Incoming>| {
             progress.begin(!request.body().is_end_stream());
