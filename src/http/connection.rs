@@ -21,6 +21,7 @@ use hyper::body::Bytes;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
 use crate::http::fault::Break;
@@ -39,12 +40,28 @@ pub struct Progress {
     answered: AtomicU64,
     breaks: AtomicBool,
     how: Mutex<Option<Break>>,
+    given_up: Notify,
 }
 
 impl Progress {
     /// A fresh connection of this peer.
     pub fn of(peer: IpAddr) -> Self {
         Self { peer: Some(peer), ..Self::default() }
+    }
+
+    /// Makes room for another: a connection that has sent no request ends.
+    pub fn give_up(&self) {
+        self.given_up.notify_one();
+    }
+
+    /// Returns once the connection is to make room and no request has begun on it.
+    pub async fn given_up(&self) {
+        loop {
+            self.given_up.notified().await;
+            if self.begun() == 0 {
+                return;
+            }
+        }
     }
 
     /// Who is connected.
