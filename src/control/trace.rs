@@ -27,7 +27,7 @@ pub(super) fn rules_of(control: &Control, request: &RequestRecord) -> Option<Vec
     let headers = request.transcript.header_map();
     let generation = control.library.load();
     let setup = setup_of(&generation, &headers, request)?;
-    if setup.rules.rules().is_empty() {
+    if setup.rules.is_empty() {
         return None;
     }
     let (method, target) = request.transcript.request_line();

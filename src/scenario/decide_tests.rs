@@ -179,7 +179,7 @@ fn ten_thousand_rules_are_looked_up_not_tried() {
         writeln!(text, "[[rule]]\nwhen = {{ query.a = '{number}' }}\nreply = {{ status = 429 }}").expect("a String");
     }
     let rules = rules(&text);
-    let (_, bucket) = &rules.buckets[0];
+    let (_, bucket) = &rules.indexes[0].buckets[0];
     assert!(bucket.plain.is_empty() && bucket.exact.len() == 1 && bucket.exact[0].1.len() == 10_000);
     let (turns, random) = (&mut Turns::default(), &mut Seed::from_number(1).source("test"));
     let decided = Request::status("a=9999").with_view(|view| rules.decide(view, turns, Duration::ZERO, random));
