@@ -1,6 +1,6 @@
 //! Layer 5, the control API under `/_emulator/`: everything that the command line can do. Front page.
 //!
-//! One file a resource; `guard` says who may call, `route` which call is meant, `view` how things are shown. Knows the
+//! One file a resource; `guard` says who may call and `guesses` slows who may not, `route` which call is meant, `view` how things are shown. Knows the
 //! emulated API's parts, none of its handlers.
 
 mod advance;

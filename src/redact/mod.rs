@@ -245,8 +245,13 @@ impl<'k> Redactor<'k> {
             prefixes.into_iter().filter(|prefix| rest.starts_with(prefix)).max_by_key(|prefix| prefix.len())?;
         let length = rest.bytes().skip(prefix.len()).take_while(|byte| is_key_byte(*byte)).count();
         let key = &rest[..prefix.len() + length];
-        let harmless = length == 0 || is_test_key(key, self.keys);
-        (!harmless).then(|| (at + key.len(), masked(key, prefix.len())))
+        let shown = match length {
+            0 => return None,
+            // Passed over as a whole: what follows must not be looked at again for each prefix in it.
+            _ if is_test_key(key, self.keys) => key.to_owned(),
+            _ => masked(key, prefix.len()),
+        };
+        Some((at + key.len(), shown))
     }
 
     /// The end of the parameter `name=value` that begins here, if its name is that of a secret, and how it is shown.
@@ -335,6 +340,8 @@ mod tests {
             (nested.key("sk_test_abcdefgh").as_ref(), nested.key("sk_abcdefgh").as_ref()),
             ("sk_test_abcdefgh", "sk_…efgh")
         );
+        let longer = redactor(&["keys.live_prefix=sk_", "keys.test_prefix=sk_live_test_"]);
+        assert_eq!(longer.text("sk_live_test_abcdefgh, sk_live_abcdefgh"), "sk_live_test_abcdefgh, sk_live_…efgh");
         let turned = redactor(&["keys.live_prefix=sk_live_", "keys.test_prefix=sk_"]);
         assert_eq!(
             (turned.key("sk_abcdefgh").as_ref(), turned.key("sk_live_abcdefgh").as_ref()),

@@ -267,3 +267,23 @@ fn logs_and_messages_of_the_command_line_are_masked() {
         assert!(!shown.contains(drives_a_terminal), "{arguments:?}: {shown:?}");
     }
 }
+
+#[test]
+fn listen_masks_and_escapes_what_it_prints() {
+    for (json, shown) in [(false, "sk_live_…1234"), (true, "\"secret\\\":\\\"…")] {
+        let mut command = wrs_emulator(&["listen", "--listen", "127.0.0.1:0", "--count", "1"]);
+        if json {
+            command.arg("--json");
+        }
+        let (mut child, ready) = crate::command_line::spawn(&mut command);
+        let url = ready[ready.find("http://").expect("a URL")..].trim_end_matches(['"', '}', '\n']).to_owned();
+        let body = format!("{{\"type\":\"sk_live_inbody1234\",\"id\":\"{ODD}\",\"secret\":\"hiddennested\"}}");
+        let head = "POST /hook?token=hiddentoken&k=sk_live_inquery1234 HTTP/1.1\r\nCookie: session=hiddencookie";
+        assert!(crate::command_line::request(&url, head, &body).starts_with("HTTP/1.1 200 "));
+        let mut line = String::new();
+        child.stdout.take().expect("a pipe").read_to_string(&mut line).expect("text");
+        child.wait().expect("it ends");
+        assert!(line.contains(shown) && !line.contains(drives_a_terminal), "{line:?}");
+        assert_hidden(&line, "listen");
+    }
+}

@@ -162,11 +162,8 @@ impl Delivery<'_> {
             }
         };
         let (kind, id) = (cell(&event, "type"), cell(&event, "id"));
-        format!(
-            "{at} {} {kind} {id} {}, answered {status}\n",
-            visible(&Redactor::default().text(self.target)),
-            visible(&told)
-        )
+        let line = format!("{at} {} {kind} {id} {told}, answered {status}", self.target);
+        format!("{}\n", visible(&Redactor::default().text(&line)))
     }
 
     fn json(&self, verdict: &Verdict, status: u16) -> String {
