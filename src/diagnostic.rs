@@ -7,6 +7,8 @@ use std::ops::Range;
 
 use serde::Serialize;
 
+use crate::redact::{Redactor, visible};
+
 /// Longest part of a source line kept, in characters: a file may hold everything on one line.
 const LONGEST_LINE: usize = 160;
 /// Longest message or hint, in characters: it may quote what the user wrote.
@@ -122,7 +124,7 @@ impl Diagnostic {
     }
 
     /// The text for a terminal or log: severity and code, `path:line:column`, the line, a caret, the hint. Control
-    /// characters of the file are shown escaped. Ends with a line break.
+    /// characters of the file are shown escaped, credentials masked. Ends with a line break.
     pub fn render(&self, color: bool) -> String {
         let paint = |code: &'static str| if color { code } else { "" };
         let (strong, off) = (paint("\x1b[1m"), paint("\x1b[0m"));
@@ -130,28 +132,28 @@ impl Diagnostic {
             Severity::Error => ("error", paint("\x1b[1;31m")),
             Severity::Warning => ("warning", paint("\x1b[1;33m")),
         };
-        let mut text = format!("{tint}{word}[{}]{off}: {strong}{}{off}\n", self.code, visible(&self.message));
+        let mut text = format!("{tint}{word}[{}]{off}: {strong}{}{off}\n", self.code, shown(&self.message));
         // Writing to a String cannot fail.
         if self.line == 0 {
             // A name that was asked for, say, is in no file.
             if let Some(file) = &self.file {
-                let _ = writeln!(text, "  --> {}", visible(file));
+                let _ = writeln!(text, "  --> {}", shown(file));
             }
         } else {
-            let file = visible(self.file.as_deref().unwrap_or("<text>"));
+            let file = shown(self.file.as_deref().unwrap_or("<text>"));
             let number = self.line.to_string();
             let margin = " ".repeat(number.len());
             let part = |range: Range<usize>| {
-                visible(&self.source_line.chars().skip(range.start).take(range.len()).collect::<String>())
+                shown(&self.source_line.chars().skip(range.start).take(range.len()).collect::<String>())
             };
             let indent = " ".repeat(part(0..self.underline.start).chars().count());
             let carets = "^".repeat(part(self.underline.clone()).chars().count().max(1));
             let _ = writeln!(text, "{margin}--> {file}:{}:{}", self.line, self.column);
-            let _ = writeln!(text, "{margin} |\n{number} | {}", visible(&self.source_line).trim_end());
+            let _ = writeln!(text, "{margin} |\n{number} | {}", shown(&self.source_line).trim_end());
             let _ = writeln!(text, "{margin} | {indent}{tint}{carets}{off}");
         }
         if !self.hint.is_empty() {
-            let _ = writeln!(text, "  {strong}hint:{off} {}", visible(&self.hint));
+            let _ = writeln!(text, "  {strong}hint:{off} {}", shown(&self.hint));
         }
         text
     }
@@ -169,20 +171,9 @@ pub fn render_all(diagnostics: &[Diagnostic], color: bool) -> String {
     text
 }
 
-/// Text with control characters and direction marks escaped; a tab becomes a space, so that carets stay in line.
-fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\t' => shown.push(' '),
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {
-                shown.extend(character.escape_unicode());
-            }
-            _ if character.is_control() => shown.extend(character.escape_default()),
-            _ => shown.push(character),
-        }
-    }
-    shown
+/// Text as it is shown: credentials masked, control characters escaped; a tab becomes a space, so that carets stay in line.
+fn shown(text: &str) -> String {
+    visible(&Redactor::default().text(text).replace('\t', " ")).into_owned()
 }
 
 /// A message that quotes a whole file helps nobody.

@@ -7,8 +7,8 @@
 //! time, resets and snapshots. To work on it, read in this order:
 //!
 //! - [`contract`], layer 0: the API's rules, pure;
-//! - [`clock`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`snapshot`], [`workspace`], [`journal`], layer 1: one key's state and
-//!   the log of what happened;
+//! - [`clock`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`snapshot`], [`workspace`], [`journal`], [`redact`], layer 1: one key's
+//!   state, the log of what happened, and what of it may be shown;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
 //! - [`http`], layer 3: one request end to end;
 //! - [`webhook`], layer 4: one event to its receivers;
@@ -29,6 +29,7 @@ pub mod diagnostic;
 pub mod http;
 pub mod journal;
 pub mod rate_limit;
+pub mod redact;
 pub mod scenario;
 pub mod snapshot;
 pub mod template;

@@ -1,5 +1,6 @@
 //! One listener's front door: control calls to the control API, everything else to the emulated API.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
@@ -13,6 +14,7 @@ use crate::http::guard::caught;
 use crate::http::host::check_host;
 use crate::http::service::Api;
 use crate::http::{Answering, Handler};
+use crate::redact::Redactor;
 
 /// What one listener serves.
 pub(super) struct Front {
@@ -35,25 +37,27 @@ impl Handler for Front {
         let for_control = request.uri().path().starts_with(PREFIX);
         match (&self.control, &self.api) {
             (Some(control), _) if for_control => {
-                let control = Arc::clone(control);
-                Answering::Later(Box::pin(async move { call(&control, request).await }))
+                let (control, peer) = (Arc::clone(control), progress.peer());
+                Answering::Later(Box::pin(async move { call(&control, request, peer).await }))
             }
             (_, Some(api)) => api.handle(request, progress),
             _ => {
                 let nothing = ControlError::new(ErrorKind::NotFound, "this port serves the control API only");
-                Answering::Ready(nothing.into_response())
+                Answering::Ready(nothing.into_response(Redactor::default()))
             }
         }
     }
 }
 
-async fn call(control: &Arc<Control>, request: Request<Incoming>) -> Response<AnswerBody> {
+async fn call(control: &Arc<Control>, request: Request<Incoming>, peer: IpAddr) -> Response<AnswerBody> {
     let host = check_host(request.method(), request.uri(), request.version(), request.headers());
     match host.map(str::to_owned) {
-        Ok(host) => caught(control.handle(request, &host)).await.unwrap_or_else(|_| {
+        Ok(host) => caught(control.handle(request, &host, peer)).await.unwrap_or_else(|_| {
             let kind = ErrorKind::InternalError;
-            ControlError::new(kind, kind.message()).into_response()
+            ControlError::new(kind, kind.message()).into_response(Redactor::default())
         }),
-        Err(problem) => ControlError::new(ErrorKind::BadRequest, problem.to_string()).into_response(),
+        Err(problem) => {
+            ControlError::new(ErrorKind::BadRequest, problem.to_string()).into_response(Redactor::default())
+        }
     }
 }

@@ -127,6 +127,11 @@ impl ControlHandle {
         Arc::clone(&self.control.library.load().setup_for(Some(key)).profile)
     }
 
+    /// The profile in force for every key without one of its own.
+    pub(crate) fn profile_of_all(&self) -> Arc<Profile> {
+        self.control.profile()
+    }
+
     /// Fires an event at the matching subscriptions of a key.
     pub fn fire(&self, key: &str, request: FireRequest) -> Result<Arc<EventRecord>, FireProblem> {
         let control = &self.control;

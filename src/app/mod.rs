@@ -41,7 +41,7 @@ pub use handle::{ControlHandle, ResetProblem};
 pub use settings::{ClockSetting, Settings, StartError};
 
 use crate::clock::{Clock, Random, Seed};
-use crate::control::{Access, Control, MOST_VIEWERS};
+use crate::control::{Access, Control, Guesses, MOST_VIEWERS};
 use crate::http::blocking::Blocking;
 use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
@@ -143,6 +143,7 @@ impl Emulator {
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             blocking,
             stopping: stopping.clone(),
+            guesses: Guesses::new(Arc::clone(&journal), registry.clock().clone()),
         });
         let handle = ControlHandle::new(Arc::clone(&control));
         let (watcher, files) = watch(&settings, &control)?;

@@ -13,6 +13,7 @@ use super::follow::follow;
 use super::output::{cell, plain, print, print_json, print_table};
 use super::requests::{headers, text, waited};
 use super::{OneArgs, Target};
+use crate::redact::visible;
 
 /// `deliveries …`
 #[derive(Debug, Subcommand)]
@@ -135,7 +136,7 @@ fn attempt_line(attempt: &Value) -> String {
     let outcome = &attempt["outcome"];
     let said = match (outcome["status"].as_u64(), outcome["detail"].as_str()) {
         (Some(status), _) => format!("answered {status}"),
-        (None, detail) => super::output::escape(detail.unwrap_or("failed")),
+        (None, detail) => visible(detail.unwrap_or("failed")).into_owned(),
     };
     let fields = ["at", "delivery", "type", "number", "url"].map(|field| cell(attempt, field)).join("  ");
     format!("{fields}  {said}")
@@ -191,7 +192,7 @@ fn show(delivery: &Value, json: bool) -> ExitCode {
         print(&format!("signed: {}\n", text(&attempt["signed_content"])));
         let outcome = &attempt["outcome"];
         match outcome["detail"].as_str() {
-            Some(detail) => print(&format!("failed: {} ({detail})\n", plain(&outcome["failure"]))),
+            Some(detail) => print(&format!("failed: {} ({})\n", plain(&outcome["failure"]), visible(detail))),
             None => print(&format!("answered: {} {}\n", plain(&outcome["status"]), text(&outcome["body"]))),
         }
     }

@@ -12,6 +12,7 @@ use super::profile_source::load_profile;
 use crate::contract::openapi::document;
 use crate::contract::profile::{ledger, ledger_markdown};
 use crate::control::openapi_document;
+use crate::redact::Redactor;
 
 /// The profile that a document is made for.
 #[derive(Debug, Args)]
@@ -52,7 +53,10 @@ pub(super) fn assumptions(args: AssumptionsArgs) -> Result<ExitCode, Failure> {
         print(&ledger_markdown());
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = ledger(&load_profile(args.profile.profile.as_deref(), &args.profile.set)?);
+    let mut rows = ledger(&load_profile(args.profile.profile.as_deref(), &args.profile.set)?);
+    for row in &mut rows {
+        Redactor::default().setting(row.knob, &mut row.value);
+    }
     if args.json {
         print_json(&json!({ "data": rows }));
         return Ok(ExitCode::SUCCESS);

@@ -78,10 +78,8 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
     let mut file = args.verdict_file.as_ref().map(open).transpose()?;
     let emulator = Emulator::start(settings).await.map_err(start_failure)?;
     let cannot_log = |error| Failure::usage(format!("cannot start the log: {error}"));
-    let log = (args.verbose && !args.serve.quiet).then(|| {
-        let journal = emulator.control().journal().clone();
-        Log::start(journal, args.serve.log).map_err(cannot_log)
-    });
+    let log =
+        (args.verbose && !args.serve.quiet).then(|| Log::start(emulator.control(), args.serve.log).map_err(cannot_log));
     let log = log.transpose()?;
     write_port_file(&args.serve, &emulator)?;
     let target = target(&emulator);

@@ -3,6 +3,8 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
+use crate::redact::{Redactor, visible_lines};
+
 /// Why a command ends with something other than 0.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -70,9 +72,10 @@ pub(super) fn report(failure: &Failure) -> ExitCode {
     let mut stderr = std::io::stderr().lock();
     let (red, plain) = if colored() { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
     // Nobody is left to tell if stderr is gone.
-    let _ = writeln!(stderr, "{red}error:{plain} {message}");
+    let shown = |text: &str| visible_lines(&Redactor::default().text(text)).into_owned();
+    let _ = writeln!(stderr, "{red}error:{plain} {}", shown(message));
     if let Some(hint) = hint {
-        let _ = writeln!(stderr, "\nhint: {hint}");
+        let _ = writeln!(stderr, "\nhint: {}", shown(hint));
     }
     ExitCode::from(code)
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Target;
 use super::client::events;
 use super::failure::Failure;
-use super::output::print;
+use super::output::{compact, print};
 
 /// Prints each event of this kind: as a JSON object a line, or as the line that `line` makes of it.
 pub(super) fn follow(
@@ -21,7 +21,7 @@ pub(super) fn follow(
         if found == "skipped" {
             print(&format!("… {} records were missed\n", data["missed"]));
         } else if found == kind {
-            let line = if json { Some(data.to_string()) } else { line(data) };
+            let line = if json { Some(compact(data)) } else { line(data) };
             if let Some(line) = line {
                 print(&format!("{line}\n"));
             }

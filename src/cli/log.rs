@@ -3,18 +3,18 @@
 
 use std::io::Write as _;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
-use super::output::{counted, escape};
-use crate::contract::keys::mask;
+use super::output::{compact, counted};
+use crate::app::ControlHandle;
 use crate::contract::profile::Precision;
 use crate::contract::timestamp::format_timestamp;
-use crate::journal::{AttemptOutcome, AttemptRecord, Entry, Journal, Reason, RequestRecord};
+use crate::journal::{AttemptOutcome, AttemptRecord, Entry, Reason, RequestRecord};
+use crate::redact::{Redactor, visible};
 use crate::workspace::EventRecord;
 
 /// How the log looks.
@@ -34,12 +34,13 @@ pub(super) struct Log {
 
 impl Log {
     /// Starts the log; everything that the journal has so far is told as well.
-    pub(super) fn start(journal: Arc<Journal>, format: LogFormat) -> std::io::Result<Self> {
+    pub(super) fn start(control: &ControlHandle, format: LogFormat) -> std::io::Result<Self> {
+        let control = control.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let (ending, end) = watch::channel(false);
         let (done, ended) = oneshot::channel();
         std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-            runtime.block_on(follow(journal, format, end));
+            runtime.block_on(follow(&control, format, end));
             // Whoever started the log may be gone.
             let _ = done.send(());
         })?;
@@ -54,7 +55,8 @@ impl Log {
 }
 
 /// Prints what is appended until the end is near and nothing is left.
-async fn follow(journal: Arc<Journal>, format: LogFormat, mut end: watch::Receiver<bool>) {
+async fn follow(control: &ControlHandle, format: LogFormat, mut end: watch::Receiver<bool>) {
+    let journal = control.journal();
     let reader = journal.reader();
     let mut next = 1;
     loop {
@@ -72,13 +74,16 @@ async fn follow(journal: Arc<Journal>, format: LogFormat, mut end: watch::Receiv
             }
             continue;
         }
+        let profile = control.profile_of_all();
+        let redactor = Redactor::new(&profile.keys);
         let mut text = String::new();
         for (number, entry) in entries {
             if number > next {
                 push_line(&mut text, format, &skipped(number - next));
             }
             next = number + 1;
-            if let Some(record) = record(&entry) {
+            if let Some(mut record) = record(&entry, redactor) {
+                redactor.value(&mut record);
                 push_line(&mut text, format, &record);
             }
         }
@@ -93,20 +98,20 @@ fn skipped(count: u64) -> Value {
 
 fn push_line(text: &mut String, format: LogFormat, record: &Value) {
     match format {
-        LogFormat::Json => text.push_str(&record.to_string()),
+        LogFormat::Json => text.push_str(&compact(record)),
         LogFormat::Text => {
             let at = record["at"].as_str().and_then(|at| at.get(11..23)).unwrap_or("");
             let message = record["message"].as_str().unwrap_or_default();
-            text.push_str(&format!("{at} {}", escape(message)));
+            text.push_str(&format!("{at} {}", visible(message)));
         }
     }
     text.push('\n');
 }
 
 /// An entry as a JSON object whose `message` is the line of text.
-fn record(entry: &Entry) -> Option<Value> {
+fn record(entry: &Entry, redactor: Redactor<'_>) -> Option<Value> {
     match entry {
-        Entry::Request(request) => Some(request_record(request)),
+        Entry::Request(request) => Some(request_record(request, redactor)),
         Entry::Event(event) => Some(event_record(event)),
         Entry::Attempt(attempt) => Some(attempt_record(attempt)),
         Entry::Notice(notice) if notice.message.is_empty() => None,
@@ -117,7 +122,7 @@ fn record(entry: &Entry) -> Option<Value> {
     }
 }
 
-fn request_record(request: &RequestRecord) -> Value {
+fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
     let (method, target) = request.transcript.request_line();
     let why = match &request.reason {
         Reason::Unauthorized(refusal) => format!(" - {refusal}"),
@@ -143,7 +148,7 @@ fn request_record(request: &RequestRecord) -> Value {
         "at": stamp(request.at),
         "event": "request",
         "id": request.transcript.id(),
-        "key": request.key().map(mask),
+        "key": request.key().map(|key| redactor.key(key)),
         "method": method,
         "target": target,
         "operation": request.operation.map(super::super::contract::routes::Operation::name),

@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::failure::Failure;
-use super::output::print;
+use super::output::print_as_is;
 
 /// Arguments of `completions`.
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub(super) fn completions(args: &CompletionsArgs, mut definition: Command) -> Ex
     let mut script = Vec::new();
     let name = definition.get_name().to_owned();
     clap_complete::generate(args.shell, &mut definition, name, &mut script);
-    print(&String::from_utf8_lossy(&script));
+    print_as_is(&String::from_utf8_lossy(&script));
     ExitCode::SUCCESS
 }
 
@@ -39,7 +39,7 @@ pub(super) fn man(args: &ManArgs, definition: Command) -> Result<ExitCode, Failu
         None => {
             let mut page = Vec::new();
             Man::new(definition).render(&mut page).expect("memory takes every byte");
-            print(&String::from_utf8_lossy(&page));
+            print_as_is(&String::from_utf8_lossy(&page));
         }
         Some(folder) => {
             let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(definition, folder));

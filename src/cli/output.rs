@@ -4,16 +4,33 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-/// Prints a text; a reader that closed the pipe, as `head` does, is no error.
+use crate::redact::{visible, visible_json, visible_lines};
+
+/// Prints lines of text; what would drive a terminal is escaped.
 pub(super) fn print(text: &str) {
+    print_as_is(&visible_lines(text));
+}
+
+/// Prints what holds nothing from clients, or what was escaped; a reader that closed the pipe, as `head` does, is no error.
+pub(super) fn print_as_is(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
 /// Prints a JSON value, indented.
 pub(super) fn print_json(value: &Value) {
+    print_as_is(&format!("{}\n", pretty(value)));
+}
+
+/// JSON over several lines.
+pub(super) fn pretty(value: &Value) -> String {
     let text = serde_json::to_string_pretty(value).expect("JSON values always serialise");
-    print(&format!("{text}\n"));
+    visible_json(&text).into_owned()
+}
+
+/// JSON on one line.
+pub(super) fn compact(value: &Value) -> String {
+    visible_json(&value.to_string()).into_owned()
 }
 
 /// Prints rows in columns as wide as their widest cell; the last column is not padded.
@@ -44,8 +61,8 @@ pub(super) fn cell(value: &Value, field: &str) -> String {
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
-        Value::String(text) => escape(text),
-        other => other.to_string(),
+        Value::String(text) => visible(text).into_owned(),
+        other => compact(other),
     }
 }
 
@@ -55,12 +72,4 @@ pub(super) fn counted(count: u64, what: &str) -> String {
         Some(stem) if count != 1 => format!("{count} {stem}ries"),
         _ => format!("{count} {what}{}", if count == 1 { "" } else { "s" }),
     }
-}
-
-/// Text on one line: control bytes escaped, so that a record stays a line and a terminal is not driven by data.
-pub(super) fn escape(text: &str) -> String {
-    if !text.chars().any(char::is_control) {
-        return text.to_owned();
-    }
-    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use super::client::{SHORT, call, segment};
 use super::failure::Failure;
 use super::follow::follow;
-use super::output::{cell, plain, print, print_json, print_table};
+use super::output::{cell, compact, plain, print, print_json, print_table};
 use super::{OneArgs, Target};
+use crate::redact::visible;
 
 /// `requests …`
 #[derive(Debug, Subcommand)]
@@ -209,7 +210,7 @@ pub(super) fn headers(headers: &Value) -> String {
 /// A body: text as it is but for control bytes other than line ends, anything else as JSON.
 pub(super) fn text(body: &Value) -> String {
     match body.as_str() {
-        Some(text) => text.split('\n').map(super::output::escape).collect::<Vec<_>>().join("\n"),
-        None => body.to_string(),
+        Some(text) => text.split('\n').map(visible).collect::<Vec<_>>().join("\n"),
+        None => compact(body),
     }
 }

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use super::Target;
 use super::client::{SHORT, call, segment};
 use super::failure::{Failure, colored};
-use super::output::{cell, counted, escape, print, print_json, print_table};
+use super::output::{cell, counted, print, print_json, print_table};
 use super::profile_source::load_profile;
 use crate::diagnostic::Diagnostic;
+use crate::redact::{Redactor, visible};
 use crate::scenario::{STARTER_TEXT, check_text, read_directory, read_file, schema};
 
 /// `scenarios …`
@@ -170,8 +171,8 @@ fn list(args: &CommonArgs) -> Result<ExitCode, Failure> {
         let (severity, message, hint) = (cell(problem, "severity"), cell(problem, "message"), cell(problem, "hint"));
         let place = match (problem["file"].as_str(), problem["line"].as_u64().unwrap_or_default()) {
             (None, _) => String::new(),
-            (Some(file), 0) => format!("{}: ", escape(file)),
-            (Some(file), line) => format!("{}:{line}:{}: ", escape(file), cell(problem, "column")),
+            (Some(file), 0) => format!("{}: ", visible(file)),
+            (Some(file), line) => format!("{}:{line}:{}: ", visible(file), cell(problem, "column")),
         };
         print(&format!("\n{severity}: {place}{message}\n  hint: {hint}\n"));
     }
@@ -230,7 +231,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let errors = found.iter().filter(|problem| problem.is_error()).count();
     let warnings = found.len() - errors;
     if args.json {
-        print_json(&json!({ "files": files, "errors": errors, "warnings": warnings, "diagnostics": found }));
+        let mut view = json!({ "files": files, "errors": errors, "warnings": warnings, "diagnostics": found });
+        Redactor::default().value(&mut view);
+        print_json(&view);
     } else {
         if !found.is_empty() {
             let mut stderr = std::io::stderr().lock();

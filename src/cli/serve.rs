@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::failure::{Failure, colored};
+use super::failure::Failure;
 use super::log::{Log, LogFormat};
 use super::output::print;
 use super::profile_source::load_profile;
@@ -163,8 +163,7 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
         Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
     let emulator = Emulator::start(settings).await.map_err(start_failure)?;
     let cannot_log = |error| Failure::usage(format!("cannot start the log: {error}"));
-    let journal = emulator.control().journal().clone();
-    let log = if args.quiet { None } else { Some(Log::start(journal, args.log).map_err(cannot_log)?) };
+    let log = if args.quiet { None } else { Some(Log::start(emulator.control(), args.log).map_err(cannot_log)?) };
     write_port_file(args, &emulator)?;
     announce(args, &emulator);
     signals.wait().await;
@@ -249,7 +248,7 @@ pub(super) fn start_failure(error: StartError) -> Failure {
              with --url or WRS_EMULATOR_URL",
         ),
         StartError::Scenarios(found) => {
-            let rendered = render_all(found, colored());
+            let rendered = render_all(found, false);
             Failure::usage(format!("the scenarios cannot be used\n\n{}", rendered.trim_end()))
         }
         StartError::Tls(_) => Failure::usage(format!("--tls: {error}")),

@@ -6,9 +6,9 @@ use std::io::Read as _;
 use clap::Args;
 
 use super::failure::Failure;
-use super::output::escape;
 use super::profile_source::load_profile;
 use crate::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeName, SigningKey, secret_warnings};
+use crate::redact::visible;
 
 /// Largest file that is read: far beyond any webhook, and no danger to memory.
 const LARGEST: u64 = 16 * 1024 * 1024;
@@ -102,7 +102,7 @@ impl Signing {
     pub(super) fn warn(&self) {
         let pairs = self.secrets.iter().flat_map(|secret| self.schemes.iter().map(move |scheme| (secret, scheme)));
         for warning in pairs.flat_map(|(secret, scheme)| secret_warnings(secret, scheme, self.reading)) {
-            eprintln!("warning: {}", escape(&warning));
+            eprintln!("warning: {}", visible(&warning));
         }
     }
 }

@@ -13,6 +13,7 @@ use super::client::{SHORT, call};
 use super::failure::Failure;
 use super::output::{cell, counted, plain, print, print_json};
 use crate::contract::signature::Tamper;
+use crate::redact::visible;
 
 /// Arguments of `trigger`.
 #[derive(Debug, Args)]
@@ -167,7 +168,7 @@ fn print_delivery(delivery: &Value) {
     let last = &delivery["last"];
     let said = match (last["status"].as_u64(), last["detail"].as_str()) {
         (Some(status), _) => format!("answered {status}"),
-        (None, Some(detail)) => detail.to_owned(),
+        (None, Some(detail)) => visible(detail).into_owned(),
         (None, None) => "not tried yet".to_owned(),
     };
     print(&format!("  {} {} {}: {said}\n", cell(delivery, "id"), cell(delivery, "status"), plain(&delivery["url"])));

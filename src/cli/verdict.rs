@@ -14,8 +14,9 @@ use super::Target;
 use super::client::{SHORT, call};
 use super::failure::Failure;
 use super::junit::junit;
-use super::output::{escape, print};
+use super::output::{pretty, print_as_is};
 use crate::contract::profile::parse_duration;
+use crate::redact::visible;
 
 /// Longest that the control API waits.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
@@ -102,7 +103,7 @@ pub(super) struct VerdictArgs {
 pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     let verdict = Verdict::ask(&args.target, &args.key, args.wait, &args.fail_on)?;
     let colors = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    print(&verdict.render(args.format, colors));
+    print_as_is(&verdict.render(args.format, colors));
     Ok(if verdict.fails() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -145,8 +146,8 @@ impl Verdict {
         let mut lines: Vec<String> = entries
             .iter()
             .map(|entry| {
-                let message = escape(entry["message"].as_str().unwrap_or_default());
-                entry["id"].as_str().map_or_else(|| message.clone(), |id| format!("{} {message}", escape(id)))
+                let message = visible(entry["message"].as_str().unwrap_or_default()).into_owned();
+                entry["id"].as_str().map_or_else(|| message.clone(), |id| format!("{} {message}", visible(id)))
             })
             .collect();
         let more = self.count(kind).saturating_sub(entries.len() as u64);
@@ -204,7 +205,7 @@ impl Verdict {
                 body["falls_short"] = json!(names(&short));
                 body["fail_on"] = json!(names(&self.fail_on));
                 body["failed"] = self.fails().into();
-                format!("{}\n", serde_json::to_string_pretty(&body).expect("JSON values always serialise"))
+                format!("{}\n", pretty(&body))
             }
             VerdictFormat::Junit => junit(self),
         }

@@ -7,9 +7,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
-use super::output::{escape, print, print_json};
+use super::output::{print, print_json};
 use super::signing::{Signing, SigningArgs, check_url, read_file, signs_url, unix_seconds};
 use crate::contract::signature::{Evidence, Rejection, Remedy};
+use crate::redact::visible;
 
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
@@ -91,9 +92,9 @@ pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
 }
 
 fn explanation(rejection: &Rejection, remedies: &[Remedy]) -> String {
-    let mut text = format!("not verified: {}\n", escape(&rejection.to_string()));
+    let mut text = format!("not verified: {}\n", visible(&rejection.to_string()));
     for remedy in remedies {
-        text.push_str(&format!("would verify: {remedy}\n"));
+        text.push_str(&format!("would verify: {}\n", visible(&remedy.to_string())));
     }
     if remedies.is_empty() {
         text.push_str(

@@ -2,11 +2,12 @@
 //!
 //! A refusal keeps its reason, which `explain` shows; the wire shows `unauthorized` and a short message.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use hyper::header::{AUTHORIZATION, HeaderMap};
 
-use crate::contract::profile::{Environment, KeyMode, Profile};
+use crate::contract::profile::{Environment, KeyMode, Keys, Profile};
 
 /// The key of the examples, and the one that the control API means when none is named.
 pub const SAMPLE_KEY: &str = "sk_test_local";
@@ -178,20 +179,27 @@ pub fn workspace_of<'k>(key: &'k str, profile: &'k Profile) -> &'k str {
     groups.iter().find(|(_, keys)| keys.iter().any(|member| member == key)).map_or(key, |(name, _)| name.as_str())
 }
 
-/// A key as listings and logs show it: its prefix and its last four characters.
-pub fn mask(key: &str) -> String {
-    let (before, after) = mask_parts(key);
-    format!("{before}…{after}")
+/// A key as it is shown: a test key whole, as it protects nothing and must be told from others, and so the name of a group of keys;
+/// any other by its prefix and last four characters.
+pub fn shown<'k>(key: &'k str, keys: &Keys) -> Cow<'k, str> {
+    if is_test_key(key, keys) || keys.workspaces.contains_key(key) {
+        return Cow::Borrowed(key);
+    }
+    let prefix = if key.starts_with(&keys.live_prefix) { keys.live_prefix.len() } else { 0 };
+    Cow::Owned(masked(key, prefix))
 }
 
-/// What of a key is shown: what stands before the `…` and after it.
-pub fn mask_parts(key: &str) -> (&str, &str) {
-    let prefix = key.rfind('_').map_or(0, |at| at + 1).min(12);
-    let (head, rest) = key.split_at_checked(prefix).unwrap_or(("", key));
-    match rest.char_indices().rev().nth(3) {
-        Some((at, _)) if at > 0 => (head, &rest[at..]),
-        _ => (head, ""),
-    }
+/// Whether a text is a test key and nothing else. Of two prefixes that fit the longer one counts.
+pub fn is_test_key(key: &str, keys: &Keys) -> bool {
+    let is_live = keys.live_prefix.len() > keys.test_prefix.len() && key.starts_with(&keys.live_prefix);
+    !is_live && key.strip_prefix(&keys.test_prefix).is_some_and(is_key_text)
+}
+
+/// A key by its first `prefix` bytes and its last four characters; those are left out if they are all there is.
+pub fn masked(key: &str, prefix: usize) -> String {
+    let (prefix, rest) = key.split_at_checked(prefix).unwrap_or(("", key));
+    let last = rest.char_indices().rev().nth(3).filter(|(at, _)| *at > 0).map_or("", |(at, _)| &rest[at..]);
+    format!("{prefix}…{last}")
 }
 
 #[cfg(test)]
@@ -271,17 +279,21 @@ mod tests {
     }
 
     #[test]
-    fn masked_keys_show_prefix_and_last_four() {
-        for (key, shown) in [
-            ("sk_test_local", "sk_test_…ocal"),
-            ("sk_test_abcdefghij", "sk_test_…ghij"),
-            ("sk_test_ab", "sk_test_…"),
-            ("sk_test_abcd", "sk_test_…"),
+    fn test_keys_are_shown_whole_and_others_by_prefix_and_last_four() {
+        let mut keys = Profile::default().keys;
+        keys.workspaces.insert("team a".to_owned(), vec!["plain".to_owned()]);
+        for (key, expected) in [
+            ("sk_test_local", "sk_test_local"),
+            ("sk_live_abcdefghij", "sk_live_…ghij"),
+            ("sk_live_a_b_c_d", "sk_live_…_c_d"),
+            ("sk_live_abcd", "sk_live_…"),
+            ("sk_test_a\u{202e}b, secret", "…cret"),
             ("plain", "…lain"),
-            ("ab", "…"),
+            ("team a", "team a"),
+            ("abcd", "…"),
             ("", "…"),
         ] {
-            assert_eq!(mask(key), shown);
+            assert_eq!(shown(key, &keys), expected);
         }
     }
 }

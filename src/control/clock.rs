@@ -25,7 +25,7 @@ const PATIENCE: &str = "60s";
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     let mover = mover(control, call.query("key").as_deref())?;
-    Ok(ok(&shown(&mover, mover.clock().now())))
+    Ok(ok(shown(&mover, mover.clock().now())))
 }
 
 #[derive(Deserialize)]
@@ -84,7 +84,7 @@ pub(super) async fn change(control: &Control, call: &Call) -> Result<Reply, Cont
         // Whatever else waits for this key is told by its clock; what time sets off may have to be looked for.
         control.emissions.look(workspace);
     }
-    Ok(ok(&shown(&mover, now)))
+    Ok(ok(shown(&mover, now)))
 }
 
 /// What is done with a clock.

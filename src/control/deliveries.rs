@@ -33,9 +33,11 @@ pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError
             && subscription.as_deref().is_none_or(|id| delivery.planned.subscription == id)
     };
     let rows = control.book.list(page.before, page.limit + 1, wanted);
-    let rows =
-        rows.into_iter().map(|(serial, delivery)| (serial, delivery_row(&delivery, &control.registry))).collect();
-    Ok(ok(&page.wrap(rows)))
+    let rows = rows
+        .into_iter()
+        .map(|(serial, delivery)| (serial, delivery_row(&delivery, &control.registry, call.redactor())))
+        .collect();
+    Ok(ok(page.wrap(rows)))
 }
 
 fn check_status(status: Option<&str>) -> Result<(), ControlError> {
@@ -53,7 +55,7 @@ fn check_status(status: Option<&str>) -> Result<(), ControlError> {
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     let delivery = find(control, &call.segment)?;
-    Ok(ok(&delivery_whole(&delivery, &control.registry)))
+    Ok(ok(delivery_whole(&delivery, &control.registry, call.redactor())))
 }
 
 #[derive(Deserialize)]
@@ -95,10 +97,10 @@ pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, Contro
     let fits = |delivery: &DeliveryRecord| in_scope(delivery) && differs(delivery).is_empty();
     let mut fitting = Vec::new();
     let enough = until_enough(&control.book, count, &mut fitting, fits);
-    let row = |delivery: &DeliveryRecord| delivery_row(delivery, &control.registry);
+    let row = |delivery: &DeliveryRecord| delivery_row(delivery, &control.registry, call.redactor());
     if tokio::time::timeout(limit, enough).await.is_ok() {
         let rows: Vec<_> = fitting.iter().map(|(_, delivery)| row(delivery)).collect();
-        return Ok(ok(&json!({ "data": rows })));
+        return Ok(ok(json!({ "data": rows })));
     }
     let fitting = fitting.len();
     let mut others = control.book.list(None, 100, |delivery| in_scope(delivery) && !differs(delivery).is_empty());
@@ -173,7 +175,9 @@ pub(super) async fn redeliver(control: &Control, call: &Call) -> Result<Reply, C
         Some(limit) => control.book.wait_attempted(&[id], limit).await.into_iter().next(),
         None => control.book.get(&id),
     };
-    Ok(ok(&json!({ "delivery": delivery.map(|delivery| delivery_whole(&delivery, &control.registry)) })))
+    Ok(ok(
+        json!({ "delivery": delivery.map(|delivery| delivery_whole(&delivery, &control.registry, call.redactor())) }),
+    ))
 }
 
 pub(super) fn find(control: &Control, id: &str) -> Result<DeliveryRecord, ControlError> {

@@ -11,10 +11,10 @@ use super::scope::workspace;
 use super::view::{delivery_row, delivery_whole, event};
 use super::whole::Whole;
 use super::{Call, Control, ControlError, Reply, ok};
-use crate::contract::keys::mask;
 use crate::contract::profile::parse_duration;
 use crate::contract::signature::Tamper;
 use crate::contract::types::SubscriptionStatus;
+use crate::redact::Redactor;
 use crate::scenario::emit_named;
 use crate::webhook::book::{DeliveryRecord, Full};
 use crate::webhook::deliver::hand_over;
@@ -61,12 +61,19 @@ const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 pub(super) async fn fire(control: &Arc<Control>, call: Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key", "wait"])?;
     let wait = call.query("wait").map(|text| wait_limit("wait", &text)).transpose()?;
-    let firing = Arc::clone(control);
-    let fired = control.blocking.run(move || fire_all(&firing, &call)).await?;
-    let Some(limit) = wait else { return Ok(ok(&fired.answer)) };
-    let deliveries = control.book.wait_attempted(&fired.deliveries, limit).await;
+    let (call, firing) = (Arc::new(call), Arc::clone(control));
+    let fired = control.blocking.run({
+        let call = Arc::clone(&call);
+        move || fire_all(&firing, &call)
+    });
+    let fired = fired.await?;
+    let deliveries = match wait {
+        Some(limit) => Some(control.book.wait_attempted(&fired.deliveries, limit).await),
+        None => None,
+    };
     let showing = Arc::clone(control);
-    Ok(control.blocking.run(move || ok(&fired.with_outcomes(&deliveries, &showing))).await)
+    let shown = move || ok(fired.with_outcomes(deliveries, &showing, call.redactor())).written(call.redactor());
+    Ok(control.blocking.run(shown).await)
 }
 
 /// What a call has fired.
@@ -79,10 +86,19 @@ struct Fired {
 }
 
 impl Fired {
-    fn with_outcomes(self, deliveries: &[DeliveryRecord], control: &Control) -> Value {
+    /// The answer with what became of the deliveries, if somebody waited for that.
+    fn with_outcomes(
+        self,
+        deliveries: Option<Vec<DeliveryRecord>>,
+        control: &Control,
+        redactor: Redactor<'_>,
+    ) -> Value {
         let mut answer = self.answer;
-        let show = if self.is_shown && deliveries.len() <= MOST_SHOWN { delivery_whole } else { delivery_row };
-        answer["deliveries"] = deliveries.iter().map(|delivery| show(delivery, &control.registry)).collect();
+        if let Some(deliveries) = deliveries {
+            let show = if self.is_shown && deliveries.len() <= MOST_SHOWN { delivery_whole } else { delivery_row };
+            let shown = deliveries.iter().map(|delivery| show(delivery, &control.registry, redactor));
+            answer["deliveries"] = shown.collect();
+        }
         answer
     }
 }
@@ -144,12 +160,14 @@ fn fire_all(control: &Control, call: &Call) -> Result<Fired, ControlError> {
     }
     let is_shown = kept.len() == count;
     let events: Value = if is_shown {
-        kept.iter().map(|record| event(record, &control.registry)).collect()
+        kept.iter().map(|record| event(record, &control.registry, call.redactor())).collect()
     } else {
         ids.iter().map(|id| json!({ "id": id })).collect()
     };
     if deliveries.is_empty() {
-        return Err(no_match(control, &workspace, kept.first(), &template.event_type).beside("events", events));
+        return Err(
+            no_match(control, call.redactor(), &workspace, kept.first(), &template.event_type).beside("events", events)
+        );
     }
     Ok(Fired { answer: json!({ "events": events }), deliveries, is_shown })
 }
@@ -167,17 +185,18 @@ fn partly_fired(full: Full, fired: usize, count: usize) -> ControlError {
 /// Says why an event goes to nobody.
 fn no_match(
     control: &Control,
+    redactor: Redactor<'_>,
     workspace: &Arc<Workspace>,
     event: Option<&Arc<EventRecord>>,
     event_type: &str,
 ) -> ControlError {
     let skipped = event.map(|event| event.skipped.as_slice()).unwrap_or_default();
     let disabled = skipped.iter().filter(|skipped| skipped.reason == SkipReason::Disabled).count();
-    let whose = format!("key `{}` (workspace {})", mask(workspace.name()), workspace.id());
+    let whose = format!("key `{}` (workspace {})", redactor.key(workspace.name()), workspace.id());
     let message = match (skipped.len(), disabled) {
         (0, _) => format!(
             "no subscription for {whose}; {}subscribe with POST /v1/events/subscribe first, or name another key",
-            elsewhere(control, workspace, event_type)
+            elsewhere(control, redactor, workspace, event_type)
         ),
         (all, 0) => format!("none of the {all} subscriptions for {whose} takes {event_type}"),
         (all, gone) => format!(
@@ -189,7 +208,7 @@ fn no_match(
 }
 
 /// Who else would have got the event: whoever fires for another key than the one that subscribed sees which was meant.
-fn elsewhere(control: &Control, workspace: &Arc<Workspace>, event_type: &str) -> String {
+fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspace>, event_type: &str) -> String {
     const MOST_NAMED: usize = 3;
     let now = control.registry.clock().now();
     let generation = control.library.load();
@@ -204,7 +223,7 @@ fn elsewhere(control: &Control, workspace: &Arc<Workspace>, event_type: &str) ->
     let named: Vec<String> = others
         .iter()
         .take(MOST_NAMED)
-        .map(|other| format!("`{}` (workspace {})", mask(other.name()), other.id()))
+        .map(|other| format!("`{}` (workspace {})", redactor.key(other.name()), other.id()))
         .collect();
     match others.len().saturating_sub(MOST_NAMED) {
         _ if named.is_empty() => String::new(),

@@ -12,11 +12,11 @@ use super::requests;
 use super::trace::{RULES_NOTE, rules_of};
 use super::view::{delivery_whole, event, request_whole};
 use super::{Call, Control, ControlError, Reply, ok};
-use crate::contract::keys::mask;
 use crate::contract::profile::Profile;
 use crate::contract::routes::Operation;
 use crate::journal::{AttemptOutcome, Entry, Reason, RequestRecord};
 use crate::rate_limit::Verdict;
+use crate::redact::Redactor;
 use crate::webhook::book::{DeliveryRecord, DeliveryStatus};
 use crate::workspace::{EventRecord, SkipReason};
 
@@ -50,19 +50,19 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
         Some("req") => {
             let request = requests::find(control, id)?;
             let profile = Arc::clone(&control.library.load().setup_for(None).profile);
-            let steps = request_steps(&request, &profile);
+            let steps = request_steps(&request, &profile, call.redactor());
             let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
             let summary = format!(
                 "{} because {}",
                 status_text(request.status),
                 decided.map_or("all checks passed", |step| &step.detail)
             );
-            let mut view = json!({ "id": id, "kind": "request", "summary": summary, "steps": steps, "request": request_whole(&request) });
+            let mut view = json!({ "id": id, "kind": "request", "summary": summary, "steps": steps, "request": request_whole(&request, call.redactor()) });
             if let Some(rules) = rules_of(control, &request) {
                 view["rules"] = json!(rules);
                 view["note"] = RULES_NOTE.into();
             }
-            Ok(ok(&view))
+            Ok(ok(view))
         }
         Some("evt") => {
             let found = control.journal.search(None, 1, |_, entry| match entry {
@@ -71,17 +71,17 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
             });
             let Some(record) = found.into_iter().next() else { return Err(unknown(id)) };
             Ok(ok(
-                &json!({ "id": id, "kind": "event", "summary": event_summary(&record), "steps": event_steps(&record), "event": event(&record, registry) }),
+                json!({ "id": id, "kind": "event", "summary": event_summary(&record), "steps": event_steps(&record), "event": event(&record, registry, call.redactor()) }),
             ))
         }
         Some("dlv") => {
             let delivery = super::deliveries::find(control, id)?;
-            Ok(ok(&json!({
+            Ok(ok(json!({
                 "id": id,
                 "kind": "delivery",
                 "summary": delivery_summary(&delivery),
                 "steps": delivery_steps(&delivery),
-                "delivery": delivery_whole(&delivery, registry),
+                "delivery": delivery_whole(&delivery, registry, call.redactor()),
             })))
         }
         _ => Err(unknown(id)),
@@ -119,7 +119,7 @@ pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
 }
 
 /// The checks in the order of the contract's implementation: route, authentication, quota, content, scenario, operation.
-fn request_steps(request: &RequestRecord, profile: &Profile) -> Vec<Step> {
+fn request_steps(request: &RequestRecord, profile: &Profile, redactor: Redactor<'_>) -> Vec<Step> {
     let (method, target) = request.transcript.request_line();
     let path = target.split('?').next().unwrap_or_default();
     let needs_key =
@@ -148,7 +148,7 @@ fn request_steps(request: &RequestRecord, profile: &Profile) -> Vec<Step> {
         _ => None,
     };
     let key = match request.key() {
-        Some(key) => format!("the key {} is valid", mask(key)),
+        Some(key) => format!("the key {} is valid", redactor.key(key)),
         None if needs_key => "no key was looked at".to_owned(),
         None => "the operation needs no key".to_owned(),
     };

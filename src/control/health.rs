@@ -13,7 +13,7 @@ pub(super) fn health(control: &Control) -> Reply {
     let generation = control.library.load();
     // A broken edit changes nothing; this says that there is one.
     let broken = control.library.diagnostics().iter().any(Diagnostic::is_error);
-    ok(&json!({
+    ok(json!({
         "status": "ready",
         "version": env!("CARGO_PKG_VERSION"),
         "generation": generation.number,

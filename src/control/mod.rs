@@ -1,6 +1,6 @@
 //! Layer 5, the control API under `/_emulator/`: everything that the command line can do. Front page.
 //!
-//! One file a resource; `guard` says who may call, `route` which call is meant, `view` how things are shown. Knows the
+//! One file a resource; `guard` says who may call and `guesses` slows who may not, `route` which call is meant, `view` how things are shown. Knows the
 //! emulated API's parts, none of its handlers.
 
 mod advance;
@@ -10,6 +10,7 @@ mod events;
 mod explain;
 mod filter;
 mod guard;
+mod guesses;
 mod health;
 mod metrics;
 mod openapi;
@@ -30,9 +31,11 @@ mod verdict;
 mod view;
 mod whole;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
+use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use serde::de::DeserializeOwned;
@@ -43,6 +46,7 @@ use url::form_urlencoded;
 pub use advance::{Mover, settle};
 pub use guard::Access;
 use guard::Content;
+pub use guesses::Guesses;
 pub use openapi::document as openapi_document;
 pub use reply::{ControlError, Reply};
 pub use reset::{forget, forget_all};
@@ -51,12 +55,14 @@ pub use snapshot::{SnapshotProblem, load_snapshot, settle_for_a_moment, take_sna
 pub use stream::{MOST_VIEWERS, Texts};
 
 use crate::contract::error::ErrorKind;
+use crate::contract::profile::Profile;
 use crate::http::answer::{AnswerBody, JSON, answer};
 use crate::http::blocking::Blocking;
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::emissions::Emissions;
 use crate::http::stopped;
 use crate::journal::Journal;
+use crate::redact::Redactor;
 use crate::scenario::{Folders, Library};
 use crate::webhook::book::Book;
 use crate::webhook::emitter::Emitter;
@@ -100,6 +106,8 @@ pub struct Control {
     pub blocking: Blocking,
     /// Becomes true when the emulator stops.
     pub stopping: watch::Receiver<bool>,
+    /// Who tried to, with a wrong token.
+    pub guesses: Arc<Guesses>,
 }
 
 /// One call, read.
@@ -108,9 +116,16 @@ pub(crate) struct Call {
     body: Bytes,
     /// The variable segment of the path, percent-decoded.
     segment: String,
+    /// By whose rules keys are shown.
+    profile: Arc<Profile>,
 }
 
 impl Call {
+    /// Masks what the call's answer shows.
+    fn redactor(&self) -> Redactor<'_> {
+        Redactor::new(&self.profile.keys)
+    }
+
     /// The last value of a query parameter.
     fn query(&self, name: &str) -> Option<String> {
         let pairs = form_urlencoded::parse(self.parts.uri.query().unwrap_or_default().as_bytes());
@@ -148,13 +163,30 @@ impl Call {
 }
 
 impl Control {
-    /// Answers one call; `host` is what the request names, already well-formed.
-    pub async fn handle(self: &Arc<Self>, request: Request<Incoming>, host: &str) -> Response<AnswerBody> {
+    /// Answers one call of this peer; `host` is what the request names, already well-formed.
+    pub async fn handle(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        host: &str,
+        peer: IpAddr,
+    ) -> Response<AnswerBody> {
         let (parts, body) = request.into_parts();
-        match self.dispatch(parts, body, host).await {
-            Ok(reply) => reply.into_response(),
-            Err(error) => error.into_response(),
+        let has_token = parts.headers.contains_key(AUTHORIZATION);
+        let answered = self.dispatch(parts, body, host).await;
+        if has_token && answered.as_ref().is_err_and(ControlError::is_unauthorized) {
+            self.guesses.wrong(peer).await;
         }
+        let profile = self.profile();
+        let redactor = Redactor::new(&profile.keys);
+        match answered {
+            Ok(reply) => reply.into_response(redactor),
+            Err(error) => error.into_response(redactor),
+        }
+    }
+
+    /// The profile by which things are shown: the one in force for every key without one of its own.
+    pub fn profile(&self) -> Arc<Profile> {
+        Arc::clone(&self.library.load().setup_for(None).profile)
     }
 
     async fn dispatch(self: &Arc<Self>, parts: Parts, body: Incoming, host: &str) -> Result<Reply, ControlError> {
@@ -193,7 +225,7 @@ impl Control {
             };
             ControlError::new(kind, problem.to_string())
         })?;
-        let call = Call { parts, body, segment };
+        let call = Call { parts, body, segment, profile: self.profile() };
         let mut stopping = self.stopping.clone();
         tokio::select! {
             biased;
@@ -220,7 +252,7 @@ impl Control {
             Action::Assumptions => profile::assumptions,
             Action::Profile => profile::profile,
             Action::PatchProfile => profile::patch,
-            Action::OpenApi => |_, call| call.allow_queries(&[]).map(|()| ok(&openapi::document())),
+            Action::OpenApi => |_, call| call.allow_queries(&[]).map(|()| Reply::plain(&openapi::document())),
             Action::EmulatedOpenApi => profile::openapi,
             Action::ListRequests => requests::list,
             Action::ShowRequest => requests::show,
@@ -248,12 +280,12 @@ impl Control {
             Action::ScriptSink => sinks::script,
         };
         let control = Arc::clone(self);
-        self.blocking.run(move || at_once(&control, &call)).await
+        self.blocking.run(move || at_once(&control, &call).map(|reply| reply.written(call.redactor()))).await
     }
 }
 
-/// A JSON answer with status 200.
-pub(crate) fn ok(body: &Value) -> Reply {
+/// A JSON answer with status 200, in which credentials are masked.
+pub(crate) fn ok(body: Value) -> Reply {
     Reply::new(StatusCode::OK, body)
 }
 

@@ -8,14 +8,13 @@ use serde_json::{Map, Value, json};
 use super::scenarios::refused;
 use super::scope::workspace;
 use super::{Call, Control, ControlError, Reply, ok};
-use crate::contract::keys::mask;
 use crate::contract::openapi;
 use crate::contract::profile::ledger;
 use crate::scenario::{KnobPatch, Setup};
 
 pub(super) fn assumptions(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
-    Ok(ok(&json!({ "data": ledger(&setup(control, whose(control, call, None)?).layered) })))
+    Ok(ok(json!({ "data": ledger(&setup(control, whose(control, call, None)?).layered) })))
 }
 
 pub(super) fn profile(control: &Control, call: &Call) -> Result<Reply, ControlError> {
@@ -24,7 +23,7 @@ pub(super) fn profile(control: &Control, call: &Call) -> Result<Reply, ControlEr
     let settings = setup(control, name.clone()).layered.settings();
     let patches = control.library.patches();
     let own = name.and_then(|name| patches.keys.get(&name).cloned()).unwrap_or_default();
-    Ok(ok(&json!({ "data": settings, "patch": patches.global.entries(), "key_patch": own.entries() })))
+    Ok(ok(json!({ "data": settings, "patch": patches.global.entries(), "key_patch": own.entries() })))
 }
 
 /// Changes knobs for all keys, or for one: nested like a scenario's `[profile]`, by dotted names, or both; `null` takes a
@@ -49,7 +48,9 @@ pub(super) fn patch(control: &Control, call: &Call) -> Result<Reply, ControlErro
         None => patches.global,
         Some(name) => patches.keys.get(name).cloned().unwrap_or_default(),
     };
-    Ok(ok(&json!({ "generation": number, "key": name.as_deref().map(mask), "patch": patch.entries() })))
+    Ok(ok(
+        json!({ "generation": number, "key": name.as_deref().map(|name| call.redactor().key(name)), "patch": patch.entries() }),
+    ))
 }
 
 /// The name of the workspace that a call means; `None` for all keys.
@@ -68,5 +69,5 @@ fn setup(control: &Control, name: Option<Arc<str>>) -> Arc<Setup> {
 pub(super) fn openapi(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&[])?;
     let generation = control.library.load();
-    Ok(ok(&openapi::document(&generation.setup_for(None).profile)))
+    Ok(Reply::plain(&openapi::document(&generation.setup_for(None).profile)))
 }

@@ -7,26 +7,52 @@ use serde_json::{Value, json};
 use super::response;
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{AnswerBody, header_value};
+use crate::redact::Redactor;
 
 /// A successful answer.
 #[derive(Debug)]
-pub struct Reply(Response<AnswerBody>);
+pub struct Reply(Content);
+
+#[derive(Debug)]
+enum Content {
+    /// A value for display: credentials in it are masked on its way out.
+    Shown(StatusCode, Value),
+    /// What goes out as it is: a document, a stream, a secret that is handed over.
+    Plain(Response<AnswerBody>),
+}
 
 impl Reply {
-    pub(super) fn new(status: StatusCode, body: &Value) -> Self {
-        Self::of(response(status, body))
+    pub(super) fn new(status: StatusCode, body: Value) -> Self {
+        Self(Content::Shown(status, body))
+    }
+
+    /// JSON in which nothing is masked, with status 200.
+    pub(super) fn plain(body: &Value) -> Self {
+        Self::of(response(StatusCode::OK, body))
     }
 
     /// An answer that is not JSON, or that goes on.
-    pub(super) fn of(mut response: Response<AnswerBody>) -> Self {
-        // Everything here changes from one moment to the next, and may be secret.
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        Self(response)
+    pub(super) fn of(response: Response<AnswerBody>) -> Self {
+        Self(Content::Plain(response))
+    }
+
+    /// The same with its bytes made: what takes a while for a large answer.
+    pub(super) fn written(self, redactor: Redactor<'_>) -> Self {
+        Self(Content::Plain(self.into_response(redactor)))
     }
 
     /// The answer as it goes on the wire.
-    pub fn into_response(self) -> Response<AnswerBody> {
-        self.0
+    pub fn into_response(self, redactor: Redactor<'_>) -> Response<AnswerBody> {
+        let mut response = match self.0 {
+            Content::Shown(status, mut body) => {
+                redactor.value(&mut body);
+                response(status, &body)
+            }
+            Content::Plain(response) => response,
+        };
+        // Everything here changes from one moment to the next, and may be secret.
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
     }
 }
 
@@ -81,6 +107,11 @@ impl ControlError {
         error
     }
 
+    /// Whether the call's token was missing or wrong.
+    pub(super) fn is_unauthorized(&self) -> bool {
+        self.0.status == StatusCode::UNAUTHORIZED
+    }
+
     /// Puts a value beside `error`.
     #[must_use]
     pub(super) fn beside(mut self, name: &'static str, value: Value) -> Self {
@@ -105,12 +136,13 @@ impl ControlError {
     }
 
     /// The answer as it goes on the wire.
-    pub fn into_response(self) -> Response<AnswerBody> {
+    pub fn into_response(self, redactor: Redactor<'_>) -> Response<AnswerBody> {
         let refusal = *self.0;
         let mut body = json!({ "error": { "code": refusal.code, "message": refusal.message } });
         if let Some((name, value)) = refusal.beside {
             body[name] = value;
         }
+        redactor.value(&mut body);
         let mut answer = response(refusal.status, &body);
         if let Some(allow) = refusal.allow {
             answer.headers_mut().insert(ALLOW, header_value(&allow));

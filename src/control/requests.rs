@@ -38,11 +38,11 @@ pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError
     let filter = Filter::read(text, &control.journal)?;
     let rows = control.journal.search(page.before, page.limit + 1, |number, entry| match entry {
         Entry::Request(request) if is_of(&scope, request) && filter.fits(number, request) => {
-            Some((number, request_row(request)))
+            Some((number, request_row(request, call.redactor())))
         }
         _ => None,
     });
-    Ok(ok(&page.wrap(rows)))
+    Ok(ok(page.wrap(rows)))
 }
 
 /// Whether a request belongs to whom the call means.
@@ -88,13 +88,13 @@ pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, Contro
     let enough = tokio::time::timeout(limit, search.until(count, &lookout)).await.is_ok();
     // What came meanwhile woke nobody, and may be near.
     if enough || search.catch_up(count, &lookout).await {
-        let rows: Vec<_> = search.found.iter().map(|request| request_row(request)).collect();
-        return Ok(ok(&json!({ "data": rows })));
+        let rows: Vec<_> = search.found.iter().map(|request| request_row(request, call.redactor())).collect();
+        return Ok(ok(json!({ "data": rows })));
     }
     let nearest: Value = search
         .nearest
         .iter()
-        .map(|(differs, request)| json!({ "request": request_row(request), "differs": differs }))
+        .map(|(differs, request)| json!({ "request": request_row(request, call.redactor()), "differs": differs }))
         .collect();
     let message = format!("{} of {count} requests fitted within {} s", search.found.len(), limit.as_secs_f64());
     Err(ControlError::new(ErrorKind::RequestTimeout, message).beside("nearest", nearest))
@@ -164,7 +164,7 @@ impl Search {
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     let request = find(control, &call.segment)?;
-    Ok(ok(&request_whole(&request)))
+    Ok(ok(request_whole(&request, call.redactor())))
 }
 
 pub(super) fn clear(control: &Control, call: &Call) -> Result<Reply, ControlError> {
@@ -174,7 +174,7 @@ pub(super) fn clear(control: &Control, call: &Call) -> Result<Reply, ControlErro
         Scope::All => control.journal.clear(None),
         Scope::One(workspace) => control.journal.clear(Some(workspace.name())),
     }
-    Ok(ok(&json!({ "cleared": true })))
+    Ok(ok(json!({ "cleared": true })))
 }
 
 /// The request with this id.

@@ -36,7 +36,7 @@ pub(super) fn reset(control: &Control, call: &Call) -> Result<Reply, ControlErro
             .map(|workspace| workspace.id().into())
             .collect(),
     };
-    Ok(ok(&json!({ "reset": reset, "generation": control.library.load().number })))
+    Ok(ok(json!({ "reset": reset, "generation": control.library.load().number })))
 }
 
 /// Forgets one workspace: its state, quota, clock and random source, the scenarios and knobs of its own, its part of the journal

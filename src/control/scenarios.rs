@@ -5,7 +5,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Call, Control, ControlError, Reply, ok};
-use crate::contract::keys::mask;
 use crate::diagnostic::Diagnostic;
 use crate::scenario::{Generation, Origin, Scenario, json_to_toml};
 
@@ -17,9 +16,9 @@ pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError
     let by_key: Vec<Value> = generation
         .active_by_key()
         .iter()
-        .map(|(key, activation)| json!({ "key": mask(key), "active": names(&activation.names) }))
+        .map(|(key, activation)| json!({ "key": call.redactor().key(key), "active": names(&activation.names) }))
         .collect();
-    Ok(ok(&json!({
+    Ok(ok(json!({
         "generation": generation.number,
         "active": names(&generation.active().names),
         "active_by_key": by_key,
@@ -55,7 +54,7 @@ pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError
     let mut view = row(&generation, &scenario);
     view["description"] = json!(scenario.description);
     view["text"] = json!(scenario.text.as_ref());
-    Ok(ok(&view))
+    Ok(ok(view))
 }
 
 /// Adds or replaces a scenario from TOML or JSON text.
@@ -71,7 +70,7 @@ pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError>
     let now = control.registry.clock().now().moment;
     let (generation, warnings) =
         control.library.put_inline(&call.segment, &text, now).map_err(|found| refused(&found))?;
-    Ok(ok(&json!({ "name": call.segment, "generation": generation, "diagnostics": warnings })))
+    Ok(ok(json!({ "name": call.segment, "generation": generation, "diagnostics": warnings })))
 }
 
 pub(super) fn remove(control: &Control, call: &Call) -> Result<Reply, ControlError> {
@@ -84,7 +83,7 @@ pub(super) fn remove(control: &Control, call: &Call) -> Result<Reply, ControlErr
     }
     let now = control.registry.clock().now().moment;
     let generation = control.library.remove_inline(&call.segment, now).map_err(|found| refused(&found))?;
-    Ok(ok(&json!({ "removed": call.segment, "generation": generation })))
+    Ok(ok(json!({ "removed": call.segment, "generation": generation })))
 }
 
 #[derive(Deserialize)]
@@ -129,7 +128,9 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
     } else {
         generation
     };
-    Ok(ok(&json!({ "generation": generation, "active": wish.active, "key": key.as_deref().map(mask) })))
+    Ok(ok(
+        json!({ "generation": generation, "active": wish.active, "key": key.as_deref().map(|key| call.redactor().key(key)) }),
+    ))
 }
 
 /// Reads the folders again now, whether or not a change was seen.
@@ -140,7 +141,7 @@ pub(super) fn reload(control: &Control, call: &Call) -> Result<Reply, ControlErr
     let files = control.scenario_folders.read();
     let count = files.len();
     let generation = control.library.replace_files(files, now).map_err(|found| refused(&found))?;
-    Ok(ok(&json!({ "generation": generation, "files": count, "diagnostics": *control.library.diagnostics() })))
+    Ok(ok(json!({ "generation": generation, "files": count, "diagnostics": *control.library.diagnostics() })))
 }
 
 /// Whether a scenario was named that is not there.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{Control, ControlError};
-use crate::contract::keys::{SAMPLE_KEY, judge, mask, workspace_of};
+use crate::contract::keys::{SAMPLE_KEY, judge, shown, workspace_of};
 use crate::workspace::Workspace;
 
 /// One workspace, or all.
@@ -54,7 +54,10 @@ pub fn workspace(control: &Control, key: Option<&str>) -> Result<Arc<Workspace>,
     let profile = &generation.setup_for(Some(key)).profile;
     let is_group = profile.keys.workspaces.contains_key(key);
     if !is_group && judge(key, profile).is_err() {
-        return Err(ControlError::not_found(format!("there is no workspace for the key `{}`", mask(key))));
+        return Err(ControlError::not_found(format!(
+            "there is no workspace for the key `{}`",
+            shown(key, &profile.keys)
+        )));
     }
     let now = control.registry.clock().now();
     let (workspace, _) = control.registry.open(workspace_of(key, profile), now);

@@ -1,9 +1,11 @@
 //! `GET sink/{name}`, `POST sink/{name}`: what a built-in receiver got, and what it answers next.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::view::{bytes, timestamp};
+use super::view::{bytes, headers, timestamp};
 use super::whole::Whole;
 use super::{Call, Control, ControlError, Reply, ok};
 
@@ -14,18 +16,19 @@ pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError
         .received(&call.segment)
         .iter()
         .map(|receipt| {
+            let sent = receipt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())));
             json!({
                 "at": timestamp(receipt.at),
                 "target": receipt.target,
-                "headers": receipt.headers,
-                "body": bytes(&receipt.body),
+                "headers": headers(call.redactor(), sent),
+                "body": bytes(&call.redactor().body(&receipt.body)),
                 "verified": receipt.verified.is_ok(),
                 "problem": receipt.verified.as_ref().err(),
                 "status": receipt.status,
             })
         })
         .collect();
-    Ok(ok(&json!({ "data": received })))
+    Ok(ok(json!({ "data": received })))
 }
 
 #[derive(Deserialize)]
@@ -46,5 +49,5 @@ pub(super) fn script(control: &Control, call: &Call) -> Result<Reply, ControlErr
         return Err(ControlError::invalid("respond: at most 1000 statuses"));
     }
     control.sinks.script(&call.segment, statuses);
-    Ok(ok(&json!({ "scripted": true })))
+    Ok(ok(json!({ "scripted": true })))
 }

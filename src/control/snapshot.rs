@@ -16,10 +16,11 @@ use super::advance::settle;
 use super::scope::{Scope, scope};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::clock::{Moment, Now, SavedClock, Seed, machine_wall_time};
-use crate::contract::keys::{mask, workspace_of};
+use crate::contract::keys::workspace_of;
 use crate::contract::signature::Tamper;
 use crate::diagnostic::Diagnostic;
 use crate::http::answer::{JSON, answer};
+use crate::redact::Redactor;
 use crate::scenario::{KnobPatch, Restored, RestoredKey, RestoredWhole, Setup};
 use crate::snapshot::{
     FORMAT, Nanos, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, VERSION, Whole,
@@ -71,13 +72,14 @@ pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError
     {
         let only = snapshot.whole.is_none() && snapshot.workspaces.len() == 1;
         if !only || snapshot.workspaces[0].key != **workspace.name() {
-            let message = format!("the snapshot is not one of the key `{}` alone", mask(workspace.name()));
+            let message =
+                format!("the snapshot is not one of the key `{}` alone", call.redactor().key(workspace.name()));
             return Err(ControlError::invalid(message));
         }
     }
     let (loaded, warnings) = put_in_place(control, &snapshot).map_err(refused)?;
     let generation = control.library.load().number;
-    Ok(ok(&json!({ "loaded": loaded, "generation": generation, "warnings": warnings })))
+    Ok(ok(json!({ "loaded": loaded, "generation": generation, "warnings": warnings })))
 }
 
 fn refused(SnapshotProblem(text): SnapshotProblem) -> ControlError {
@@ -216,7 +218,10 @@ fn put_in_place(control: &Control, snapshot: &Snapshot) -> Result<(usize, Vec<St
     }
     let mut ready = Vec::new();
     for saved in &snapshot.workspaces {
-        let whose = |text: String| problem(format!("workspace of `{}`: {text}", mask(&saved.key)));
+        let whose = |text: String| {
+            let profile = control.profile();
+            problem(format!("workspace of `{}`: {text}", Redactor::new(&profile.keys).key(&saved.key)))
+        };
         let workspace = control.registry.restored(saved, elapsed).map_err(whose)?;
         let events = saved.deliveries.iter().map(|saved| event(&workspace, saved)).collect::<Result<_, _>>();
         ready.push(Ready { workspace, saved, events: events.map_err(whose)? });

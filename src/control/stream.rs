@@ -1,9 +1,11 @@
 //! `GET stream`: everything that happens as server-sent events, resumable by `Last-Event-ID`.
 //!
 //! Each viewer reads the journal with a cursor of its own, so a slow one holds nothing up: it misses what the journal has
-//! let go, and is told how much. All viewers share the text of an entry ([`Texts`]), which is made once, and each rests for a
-//! moment after a piece, so that a busy emulator works for its clients and not for those who watch.
+//! let go, and is told how much. A piece is bounded by bytes, and one that is not taken is all that a viewer holds. All viewers
+//! share the text of an entry ([`Texts`]), which is made once, and each rests for a moment after a piece, so that a busy emulator
+//! works for its clients and not for those who watch.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +24,8 @@ use super::{Call, Control, ControlError, Reply};
 use crate::contract::error::ErrorKind;
 use crate::http::stopped;
 use crate::journal::{Entry, Reader};
+use crate::redact::Redactor;
+use crate::scenario::Library;
 use crate::workspace::Registry;
 
 /// Most viewers at a time.
@@ -35,32 +39,45 @@ const PIECE: usize = 256;
 /// How long a viewer rests at least after a piece: what comes meanwhile travels together. Each rests for a time of its own, up to
 /// a millisecond longer for each seat, so that they do not all want the processors at once.
 const REST: Duration = Duration::from_millis(25);
-/// Entries whose texts are kept.
+/// Most bytes sent in one piece. An entry that is larger travels alone, in the text that all viewers share.
+const PIECE_BYTES: usize = 64 * 1024;
+/// Texts that are kept, and their bytes.
 const TEXTS: usize = 256;
+const TEXT_BYTES: usize = 8 * 1024 * 1024;
 
 /// The texts of the last entries that were sent, for all viewers. The text of an entry is the same for each of them.
 #[derive(Debug, Default)]
 pub struct Texts {
-    /// By the entry's number, modulo [`TEXTS`].
-    kept: Mutex<Vec<Option<Text>>>,
+    kept: Mutex<Kept>,
 }
 
-/// The number of an entry, and its text.
-type Text = (u64, Arc<str>);
+#[derive(Debug, Default)]
+struct Kept {
+    /// By the entry's number, in the order in which they were made.
+    texts: VecDeque<(u64, Bytes)>,
+    bytes: usize,
+}
 
 impl Texts {
     /// The text of this entry, made if it was not sent a moment ago.
-    fn of(&self, number: u64, make: impl FnOnce() -> String) -> Arc<str> {
-        let place = usize::try_from(number % TEXTS as u64).unwrap_or_default();
-        if let Some(Some((kept, text))) = self.kept.lock().get(place)
-            && *kept == number
-        {
-            return Arc::clone(text);
+    fn of(&self, number: u64, make: impl FnOnce() -> String) -> Bytes {
+        let find =
+            |kept: &Kept| kept.texts.iter().rev().find(|(known, _)| *known == number).map(|(_, text)| text.clone());
+        if let Some(text) = find(&self.kept.lock()) {
+            return text;
         }
-        let text: Arc<str> = make().into();
+        let text = Bytes::from(make());
         let mut kept = self.kept.lock();
-        kept.resize(TEXTS, None);
-        kept[place] = Some((number, Arc::clone(&text)));
+        // Another viewer may have made it meanwhile.
+        if let Some(text) = find(&kept) {
+            return text;
+        }
+        kept.bytes += text.len();
+        kept.texts.push_back((number, text.clone()));
+        while kept.texts.len() > TEXTS || kept.bytes > TEXT_BYTES {
+            let Some((_, left)) = kept.texts.pop_front() else { break };
+            kept.bytes -= left.len();
+        }
         text
     }
 }
@@ -84,6 +101,7 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
     let viewer = Viewer {
         reader: control.journal.reader(),
         registry: Arc::clone(&control.registry),
+        library: Arc::clone(&control.library),
         texts: Arc::clone(&control.texts),
         scope,
         kinds,
@@ -101,7 +119,7 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
             () = stopped(&mut stopping) => return None,
             piece = viewer.piece() => piece,
         };
-        Some((Ok::<_, std::io::Error>(Frame::data(Bytes::from(piece))), viewer))
+        Some((Ok::<_, std::io::Error>(Frame::data(piece)), viewer))
     });
     let mut response = Response::new(Either::Right(StreamBody::new(frames).boxed_unsync()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -135,6 +153,7 @@ fn kinds(text: Option<&str>) -> Result<Vec<&'static str>, ControlError> {
 struct Viewer {
     reader: Reader,
     registry: Arc<Registry>,
+    library: Arc<Library>,
     texts: Arc<Texts>,
     scope: Scope,
     /// The kinds that the viewer wants.
@@ -150,12 +169,13 @@ struct Viewer {
 }
 
 impl Viewer {
-    /// The next piece of the stream; waits for something to happen.
-    async fn piece(&mut self) -> String {
+    /// The next piece of the stream; waits for something to happen. It is all that a viewer holds: the next is made once this one
+    /// is on its way.
+    async fn piece(&mut self) -> Bytes {
         if !self.greeted {
             // The head of the answer travels with the first bytes.
             self.greeted = true;
-            return ": what happens from now on\n\n".to_owned();
+            return Bytes::from_static(b": what happens from now on\n\n");
         }
         if std::mem::take(&mut self.rests) {
             tokio::time::sleep(self.rest).await;
@@ -164,38 +184,54 @@ impl Viewer {
             let mut appended = Box::pin(self.reader.appended());
             appended.as_mut().enable();
             let entries = self.reader.journal().read(self.next, PIECE);
-            let mut piece = String::new();
-            for (number, entry) in &entries {
-                if *number > self.next {
-                    let missed = json!({ "missed": number - self.next });
-                    push(&mut piece, number - 1, "skipped", &missed);
-                }
-                self.next = number + 1;
-                // What was forgotten leaves an empty notice, under the number of a text that may still be kept.
-                if matches!(entry, Entry::Notice(notice) if notice.message.is_empty()) {
-                    continue;
-                }
-                if self.kinds.contains(&kind_of(entry)) && self.scope.covers(entry.workspace()) {
-                    piece.push_str(&self.texts.of(*number, || self.text(*number, entry)));
-                }
-            }
+            let (piece, next) = self.join(&entries);
+            self.next = next;
             if !piece.is_empty() {
                 // More than fits is at hand: it can follow at once.
-                self.rests = entries.len() < PIECE;
+                let all = entries.last().is_some_and(|(last, _)| *last < self.next);
+                self.rests = all && entries.len() < PIECE;
                 return piece;
             }
             if entries.is_empty() && tokio::time::timeout(SILENCE, appended).await.is_err() {
-                return ": still here\n\n".to_owned();
+                return Bytes::from_static(b": still here\n\n");
             }
         }
     }
 
+    /// The texts of as many of these entries as one piece takes, and the number of the first that it does not.
+    fn join(&self, entries: &[(u64, Entry)]) -> (Bytes, u64) {
+        let (mut piece, mut next) = (String::new(), self.next);
+        for (number, entry) in entries {
+            if *number > next {
+                let missed = json!({ "missed": number - next });
+                push(&mut piece, number - 1, "skipped", &missed);
+                next = *number;
+            }
+            // What was forgotten leaves an empty notice, under the number of a text that may still be kept.
+            let forgotten = matches!(entry, Entry::Notice(notice) if notice.message.is_empty());
+            if !forgotten && self.kinds.contains(&kind_of(entry)) && self.scope.covers(entry.workspace()) {
+                let text = self.texts.of(*number, || self.text(*number, entry));
+                if piece.is_empty() && text.len() > PIECE_BYTES {
+                    return (text, number + 1);
+                }
+                if piece.len() + text.len() > PIECE_BYTES {
+                    break;
+                }
+                piece.push_str(std::str::from_utf8(&text).unwrap_or_default());
+            }
+            next = number + 1;
+        }
+        (Bytes::from(piece), next)
+    }
+
     fn text(&self, number: u64, entry: &Entry) -> String {
-        let view = match entry {
-            Entry::Request(request) => request_row(request),
-            Entry::Event(fired) => event(fired, &self.registry),
+        let profile = Arc::clone(&self.library.load().setup_for(None).profile);
+        let redactor = Redactor::new(&profile.keys);
+        let mut view = match entry {
+            Entry::Request(request) => request_row(request, redactor),
+            Entry::Event(fired) => event(fired, &self.registry, redactor),
             Entry::Attempt(record) => {
-                let mut view = attempt(record);
+                let mut view = attempt(record, redactor);
                 view["delivery"] = record.delivery.as_str().into();
                 view["event"] = record.event.as_str().into();
                 view["type"] = record.event_type.as_str().into();
@@ -206,6 +242,7 @@ impl Viewer {
                 json!({ "at": timestamp(notice.at), "message": notice.message, "warning": notice.warning })
             }
         };
+        redactor.value(&mut view);
         let mut text = String::new();
         push(&mut text, number, kind_of(entry), &view);
         text

@@ -26,14 +26,14 @@ pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError
             data.push(view);
         }
     }
-    Ok(ok(&json!({ "data": data })))
+    Ok(ok(json!({ "data": data })))
 }
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     let workspace = owner(control, &call.segment)?;
     let view = view(control, &workspace, &call.segment)?;
-    Ok(ok(&view))
+    Ok(ok(view))
 }
 
 fn view(control: &Control, workspace: &Workspace, id: &str) -> Result<Value, ControlError> {
@@ -92,7 +92,7 @@ pub(super) fn change(control: &Control, call: &Call) -> Result<Reply, ControlErr
     let changed = state.change_subscription(&call.segment, checked, status, &profile);
     drop(state);
     changed.ok_or_else(|| unknown(&call.segment))?.map_err(refused)?;
-    Ok(ok(&view(control, &workspace, &call.segment)?))
+    Ok(ok(view(control, &workspace, &call.segment)?))
 }
 
 pub(super) fn delete(control: &Control, call: &Call) -> Result<Reply, ControlError> {
@@ -100,7 +100,7 @@ pub(super) fn delete(control: &Control, call: &Call) -> Result<Reply, ControlErr
     call.no_body()?;
     let workspace = owner(control, &call.segment)?;
     workspace.lock().delete_subscription(&call.segment);
-    Ok(ok(&json!({ "deleted": call.segment })))
+    Ok(ok(json!({ "deleted": call.segment })))
 }
 
 #[derive(Deserialize)]
@@ -128,7 +128,9 @@ pub(super) fn rotate(control: &Control, call: &Call) -> Result<Reply, ControlErr
     drop(state);
     let (Some(secret), Some(view)) = (secret, view) else { return Err(unknown(&call.segment)) };
     let secret = secret.map_err(|error| ControlError::invalid(error.message))?;
-    Ok(ok(&json!({ "subscription": view, "secret": secret.reveal(), "old_secret_signs_for": grace.to_string() })))
+    Ok(Reply::plain(
+        &json!({ "subscription": view, "secret": secret.reveal(), "old_secret_signs_for": grace.to_string() }),
+    ))
 }
 
 fn profile_of(control: &Control, workspace: &Workspace) -> Arc<Profile> {

@@ -15,7 +15,7 @@ use crate::scenario::{Generation, RequestView, RuleTrace, Setup};
 
 /// What must be known to read the trace rightly.
 pub(super) const RULES_NOTE: &str = "what each would do with the same request now, not what it did then: counters and files are those \
-     of now, chances are drawn anew, the Authorization header is masked, and a body ends after 64 KiB";
+     of now, chances are drawn anew, and a body ends after 64 KiB";
 
 /// The trace of every rule up to the one that would decide; `None` if no scenario rule is active for the request, or it never
 /// came as far as the rules.
@@ -27,7 +27,7 @@ pub(super) fn rules_of(control: &Control, request: &RequestRecord) -> Option<Vec
     let headers = request.transcript.header_map();
     let generation = control.library.load();
     let setup = setup_of(&generation, &headers, request)?;
-    if setup.rules.rules().is_empty() {
+    if setup.rules.is_empty() {
         return None;
     }
     let (method, target) = request.transcript.request_line();
@@ -41,6 +41,7 @@ pub(super) fn rules_of(control: &Control, request: &RequestRecord) -> Option<Vec
         headers: &headers,
         body: request.transcript.body(),
         key: request.key(),
+        keys: &setup.profile.keys,
     };
     let workspace = request.workspace.clone().unwrap_or_else(|| control.registry.anonymous());
     let (mut turns, met_at) = {

@@ -4,7 +4,7 @@
 //! It is worked out when somebody asks, from the journal, the deliveries and the counters of rules, and changes none of them.
 
 use std::cell::Cell;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use super::scope::{Scope, scope};
 use super::view::{delivery_row, request_row};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::clock::ClockMode;
-use crate::contract::keys::mask;
 use crate::journal::{AttemptOutcome, Entry, RequestRecord};
+use crate::redact::Redactor;
 use crate::scenario::{
     Generation, Rule, RuleProgress, Scenario, Setup, StoryProgress, counts_for, rule_progress, story_progress,
 };
@@ -37,18 +37,18 @@ pub(super) async fn verdict(control: &Arc<Control>, call: Call) -> Result<Reply,
         wait_for_deliveries(control, &scope, wait_limit("wait", &text)?).await;
     }
     let judging = Arc::clone(control);
-    Ok(control.blocking.run(move || judge(&judging, &scope)).await)
+    Ok(control.blocking.run(move || judge(&judging, &scope, call.redactor()).written(call.redactor())).await)
 }
 
-fn judge(control: &Control, scope: &Scope) -> Reply {
+fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Reply {
     let generation = control.library.load();
     let setups = setups(&generation, scope);
-    let (unmatched, requests) = unmatched(control, scope);
-    let (undelivered, deliveries) = undelivered(control, scope);
+    let (unmatched, requests) = unmatched(control, scope, redactor);
+    let (undelivered, deliveries) = undelivered(control, scope, redactor);
     let kinds = [
         ("unmatched", unmatched),
         ("undelivered", undelivered),
-        ("unfinished", unfinished(control, scope, &generation, &setups)),
+        ("unfinished", unfinished(control, scope, &generation, &setups, redactor)),
     ];
     let (mut view, mut counts) = (Map::new(), Map::new());
     for (kind, mut entries) in kinds {
@@ -65,7 +65,7 @@ fn judge(control: &Control, scope: &Scope) -> Reply {
     view.insert("judged_deliveries".to_owned(), deliveries.into());
     view.insert("forgotten_entries".to_owned(), control.journal.fill().evicted.into());
     view.insert("forgotten_deliveries".to_owned(), control.book.forgotten().into());
-    ok(&view.into())
+    ok(view.into())
 }
 
 /// Waits until no delivery is left that could still be tried, at most for `limit`. One whose next attempt is due later,
@@ -104,19 +104,17 @@ async fn wait_for_deliveries(control: &Control, scope: &Scope, limit: Duration) 
 }
 
 /// Requests that led to no endpoint, oldest first, and among how many.
-fn unmatched(control: &Control, scope: &Scope) -> (Vec<Value>, usize) {
-    let masked = match scope {
+fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Value>, usize) {
+    let keys = match scope {
         Scope::All => None,
-        Scope::One(workspace) => {
-            let keys = keys_of(&control.library.load(), workspace);
-            Some(keys.iter().map(|key| mask(key)).collect::<HashSet<_>>())
-        }
+        Scope::One(workspace) => Some(keys_of(&control.library.load(), workspace)),
     };
-    // Such a request is refused before its key is looked at, and the journal keeps no key; so the masked form must do.
+    // Such a request is refused before its key is looked at.
     let covered = |request: &RequestRecord| {
-        masked.as_ref().is_none_or(|masked| {
+        keys.as_ref().is_none_or(|keys| {
             let sent = request.transcript.headers().find(|(name, _)| *name == AUTHORIZATION.as_str());
-            sent.is_some_and(|(_, value)| value.get(7..).is_some_and(|key| masked.contains(key.trim())))
+            let sent = sent.as_ref().and_then(|(_, value)| value.get(7..)).map(str::trim);
+            keys.iter().any(|key| Some(key.as_str()) == sent)
         })
     };
     let mut judged = 0_usize;
@@ -129,7 +127,7 @@ fn unmatched(control: &Control, scope: &Scope) -> (Vec<Value>, usize) {
     });
     found.reverse();
     let entry = |(request, why): &(Arc<RequestRecord>, String)| {
-        let row = request_row(request);
+        let row = request_row(request, redactor);
         let line = match request.transcript.request_line() {
             ("", _) => "bytes that are no request".to_owned(),
             (method, target) => format!("{method} {}", target.split('?').next().unwrap_or_default()),
@@ -141,7 +139,7 @@ fn unmatched(control: &Control, scope: &Scope) -> (Vec<Value>, usize) {
 }
 
 /// Deliveries that were not taken, oldest first, and among how many.
-fn undelivered(control: &Control, scope: &Scope) -> (Vec<Value>, usize) {
+fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Value>, usize) {
     let judged = Cell::new(0);
     let mut found = control.book.list(None, usize::MAX, |delivery| {
         let covered = scope.covers(Some(&delivery.event.workspace));
@@ -150,7 +148,7 @@ fn undelivered(control: &Control, scope: &Scope) -> (Vec<Value>, usize) {
     });
     found.reverse();
     let entry = |(_, delivery): &(u64, DeliveryRecord)| {
-        let row = delivery_row(delivery, &control.registry);
+        let row = delivery_row(delivery, &control.registry, redactor);
         let (event, url) = (&delivery.event.event_type, &delivery.planned.url);
         let message = format!("{event} to {url}: {}", delivery_summary(delivery));
         let fields = ["id", "event", "type", "subscription", "url", "workspace", "status", "attempts"];
@@ -187,9 +185,9 @@ impl Player {
         counts_for(rule, &keys, &self.turns)
     }
 
-    fn name(&self) -> String {
+    fn name(&self, redactor: Redactor<'_>) -> String {
         match &self.workspace {
-            Some(workspace) => format!("workspace {} (key {})", workspace.id(), mask(workspace.name())),
+            Some(workspace) => format!("workspace {} (key {})", workspace.id(), redactor.key(workspace.name())),
             None => "requests without a key".to_owned(),
         }
     }
@@ -210,13 +208,19 @@ fn setups(generation: &Generation, scope: &Scope) -> Vec<Arc<Setup>> {
 
 /// Rules of the active scenarios with turns left and stories before their end, for each workspace that has met them; and
 /// once, for nobody, what no workspace has met at all.
-fn unfinished(control: &Control, scope: &Scope, generation: &Generation, setups: &[Arc<Setup>]) -> Vec<Value> {
+fn unfinished(
+    control: &Control,
+    scope: &Scope,
+    generation: &Generation,
+    setups: &[Arc<Setup>],
+    redactor: Redactor<'_>,
+) -> Vec<Value> {
     let mut entries = Vec::new();
     for setup in setups {
         let players = players(control, scope, generation, setup);
         for scenario in setup.active.iter() {
-            push_rules(&mut entries, scenario, &players);
-            push_story(&mut entries, scenario, &players);
+            push_rules(&mut entries, scenario, &players, redactor);
+            push_story(&mut entries, scenario, &players, redactor);
         }
     }
     entries
@@ -244,13 +248,15 @@ fn players(control: &Control, scope: &Scope, generation: &Generation, setup: &Ar
     }
 }
 
-fn push_rules(entries: &mut Vec<Value>, scenario: &Scenario, players: &[Player]) {
+fn push_rules(entries: &mut Vec<Value>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
     for rule in &scenario.rules {
         let what = format!("rule `{}` of scenario `{}`", rule.label, scenario.name);
         let entry = |progress: RuleProgress, player: Option<&Player>| {
             let (applied, turns, left) = (progress.applied, progress.turns, progress.left());
             let message = match player {
-                Some(player) => format!("{what} applied {applied} of {turns} times for {}; {left} left", player.name()),
+                Some(player) => {
+                    format!("{what} applied {applied} of {turns} times for {}; {left} left", player.name(redactor))
+                }
                 None => format!("{what} applied to nobody: no request came that far; all {turns} turns are left"),
             };
             json!({
@@ -274,10 +280,11 @@ fn push_rules(entries: &mut Vec<Value>, scenario: &Scenario, players: &[Player])
     }
 }
 
-fn push_story(entries: &mut Vec<Value>, scenario: &Scenario, players: &[Player]) {
+fn push_story(entries: &mut Vec<Value>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
     let entry = |story: &StoryProgress, player: Option<&Player>| {
         let ends: Vec<String> = story.ends.iter().map(|end| format!("\"{end}\"")).collect();
-        let who = player.map_or_else(|| "nobody, as no request came that far".to_owned(), Player::name);
+        let who =
+            player.map_or_else(|| "nobody, as no request came that far".to_owned(), |player| player.name(redactor));
         let message = format!(
             "the story of scenario `{}` stands at step \"{}\" for {who}; it ends at {}",
             scenario.name,

@@ -1,4 +1,4 @@
-//! How requests, events and attempts are shown: JSON for the control API, keys masked, bodies as text or base64.
+//! How requests, events and attempts are shown: JSON for the control API, credentials masked, bodies as text or base64.
 
 use std::borrow::Cow;
 
@@ -7,11 +7,11 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::contract::keys::mask;
 use crate::contract::profile::Precision;
 use crate::contract::routes::Operation;
 use crate::contract::timestamp::format_timestamp;
 use crate::journal::{AttemptOutcome, AttemptRecord, Reason, RequestRecord};
+use crate::redact::Redactor;
 use crate::webhook::book::DeliveryRecord;
 use crate::workspace::{EventRecord, Registry};
 
@@ -32,18 +32,23 @@ fn workspace_id(registry: &Registry, name: &str) -> Option<String> {
     registry.find(name).map(|workspace| workspace.id().to_owned())
 }
 
+/// A body without the credentials in it.
+fn body(redactor: Redactor<'_>, body: &[u8]) -> Value {
+    bytes(&redactor.body(body))
+}
+
 /// A request as a row of the listing.
-pub(super) fn request_row(request: &RequestRecord) -> Value {
+pub(super) fn request_row(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
     let (method, target) = request.transcript.request_line();
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     json!({
         "id": request.transcript.id(),
         "at": timestamp(request.at),
         "workspace": request.workspace.as_ref().map(|workspace| workspace.id()),
-        "key": request.key().map(mask),
+        "key": request.key().map(|key| redactor.key(key)),
         "method": method,
-        "path": path,
-        "query": query,
+        "path": redactor.text(path),
+        "query": query.map(|query| redactor.text(query)),
         "operation": request.operation.map(super::super::contract::routes::Operation::name),
         "status": request.status,
         "reason": reason_name(&request.reason),
@@ -54,8 +59,8 @@ pub(super) fn request_row(request: &RequestRecord) -> Value {
 }
 
 /// A request whole.
-pub(super) fn request_whole(request: &RequestRecord) -> Value {
-    let mut view = request_row(request);
+pub(super) fn request_whole(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
+    let mut view = request_row(request, redactor);
     let quota = request.quota.map(|quota| {
         json!({
             "limit": quota.limit,
@@ -65,36 +70,29 @@ pub(super) fn request_whole(request: &RequestRecord) -> Value {
             "resets_in_ms": millis(quota.reset),
         })
     });
-    view["headers"] = headers(request.transcript.headers());
-    view["body"] = request_body(request);
-    view["answer"] = json!({ "status": request.status, "headers": headers(request.transcript.answer_headers()), "body": answer_body(request) });
+    view["headers"] = headers(redactor, request.transcript.headers());
+    view["body"] = request_body(request, redactor);
+    view["answer"] = json!({ "status": request.status, "headers": headers(redactor, request.transcript.answer_headers()), "body": answer_body(request, redactor) });
     view["quota"] = json!(quota);
     view
 }
 
-/// The request's body; a signing secret in it is hidden. A body that cannot be read as JSON may hold one anywhere.
-fn request_body(request: &RequestRecord) -> Value {
-    if request.operation == Some(Operation::OauthToken) && !request.transcript.body().is_empty() {
-        return Value::String("… (not shown: it holds a client's secret)".to_owned());
+/// The request's body. One that cannot be read as JSON may hold a signing secret anywhere.
+fn request_body(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
+    let sent = request.transcript.body();
+    if request.operation == Some(Operation::OauthToken) && !sent.is_empty() {
+        return "… (not shown: it holds a client's secret)".into();
     }
-    if request.operation != Some(Operation::EventsSubscribe) {
-        return bytes(request.transcript.body());
+    let may_hold_secret = || sent.windows(6).any(|window| window.eq_ignore_ascii_case(b"secret"));
+    let is_object = || serde_json::from_slice::<Map<String, Value>>(sent).is_ok();
+    if request.operation == Some(Operation::EventsSubscribe) && may_hold_secret() && !is_object() {
+        return "… (not shown: it is no JSON object and may hold a secret)".into();
     }
-    match serde_json::from_slice::<Map<String, Value>>(request.transcript.body()) {
-        Ok(fields) if fields.get("secret").is_none_or(Value::is_null) => bytes(request.transcript.body()),
-        Ok(mut fields) => {
-            fields.insert("secret".to_owned(), "…".into());
-            Value::String(Value::Object(fields).to_string())
-        }
-        Err(_) if request.transcript.body().windows(6).any(|window| window.eq_ignore_ascii_case(b"secret")) => {
-            Value::String("… (not shown: it is no JSON object and may hold a secret)".to_owned())
-        }
-        Err(_) => bytes(request.transcript.body()),
-    }
+    body(redactor, sent)
 }
 
 /// The answer's body; a secret that it carried was shown once, to the client, and is not shown again.
-fn answer_body(request: &RequestRecord) -> Value {
+fn answer_body(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
     let issued = request.operation == Some(Operation::OauthToken) && request.status == 200;
     let hides = issued || matches!(request.reason, Reason::Subscribed { .. });
     match serde_json::from_slice::<Map<String, Value>>(request.transcript.answer_body()) {
@@ -105,14 +103,14 @@ fn answer_body(request: &RequestRecord) -> Value {
                     *value = Value::String("…".to_owned());
                 }
             }
-            Value::String(Value::Object(fields).to_string())
+            body(redactor, Value::Object(fields).to_string().as_bytes())
         }
-        _ => bytes(request.transcript.answer_body()),
+        _ => body(redactor, request.transcript.answer_body()),
     }
 }
 
-fn headers<'h>(headers: impl Iterator<Item = (&'h str, Cow<'h, str>)>) -> Value {
-    Value::Array(headers.map(|(name, value)| json!([name, value])).collect())
+pub(super) fn headers<'h>(redactor: Redactor<'_>, headers: impl Iterator<Item = (&'h str, Cow<'h, str>)>) -> Value {
+    headers.map(|(name, value)| json!([name, redactor.header(name, &value)])).collect()
 }
 
 /// A stable word for why a request was answered so.
@@ -134,20 +132,20 @@ pub(super) fn reason_name(reason: &Reason) -> &'static str {
 }
 
 /// An event with where it goes and where it does not.
-pub(super) fn event(event: &EventRecord, registry: &Registry) -> Value {
+pub(super) fn event(event: &EventRecord, registry: &Registry, redactor: Redactor<'_>) -> Value {
     json!({
         "id": event.id,
         "type": event.event_type,
         "created_at": timestamp(event.created_at),
         "workspace": workspace_id(registry, &event.workspace),
-        "body": bytes(&event.body),
+        "body": body(redactor, &event.body),
         "deliveries": event.deliveries.iter().map(|delivery| json!(**delivery)).collect::<Value>(),
         "skipped": event.skipped,
     })
 }
 
 /// A delivery as a row of the listing.
-pub(super) fn delivery_row(delivery: &DeliveryRecord, registry: &Registry) -> Value {
+pub(super) fn delivery_row(delivery: &DeliveryRecord, registry: &Registry, redactor: Redactor<'_>) -> Value {
     let last = delivery.attempts.last();
     let workspace = registry.find(&delivery.event.workspace);
     let moment = workspace.as_ref().map_or_else(|| registry.clock().moment(), |workspace| workspace.clock().moment());
@@ -160,41 +158,42 @@ pub(super) fn delivery_row(delivery: &DeliveryRecord, registry: &Registry) -> Va
         "workspace": workspace.as_ref().map(|workspace| workspace.id()),
         "status": delivery.status,
         "attempts": delivery.made,
-        "last": last.map(|attempt| outcome(&attempt.outcome)),
+        "last": last.map(|attempt| outcome(&attempt.outcome, redactor)),
         "next_attempt_in_ms": delivery.next.map(|due| millis(due.since(moment))),
         "note": delivery.note,
     })
 }
 
 /// A delivery with each attempt.
-pub(super) fn delivery_whole(delivery: &DeliveryRecord, registry: &Registry) -> Value {
-    let mut view = delivery_row(delivery, registry);
-    view["attempts"] = delivery.attempts.iter().map(|record| attempt(record)).collect();
+pub(super) fn delivery_whole(delivery: &DeliveryRecord, registry: &Registry, redactor: Redactor<'_>) -> Value {
+    let mut view = delivery_row(delivery, registry, redactor);
+    view["attempts"] = delivery.attempts.iter().map(|record| attempt(record, redactor)).collect();
     view
 }
 
 /// One attempt: what was signed and sent, what came back.
-pub(super) fn attempt(attempt: &AttemptRecord) -> Value {
+pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
+    let sent = attempt.headers.iter().map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())));
     json!({
         "number": attempt.number,
         "at": timestamp(attempt.at),
         "url": attempt.url.as_ref(),
         "dialled": attempt.dialled.as_ref(),
         "request": {
-            "headers": headers(attempt.headers.iter().map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))),
-            "body": bytes(&attempt.body),
+            "headers": headers(redactor, sent),
+            "body": body(redactor, &attempt.body),
         },
-        "signed_content": bytes(&attempt.signed.to_vec()),
-        "outcome": outcome(&attempt.outcome),
+        "signed_content": bytes(&redactor.signed(&attempt.signed.to_vec(), &attempt.body)),
+        "outcome": outcome(&attempt.outcome, redactor),
         "latency_ms": millis(attempt.latency),
     })
 }
 
 /// How an attempt ended.
-pub(super) fn outcome(outcome: &AttemptOutcome) -> Value {
+pub(super) fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> Value {
     match outcome {
-        AttemptOutcome::Answered { status, body, .. } => {
-            json!({ "accepted": outcome.is_success(), "status": status, "body": bytes(body) })
+        AttemptOutcome::Answered { status, body: answered, .. } => {
+            json!({ "accepted": outcome.is_success(), "status": status, "body": body(redactor, answered) })
         }
         AttemptOutcome::Failed { reason, detail } => json!({ "accepted": false, "failure": reason, "detail": detail }),
     }

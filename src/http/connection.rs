@@ -11,6 +11,7 @@
 //! The timers are made only when a read or write has to wait, so a request that arrives whole costs nothing here.
 
 use std::io::{self, IoSlice};
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,6 +22,7 @@ use hyper::StatusCode;
 use hyper::body::Bytes;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
 use crate::http::fault::Break;
@@ -35,6 +37,7 @@ const HALF_CLOSED: Duration = Duration::from_secs(10);
 /// What the connection and the service on it tell each other.
 #[derive(Debug, Default)]
 pub struct Progress {
+    peer: Option<IpAddr>,
     begun: AtomicU64,
     has_body: AtomicBool,
     stopping: AtomicBool,
@@ -42,9 +45,35 @@ pub struct Progress {
     streams: AtomicBool,
     breaks: AtomicBool,
     how: Mutex<Option<Break>>,
+    given_up: Notify,
 }
 
 impl Progress {
+    /// A fresh connection of this peer.
+    pub fn of(peer: IpAddr) -> Self {
+        Self { peer: Some(peer), ..Self::default() }
+    }
+
+    /// Makes room for another: a connection that has sent no request ends.
+    pub fn give_up(&self) {
+        self.given_up.notify_one();
+    }
+
+    /// Returns once the connection is to make room and no request has begun on it.
+    pub async fn given_up(&self) {
+        loop {
+            self.given_up.notified().await;
+            if self.begun() == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Who is connected.
+    pub fn peer(&self) -> IpAddr {
+        self.peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+    }
+
     /// A request's header block was complete; `has_body` if more of the request follows.
     pub fn begin(&self, has_body: bool) {
         self.has_body.store(has_body, Ordering::Relaxed);

@@ -284,6 +284,7 @@ impl Exchange {
             headers: &self.parts.headers,
             body: &self.body,
             key: self.key(),
+            keys: &self.setup.profile.keys,
         }
     }
 

@@ -16,7 +16,7 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Bytes of all request bodies that are being read at a time.
     pub body_bytes_in_all: usize,
-    /// Connections at a time; further ones wait in the kernel's queue.
+    /// Connections at a time; further ones wait in the kernel's queue, and the oldest that has sent no request makes room.
     pub connections: usize,
     /// For a header block, from the connect or from its first byte.
     pub header_timeout: Duration,

@@ -23,11 +23,12 @@ pub mod service;
 pub mod socket;
 pub mod tls;
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -118,14 +119,16 @@ pub async fn serve<H: Handler>(
     let slots = Arc::new(Semaphore::new(limits.connections));
     // Each connection holds a sender; the drain is over when the last one is gone.
     let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
+    let mut silent = Silent::default();
     loop {
         let accepted = tokio::select! {
             biased;
             () = stopped(&mut stop) => break,
-            accepted = accept(&listener, &slots) => accepted,
+            accepted = accept(&listener, &slots, &mut silent) => accepted,
         };
-        let Some((stream, slot)) = accepted else { continue };
-        let connection = Connection { handler: Arc::clone(&handler), limits, stop: stop.clone(), grace };
+        let Some((stream, peer, slot)) = accepted else { continue };
+        let progress = silent.join(peer);
+        let connection = Connection { handler: Arc::clone(&handler), progress, limits, stop: stop.clone(), grace };
         let (alive, tls) = (alive.clone(), tls.clone());
         tokio::spawn(async move {
             match tls {
@@ -140,15 +143,64 @@ pub async fn serve<H: Handler>(
     let _ = tokio::time::timeout(grace + AFTER_GRACE, all_gone.recv()).await;
 }
 
-/// Takes the next connection once there is room for it. `None` after an error, with a pause where trying again at once
-/// would only spin, as at the limit of file descriptors.
-async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    let slot = Arc::clone(slots).acquire_owned().await.expect("the semaphore is never closed");
+/// Connections that have sent no request yet, oldest first.
+#[derive(Default)]
+struct Silent {
+    connections: VecDeque<Weak<Progress>>,
+    /// At this length those are taken out that have ended or sent a request.
+    full: usize,
+}
+
+impl Silent {
+    /// A fresh connection of this peer is one.
+    fn join(&mut self, peer: IpAddr) -> Arc<Progress> {
+        if self.connections.len() >= self.full {
+            self.connections.retain(is_silent);
+            self.full = 2 * self.connections.len() + 16;
+        }
+        let progress = Arc::new(Progress::of(peer));
+        self.connections.push_back(Arc::downgrade(&progress));
+        progress
+    }
+
+    /// Ends the oldest, if there is one.
+    fn give_up_oldest(&mut self) {
+        while let Some(oldest) = self.connections.pop_front() {
+            if let Some(progress) = oldest.upgrade().filter(|progress| progress.begun() == 0) {
+                progress.give_up();
+                return;
+            }
+        }
+    }
+}
+
+fn is_silent(connection: &Weak<Progress>) -> bool {
+    connection.upgrade().is_some_and(|progress| progress.begun() == 0)
+}
+
+/// Takes the next connection once there is room for it; the oldest that has sent no request makes room. `None` after an error,
+/// with a pause where trying again at once would only spin, as at the limit of file descriptors.
+async fn accept(
+    listener: &TcpListener,
+    slots: &Arc<Semaphore>,
+    silent: &mut Silent,
+) -> Option<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     match listener.accept().await {
-        Ok((stream, _)) => {
+        Ok((stream, peer)) => {
+            let slot = loop {
+                if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
+                    break slot;
+                }
+                // One that has begun a request meanwhile stays, and then it is the next one's turn.
+                silent.give_up_oldest();
+                let freed = tokio::time::timeout(Duration::from_millis(20), Arc::clone(slots).acquire_owned());
+                if let Ok(slot) = freed.await {
+                    break slot.expect("the semaphore is never closed");
+                }
+            };
             // Answers are written whole; waiting for more bytes would only delay them.
             let _ = stream.set_nodelay(true);
-            Some((stream, slot))
+            Some((stream, peer.ip(), slot))
         }
         Err(error) => {
             let of_one_peer = matches!(
@@ -170,6 +222,7 @@ pub async fn stopped(stop: &mut watch::Receiver<bool>) {
 
 struct Connection<H> {
     handler: Arc<H>,
+    progress: Arc<Progress>,
     limits: Limits,
     stop: watch::Receiver<bool>,
     grace: Duration,
@@ -181,6 +234,7 @@ impl<H: Handler> Connection<H> {
         let handshake = tokio::time::timeout(self.limits.header_timeout, tls.acceptor().accept(stream));
         let accepted = tokio::select! {
             accepted = handshake => accepted,
+            () = self.progress.given_up() => return,
             () = stopped(&mut self.stop) => return,
         };
         if let Ok(Ok(stream)) = accepted {
@@ -189,7 +243,7 @@ impl<H: Handler> Connection<H> {
     }
 
     async fn run<S: Socket>(mut self, stream: S) {
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::clone(&self.progress);
         let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), &self.limits);
         let service = service_fn(|request: Request<Incoming>| {
             progress.begin(!request.body().is_end_stream());
@@ -209,6 +263,7 @@ impl<H: Handler> Connection<H> {
         tokio::select! {
             biased;
             _ = connection.as_mut() => {}
+            () = progress.given_up() => {}
             () = stopped(&mut self.stop) => {
                 progress.stop();
                 // hyper would wait for a first request on a fresh connection.

@@ -22,7 +22,7 @@ use crate::scenario::{Action, Decision, Fault, Patch, Reply, ReplyBody, render_p
 /// Answers by the scenario rule that decides, or by the operation itself.
 pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation) -> Outcome {
     // Without rules nothing of this costs anything.
-    if exchange.setup.rules.rules().is_empty() {
+    if exchange.setup.rules.is_empty() {
         return perform(exchange, operation);
     }
     let Some(decision) = decide(exchange) else { return perform(exchange, operation) };

@@ -66,7 +66,7 @@ impl Api {
         let mut exchange = Exchange::begin(parts, self.registry.clock().now(), &generation);
         let begun = caught_now(|| match self.admit(&mut exchange, &generation) {
             Err(outcome) => Begun::Answered(*outcome),
-            Ok(route) if route.has_body() || !exchange.setup.rules.rules().is_empty() => Begun::Waits(route),
+            Ok(route) if route.has_body() || !exchange.setup.rules.is_empty() => Begun::Waits(route),
             Ok(route) => Begun::Answered(perform(&exchange, route.operation)),
         });
         match begun {

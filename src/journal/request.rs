@@ -5,12 +5,12 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use jiff::Timestamp;
 
 use crate::contract::error::{ErrorKind, FieldProblem};
-use crate::contract::keys::{KeyRefusal, mask_parts};
+use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
 use crate::journal::KEPT_BODY;
 use crate::rate_limit::Verdict;
@@ -25,7 +25,7 @@ pub struct RequestRecord {
     pub at: Timestamp,
     /// Whose it is; `None` without a valid key.
     pub workspace: Option<Arc<Workspace>>,
-    /// The key, where the workspace is not named after it; never shown unmasked.
+    /// The key, where the workspace is not named after it; shown by way of `redact` alone.
     pub group_key: Option<Arc<str>>,
     /// The operation that the route led to.
     pub operation: Option<Operation>,
@@ -48,7 +48,7 @@ impl RequestRecord {
         self.transcript.bytes.len()
     }
 
-    /// The key, if a valid one came; never shown unmasked.
+    /// The key, if a valid one came; shown by way of `redact` alone.
     pub fn key(&self) -> Option<&str> {
         self.group_key.as_deref().or(self.workspace.as_ref().map(|workspace| workspace.name().as_ref()))
     }
@@ -101,8 +101,8 @@ pub struct Scripted {
     pub action: String,
 }
 
-/// A request and its answer in one allocation: id, request line and headers, the answer's headers, both bodies. A key in
-/// `Authorization` is masked.
+/// A request and its answer in one allocation: id, request line and headers, the answer's headers, both bodies. Credentials are
+/// as they came: whoever shows a part of it masks them (`redact`).
 ///
 /// A copy on purpose: what hyper hands out keeps its whole read buffer alive, and ten thousand records with a handful of
 /// allocations each cost more to let go than to write.
@@ -170,7 +170,7 @@ impl Transcript {
         text(line).split_once(' ').unwrap_or_default()
     }
 
-    /// The request's headers as they are kept: the key is masked, and values that are no text are escaped.
+    /// The request's headers as they came; values that are no text are escaped.
     pub fn header_map(&self) -> HeaderMap {
         let kept = self.headers().filter_map(|(name, value)| {
             Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(&value).ok()?))
@@ -230,27 +230,8 @@ fn push_headers(bytes: &mut Vec<u8>, headers: &HeaderMap) {
     for (name, value) in headers {
         bytes.extend_from_slice(name.as_str().as_bytes());
         bytes.extend_from_slice(b": ");
-        if name == AUTHORIZATION {
-            push_credential(bytes, value.as_bytes());
-        } else {
-            bytes.extend_from_slice(value.as_bytes());
-        }
+        bytes.extend_from_slice(value.as_bytes());
         bytes.extend_from_slice(b"\r\n");
-    }
-}
-
-fn push_credential(bytes: &mut Vec<u8>, value: &[u8]) {
-    let key = match value.split_at_checked(7) {
-        Some((scheme, key)) if scheme.eq_ignore_ascii_case(b"bearer ") => std::str::from_utf8(key).ok(),
-        // Whatever else it is, it is a credential.
-        _ => None,
-    };
-    let (before, after) = key.map_or(("", ""), |key| mask_parts(key.trim()));
-    if key.is_some() {
-        bytes.extend_from_slice(&value[..7]);
-    }
-    for part in [before, "…", after] {
-        bytes.extend_from_slice(part.as_bytes());
     }
 }
 
@@ -259,10 +240,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transcripts_keep_order_and_mask_keys() {
+    fn transcripts_keep_order_and_what_came() {
         let (mut headers, mut answer_headers) = (HeaderMap::new(), HeaderMap::new());
         headers.insert("x-a", HeaderValue::from_static("1: 2"));
-        headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer sk_test_abcdefgh"));
         headers.insert("x-b", HeaderValue::from_bytes(b"\xff").expect("opaque bytes are allowed"));
         answer_headers.insert("x-c", HeaderValue::from_static("3"));
         let uri = Uri::from_static("/v1/hello?a=b");
@@ -277,18 +257,11 @@ mod tests {
         let transcript = Transcript::new(&wire);
         assert_eq!((transcript.id(), transcript.request_line()), ("req_1", ("GET", "/v1/hello?a=b")));
         let shown: Vec<_> = transcript.headers().map(|(name, value)| format!("{name}: {value}")).collect();
-        assert_eq!(shown, ["x-a: 1: 2", "authorization: Bearer sk_test_…efgh", "x-b: \\xff"]);
+        assert_eq!(shown, ["x-a: 1: 2", "x-b: \\xff"]);
         let map = transcript.header_map();
-        assert!(map.len() == 3 && map["x-a"] == "1: 2", "{map:?}");
-        assert_eq!(map[AUTHORIZATION].as_bytes(), "Bearer sk_test_…efgh".as_bytes());
+        assert!(map.len() == 2 && map["x-a"] == "1: 2", "{map:?}");
         assert_eq!(transcript.answer_headers().map(|(name, _)| name).collect::<Vec<_>>(), ["x-c"]);
         assert_eq!((transcript.body(), transcript.answer_body()), (&b"sent\r\nx: y"[..], &b"got"[..]));
-        for credential in ["sk_test_abcdefgh", "Basic abcdefgh", "bearer"] {
-            let mut headers = HeaderMap::new();
-            headers.insert(AUTHORIZATION, HeaderValue::from_static(credential));
-            let other = Transcript::new(&Wire { headers: &headers, ..wire });
-            assert!(other.headers().all(|(_, value)| !value.contains("abcdefgh")), "{credential}");
-        }
         let none = Transcript::new(&Wire { id: "req_2", request: None, ..wire });
         assert_eq!((none.id(), none.request_line()), ("req_2", ("", "")));
     }

@@ -12,7 +12,7 @@ use crate::contract::nearest;
 use crate::diagnostic::Diagnostic;
 
 /// Most scenarios that may be active at a time.
-const MOST_ACTIVE: usize = 32;
+pub(super) const MOST_ACTIVE: usize = 32;
 
 /// Which scenarios are active, for all keys or for one.
 #[derive(Clone, Debug, Default)]

@@ -33,9 +33,15 @@ pub struct RuleTrace {
     pub outcome: String,
 }
 
-/// The rules of the active scenarios, in order.
+/// The rules of the active scenarios, in order. Each scenario's are indexed once, whatever they are combined with.
 #[derive(Clone, Debug, Default)]
 pub struct RuleSet {
+    indexes: Vec<Arc<RuleIndex>>,
+}
+
+/// The rules of one scenario, in order.
+#[derive(Debug)]
+pub(super) struct RuleIndex {
     rules: Vec<Arc<Rule>>,
     buckets: Vec<(Option<Operation>, Bucket)>,
 }
@@ -55,21 +61,24 @@ struct Bucket {
 impl RuleSet {
     /// The rules of scenarios, in the order given.
     pub fn new(scenarios: &[Arc<Scenario>]) -> Self {
-        Self::of_rules(scenarios.iter().flat_map(|scenario| scenario.rules.iter().cloned()).collect())
-    }
-
-    fn of_rules(rules: Vec<Arc<Rule>>) -> Self {
-        if rules.is_empty() {
-            return Self::default();
-        }
-        let operations = ROUTES.iter().map(|route| Some(route.operation)).chain([None]);
-        let buckets = operations.map(|operation| (operation, Bucket::new(&rules, operation))).collect();
-        Self { rules, buckets }
+        let with_rules = scenarios.iter().filter(|scenario| !scenario.rules.is_empty());
+        Self { indexes: with_rules.map(|scenario| Arc::clone(scenario.rule_index())).collect() }
     }
 
     /// The rules.
-    pub fn rules(&self) -> &[Arc<Rule>] {
-        &self.rules
+    pub fn rules(&self) -> impl Iterator<Item = &Arc<Rule>> {
+        self.indexes.iter().flat_map(|index| &index.rules)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.indexes.is_empty()
+    }
+
+    /// The parts, one a scenario.
+    #[cfg(test)]
+    pub(super) fn indexes(&self) -> &[Arc<RuleIndex>] {
+        &self.indexes
     }
 
     /// The first rule that applies decides; `None` leaves the request to the ordinary answer. Counts in `turns`, and draws
@@ -82,8 +91,57 @@ impl RuleSet {
         random: &mut Random,
     ) -> Option<Decision> {
         let reading = Reading::new(view);
-        let mut play = |at: u32| self.rules[at as usize].play(&reading, turns, since_activation, random).ok();
-        let Some((_, bucket)) = self.buckets.iter().find(|(operation, _)| *operation == view.operation) else {
+        self.indexes.iter().find_map(|index| index.decide(&reading, turns, since_activation, random))
+    }
+
+    /// Like [`Self::decide`], and says of each rule up to the deciding one what it made of the request.
+    pub fn decide_traced(
+        &self,
+        view: &RequestView<'_>,
+        turns: &mut Turns,
+        since_activation: Duration,
+        random: &mut Random,
+    ) -> (Option<Decision>, Vec<RuleTrace>) {
+        let reading = Reading::new(view);
+        let mut traces = Vec::new();
+        for rule in self.rules() {
+            let played = rule.play(&reading, turns, since_activation, random);
+            let outcome = match &played {
+                Ok(decision) => decision.action.to_string(),
+                Err(refusal) => rule.explain(refusal, &reading, turns, since_activation),
+            };
+            let (scenario, label) = (rule.scenario.to_string(), rule.label.to_string());
+            traces.push(RuleTrace { scenario, rule: label, applied: played.is_ok(), outcome });
+            if let Ok(decision) = played {
+                return (Some(decision), traces);
+            }
+        }
+        (None, traces)
+    }
+
+    /// What each rule would make of a request, with the counters as they stand; nothing is counted. Chances are rolled with
+    /// dice of their own.
+    pub fn trace(&self, view: &RequestView<'_>, turns: &Turns, since_activation: Duration) -> Vec<RuleTrace> {
+        self.decide_traced(view, &mut turns.clone(), since_activation, &mut Random::seed_from_u64(0)).1
+    }
+}
+
+impl RuleIndex {
+    pub(super) fn new(rules: &[Arc<Rule>]) -> Self {
+        let operations = ROUTES.iter().map(|route| Some(route.operation)).chain([None]);
+        let buckets = operations.map(|operation| (operation, Bucket::new(rules, operation))).collect();
+        Self { rules: rules.to_vec(), buckets }
+    }
+
+    fn decide(
+        &self,
+        reading: &Reading<'_>,
+        turns: &mut Turns,
+        since_activation: Duration,
+        random: &mut Random,
+    ) -> Option<Decision> {
+        let mut play = |at: u32| self.rules[at as usize].play(reading, turns, since_activation, random).ok();
+        let Some((_, bucket)) = self.buckets.iter().find(|(operation, _)| *operation == reading.view.operation) else {
             // An operation outside the route table has no index; its rules are tried one after the other.
             return (0_u32..).take(self.rules.len()).find_map(play);
         };
@@ -108,37 +166,6 @@ impl RuleSet {
                 return Some(decision);
             }
         }
-    }
-
-    /// Like [`Self::decide`], and says of each rule up to the deciding one what it made of the request.
-    pub fn decide_traced(
-        &self,
-        view: &RequestView<'_>,
-        turns: &mut Turns,
-        since_activation: Duration,
-        random: &mut Random,
-    ) -> (Option<Decision>, Vec<RuleTrace>) {
-        let reading = Reading::new(view);
-        let mut traces = Vec::new();
-        for rule in &self.rules {
-            let played = rule.play(&reading, turns, since_activation, random);
-            let outcome = match &played {
-                Ok(decision) => decision.action.to_string(),
-                Err(refusal) => rule.explain(refusal, &reading, turns, since_activation),
-            };
-            let (scenario, label) = (rule.scenario.to_string(), rule.label.to_string());
-            traces.push(RuleTrace { scenario, rule: label, applied: played.is_ok(), outcome });
-            if let Ok(decision) = played {
-                return (Some(decision), traces);
-            }
-        }
-        (None, traces)
-    }
-
-    /// What each rule would make of a request, with the counters as they stand; nothing is counted. Chances are rolled with
-    /// dice of their own.
-    pub fn trace(&self, view: &RequestView<'_>, turns: &Turns, since_activation: Duration) -> Vec<RuleTrace> {
-        self.decide_traced(view, &mut turns.clone(), since_activation, &mut Random::seed_from_u64(0)).1
     }
 }
 

@@ -43,6 +43,7 @@ impl Request {
             headers: &headers,
             body: self.body.as_bytes(),
             key: self.key.as_deref(),
+            keys: &crate::contract::profile::Profile::default().keys,
         })
     }
 }
@@ -153,7 +154,7 @@ fn a_trace_names_the_first_condition_that_failed_and_counts_nothing() {
         [
             "other false operation is `system.status`; expected `hello`",
             "rule 2 false query.a is \"1\"; expected something that starts with \"x\"",
-            "rule 3 false the key is sk_test_…body; another was expected",
+            "rule 3 false the key is sk_test_somebody; another was expected",
             "rule 4 false lets 1 matching request through first; this was number 1",
             "rule 5 false the story is at step \"start\"; expected \"gone\"",
             "rule 6 true fault reset",
@@ -178,7 +179,7 @@ fn ten_thousand_rules_are_looked_up_not_tried() {
         writeln!(text, "[[rule]]\nwhen = {{ query.a = '{number}' }}\nreply = {{ status = 429 }}").expect("a String");
     }
     let rules = rules(&text);
-    let (_, bucket) = &rules.buckets[0];
+    let (_, bucket) = &rules.indexes[0].buckets[0];
     assert!(bucket.plain.is_empty() && bucket.exact.len() == 1 && bucket.exact[0].1.len() == 10_000);
     let (turns, random) = (&mut Turns::default(), &mut Seed::from_number(1).source("test"));
     let decided = Request::status("a=9999").with_view(|view| rules.decide(view, turns, Duration::ZERO, random));

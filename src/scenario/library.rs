@@ -11,8 +11,9 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use super::built_in::built_in_loaded;
-use super::content::{ByName, Content};
+use super::content::{ByName, Content, MOST_ACTIVE};
 use super::knob_patch::{KnobPatch, KnobPatches};
+use super::named::{MOST_NAMED_TEXT, Named};
 use super::restart::Start;
 use super::setup::Setup;
 use super::{Activation, Origin, Scenario, parse};
@@ -20,8 +21,6 @@ use crate::clock::Moment;
 use crate::contract::profile::Layered;
 use crate::diagnostic::Diagnostic;
 
-/// Setups kept for combinations of scenarios that requests name; past this, all are forgotten and made again as needed.
-const MOST_NAMED: usize = 64;
 /// Most keys with a list of their own.
 const MOST_KEYS: usize = 10_000;
 
@@ -52,8 +51,7 @@ pub struct Generation {
     content: Content,
     setup: Arc<Setup>,
     key_setups: HashMap<Arc<str>, Arc<Setup>>,
-    /// By names and the knobs of the key that named them.
-    named: Mutex<HashMap<(String, String), Arc<Setup>>>,
+    named: Mutex<Named>,
 }
 
 impl Generation {
@@ -75,19 +73,28 @@ impl Generation {
     /// this generation's beginning.
     pub fn setup_named(&self, key: Option<&str>, names: &[&str]) -> Result<Arc<Setup>, Vec<Diagnostic>> {
         let patch = key.and_then(|key| self.content.patches.keys.get(key));
+        let too_many = |message: String| {
+            vec![Diagnostic::of_file("scenario/too-many", message, "activate them for the key with `scenarios use`")]
+        };
+        if names.len() > MOST_ACTIVE {
+            return Err(too_many(format!("a request may name at most {MOST_ACTIVE} scenarios, found {}", names.len())));
+        }
         // Keys with the same knobs share what is built for them.
-        let kind = (names.join(","), patch.map_or_else(String::new, |patch| patch.text()));
-        if let Some(setup) = self.named.lock().get(&kind) {
-            return Ok(Arc::clone(setup));
+        let combination = (names.join(","), patch.map_or_else(String::new, |patch| patch.text()));
+        if let Some(setup) = self.named.lock().get(&combination) {
+            return Ok(setup);
         }
         let active = self.content.resolve(names.iter().copied())?;
+        let text: usize = active.iter().map(|scenario| scenario.text.len()).sum();
+        if active.len() > 1 && text > MOST_NAMED_TEXT {
+            return Err(too_many(format!(
+                "the scenarios that a request names may have at most {MOST_NAMED_TEXT} bytes together, found {text}"
+            )));
+        }
         let base = patch.map_or_else(|| Ok(self.base.clone()), |patch| patch.over(&self.base))?;
         let setup = Arc::new(Setup::build(&base, active, self.number, self.made_at, 0)?);
-        let mut kept = self.named.lock();
-        if kept.len() >= MOST_NAMED {
-            kept.clear();
-        }
-        kept.insert(kind, Arc::clone(&setup));
+        let left = self.named.lock().keep(combination, Arc::clone(&setup));
+        drop(left);
         Ok(setup)
     }
 

@@ -27,15 +27,24 @@ fn random() -> Random {
 }
 
 fn status(setup: &Setup, turns: &mut Turns) -> Option<(u16, u64)> {
+    decided(setup, turns, None)
+}
+
+fn status_for(setup: &Setup, query: &str) -> Option<u16> {
+    decided(setup, &mut Turns::default(), Some(query)).map(|(status, _)| status)
+}
+
+fn decided(setup: &Setup, turns: &mut Turns, query: Option<&str>) -> Option<(u16, u64)> {
     let headers = HeaderMap::new();
     let view = RequestView {
         operation: Some(Operation::SystemStatus),
         method: &Method::GET,
         path: "/v1/system/status",
-        query: None,
+        query,
         headers: &headers,
         body: b"",
         key: Some("sk_test_a"),
+        keys: &crate::contract::profile::Profile::default().keys,
     };
     setup.decide(&view, turns, LATER.since(setup.activated_at), &mut random()).map(|decision| match decision.action {
         crate::scenario::Action::Reply(reply) => (reply.status, decision.turn),
@@ -122,6 +131,60 @@ fn requests_may_name_scenarios() {
     assert!(generation.setup_named(None, &["nope"]).is_err());
 }
 
+/// A scenario of many rules.
+fn large(status: u16) -> String {
+    (0..500).map(|at| format!("[[rule]]\nwhen.query.a = '{at}'\nreply = {{ status = {status} }}\n")).collect()
+}
+
+#[test]
+fn combinations_share_the_rules_of_their_scenarios_and_leave_one_by_one() {
+    let library = Library::new(Layered::default());
+    let names: Vec<String> = (0..8).map(|at| format!("s{at}")).collect();
+    let texts = names
+        .iter()
+        .zip(201..)
+        .map(|(name, status)| file(name, &(large(status) + "[profile.rate_limit]\nrequests = 7\n")));
+    library.replace_files(texts.collect(), NOW).expect("valid");
+    let generation = library.load();
+    let combination = |bits: usize| -> Vec<&str> {
+        names.iter().enumerate().filter(|(at, _)| bits & (1 << at) != 0).map(|(_, name)| name.as_str()).collect()
+    };
+    let named = |bits: usize| generation.setup_named(None, &combination(bits)).expect("they are there");
+    let used = named(0b1);
+    let alone: Vec<_> = (0..8).map(|at| named(1 << at)).collect();
+    for bits in 0..256_usize {
+        let setup = named(bits);
+        let indexes = setup.rules.indexes();
+        assert_eq!(indexes.len(), bits.count_ones() as usize);
+        // No rule was indexed for this combination: each index is the one that the scenario has.
+        let own = (0..8).filter(|at| bits & (1 << at) != 0).map(|at: usize| &alone[at].rules.indexes()[0]);
+        assert!(indexes.iter().zip(own).all(|(one, other)| Arc::ptr_eq(one, other)), "{bits:b}");
+        // What is used goes on being used, however many others come.
+        assert!(Arc::ptr_eq(&named(0b1), &used), "{bits:b}");
+    }
+    let orders = [&["s0", "s1"][..], &["s1", "s0"]]
+        .map(|names| status_for(&generation.setup_named(None, names).expect("they are there"), "a=3"));
+    assert_eq!(orders, [Some(201), Some(202)]);
+    assert_eq!(named(0b11).profile.rate_limit.requests, 7);
+}
+
+#[test]
+fn what_a_request_may_name_is_bounded() {
+    let library = Library::new(Layered::default());
+    let text = large(201) + &format!("# {}\n", "x".repeat(900_000));
+    let files = (0..3).map(|at| file(&format!("s{at}"), &text)).collect();
+    library.replace_files(files, NOW).expect("valid");
+    let generation = library.load();
+    assert!(generation.setup_named(None, &["s0", "s1"]).is_ok());
+    let large = generation.setup_named(None, &["s0", "s1", "s2"]).expect_err("too large");
+    assert!(large[0].code == "scenario/too-many" && large[0].message.contains("2097152"), "{large:?}");
+    assert!(generation.setup_named(None, &["s0"; 32]).is_ok(), "one that is named twice counts once");
+    let many = generation.setup_named(None, &["nope"; 33]).expect_err("too many");
+    assert_eq!((many.len(), many[0].code), (1, "scenario/too-many"));
+    // For a key there is no such bound.
+    assert!(library.activate(Some("k"), &["s0", "s1", "s2"], NOW).is_ok());
+}
+
 #[test]
 fn inline_comes_before_files_before_shipped() {
     let library = Library::new(Layered::default());
@@ -176,7 +239,7 @@ fn readers_never_see_a_mixture() {
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
                     let generation = library.load();
-                    let rules = generation.setup_for(None).rules.rules().iter();
+                    let rules = generation.setup_for(None).rules.rules();
                     let actions: Vec<_> = rules.map(|rule| rule.sequence.steps()[0].action.to_string()).collect();
                     assert_eq!(actions.len(), 2);
                     assert_eq!(actions[0], actions[1]);

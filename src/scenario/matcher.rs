@@ -7,14 +7,14 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::fmt;
 
-use hyper::header::{AUTHORIZATION, HeaderName};
+use hyper::header::HeaderName;
 use regex::Regex;
 use serde_json::Value;
 use url::form_urlencoded;
 
 use super::RequestView;
-use crate::contract::keys::mask;
 use crate::contract::routes::Operation;
+use crate::redact::{Redactor, is_credential_header, is_secret_field};
 
 /// What a condition looks at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -167,18 +167,25 @@ impl Condition {
     pub(crate) fn failure(&self, reading: &Reading<'_>) -> Option<String> {
         let found = reading.find(&self.subject);
         let failed = self.tests.iter().find(|test| !test.holds(&found))?;
+        let redactor = Redactor::new(reading.view.keys);
         let is = match (&self.subject, &found) {
             (_, Found::Absent) => "is absent".to_owned(),
-            // A key is never shown whole.
-            (Subject::Key, Found::Text(text)) => format!("is {}", mask(text)),
-            (_, Found::Text(text)) => format!("is {}", shortened(&format!("\"{}\"", text.escape_debug()))),
-            (_, Found::Json(value)) => format!("is {}", shortened(&value.to_string())),
+            (Subject::Key, Found::Text(text)) => format!("is {}", redactor.key(text)),
+            // Before it is cut: half a credential is not known for one.
+            (_, Found::Text(text)) => {
+                format!("is {}", shortened(&format!("\"{}\"", redactor.text(text).escape_debug())))
+            }
+            (_, Found::Json(value)) => {
+                let mut value = (*value).clone();
+                redactor.value(&mut value);
+                format!("is {}", shortened(&value.to_string()))
+            }
         };
         Some(match (&self.subject, failed) {
             (Subject::Key, _) => format!("the key {is}; another was expected"),
-            (Subject::Header(name), _) if *name == AUTHORIZATION => "header.authorization is another".to_owned(),
-            (Subject::Body(pointer), _) if holds_secret(pointer, &found) => {
-                format!("{} is not shown, as it may hold a secret; expected {failed}", self.subject)
+            (Subject::Header(name), _) if is_credential_header(name.as_str()) => format!("{} is another", self.subject),
+            (subject, _) if subject.names_secret() && !matches!(found, Found::Absent) => {
+                format!("{subject} is not shown, as it may hold a secret; expected {failed}")
             }
             _ => format!("{} {is}; expected {failed}", self.subject),
         })
@@ -262,10 +269,15 @@ fn same(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Whether a place in a body is a signing secret or an object with one.
-fn holds_secret(pointer: &str, found: &Found<'_>) -> bool {
-    let has_secret = matches!(found, Found::Json(Value::Object(fields)) if fields.contains_key("secret"));
-    has_secret || (pointer.ends_with("/secret") && !matches!(found, Found::Absent))
+impl Subject {
+    /// Whether what stands here is a secret by its name.
+    fn names_secret(&self) -> bool {
+        match self {
+            Self::Query(name) => is_secret_field(name),
+            Self::Body(pointer) => pointer.rsplit('/').next().is_some_and(is_secret_field),
+            _ => false,
+        }
+    }
 }
 
 fn shortened(text: &str) -> String {

@@ -1,5 +1,6 @@
 //! Tests of conditions: what holds of what, and what is told of a condition that does not hold.
 
+use hyper::header::{AUTHORIZATION, COOKIE};
 use serde_json::json;
 
 use super::*;
@@ -106,16 +107,18 @@ fn values_differ_by_length_key_and_depth() {
 fn failure(subject: Subject) -> String {
     let mut headers = hyper::HeaderMap::new();
     headers.insert(AUTHORIZATION, hyper::header::HeaderValue::from_static("Bearer sk_test_hidden"));
+    headers.insert(COOKIE, hyper::header::HeaderValue::from_static("session=hidden"));
     headers.insert("x-shown", hyper::header::HeaderValue::from_static("seen"));
     let body = br#"{"url":"https://a.example","secret":"whsec_hidden","hook":{"secret":"hidden"},"list":[1]}"#;
     let view = RequestView {
         operation: None,
         method: &hyper::Method::POST,
         path: "/v1/events/subscribe",
-        query: None,
+        query: Some("token=hidden"),
         headers: &headers,
         body: &hyper::body::Bytes::from_static(body),
-        key: Some("sk_test_hidden"),
+        key: Some("sk_live_hidden_1234"),
+        keys: &crate::contract::profile::Profile::default().keys,
     };
     let condition = Condition { subject, tests: vec![Test::Equals(literal(json!("expected")))] };
     condition.failure(&Reading::new(&view)).expect("it does not hold")
@@ -135,12 +138,20 @@ fn a_failure_shows_what_is_there_but_no_secret() {
         let told = failure(subject);
         assert!(told.contains(shown) && told.ends_with("expected \"expected\""), "{told}");
     }
-    for subject in [body("/secret"), body("/hook"), body("/hook/secret"), Subject::Header(AUTHORIZATION), Subject::Key]
-    {
+    for subject in [
+        body("/secret"),
+        body("/hook"),
+        body("/hook/secret"),
+        Subject::Header(AUTHORIZATION),
+        Subject::Header(COOKIE),
+        Subject::Query("token".into()),
+        Subject::Key,
+    ] {
         let told = failure(subject);
         assert!(!told.contains("hidden"), "{told}");
     }
     assert_eq!(failure(Subject::Header(AUTHORIZATION)), "header.authorization is another");
+    assert_eq!(failure(Subject::Key), "the key is sk_live_…1234; another was expected");
     assert!(failure(body("/secret")).contains("may hold a secret; expected \"expected\""));
 }
 

@@ -3,7 +3,7 @@
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `decide` (which rule applies),
 //! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active, as one generation;
-//! `content` is what it is made from, `knob_patch` the knobs changed while running, `restart` the way back), `progress`
+//! `content` is what it is made from, `named` what requests choose by name, `knob_patch` the knobs changed while running, `restart` the way back), `progress`
 //! (what is left of them), `watch` (files on disk).
 
 mod action;
@@ -14,6 +14,7 @@ mod emit;
 mod knob_patch;
 mod library;
 mod matcher;
+mod named;
 mod parse;
 mod progress;
 mod reference;
@@ -25,7 +26,7 @@ mod setup;
 mod watch;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hyper::Method;
 use hyper::header::HeaderMap;
@@ -34,6 +35,7 @@ use serde_json::{Map, Value};
 pub use action::{Action, Delay, Fault, Patch, Reply, ReplyBody};
 pub use built_in::{STARTER_TEXT, built_in, built_in_names};
 pub use content::Activation;
+use decide::RuleIndex;
 pub use decide::{RuleSet, RuleTrace};
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use knob_patch::{KnobPatch, KnobPatches, PATCH_SOURCE};
@@ -49,7 +51,7 @@ pub use schema::schema;
 pub use setup::Setup;
 pub use watch::{Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
-use crate::contract::profile::{Layered, ProfileProblem};
+use crate::contract::profile::{Keys, Layered, ProfileProblem, Settings};
 use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Severity};
 
@@ -74,6 +76,8 @@ pub struct Scenario {
     pub rules: Vec<Arc<Rule>>,
     /// The events it fires.
     pub emits: Vec<Arc<Emit>>,
+    /// The rules as requests look them up; made when the scenario first answers.
+    index: OnceLock<Arc<RuleIndex>>,
 }
 
 /// Where a scenario comes from.
@@ -87,17 +91,17 @@ pub enum Origin {
     Inline,
 }
 
-/// The `[profile]` of a scenario: kept as text, and laid over whatever profile is in force when the scenario is activated.
+/// The `[profile]` of a scenario: read once, and laid over whatever profile is in force when the scenario is activated.
 #[derive(Clone, Debug)]
 pub struct Overlay {
-    text: Arc<str>,
+    settings: Arc<Settings>,
     source: String,
 }
 
 impl Overlay {
     /// The profile with the scenario's knobs on top.
     pub fn over(&self, base: &Layered) -> Result<Layered, Vec<ProfileProblem>> {
-        parse::with_overlay(&self.text, base, &self.source)
+        base.with_settings(&self.settings, &self.source)
     }
 }
 
@@ -162,9 +166,15 @@ pub struct RequestView<'a> {
     pub body: &'a [u8],
     /// The API key, if it is valid.
     pub key: Option<&'a str>,
+    /// The profile's rules for keys, by which one is shown.
+    pub keys: &'a Keys,
 }
 
 impl Scenario {
+    fn rule_index(&self) -> &Arc<RuleIndex> {
+        self.index.get_or_init(|| Arc::new(RuleIndex::new(&self.rules)))
+    }
+
     /// The scenario as diagnostics name it: the file's path, or the name.
     pub fn file_name(&self) -> String {
         match &self.origin {

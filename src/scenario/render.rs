@@ -9,14 +9,14 @@ use super::RequestView;
 use super::action::{Patch, Reply, ReplyBody};
 use super::matcher::Reading;
 use crate::clock::Random;
-use crate::contract::keys::mask;
+use crate::contract::keys::shown;
 use crate::template::{TemplateProblem, render_map};
 
 /// Longest text body of a request that templates see, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
 
 /// What templates know of a request, as `request`: `method`, `path`, `operation`, `query.NAME`, `headers.NAME` (lower
-/// case, `-` as `_` too), `body` (JSON, or text), `key` (masked).
+/// case, `-` as `_` too), `body` (JSON, or text), `key` (a live one masked).
 pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
     let reading = Reading::new(view);
     let query: Map<String, Value> =
@@ -47,7 +47,7 @@ pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
         request["operation"] = operation.name().into();
     }
     if let Some(key) = view.key {
-        request["key"] = mask(key).into();
+        request["key"] = shown(key, view.keys).into();
     }
     Map::from_iter([("request".to_owned(), request)])
 }
@@ -127,6 +127,7 @@ mod tests {
             headers: &headers,
             body: br#"{"url": "https://a.example", "events": ["x"]}"#,
             key: Some("sk_test_abcdefgh"),
+            keys: &crate::contract::profile::Profile::default().keys,
         })
     }
 
@@ -145,17 +146,17 @@ mod tests {
     }
 
     #[test]
-    fn replies_see_the_request_and_never_its_key() {
+    fn replies_see_the_request_and_never_its_authorization() {
         for (reply, expected) in [
             ("{ status = 422, message = 'url: {{ request.body.url }} is taken' }", "url: https://a.example is taken"),
             ("{ status = 200, body = '{{ request.method }} {{ request.query.a }} {{ now_unix }}' }", "POST 2 0"),
             ("{ status = 200, body = { id = '{{ request.headers.x_trace_id }}', n = 1 } }", r#"{"id":"t1","n":1}"#),
             ("{ status = 200, body = 'no template' }", "no template"),
-            ("{ status = 200, body = '{{ request.key }}' }", "sk_test_…efgh"),
+            ("{ status = 200, body = '{{ request.key }}' }", "sk_test_abcdefgh"),
         ] {
             assert_eq!(rendered(reply), expected, "{reply}");
         }
-        assert!(!rendered("{ status = 200, body = '{{ request }}' }").contains("abcdefgh"));
+        assert!(!rendered("{ status = 200, body = '{{ request }}' }").contains("Bearer"));
         assert_eq!(rendered("{ status = 200, body = '[{{ request.nothing }}{{ request.operation }}]' }"), "[]");
     }
 

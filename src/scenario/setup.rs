@@ -73,7 +73,7 @@ impl Setup {
         since_activation: Duration,
         random: &mut Random,
     ) -> Option<Decision> {
-        if self.rules.rules().is_empty() {
+        if self.rules.is_empty() {
             return None;
         }
         turns.begin(self.activation);

@@ -89,7 +89,7 @@ impl Workspace {
         Self { name, id, clock, agenda, left, forgotten, last_used, state: Mutex::new(state) }
     }
 
-    /// The key, or the name of the group of keys, that this workspace belongs to. Never shown unmasked.
+    /// The key, or the name of the group of keys, that this workspace belongs to. Shown by way of `redact` alone.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }

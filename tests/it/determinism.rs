@@ -150,7 +150,7 @@ async fn two_hundred_keys_with_scenarios_of_their_own_never_meet() {
                 let answer = get_as(&emulator, &key, "/v1/system/status").await;
                 if kind < 10 && (kind..kind + 5).contains(&turn) {
                     assert_eq!((answer.status, answer.code()), (422, format!("kind_{kind}")), "{key}, turn {turn}");
-                    assert_eq!(answer.message(), format!("for sk_test_para…{number:04}"));
+                    assert_eq!(answer.message(), format!("for sk_test_parallel_{number:04}"));
                 } else {
                     assert_eq!(answer.status, 200, "{key}, turn {turn}");
                 }

@@ -292,7 +292,6 @@ async fn what_cannot_be_loaded_is_refused_and_changes_nothing() {
     ] {
         let answer = control(&emulator, "PUT", "snapshot", &snapshot).await;
         assert!(answer.status == 422 && answer.message().contains(said), "{said}: {answer:?}");
-        assert!(!answer.message().contains(KEY), "keys are masked: {answer:?}");
     }
     let huge = json!({ "format": "x".repeat(17 * 1024 * 1024) });
     assert_eq!(control(&emulator, "PUT", "snapshot", &huge).await.status, 413);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use wrs_emulator::{Builder, Emulator};
 
@@ -92,8 +92,28 @@ pub(crate) async fn send(
     headers: &[(&str, &str)],
     body: impl Into<Bytes>,
 ) -> Answer {
+    send_from(emulator, None, method, path, headers, body).await
+}
+
+/// The same, from another address of this machine.
+pub(crate) async fn send_from(
+    emulator: &Emulator,
+    source: Option<IpAddr>,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Bytes>,
+) -> Answer {
     let address = emulator.base_url().trim_start_matches("http://").to_owned();
-    let stream = TcpStream::connect(&address).await.expect("the emulator listens");
+    let connected = match source {
+        None => TcpStream::connect(&address).await,
+        Some(source) => {
+            let socket = TcpSocket::new_v4().expect("a socket");
+            socket.bind(SocketAddr::new(source, 0)).expect("an address of this machine");
+            socket.connect(address.parse().expect("an IPv4 address and a port")).await
+        }
+    };
+    let stream = connected.expect("the emulator listens");
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("a connection");
     tokio::spawn(connection);
     let mut request = Request::builder().method(method).uri(path).header("host", address);

@@ -415,3 +415,20 @@ fn listen_serves_https_from_pem_files() {
     assert_eq!(trigger(&emulator).status.code(), Some(0));
     assert_eq!(listen.wait().0, Some(0));
 }
+
+/// Silent connections have ten seconds for their header block; a good sender is answered long before that.
+#[test]
+fn listen_answers_at_once_behind_silent_connections() {
+    for count in [64, 1000] {
+        let listen = Running::start(&["listen", "--listen", "127.0.0.1:0"], None);
+        let address = listen.url.trim_start_matches("http://");
+        let silent: Vec<_> = (0..count).map(|_| std::net::TcpStream::connect(address).expect("it listens")).collect();
+        let machine = wrs_emulator::clock::Clock::real();
+        for _ in 0..3 {
+            assert!(post(&listen.url, "/hooks", "", b"{}").starts_with("HTTP/1.1 200 "));
+        }
+        let spent = machine.moment().since_start();
+        assert!(spent < std::time::Duration::from_secs(5), "{spent:?} behind {count}");
+        drop(silent);
+    }
+}

@@ -189,7 +189,7 @@ async fn rules_with_turns_left_are_unfinished_for_each_workspace_that_met_them()
     assert_eq!(
         open[0],
         format!(
-            "rule `refused` of scenario `inline-1` applied 1 of 2 times for workspace {workspace} (key sk_test_…irst); 1 left"
+            "rule `refused` of scenario `inline-1` applied 1 of 2 times for workspace {workspace} (key sk_test_first); 1 left"
         )
     );
     assert!(open[1].contains("`hello`") && open[1].contains("1 of 2 times for requests without a key"), "{open:?}");

@@ -261,7 +261,7 @@ async fn firing_refuses_what_means_nothing() {
         (
             json!({ "type": "workflow.completed", "key": "sk_test_other" }),
             404,
-            "there is one for `sk_test_…ocal` (workspace ws_",
+            "there is one for `sk_test_local` (workspace ws_",
         ),
         (json!({ "type": "order.paid" }), 404, "none of the 1 subscriptions"),
         (json!({}), 422, "missing field `type`"),

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::cli::output::{cell, escape, print};
+use crate::cli::output::{cell, compact, print};
 use crate::cli::signing::Signing;
 use crate::cli::verify::{kind, remedies_view};
 use crate::clock::machine_wall_time;
@@ -27,6 +27,7 @@ use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::{Progress, Refusals};
 use crate::http::limits::Limits;
 use crate::http::{Answering, Handler};
+use crate::redact::{Redactor, visible};
 
 /// Seconds a timestamp may be off, as in every scheme's libraries.
 const TOLERANCE: i64 = 300;
@@ -161,18 +162,23 @@ impl Delivery<'_> {
             }
         };
         let (kind, id) = (cell(&event, "type"), cell(&event, "id"));
-        format!("{at} {} {kind} {id} {}, answered {status}\n", escape(self.target), escape(&told))
+        let line = format!("{at} {} {kind} {id} {told}, answered {status}", self.target);
+        format!("{}\n", visible(&Redactor::default().text(&line)))
     }
 
     fn json(&self, verdict: &Verdict, status: u16) -> String {
+        let redactor = Redactor::default();
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let headers: Vec<Value> =
-            self.headers.iter().map(|(name, value)| json!([name.as_str(), text(value)])).collect();
+        let headers: Vec<Value> = self
+            .headers
+            .iter()
+            .map(|(name, value)| json!([name.as_str(), redactor.header(name.as_str(), &text(value))]))
+            .collect();
         let event: Value = serde_json::from_slice(self.body).unwrap_or_default();
         let mut view = json!({
             "event": "delivery",
             "at": format_timestamp(self.at, Precision::Milliseconds),
-            "target": self.target,
+            "target": redactor.text(self.target),
             "type": event["type"],
             "id": event["id"],
             "verified": match verdict {
@@ -193,11 +199,13 @@ impl Delivery<'_> {
             }
         }
         view["headers"] = headers.into();
-        match std::str::from_utf8(self.body) {
+        let body = redactor.body(self.body);
+        match std::str::from_utf8(&body) {
             Ok(text) => view["body"] = text.into(),
-            Err(_) => view["body_base64"] = STANDARD.encode(self.body).into(),
+            Err(_) => view["body_base64"] = STANDARD.encode(&body).into(),
         }
-        format!("{view}\n")
+        redactor.value(&mut view);
+        format!("{}\n", compact(&view))
     }
 }
 

@@ -100,7 +100,7 @@ fn check_keys(profile: &Profile) -> Result<(), String> {
     let mut seen: Vec<&String> = Vec::new();
     for key in keys.workspaces.values().flatten() {
         if seen.contains(&key) {
-            return Err(format!("the key \"{}\" stands in two groups", crate::contract::keys::mask(key)));
+            return Err(format!("the key \"{}\" stands in two groups", crate::contract::keys::shown(key, keys)));
         }
         seen.push(key);
     }

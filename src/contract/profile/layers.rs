@@ -21,6 +21,10 @@ pub struct Layered {
     sources: BTreeMap<&'static str, Arc<str>>,
 }
 
+/// The knobs of a text and their values, read once; each with its place in the text.
+#[derive(Clone, Debug)]
+pub struct Settings(Vec<(&'static Knob, Value, Range<usize>)>);
+
 /// A knob that could not be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileProblem {
@@ -104,23 +108,45 @@ impl Layered {
                 })
                 .collect());
         }
-        self.with_table(table.get_ref(), source)
+        self.with_table(table.get_ref(), source).map(|(next, _)| next)
     }
 
-    /// This profile with the knobs of a parsed table on top, as in a scenario's `[profile]`.
-    pub fn with_table(&self, overlay: &DeTable<'_>, source: &str) -> Result<Self, Vec<ProfileProblem>> {
-        let mut settings = Vec::new();
-        let mut problems = Vec::new();
-        collect(overlay, "", &mut settings, &mut problems);
-        let mut next = self.clone();
-        for (knob, value) in settings {
-            let value_alone = without_spans(value.get_ref());
-            match next.set(knob, &value_alone, source) {
-                Ok(changed) => next = changed,
-                Err(message) => problems.push(bad_value(knob, value.span(), &message)),
+    /// This profile with the knobs of a parsed table on top, as in a scenario's `[profile]`, and those settings by themselves.
+    pub fn with_table(&self, overlay: &DeTable<'_>, source: &str) -> Result<(Self, Settings), Vec<ProfileProblem>> {
+        let (mut found, mut problems) = (Vec::new(), Vec::new());
+        collect(overlay, "", &mut found, &mut problems);
+        let alone = |(knob, value): (&'static Knob, &Spanned<DeValue<'_>>)| {
+            (knob, without_spans(value.get_ref()), value.span())
+        };
+        let settings = Settings(found.into_iter().map(alone).collect());
+        match self.with_settings(&settings, source) {
+            Ok(next) if problems.is_empty() => Ok((next, settings)),
+            other => {
+                problems.extend(other.err().unwrap_or_default());
+                problems.sort_by_key(|problem| problem.span.start);
+                Err(problems)
             }
         }
-        problems.sort_by_key(|problem| problem.span.start);
+    }
+
+    /// This profile with these settings on top.
+    pub fn with_settings(&self, settings: &Settings, source: &str) -> Result<Self, Vec<ProfileProblem>> {
+        let (mut table, mut sources) = ((*self.table).clone(), self.sources.clone());
+        for (knob, value, _) in &settings.0 {
+            put(&mut table, knob, value.clone(), true);
+            sources.insert(knob.path, Arc::from(source));
+        }
+        // Checked once, as each check reads the whole profile; one by one only to find what is wrong.
+        if let Ok(next) = Self::checked(table, sources) {
+            return Ok(next);
+        }
+        let (mut next, mut problems) = (self.clone(), Vec::new());
+        for (knob, value, span) in &settings.0 {
+            match next.set_whole(knob, value.clone(), source, true) {
+                Ok(changed) => next = changed,
+                Err(message) => problems.push(bad_value(knob, span.clone(), &message)),
+            }
+        }
         if problems.is_empty() { Ok(next) } else { Err(problems) }
     }
 
@@ -170,30 +196,33 @@ impl Layered {
         whole
     }
 
-    fn set(&self, knob: &'static Knob, value: &Value, source: &str) -> Result<Self, String> {
-        self.set_whole(knob, value.clone(), source, true)
+    fn set_whole(&self, knob: &'static Knob, value: Value, source: &str, merge: bool) -> Result<Self, String> {
+        let (mut table, mut sources) = ((*self.table).clone(), self.sources.clone());
+        put(&mut table, knob, value, merge);
+        sources.insert(knob.path, Arc::from(source));
+        Self::checked(table, sources)
     }
 
-    fn set_whole(&self, knob: &'static Knob, value: Value, source: &str, merge: bool) -> Result<Self, String> {
-        let mut table = (*self.table).clone();
-        let (last, parents) =
-            knob.path.rsplit_once('.').map_or((knob.path, None), |(parents, last)| (last, Some(parents)));
-        let mut place = &mut table;
-        for key in parents.into_iter().flat_map(|parents| parents.split('.')) {
-            let Some(Value::Table(inner)) = place.get_mut(key) else {
-                unreachable!("each knob has a place in the default profile, which a test shows")
-            };
-            place = inner;
-        }
-        match (place.get_mut(last), value) {
-            (Some(Value::Table(old)), Value::Table(new)) if knob.merges && merge => old.extend(new),
-            (_, value) => drop(place.insert(last.to_owned(), value)),
-        }
+    fn checked(table: Table, sources: BTreeMap<&'static str, Arc<str>>) -> Result<Self, String> {
         let profile = Profile::deserialize_from(&table).map_err(|error| plain::in_words(error.message().trim()))?;
         super::check::check(&profile)?;
-        let mut sources = self.sources.clone();
-        sources.insert(knob.path, Arc::from(source));
         Ok(Self { profile: Arc::new(profile), table: Arc::new(table), sources })
+    }
+}
+
+/// Puts a knob's value in its place; a table is laid over the old one where the knob is so and `merge` says it.
+fn put(table: &mut Table, knob: &Knob, value: Value, merge: bool) {
+    let (last, parents) = knob.path.rsplit_once('.').map_or((knob.path, None), |(parents, last)| (last, Some(parents)));
+    let mut place = table;
+    for key in parents.into_iter().flat_map(|parents| parents.split('.')) {
+        let Some(Value::Table(inner)) = place.get_mut(key) else {
+            unreachable!("each knob has a place in the default profile, which a test shows")
+        };
+        place = inner;
+    }
+    match (place.get_mut(last), value) {
+        (Some(Value::Table(old)), Value::Table(new)) if knob.merges && merge => old.extend(new),
+        (_, value) => drop(place.insert(last.to_owned(), value)),
     }
 }
 

@@ -84,7 +84,7 @@ fn request_row() -> Value {
         "id": id("req"),
         "at": time(),
         "workspace": or_null(id("ws")),
-        "key": { "type": ["string", "null"], "description": "Masked." },
+        "key": { "type": ["string", "null"], "description": "A test key whole, any other masked." },
         "method": text(),
         "path": text(),
         "query": { "type": ["string", "null"] },

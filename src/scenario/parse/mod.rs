@@ -11,14 +11,13 @@ mod rules;
 pub(crate) mod words;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{Origin, Overlay, Scenario};
-use crate::contract::profile::{Layered, Profile, ProfileProblem, syntax_problem};
+use crate::contract::profile::{Layered, Profile, syntax_problem};
 use crate::diagnostic::{Diagnostic, Severity};
 use reader::{Problems, shown};
 
@@ -79,15 +78,6 @@ fn syntax_errors(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
     problems
 }
 
-/// The profile with the `[profile]` of a text on top.
-pub(super) fn with_overlay(text: &str, base: &Layered, source: &str) -> Result<Layered, Vec<ProfileProblem>> {
-    let (document, _) = DeTable::parse_recoverable(text);
-    match document.get_ref().get("profile").map(Spanned::get_ref) {
-        Some(DeValue::Table(table)) => base.with_table(table, source),
-        _ => Ok(base.clone()),
-    }
-}
-
 /// One text being checked.
 struct Parser<'t> {
     problems: Problems<'t>,
@@ -117,7 +107,7 @@ impl Parser<'_> {
         let title = self.problems.filled_text(file, "title").unwrap_or(&name).to_owned();
         let description = self.problems.text(file, "description").map(|text| text.trim().to_owned());
         let text: Arc<str> = Arc::from(text);
-        let overlay = self.overlay(&name, &text, base, file);
+        let overlay = self.overlay(&name, base, file);
         let given = self.given(file);
         let rules = self.rules(file, &name);
         let emits = self.emits(file, &name);
@@ -126,10 +116,10 @@ impl Parser<'_> {
             let hint = "add a `[[rule]]`, an `[[emit]]`, a `[profile]` or a `[[given.subscription]]`";
             self.problems.warning("scenario/no-effect", 0..0, message, hint);
         }
-        Some(Scenario { name, title, description, text, origin, overlay, given, rules, emits })
+        Some(Scenario { name, title, description, text, origin, overlay, given, rules, emits, index: OnceLock::new() })
     }
 
-    fn overlay(&mut self, name: &str, text: &Arc<str>, base: &Layered, file: &DeTable<'_>) -> Option<Overlay> {
+    fn overlay(&mut self, name: &str, base: &Layered, file: &DeTable<'_>) -> Option<Overlay> {
         let value = file.get("profile")?;
         let DeValue::Table(table) = value.get_ref() else {
             self.problems.wrong_type("profile", "a table of knobs", value);
@@ -142,9 +132,9 @@ impl Parser<'_> {
         }
         let source = format!("scenario {name}");
         match base.with_table(table, &source) {
-            Ok(layered) => {
+            Ok((layered, settings)) => {
                 self.profile = Arc::clone(layered.profile());
-                Some(Overlay { text: Arc::clone(text), source })
+                Some(Overlay { settings: Arc::new(settings), source })
             }
             Err(problems) => {
                 for problem in problems {

@@ -38,13 +38,24 @@ async fn connections_over_the_cap_wait_and_are_served_once_one_leaves() {
 
 #[tokio::test]
 async fn silent_connections_over_the_cap_give_way() {
-    let limits = Limits { connections: 4, header_timeout: std::time::Duration::from_millis(200), ..Limits::default() };
+    // No deadline makes room here.
+    let limits = Limits { connections: 4, header_timeout: std::time::Duration::from_hours(1), ..Limits::default() };
     let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let mut served = Peer::sending(&emulator, GOOD).await;
+    assert_eq!(served.answer().await.status, 200);
     let mut silent = Vec::new();
-    for _ in 0..12 {
-        silent.push(Peer::connect(&emulator).await);
+    for number in 0..100 {
+        let bytes: &[u8] = if number % 2 == 0 { b"" } else { b"GET /v1/hello HTTP/1.1\r\nHost: localhost\r\n" };
+        silent.push(Peer::sending(&emulator, bytes).await);
     }
     others_are_served(&emulator).await;
+    // The oldest silent ones had to go; the newest have a place, and whoever was served keeps its own.
+    silent[0].is_gone().await;
+    served.send(GOOD).await;
+    assert_eq!(served.answer().await.status, 200);
+    let newest = silent.last_mut().expect("a connection");
+    newest.send("\r\n").await;
+    assert_eq!(newest.answer().await.status, 200);
 }
 
 #[tokio::test]

@@ -304,3 +304,40 @@ fn answers_that_nobody_reads_take_little_memory() {
     let requests = GOOD.repeat(20_000);
     bounded_in_memory(&[], |served| (0..200).map(|_| push(served, &requests)).collect());
 }
+
+/// Fires events whose texts on the stream are nearly a megabyte each, and waits until they are delivered.
+fn fire_large_events(served: &Served) {
+    let hook = "{\"url\":\"https://app.sink.localhost/\",\"events\":[\"workflow.completed\"]}";
+    let ask = |head: &str, body: &str| {
+        let length = body.len();
+        let head = format!(
+            "{head} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer sk_test_local\r\nContent-Length: {length}\r\n\r\n"
+        );
+        assert_eq!(status(&mut served.sending(head + body)), "200");
+    };
+    ask("POST /v1/events/subscribe", hook);
+    for _ in 0..20 {
+        let note = "\\n".repeat(100_000);
+        let event = format!("{{\"type\":\"workflow.completed\",\"data\":{{\"workflow_id\":\"{note}\"}}}}");
+        ask("POST /_emulator/events?wait=20s", &event);
+    }
+}
+
+#[test]
+fn viewers_that_never_read_take_little_memory() {
+    let served = Served::start(&["--quiet"]);
+    fire_large_events(&served);
+    let before = served.peak();
+    let view = "GET /_emulator/stream HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: 0\r\n\r\n";
+    let viewers: Vec<TcpStream> = (0..64).map(|_| served.sending(view)).collect();
+    // Each was sent as much as it takes unread.
+    let mut some = vec![0; 40 * 1024];
+    for viewer in &viewers {
+        eventually("the viewer was sent something", || viewer.peek(&mut some).expect("an open socket") == some.len());
+    }
+    // And what happens while they watch is made for each of them as well.
+    fire_large_events(&served);
+    served.serves();
+    let grown = served.peak().saturating_sub(before);
+    assert!(grown <= 96 * 1024 * 1024, "{grown} bytes for {} viewers", viewers.len());
+}

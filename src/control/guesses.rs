@@ -1,0 +1,167 @@
+//! Wrong control tokens: told in the journal, at most one line a second, and slowed to ten a second for each peer address.
+//!
+//! Only the answers to wrong tokens wait. The right token never does, nor does any other address. Time is the machine's: this
+//! protects the process, whatever the emulator's clock shows.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::clock::{Clock, Moment};
+use crate::journal::{Entry, Journal, Notice};
+
+/// Wrong tokens of one address that are answered within a second.
+const MOST_A_SECOND: usize = 10;
+/// Addresses that are slowed one by one; further ones that guess at the same time share their pace.
+const MOST_ADDRESSES: usize = 1024;
+/// How long a line counts for, and the pace.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// When the last wrong tokens of an address were answered. Whoever waits holds the lock, so those behind wait in their order, and
+/// one that gives up leaves the queue.
+type Pace = Arc<tokio::sync::Mutex<VecDeque<Moment>>>;
+
+/// What is known of wrong tokens.
+#[derive(Debug)]
+pub struct Guesses {
+    journal: Arc<Journal>,
+    /// The emulator's clock, which labels lines.
+    label: Clock,
+    machine: Clock,
+    line: Mutex<Line>,
+    paces: Mutex<HashMap<IpAddr, Pace>>,
+    shared: Pace,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    /// A line was written less than a second ago.
+    recent: bool,
+    /// Wrong tokens since, and the last address.
+    more: Option<(u64, IpAddr)>,
+}
+
+impl Guesses {
+    /// Tells of wrong tokens in this journal.
+    pub fn new(journal: Arc<Journal>, label: Clock) -> Arc<Self> {
+        Arc::new(Self {
+            journal,
+            label,
+            machine: Clock::real(),
+            line: Mutex::default(),
+            paces: Mutex::default(),
+            shared: Pace::default(),
+        })
+    }
+
+    /// A wrong token came from this address: tells of it, and returns when it may be answered.
+    pub(super) async fn wrong(self: &Arc<Self>, peer: IpAddr) {
+        self.tell(peer);
+        let pace = self.pace(group(peer));
+        let mut answered = pace.lock().await;
+        if answered.len() >= MOST_A_SECOND {
+            let opens = answered[0].plus(SECOND);
+            tokio::time::sleep(opens.since(self.machine.moment())).await;
+            answered.pop_front();
+        }
+        answered.push_back(self.machine.moment());
+    }
+
+    fn tell(self: &Arc<Self>, peer: IpAddr) {
+        let mut line = self.line.lock();
+        if line.recent {
+            line.more = Some((line.more.map_or(1, |(count, _)| count + 1), peer));
+            return;
+        }
+        line.recent = true;
+        drop(line);
+        self.write(format!("a wrong control token came from {peer}"));
+        let guesses = Arc::clone(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(SECOND).await;
+                let mut line = guesses.line.lock();
+                let Some((count, peer)) = line.more.take() else {
+                    line.recent = false;
+                    return;
+                };
+                drop(line);
+                let more = if count == 1 {
+                    "1 more wrong control token".to_owned()
+                } else {
+                    format!("{count} more wrong control tokens")
+                };
+                guesses.write(format!("{more} came within a second, the last from {peer}"));
+            }
+        });
+    }
+
+    fn write(&self, message: String) {
+        let notice = Notice { at: self.label.now().wall, workspace: None, message, warning: true };
+        self.journal.append(Entry::Notice(Arc::new(notice)));
+    }
+
+    fn pace(&self, peer: IpAddr) -> Pace {
+        let mut paces = self.paces.lock();
+        if paces.len() >= MOST_ADDRESSES && !paces.contains_key(&peer) {
+            let now = self.machine.moment();
+            // One that nobody waits at, and whose last answer is a second old, is as good as a new one.
+            paces.retain(|_, pace| match pace.try_lock() {
+                Ok(answered) => {
+                    answered.back().is_some_and(|last| now.since(*last) < SECOND) || Arc::strong_count(pace) > 1
+                }
+                Err(_) => true,
+            });
+            if paces.len() >= MOST_ADDRESSES {
+                return Arc::clone(&self.shared);
+            }
+        }
+        Arc::clone(paces.entry(peer).or_default())
+    }
+}
+
+/// What counts as one address: an IPv4 address however it is written, and of IPv6 the network that one host is given.
+fn group(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => IpAddr::from((u128::from(address) >> 64 << 64).to_be_bytes()),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn an_address_is_what_one_host_has() {
+        for (one, other, same) in [
+            ("127.0.0.1", "::ffff:127.0.0.1", true),
+            ("127.0.0.1", "127.0.0.2", false),
+            ("2001:db8::1", "2001:db8::ffff:2", true),
+            ("2001:db8::1", "2001:db8:0:1::1", false),
+        ] {
+            assert_eq!(group(address(one)) == group(address(other)), same, "{one} {other}");
+        }
+    }
+
+    #[tokio::test]
+    async fn addresses_are_bounded_and_further_ones_share_a_pace() {
+        let guesses = Guesses::new(Arc::new(Journal::new(10, 10_000)), Clock::real());
+        let paces: Vec<Pace> = (0..MOST_ADDRESSES)
+            .map(|at| guesses.pace(IpAddr::from(u32::try_from(at).expect("small").to_be_bytes())))
+            .collect();
+        let late = address("10.0.0.1");
+        assert!(Arc::ptr_eq(&guesses.pace(late), &guesses.shared), "all of them are in use");
+        assert!(!Arc::ptr_eq(&guesses.pace(address("0.0.0.1")), &guesses.shared));
+        drop(paces);
+        assert!(!Arc::ptr_eq(&guesses.pace(late), &guesses.shared), "there is room again");
+        assert_eq!(guesses.paces.lock().len(), 1);
+    }
+}

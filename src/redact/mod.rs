@@ -1,0 +1,394 @@
+//! What may be shown: the one place that masks credentials, and the one that escapes control characters.
+//!
+//! Everything that leaves for display or export passes here: log lines, answers of the control API, the event stream, the
+//! command line. Test keys stay whole, as they protect nothing and people must tell them apart; live keys, secrets, cookies and
+//! passwords are masked. `body` reads JSON, `visible` escapes characters. It knows nothing of what is shown, or where.
+
+mod body;
+mod visible;
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
+
+pub use visible::{visible, visible_json, visible_lines};
+
+use crate::contract::keys::{is_test_key, masked, shown};
+use crate::contract::profile::{Keys, Layered};
+
+/// What stands in place of a value that is not shown.
+pub const MASK: &str = "…";
+
+/// Fields of JSON, forms and queries whose values are never shown, in lower case.
+const SECRET_FIELDS: [&str; 5] = ["secret", "client_secret", "password", "token", "access_token"];
+/// Settings whose value is a list of keys.
+const KEY_LISTS: [&str; 2] = ["keys.list", "keys.workspaces"];
+/// The live prefix of the contract, which is masked whatever the profile says.
+const LIVE_PREFIX: &str = "sk_live_";
+/// What signing secrets begin with.
+const SECRET_PREFIX: &str = "whsec_";
+
+/// Whether a field of this name holds a secret.
+pub fn is_secret_field(name: &str) -> bool {
+    SECRET_FIELDS.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Whether a header of this name holds a credential.
+pub fn is_credential_header(name: &str) -> bool {
+    ["authorization", "proxy-authorization", "x-api-key", "cookie", "set-cookie"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// The contract's own rules for keys.
+static CONTRACT: LazyLock<Keys> = LazyLock::new(|| Layered::default().profile().keys.clone());
+
+/// Masks credentials by a profile's rules for keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Redactor<'k> {
+    keys: &'k Keys,
+}
+
+impl Default for Redactor<'static> {
+    /// By the contract's own prefixes.
+    fn default() -> Self {
+        Self::new(&CONTRACT)
+    }
+}
+
+impl<'k> Redactor<'k> {
+    /// By these rules.
+    pub fn new(keys: &'k Keys) -> Self {
+        Self { keys }
+    }
+
+    /// A key: a test key, or the name of a group of keys, whole; any other by its prefix and last four characters.
+    pub fn key(self, key: &str) -> Cow<'_, str> {
+        shown(key, self.keys)
+    }
+
+    /// Any text, such as a URL, a message or a header's value: live keys, signing secrets, user information of URLs and
+    /// parameters that name a secret are masked, percent-encoded or not.
+    pub fn text(self, text: &str) -> Cow<'_, str> {
+        let decoded = self.encoded(text);
+        match self.plain(decoded.as_deref().unwrap_or(text)) {
+            Some(masked) => Cow::Owned(masked),
+            None => decoded.map_or(Cow::Borrowed(text), Cow::Owned),
+        }
+    }
+
+    /// The value of a header.
+    pub fn header<'v>(self, name: &str, value: &'v str) -> Cow<'v, str> {
+        match name.to_ascii_lowercase().as_str() {
+            "authorization" | "proxy-authorization" => self.credential(value).into(),
+            "x-api-key" => shown(value.trim(), self.keys),
+            "cookie" => value.split("; ").map(|pair| self.cookie(pair)).collect::<Vec<_>>().join("; ").into(),
+            "set-cookie" => match value.split_once(';') {
+                Some((pair, attributes)) => format!("{};{}", self.cookie(pair), self.text(attributes)).into(),
+                None => self.cookie(value).into(),
+            },
+            _ => self.text(value),
+        }
+    }
+
+    /// A scheme and its key: `Bearer sk_live_…cdef`. Of any other scheme nothing else is shown.
+    fn credential(self, value: &str) -> String {
+        match value.trim().split_once(' ') {
+            Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => {
+                format!("{scheme} {}", shown(key.trim(), self.keys))
+            }
+            Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') => {
+                format!("{scheme} {MASK}")
+            }
+            None if is_test_key(value.trim(), self.keys) => value.to_owned(),
+            _ => MASK.to_owned(),
+        }
+    }
+
+    fn cookie(self, pair: &str) -> String {
+        match pair.split_once('=') {
+            Some((name, value)) if is_test_key(value, self.keys) => format!("{name}={value}"),
+            Some((name, _)) => format!("{}={MASK}", self.text(name)),
+            None => MASK.to_owned(),
+        }
+    }
+
+    /// A JSON value made for display: every text in it, and every field that names a secret.
+    pub fn value(self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(masked) = self.text(text) {
+                    *text = masked;
+                }
+            }
+            Value::Array(values) => values.iter_mut().for_each(|value| self.value(value)),
+            Value::Object(fields) => self.fields(fields),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn fields(self, fields: &mut Map<String, Value>) {
+        // A row of the profile names its setting; a patch has it as the field's name.
+        let setting = fields.get("knob").and_then(Value::as_str).unwrap_or_default().to_owned();
+        for (name, value) in fields.iter_mut() {
+            match name.as_str() {
+                "value" => self.setting(&setting, value),
+                name if is_secret_field(name) => self.secret(value),
+                name => self.setting(name, value),
+            }
+        }
+        if fields.keys().any(|name| matches!(self.text(name), Cow::Owned(_))) {
+            let named = std::mem::take(fields).into_iter();
+            *fields = named.map(|(name, value)| (self.text(&name).into_owned(), value)).collect();
+        }
+    }
+
+    /// The value of a setting of the profile.
+    pub fn setting(self, name: &str, value: &mut Value) {
+        if KEY_LISTS.contains(&name) { self.keys(value) } else { self.value(value) }
+    }
+
+    /// The keys of a list, or of each group.
+    fn keys(self, value: &mut Value) {
+        match value {
+            Value::String(key) => *key = self.key(key).into_owned(),
+            Value::Array(keys) => keys.iter_mut().for_each(|key| self.keys(key)),
+            Value::Object(groups) => groups.values_mut().for_each(|keys| self.keys(keys)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn secret(self, value: &mut Value) {
+        let harmless = match value {
+            Value::Null => true,
+            Value::String(text) => text.is_empty() || is_test_key(text, self.keys),
+            _ => false,
+        };
+        if !harmless {
+            *value = MASK.into();
+        }
+    }
+
+    /// A text whose percent-encoded parts hold something to mask, with those decoded and masked; `None` if none does.
+    fn encoded(self, text: &str) -> Option<String> {
+        if !text.contains('%') {
+            return None;
+        }
+        let ends = |c: char| matches!(c, '/' | '?' | '&' | '#' | ',' | '"' | '\'' | '\\') || c.is_whitespace();
+        let (mut shown, mut changed) = (String::new(), false);
+        for part in text.split_inclusive(ends) {
+            let (part, end) = match part.char_indices().next_back() {
+                Some((at, last)) if ends(last) => part.split_at(at),
+                _ => (part, ""),
+            };
+            let masked = part.contains('%').then(|| self.encoded_part(part)).flatten();
+            changed |= masked.is_some();
+            shown.push_str(masked.as_deref().unwrap_or(part));
+            shown.push_str(end);
+        }
+        changed.then_some(shown)
+    }
+
+    /// The same for one part between delimiters.
+    fn encoded_part(self, part: &str) -> Option<String> {
+        let decoded = percent_decode_str(part).decode_utf8_lossy();
+        match decoded.split_once('=') {
+            // The value ends with the part, whatever it decodes to.
+            Some((name, value)) if is_secret_field(name) && !is_test_key(value, self.keys) => {
+                Some(format!("{name}={MASK}"))
+            }
+            _ => self.plain(&decoded),
+        }
+    }
+
+    /// A text with what it holds masked; `None` if it holds nothing.
+    fn plain(self, text: &str) -> Option<String> {
+        let live = [self.keys.live_prefix.as_str(), LIVE_PREFIX];
+        let first = live.map(|prefix| prefix.bytes().next().unwrap_or_default());
+        let bytes = text.as_bytes();
+        let (mut shown, mut done, mut at) = (String::new(), 0, 0);
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let found = match rest[0] {
+                b'w' if rest.starts_with(SECRET_PREFIX.as_bytes()) => {
+                    secret_end(text, at).map(|end| (end, "whsec_…".into()))
+                }
+                b':' if rest.starts_with(b"://") => user_end(text, at + 3).map(|end| (end, "://***".into())),
+                byte if at == 0 || matches!(bytes[at - 1], b'?' | b'&') => self
+                    .parameter(text, at)
+                    .or_else(|| if first.contains(&byte) { self.live_key(text, at, live) } else { None }),
+                byte if first.contains(&byte) => self.live_key(text, at, live),
+                _ => None,
+            };
+            match found {
+                Some((end, masked)) => {
+                    shown.push_str(&text[done..at]);
+                    shown.push_str(&masked);
+                    (at, done) = (end, end);
+                }
+                None => at += 1,
+            }
+        }
+        if done == 0 {
+            return None;
+        }
+        shown.push_str(&text[done..]);
+        Some(shown)
+    }
+
+    /// The end of the live key that begins here, and how it is shown.
+    fn live_key(self, text: &str, at: usize, prefixes: [&str; 2]) -> Option<(usize, String)> {
+        let rest = &text[at..];
+        let prefix =
+            prefixes.into_iter().filter(|prefix| rest.starts_with(prefix)).max_by_key(|prefix| prefix.len())?;
+        let length = rest.bytes().skip(prefix.len()).take_while(|byte| is_key_byte(*byte)).count();
+        let key = &rest[..prefix.len() + length];
+        let shown = match length {
+            0 => return None,
+            // Passed over as a whole: what follows must not be looked at again for each prefix in it.
+            _ if is_test_key(key, self.keys) => key.to_owned(),
+            _ => masked(key, prefix.len()),
+        };
+        Some((at + key.len(), shown))
+    }
+
+    /// The end of the parameter `name=value` that begins here, if its name is that of a secret, and how it is shown.
+    fn parameter(self, text: &str, at: usize) -> Option<(usize, String)> {
+        let rest = &text[at..];
+        let name = &rest[..rest.bytes().take(20).position(|byte| byte == b'=')?];
+        if !is_secret_field(name) {
+            return None;
+        }
+        let value = &rest[name.len() + 1..];
+        let end = |c: char| matches!(c, '&' | '#' | '"' | '\'' | '\\') || c.is_whitespace();
+        let value = &value[..value.find(end).unwrap_or(value.len())];
+        let harmless = value.is_empty() || value == MASK || is_test_key(value, self.keys);
+        (!harmless).then(|| (at + name.len() + 1 + value.len(), format!("{name}={MASK}")))
+    }
+}
+
+fn is_key_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+/// The end of the signing secret that begins at `at`; `None` if only its prefix is there.
+fn secret_end(text: &str, at: usize) -> Option<usize> {
+    let start = at + SECRET_PREFIX.len();
+    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_-".contains(byte);
+    let length = text.as_bytes()[start..].iter().take_while(|byte| is_base64(byte)).count();
+    (length > 0).then_some(start + length)
+}
+
+/// Where the user information of an authority that begins at `start` ends; `None` if it has none.
+fn user_end(text: &str, start: usize) -> Option<usize> {
+    let ends = |byte: &u8| {
+        matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'<' | b'>' | b'\\' | b'`') || byte.is_ascii_whitespace()
+    };
+    let rest = &text.as_bytes()[start..];
+    let authority = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
+    authority.iter().rposition(|byte| *byte == b'@').map(|at| start + at)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn redactor(assignments: &[&str]) -> Redactor<'static> {
+        let profile = assignments.iter().fold(Layered::default(), |profile, assignment| {
+            profile.with_assignment(assignment, "test").expect("the assignment is valid")
+        });
+        Redactor::new(Box::leak(Box::new(profile.profile().keys.clone())))
+    }
+
+    #[test]
+    fn live_keys_secrets_and_passwords_are_masked_in_any_text() {
+        for (text, expected) in [
+            ("", ""),
+            ("sk_live_", "sk_live_"),
+            ("GET /x?a=sk_live_abcdefgh1234&b=1", "GET /x?a=sk_live_…1234&b=1"),
+            ("sk_live_abcd, sk_live_abcdefgh.", "sk_live_…, sk_live_…efgh."),
+            ("k=sk_test_abcdefgh", "k=sk_test_abcdefgh"),
+            ("/v1/%73k_live_abcdefgh/x%2fy", "/v1/sk_live_…efgh/x%2fy"),
+            ("a=sk%5Flive%5Fabcdefgh&b=%41", "a=sk_live_…efgh&b=%41"),
+            ("`whsec_a2V5+/==` and whsec_", "`whsec_…` and whsec_"),
+            ("to https://user:p%40ss@host:80/a@b", "to https://***@host:80/a@b"),
+            ("https://host/a@b ftp://u@h", "https://host/a@b ftp://***@h"),
+            ("?u=https%3A%2F%2Fuser%3Apw%40host", "?u=https://***@host"),
+            ("/x?token=abc&a=1&Client_Secret=d%20e#f", "/x?token=…&a=1&Client_Secret=…#f"),
+            ("/x?acc%65ss_token=abc&token=sk_test_a", "/x?access_token=…&token=sk_test_a"),
+            ("secret=abc", "secret=…"),
+            ("notsecret=abc ä=ö", "notsecret=abc ä=ö"),
+            ("ä?token=ä:// é@x", "ä?token=… é@x"),
+        ] {
+            let shown = redactor(&[]).text(text).into_owned();
+            assert_eq!(shown, expected, "{text}");
+            assert_eq!(redactor(&[]).text(&shown), shown, "what is masked stays so");
+        }
+    }
+
+    #[test]
+    fn prefixes_are_those_of_the_profile_beside_the_contracts_own() {
+        let own = redactor(&["keys.live_prefix=pk-", "keys.test_prefix=tk-"]);
+        assert_eq!(own.text("pk-abcdefgh sk_live_abcdefgh tk-abcdefgh"), "pk-…efgh sk_live_…efgh tk-abcdefgh");
+        let nested = redactor(&["keys.live_prefix=sk_", "keys.test_prefix=sk_test_"]);
+        assert_eq!(nested.text("sk_abcdefgh sk_test_abcdefgh"), "sk_…efgh sk_test_abcdefgh");
+        assert_eq!(
+            (nested.key("sk_test_abcdefgh").as_ref(), nested.key("sk_abcdefgh").as_ref()),
+            ("sk_test_abcdefgh", "sk_…efgh")
+        );
+        let longer = redactor(&["keys.live_prefix=sk_", "keys.test_prefix=sk_live_test_"]);
+        assert_eq!(longer.text("sk_live_test_abcdefgh, sk_live_abcdefgh"), "sk_live_test_abcdefgh, sk_live_…efgh");
+        let turned = redactor(&["keys.live_prefix=sk_live_", "keys.test_prefix=sk_"]);
+        assert_eq!(
+            (turned.key("sk_abcdefgh").as_ref(), turned.key("sk_live_abcdefgh").as_ref()),
+            ("sk_abcdefgh", "sk_live_…efgh")
+        );
+    }
+
+    #[test]
+    fn headers_with_credentials_show_what_tells_them_apart() {
+        for (name, value, expected) in [
+            ("Authorization", "Bearer sk_test_abcdefgh", "Bearer sk_test_abcdefgh"),
+            ("authorization", "bearer  sk_live_abcdefgh", "bearer sk_live_…efgh"),
+            ("authorization", "Bearer unknown-key-text", "Bearer …text"),
+            ("authorization", "Bearer sk_test_a sk_live_abcdefgh", "Bearer …efgh"),
+            ("authorization", "Basic dXNlcjpwdw==", "Basic …"),
+            ("authorization", "dXNlcjpwdw==", "…"),
+            ("authorization", "sk_test_abcdefgh", "sk_test_abcdefgh"),
+            ("proxy-authorization", "Basic dXNlcjpwdw==", "Basic …"),
+            ("x-api-key", "sk_test_abcdefgh", "sk_test_abcdefgh"),
+            ("X-Api-Key", "sk_live_abcdefgh", "sk_live_…efgh"),
+            ("x-api-key", "abc", "…"),
+            ("cookie", "session=abc; key=sk_test_a; odd", "session=…; key=sk_test_a; …"),
+            ("set-cookie", "session=abc; Path=/; HttpOnly", "session=…; Path=/; HttpOnly"),
+            ("referer", "https://u:p@host/?token=abc", "https://***@host/?token=…"),
+            ("x-a", "plain", "plain"),
+        ] {
+            assert_eq!(redactor(&[]).header(name, value), expected, "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn values_are_masked_at_any_depth() {
+        let mut value = json!({
+            "a": [{ "Secret": "x", "n": { "password": { "deep": 1 } }, "token": null }],
+            "url": "https://u:p@h/",
+            "sk_live_abcdefgh": "sk_test_abcdefgh",
+            "keys.list": ["sk_test_abc", "plain-key"],
+            "row": { "knob": "keys.workspaces", "value": { "team": ["plain-key"] } },
+        });
+        redactor(&[]).value(&mut value);
+        let expected = json!({
+            "a": [{ "Secret": "…", "n": { "password": "…" }, "token": null }],
+            "url": "https://***@h/",
+            "sk_live_…efgh": "sk_test_abcdefgh",
+            "keys.list": ["sk_test_abc", "…-key"],
+            "row": { "knob": "keys.workspaces", "value": { "team": ["…-key"] } },
+        });
+        assert_eq!(value, expected);
+    }
+}

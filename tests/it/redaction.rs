@@ -1,0 +1,289 @@
+//! What leaves for display: test keys whole, live keys and secrets masked, and no character that drives a terminal.
+
+use std::io::Read as _;
+
+use serde_json::{Value, json};
+use wrs_emulator::Emulator;
+
+use crate::command_line::Served;
+use crate::support::{KEY, control, get, raw, send, start, subscribe_sink, text, wrs_emulator};
+
+/// What must never be shown, each sent in another place.
+const HIDDEN: [&str; 14] = [
+    "sk_live_inquery",
+    "sk_live_inpath",
+    "sk_live_inbody",
+    "sk_live_inheader",
+    "sk_live_inbearer",
+    "sk_live_inapikey",
+    "sk_live_encoded",
+    "hiddencookie",
+    "hiddenbasic",
+    "hiddenpassword",
+    "hiddennested",
+    "hiddendeep",
+    "hiddentoken",
+    "whsec_aGlkZGVu",
+];
+
+/// Requests that carry each of [`HIDDEN`], and an event that does.
+async fn send_everything(emulator: &Emulator) {
+    let headers = |authorization: &'static str| {
+        [
+            ("authorization", authorization),
+            ("proxy-authorization", "Basic hiddenbasic"),
+            ("x-api-key", "sk_live_inapikey1234"),
+            ("cookie", "session=hiddencookie"),
+            ("x-other", "sk_live_inheader1234"),
+            ("referer", "https://user:hiddenpassword@host/"),
+            ("content-type", "application/json"),
+        ]
+    };
+    let path = "/v1/system/status?k=sk_live_inquery1234&e=sk%5Flive_encoded1234&token=hiddentoken&u=https%3A%2F%2Fu%3Ahiddenpassword%40h";
+    send(emulator, "GET", path, &headers("Bearer sk_test_local"), "").await;
+    send(emulator, "GET", path, &headers("Bearer sk_live_inbearer1234"), "").await;
+    send(emulator, "GET", "/nowhere/sk_live_inpath1234", &headers("Basic hiddenbasic"), "").await;
+    let body = json!({
+        "url": "https://user:hiddenpassword@host/",
+        "events": ["sk_live_inbody1234"],
+        "secret": "hiddennested",
+        "description": { "deep": [{ "client_secret": "hiddendeep" }], "text": "whsec_aGlkZGVu", "password": { "a": "hiddendeep" } },
+    });
+    for authorization in ["Bearer sk_test_local", "Bearer sk_live_inbearer1234"] {
+        send(emulator, "POST", "/v1/events/subscribe", &headers(authorization), body.to_string()).await;
+    }
+    subscribe_sink(emulator, "app").await;
+    let data = json!({ "note": "sk_live_inbody1234 whsec_aGlkZGVu", "nested": { "access_token": "hiddendeep" }, "link": "https://u:hiddenpassword@h" });
+    let fired =
+        control(emulator, "POST", "events?wait=15s", &json!({ "type": "workflow.completed", "data": data })).await;
+    assert_eq!(fired.status, 200, "{fired:?}");
+    let unmatched = json!({ "type": "sk_live_inbody1234" });
+    control(emulator, "POST", "events", &unmatched).await;
+    emulator.control().note("a notice about https://u:hiddenpassword@h, sk_live_inpath1234 and whsec_aGlkZGVu");
+}
+
+fn assert_hidden(shown: &str, place: &str) {
+    for hidden in HIDDEN {
+        assert!(!shown.contains(hidden), "{place} shows `{hidden}`: {shown}");
+    }
+}
+
+async fn ids(emulator: &Emulator, path: &str) -> Vec<String> {
+    let rows = control(emulator, "GET", path, &Value::Null).await.json();
+    rows["data"].as_array().expect("rows").iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn everything_that_the_control_api_shows_is_masked_and_test_keys_are_whole() {
+    let emulator = start().await;
+    send_everything(&emulator).await;
+    let mut paths: Vec<String> = [
+        "requests?key=*",
+        "deliveries?key=*",
+        "subscriptions?key=*",
+        "verdict",
+        "sink/app",
+        "scenarios",
+        "profile",
+        "metrics",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for id in ids(&emulator, "requests?key=*").await {
+        paths.extend([format!("requests/{id}"), format!("explain/{id}")]);
+    }
+    for id in ids(&emulator, "deliveries?key=*").await {
+        paths.extend([format!("deliveries/{id}"), format!("explain/{id}")]);
+    }
+    let mut shown = String::new();
+    for path in paths {
+        let answer = control(&emulator, "GET", &path, &Value::Null).await;
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        let body = text(&answer.body);
+        assert_hidden(&body, &path);
+        shown.push_str(&body);
+    }
+    for whole in [
+        "\"key\":\"sk_test_local\"",
+        "Bearer sk_test_local",
+        "Bearer sk_live_…1234",
+        "sk_live_…1234",
+        "session=…",
+        "https://***@host/",
+    ] {
+        assert!(shown.contains(whole), "`{whole}` is not shown");
+    }
+    let host = emulator.base_url().trim_start_matches("http://").to_owned();
+    let stream = raw(
+        &emulator,
+        format!("GET /_emulator/stream HTTP/1.1\r\nHost: {host}\r\nLast-Event-ID: 0\r\n\r\n").as_bytes(),
+    )
+    .await;
+    assert!(
+        stream.contains("event: attempt")
+            && stream.contains("event: notice")
+            && stream.contains("\"key\":\"sk_test_local\""),
+        "{stream}"
+    );
+    assert_hidden(&stream, "the stream");
+    for (path, body) in [
+        ("events", json!({ "type": "x", "key": "sk_live_inbody1234" })),
+        ("requests/wait", json!({ "path": "/nowhere/else", "timeout": "1ms" })),
+        ("deliveries/wait", json!({ "status": "exhausted", "timeout": "1ms" })),
+    ] {
+        let refused = control(&emulator, "POST", path, &body).await;
+        assert!(refused.status >= 400, "{path}: {refused:?}");
+        assert_hidden(&text(&refused.body), path);
+    }
+}
+
+#[tokio::test]
+async fn masking_follows_the_prefixes_of_the_profile() {
+    let emulator = crate::support::start_with(&["keys.live_prefix=pk-", "keys.test_prefix=tk-", "keys.mode=any"]).await;
+    for key in ["pk-abcdefgh", "tk-abcdefgh", "sk_live_abcdefgh"] {
+        crate::support::get_as(&emulator, key, &format!("/v1/system/status?k={key}")).await;
+    }
+    let rows = control(&emulator, "GET", "requests?key=*", &Value::Null).await.json();
+    let shown: Vec<_> =
+        rows["data"].as_array().expect("rows").iter().map(|row| (row["key"].clone(), row["query"].clone())).collect();
+    let expected = ["…efgh", "tk-abcdefgh", "pk-…efgh"].map(Value::from);
+    assert_eq!(shown.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>(), expected);
+    assert_eq!(shown[1].1, "k=tk-abcdefgh");
+    assert!(shown[0].1 == "k=sk_live_…efgh" && shown[2].1 == "k=pk-…efgh", "{shown:?}");
+}
+
+#[tokio::test]
+async fn a_request_for_one_key_is_still_judged_by_its_key() {
+    let emulator = start().await;
+    get(&emulator, "/nowhere").await;
+    crate::support::get_as(&emulator, "sk_test_anotherlocal", "/nowhere").await;
+    let verdict = control(&emulator, "GET", &format!("verdict?key={KEY}"), &Value::Null).await.json();
+    assert_eq!(verdict["counts"]["unmatched"], 1, "{verdict}");
+    fire_nothing(&emulator).await;
+}
+
+async fn fire_nothing(emulator: &Emulator) {
+    let refused = control(emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
+    assert!(refused.message().contains("`sk_test_local`"), "{refused:?}");
+}
+
+/// A request by hand, with bytes that no client library would send.
+fn sent(served: &Served, bytes: &[u8]) -> String {
+    use std::io::Write as _;
+    let mut stream = std::net::TcpStream::connect(served.url.trim_start_matches("http://")).expect("it listens");
+    stream.write_all(bytes).expect("it is sent");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    text(&answer)
+}
+
+/// Characters that must reach no terminal and no log as they are.
+fn drives_a_terminal(c: char) -> bool {
+    (c.is_control() && c != '\n')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+const ODD: &str = "\u{202e}\u{9b}31m\u{85}\u{2028}\u{2066}\u{200f}\u{61c}\u{7f}";
+
+#[test]
+fn no_character_that_drives_a_terminal_reaches_log_or_listings() {
+    for format in ["text", "json"] {
+        let served = Served::start(&["--log", format]);
+        let odd =
+            format!("GET /v1/hello?a={ODD} HTTP/1.1\r\nHost: localhost\r\nX-Odd: {ODD}\r\nConnection: close\r\n\r\n");
+        sent(&served, odd.as_bytes());
+        let hook =
+            json!({ "url": "https://app.sink.localhost/x", "events": ["workflow.completed"], "description": ODD })
+                .to_string();
+        crate::command_line::request(&served.url, crate::command_line::SUBSCRIBE, &hook);
+        let wrong = json!({ "url": "https://app.sink.localhost/x", "events": [ODD] }).to_string();
+        crate::command_line::request(&served.url, crate::command_line::SUBSCRIBE, &wrong);
+        let event = format!("workflow_id={ODD}");
+        served.call(&["trigger", "workflow.completed", "--data", &event, "--wait"]);
+        let mut calls: Vec<Vec<String>> = [
+            &["requests", "list"][..],
+            &["deliveries", "list"],
+            &["subscriptions", "list"],
+            &["verdict"],
+            &["explain", ODD],
+            &["scenarios", "use", ODD],
+        ]
+        .iter()
+        .map(|call| call.iter().map(|part| (*part).to_owned()).collect())
+        .collect();
+        for (listing, of) in [("requests", "data"), ("deliveries", "data"), ("subscriptions", "data")] {
+            for row in served.json(&[listing, "list", "--json"])[of].as_array().expect("rows") {
+                let id = row["id"].as_str().expect("an id").to_owned();
+                calls.push(vec![listing.to_owned(), "show".to_owned(), id.clone()]);
+                if listing != "subscriptions" {
+                    calls.push(vec!["explain".to_owned(), id]);
+                }
+            }
+        }
+        for call in calls {
+            for json in [false, true] {
+                let mut arguments: Vec<&str> = call.iter().map(String::as_str).collect();
+                if json && call[0] != "verdict" {
+                    arguments.push("--json");
+                }
+                let output = served.call(&arguments);
+                let shown = text(&output.stdout) + &text(&output.stderr);
+                assert!(!shown.is_empty() && !shown.contains(drives_a_terminal), "{arguments:?}: {shown:?}");
+            }
+        }
+        let (code, log) = served.stop();
+        assert!(code == Some(0) && log.contains("/v1/events/subscribe"), "{log}");
+        assert!(!log.contains(drives_a_terminal), "{format}: {log:?}");
+    }
+}
+
+#[test]
+fn logs_and_messages_of_the_command_line_are_masked() {
+    for format in ["text", "json"] {
+        let served = Served::start(&["--log", format]);
+        let head = "GET /v1/hello?k=sk_live_inquery1234&token=hiddentoken HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk_test_local\r\nConnection: close\r\n\r\n";
+        sent(&served, head.as_bytes());
+        let status = "GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
+        crate::command_line::request(&served.url, status, "");
+        let (_, log) = served.stop();
+        assert!(log.contains("k=sk_live_…1234"), "{log}");
+        assert_hidden(&log, "the log");
+        assert!(format == "text" || log.contains("\"key\":\"sk_test_local\""), "{log}");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("broken.toml");
+    std::fs::write(&file, format!("[[given.subscription]]\nurl = 'https://u:hiddenpassword@h'\nevents = ['sk_live_inbody1234', '{ODD}']\nsecret = 'whsec_aGlkZGVu' # and\n")).expect("it is written");
+    let file = file.display().to_string();
+    for arguments in [
+        &["check", &file][..],
+        &["check", "--json", &file],
+        &["health", "--url", "http://u:hiddenpassword@127.0.0.1:1"],
+        &["serve", "--set", "keys.list=[\"sk_live_inbody1234\", 5]"],
+    ] {
+        let output = wrs_emulator(arguments).output().expect("it runs");
+        let shown = text(&output.stdout) + &text(&output.stderr);
+        assert!(output.status.code() != Some(0), "{arguments:?}: {shown}");
+        assert_hidden(&shown, &format!("{arguments:?}"));
+        assert!(!shown.contains(drives_a_terminal), "{arguments:?}: {shown:?}");
+    }
+}
+
+#[test]
+fn listen_masks_and_escapes_what_it_prints() {
+    for (json, shown) in [(false, "sk_live_…1234"), (true, "\"secret\\\":\\\"…")] {
+        let mut command = wrs_emulator(&["listen", "--listen", "127.0.0.1:0", "--count", "1"]);
+        if json {
+            command.arg("--json");
+        }
+        let (mut child, ready) = crate::command_line::spawn(&mut command);
+        let url = ready[ready.find("http://").expect("a URL")..].trim_end_matches(['"', '}', '\n']).to_owned();
+        let body = format!("{{\"type\":\"sk_live_inbody1234\",\"id\":\"{ODD}\",\"secret\":\"hiddennested\"}}");
+        let head = "POST /hook?token=hiddentoken&k=sk_live_inquery1234 HTTP/1.1\r\nCookie: session=hiddencookie";
+        assert!(crate::command_line::request(&url, head, &body).starts_with("HTTP/1.1 200 "));
+        let mut line = String::new();
+        child.stdout.take().expect("a pipe").read_to_string(&mut line).expect("text");
+        child.wait().expect("it ends");
+        assert!(line.contains(shown) && !line.contains(drives_a_terminal), "{line:?}");
+        assert_hidden(&line, "listen");
+    }
+}
