@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use hyper::body::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -277,12 +278,29 @@ pub struct SavedDelivery {
     #[serde(with = "text")]
     pub created_at: Timestamp,
     /// The envelope as it is signed and sent.
-    pub body: String,
+    #[serde(with = "shared_text")]
+    pub body: Bytes,
     /// What is falsified.
     pub tamper: Option<String>,
 }
 
 /// Values that are written as text.
+/// Bytes of a text: shared with whoever keeps them, and not copied.
+mod shared_text {
+    use hyper::body::Bytes;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use crate::memory::kept;
+
+    pub(super) fn serialize<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&String::from_utf8_lossy(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        String::deserialize(deserializer).map(|text| kept(text.into_bytes()))
+    }
+}
+
 mod text {
     use std::fmt::Display;
     use std::str::FromStr;

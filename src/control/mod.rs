@@ -31,6 +31,7 @@ mod verdict;
 mod view;
 mod whole;
 
+use std::io::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -56,12 +57,13 @@ pub use stream::{MOST_VIEWERS, Texts};
 
 use crate::contract::error::ErrorKind;
 use crate::contract::profile::Profile;
-use crate::http::answer::{AnswerBody, JSON, answer};
+use crate::http::answer::{AnswerBody, JSON, answer_in_pieces};
 use crate::http::blocking::Blocking;
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::emissions::Emissions;
 use crate::http::stopped;
 use crate::journal::Journal;
+use crate::memory::Pieces;
 use crate::redact::Redactor;
 use crate::scenario::{Folders, Library};
 use crate::webhook::book::Book;
@@ -291,7 +293,8 @@ pub(crate) fn ok(body: Value) -> Reply {
 
 /// Puts a value on the wire.
 fn response(status: StatusCode, body: &Value) -> Response<AnswerBody> {
-    let mut bytes = serde_json::to_vec(body).expect("JSON values always serialise");
-    bytes.push(b'\n');
-    answer(status, JSON, bytes)
+    let mut text = Pieces::default();
+    serde_json::to_writer(&mut text, body).expect("JSON values always serialise");
+    text.write_all(b"\n").expect("memory takes what is written");
+    answer_in_pieces(status, JSON, text.finish())
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use hyper::StatusCode;
-use hyper::body::Bytes;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -19,7 +18,8 @@ use crate::clock::{Moment, Now, SavedClock, Seed, machine_wall_time};
 use crate::contract::keys::workspace_of;
 use crate::contract::signature::Tamper;
 use crate::diagnostic::Diagnostic;
-use crate::http::answer::{JSON, answer};
+use crate::http::answer::{JSON, answer_in_pieces};
+use crate::memory::Pieces;
 use crate::redact::Redactor;
 use crate::scenario::{KnobPatch, Restored, RestoredKey, RestoredWhole, Setup};
 use crate::snapshot::{
@@ -50,9 +50,12 @@ pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, C
     let scope = scope(control, call.query("key").as_deref())?;
     settle_for_a_moment(&scope.workspaces(control)).await;
     let saving = Arc::clone(control);
-    let bytes = control.blocking.run(move || serde_json::to_vec(&take(&saving, &scope))).await;
-    let bytes = bytes.expect("strings and numbers always serialise");
-    Ok(Reply::of(answer(StatusCode::OK, JSON, Bytes::from(bytes))))
+    let pieces = control.blocking.run(move || {
+        let mut pieces = Pieces::default();
+        serde_json::to_writer(&mut pieces, &take(&saving, &scope)).expect("strings and numbers always serialise");
+        pieces.finish()
+    });
+    Ok(Reply::of(answer_in_pieces(StatusCode::OK, JSON, pieces.await)))
 }
 
 /// Lets what is under way end, and waits no longer for a key that never rests.
@@ -182,7 +185,7 @@ fn pending(control: &Control) -> HashMap<Arc<str>, Vec<SavedDelivery>> {
             event: event.id.clone(),
             event_type: event.event_type.clone(),
             created_at: event.created_at,
-            body: String::from_utf8_lossy(&event.body).into_owned(),
+            body: event.body.clone(),
             tamper: event.tamper.map(|tamper| tamper.name().to_owned()),
         });
     }
@@ -305,7 +308,7 @@ fn event(workspace: &Workspace, saved: &SavedDelivery) -> Result<EventRecord, St
         workspace: Arc::clone(workspace.name()),
         event_type: saved.event_type.clone(),
         created_at: saved.created_at,
-        body: Bytes::from(saved.body.clone()),
+        body: saved.body.clone(),
         due: Moment::from_nanos(saved.due),
         deliveries: vec![Arc::new(delivery)],
         skipped: Vec::new(),

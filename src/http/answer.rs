@@ -2,10 +2,11 @@
 
 use std::io;
 
+use futures_util::stream::iter;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{Either, Full};
-use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http_body_util::{BodyExt as _, Either, Full, StreamBody};
+use hyper::body::{Bytes, Frame};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
 /// The body of every answer: bytes that are at hand, or a stream that may be broken off.
@@ -23,6 +24,20 @@ pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Byt
     let mut response = Response::new(Either::Left(Full::new(body.into())));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}
+
+/// An answer whose body is at hand in pieces: a long one needs no large buffer.
+pub fn answer_in_pieces(status: StatusCode, content_type: HeaderValue, pieces: Vec<Bytes>) -> Response<AnswerBody> {
+    if let [only] = &pieces[..] {
+        return answer(status, content_type, only.clone());
+    }
+    let length: usize = pieces.iter().map(Bytes::len).sum();
+    let frames = pieces.into_iter().map(|piece| Ok(Frame::data(piece)));
+    let mut response = Response::new(Either::Right(StreamBody::new(iter(frames)).boxed_unsync()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response.headers_mut().insert(CONTENT_LENGTH, number_value(length as u64));
     response
 }
 

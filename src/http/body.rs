@@ -10,10 +10,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::http::limits::Limits;
 use crate::journal::KEPT_BODY;
+use crate::memory::Pages;
 
 /// Bytes of each body that do not count towards the budget of all bodies: the contract's own bodies are smaller, so that
 /// large ones that never end delay no ordinary request. The cap on connections bounds the sum of these.
 const FREE: usize = 16 * 1024;
+
+/// Largest body that is gathered in ordinary memory, in bytes.
+const GATHERED: usize = 512 * 1024;
 
 /// Why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,10 +80,12 @@ impl BodyReader {
     async fn collect(&self, body: &mut Incoming, most: usize, declared: usize) -> Result<Bytes, BodyProblem> {
         let mut first = Bytes::new();
         let mut joined: Vec<u8> = Vec::new();
+        // A document of many megabytes is gathered in pages of its own.
+        let mut pages: Option<Pages> = None;
         let mut held: Option<OwnedSemaphorePermit> = None;
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| BodyProblem::Malformed)?.into_data() else { continue };
-            let size = first.len() + joined.len() + data.len();
+            let size = first.len() + joined.len() + pages.as_ref().map_or(0, Pages::len) + data.len();
             if size > most {
                 return Err(BodyProblem::TooLarge(most));
             }
@@ -89,6 +95,15 @@ impl BodyReader {
                 let parts = u32::try_from(declared.max(size) - FREE).unwrap_or(u32::MAX);
                 let budget = Arc::clone(&self.budget);
                 held = Some(budget.acquire_many_owned(parts).await.expect("the semaphore is never closed"));
+            }
+            if pages.is_none() && declared.max(size) > GATHERED {
+                pages = Pages::new(declared.max(size)).ok();
+            }
+            if let Some(pages) = &mut pages {
+                for part in [&std::mem::take(&mut first)[..], &std::mem::take(&mut joined), &data] {
+                    pages.push(part);
+                }
+                continue;
             }
             // Most bodies come in one piece.
             match (first.is_empty(), joined.is_empty()) {
@@ -102,8 +117,11 @@ impl BodyReader {
             }
         }
         // A copy of the single piece: it would keep hyper's whole read buffer alive.
-        let body =
-            if joined.is_empty() { Bytes::copy_from_slice(&first) } else { Bytes::from(joined.into_boxed_slice()) };
+        let body = match pages {
+            Some(pages) => pages.freeze(),
+            None if joined.is_empty() => Bytes::copy_from_slice(&first),
+            None => Bytes::from(joined.into_boxed_slice()),
+        };
         Ok(match held {
             // A request may be delayed for long: what it holds counts until it is answered.
             Some(held) if body.len() > KEPT_BODY => Bytes::from_owner(Counted { body, _held: held }),

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
-use memmap2::MmapMut;
 use rand::RngExt as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -22,6 +21,7 @@ use crate::contract::signature::Tamper;
 use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{EventEnvelope, SubscriptionStatus};
 use crate::contract::variation::{Outermost, vary};
+use crate::memory::kept;
 use crate::template::render_map;
 
 /// A wish to fire an event.
@@ -222,22 +222,6 @@ impl State {
             return Duration::ZERO;
         }
         Duration::from_millis(self.event_random().random_range(0..=longest))
-    }
-}
-
-/// A body as it is kept. A large one has pages of its own, which the system gets back with it; freed among smaller pieces, the
-/// allocator would keep them.
-fn kept(body: Vec<u8>) -> Bytes {
-    const LARGE: usize = 32 * 1024;
-    if body.len() < LARGE {
-        return Bytes::from(body);
-    }
-    match MmapMut::map_anon(body.len()) {
-        Ok(mut pages) => {
-            pages.copy_from_slice(&body);
-            Bytes::from_owner(pages)
-        }
-        Err(_) => Bytes::from(body),
     }
 }
 

@@ -13,6 +13,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("snapshot", 1),
     ("workspace", 1),
     ("journal", 1),
+    ("memory", 1),
     ("redact", 1),
     ("diagnostic", 2),
     ("scenario", 2),

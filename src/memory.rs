@@ -1,0 +1,120 @@
+//! Large pieces of memory, in pages of their own that the system gets back with them.
+//!
+//! Freed among smaller pieces they would stay with the allocator: once glibc has seen a large piece freed, it keeps as much of
+//! every thread's memory for the next one. Knows nothing of what the bytes mean.
+
+use std::io;
+
+use hyper::body::Bytes;
+use memmap2::MmapMut;
+
+/// From this size on bytes have pages of their own.
+pub const LARGE: usize = 32 * 1024;
+/// Size of one piece of [`Pieces`].
+const PIECE: usize = 64 * 1024;
+
+/// Bytes as they are kept for a while.
+pub fn kept(bytes: Vec<u8>) -> Bytes {
+    if bytes.len() < LARGE {
+        return Bytes::from(bytes);
+    }
+    match Pages::new(bytes.len()) {
+        Ok(mut pages) => {
+            pages.push(&bytes);
+            pages.freeze()
+        }
+        Err(_) => Bytes::from(bytes),
+    }
+}
+
+/// A buffer in pages of its own. Pages that nothing was written to take no memory.
+#[derive(Debug)]
+pub struct Pages {
+    map: MmapMut,
+    length: usize,
+}
+
+impl Pages {
+    /// An empty buffer for at most so many bytes; an error if the system has no more mappings.
+    pub fn new(most: usize) -> io::Result<Self> {
+        Ok(Self { map: MmapMut::map_anon(most)?, length: 0 })
+    }
+
+    /// Bytes written so far.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Appends bytes; what passes the size that was asked for is cut off.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let size = bytes.len().min(self.map.len() - self.length);
+        self.map[self.length..][..size].copy_from_slice(&bytes[..size]);
+        self.length += size;
+    }
+
+    /// What was written.
+    pub fn freeze(self) -> Bytes {
+        let length = self.length;
+        Bytes::from_owner(self.map).slice(..length)
+    }
+}
+
+/// A text of any length in small pieces, where one buffer would be large.
+#[derive(Debug, Default)]
+pub struct Pieces {
+    full: Vec<Bytes>,
+    last: Vec<u8>,
+}
+
+impl Pieces {
+    /// All pieces, in order; one at least.
+    pub fn finish(mut self) -> Vec<Bytes> {
+        self.full.push(Bytes::from(self.last));
+        self.full
+    }
+}
+
+impl io::Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let size = bytes.len().min(PIECE - self.last.len());
+        self.last.extend_from_slice(&bytes[..size]);
+        if self.last.len() == PIECE {
+            self.full.push(Bytes::from(std::mem::take(&mut self.last)));
+        }
+        Ok(size)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn bytes_are_kept_whole_whatever_their_size() {
+        for size in [0, 1, LARGE - 1, LARGE, 5 * LARGE + 7] {
+            let bytes: Vec<u8> = (0..size).map(|at| at.to_le_bytes()[0]).collect();
+            assert_eq!(kept(bytes.clone()), bytes, "{size}");
+            let mut pieces = Pieces::default();
+            bytes.chunks(1_000).for_each(|chunk| pieces.write_all(chunk).expect("it is taken"));
+            let pieces = pieces.finish();
+            assert_eq!(pieces.concat(), bytes, "{size}");
+            assert!(pieces.iter().all(|piece| piece.len() <= PIECE));
+        }
+        let mut pages = Pages::new(10).expect("pages");
+        assert!(pages.is_empty());
+        pages.push(b"123456");
+        pages.push(b"7890ab");
+        assert_eq!((pages.len(), pages.freeze()), (10, Bytes::from_static(b"1234567890")));
+    }
+}
