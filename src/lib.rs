@@ -6,7 +6,7 @@
 //! To embed it in a Rust test, start with [`Emulator::builder`]; [`app`] shows a first test, [`ControlHandle`] one with webhooks,
 //! time, resets and snapshots. To work on it, read in this order:
 //!
-//! - [`contract`], layer 0: the API's rules, pure;
+//! - [`contract`], layer 0: the API's rules, pure; [`file`], how files are opened;
 //! - [`clock`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`snapshot`], [`workspace`], [`journal`], layer 1: one key's state and
 //!   the log of what happened;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
@@ -26,6 +26,7 @@ pub mod clock;
 pub mod contract;
 pub mod control;
 pub mod diagnostic;
+pub mod file;
 pub mod http;
 pub mod journal;
 pub mod rate_limit;

@@ -58,7 +58,6 @@ use crate::workspace::Registry;
 use front::Front;
 use reload::reload;
 use state::StateFile;
-pub(crate) use state::write_whole;
 
 /// A running emulator. Dropping it stops it without a drain; [`Emulator::stop`] drains first.
 #[derive(Debug)]

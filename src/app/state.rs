@@ -1,8 +1,7 @@
 //! `--state FILE`: loaded at the start, saved every few seconds while something happens and when the emulator stops, each time
 //! whole or not at all.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use tokio::sync::watch;
 use super::StartError;
 use crate::clock::{ClockMode, SavedClock};
 use crate::control::{Control, load_snapshot, take_snapshot};
+use crate::file::{self, FileProblem, write_whole};
 use crate::http::stopped;
 use crate::journal::{Entry, Notice};
 
@@ -83,35 +83,15 @@ impl StateFile {
     }
 }
 
-fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
-    match std::fs::metadata(file) {
-        Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is not a regular file")),
-        Ok(metadata) if metadata.len() > LARGEST => Err(io::Error::other("it is larger than 1 GiB")),
-        Ok(_) => std::fs::read(file).map(Some),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+fn read(file: &Path) -> Result<Option<Vec<u8>>, FileProblem> {
+    match file::read(file, LARGEST) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(problem) if problem.is_missing() => Ok(None),
+        Err(problem) => Err(problem),
     }
 }
 
 fn note(control: &Control, message: String) {
     let at = control.registry.clock().now().wall;
     control.journal.append(Entry::Notice(Arc::new(Notice { at, workspace: None, message, warning: true })));
-}
-
-/// Writes a file so that it holds either what it held before or all of this; readable by its owner alone, as it holds secrets.
-pub(crate) fn write_whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = file.file_name().ok_or_else(|| io::Error::other("it names no file"))?.to_owned();
-    name.push(".tmp");
-    let beside = file.with_file_name(name);
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(&beside).and_then(|mut new: File| new.write_all(bytes).and_then(|()| new.sync_all()));
-    let moved = written.and_then(|()| std::fs::rename(&beside, file));
-    if moved.is_err() {
-        // What is half written helps nobody.
-        let _ = std::fs::remove_file(&beside);
-    }
-    moved
 }

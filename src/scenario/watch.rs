@@ -4,18 +4,18 @@
 //! compared by hash and polled as well, for mounts where no event arrives. What a rule means is none of its business.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read as _;
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::library::{FileTexts, ReadProblem};
+use crate::file::{self, FileProblem};
 
 /// Largest scenario file taken, in bytes.
 pub const LARGEST_FILE: u64 = 1024 * 1024;
@@ -25,6 +25,8 @@ const MOST_FILES: usize = 1_000;
 const POLL: Duration = Duration::from_secs(1);
 /// Events within this time are one change, and contents must stay the same for as long before they are read.
 const SETTLE: Duration = Duration::from_millis(25);
+/// How long dropping a watcher waits for its thread, which a slow disk may hold up.
+const FAREWELL: Duration = Duration::from_millis(500);
 /// How often contents may still be changing, or a file still be open for writing, before they are read all the same.
 const PATIENCE: usize = 30;
 
@@ -50,35 +52,25 @@ impl Folders {
     }
 }
 
-/// Reads one file: regular, UTF-8, at most 1 MiB. Symbolic links are followed; pipes and devices are refused unopened.
+/// Reads one file: regular, UTF-8, at most 1 MiB. Symbolic links are followed; pipes and devices are refused.
 pub fn read_file(path: &Path) -> Result<String, ReadProblem> {
-    let unreadable = |error: &std::io::Error| ReadProblem {
-        code: "file/unreadable",
-        message: format!("the file cannot be read: {error}"),
-        hint: "check the path and its permissions".to_owned(),
-    };
-    let too_large = || ReadProblem {
-        code: "file/too-large",
-        message: "the file is larger than 1 MiB".to_owned(),
-        hint: "a scenario is one story; split it into several files".to_owned(),
-    };
-    let about = path.metadata().map_err(|error| unreadable(&error))?;
-    if !about.is_file() {
-        return Err(ReadProblem {
+    let bytes = file::read(path, LARGEST_FILE).map_err(|problem| match problem {
+        FileProblem::Io(error) => ReadProblem {
+            code: "file/unreadable",
+            message: format!("the file cannot be read: {error}"),
+            hint: "check the path and its permissions".to_owned(),
+        },
+        FileProblem::NotRegular => ReadProblem {
             code: "file/not-regular",
             message: "expected a regular file, found a pipe, socket, device or folder".to_owned(),
             hint: "a scenario is read from a regular file or a link to one".to_owned(),
-        });
-    }
-    if about.len() > LARGEST_FILE {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| unreadable(&error))?;
-    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
-    if bytes.len() as u64 > LARGEST_FILE {
-        return Err(too_large());
-    }
+        },
+        FileProblem::TooLarge(_) => ReadProblem {
+            code: "file/too-large",
+            message: "the file is larger than 1 MiB".to_owned(),
+            hint: "a scenario is one story; split it into several files".to_owned(),
+        },
+    })?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         ReadProblem {
@@ -162,7 +154,8 @@ enum Message {
 #[derive(Debug)]
 pub struct Watcher {
     sender: Sender<Message>,
-    thread: Option<JoinHandle<()>>,
+    /// Disconnected once the thread has ended.
+    ended: Mutex<Receiver<Infallible>>,
 }
 
 impl Watcher {
@@ -179,10 +172,12 @@ impl Watcher {
         // Before the first reading, so that nothing falls between the two.
         watch_again(&mut events, &folders);
         let (known, files) = read(&folders);
-        let thread = std::thread::Builder::new()
-            .name("scenario-watch".to_owned())
-            .spawn(move || run(&folders, known, events, &messages, &on_change))?;
-        Ok((Self { sender, thread: Some(thread) }, files))
+        let (running, ended) = channel();
+        std::thread::Builder::new().name("scenario-watch".to_owned()).spawn(move || {
+            let _running = running;
+            run(&folders, known, events, &messages, &on_change);
+        })?;
+        Ok((Self { sender, ended: Mutex::new(ended) }, files))
     }
 }
 
@@ -190,9 +185,7 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         // If the thread is gone already there is nobody to stop.
         let _ = self.sender.send(Message::Stop);
-        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            let _ = thread.join();
-        }
+        let _ = self.ended.get_mut().recv_timeout(FAREWELL);
     }
 }
 

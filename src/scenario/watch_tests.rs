@@ -1,7 +1,7 @@
 //! Tests of the watcher, over every way in which editors and platforms change files. Each waits for the event, not for a
 //! length of time; the bound only ends a test that would hang.
 
-use std::fs;
+use std::fs::{self, File};
 use std::sync::mpsc;
 
 use super::*;
@@ -190,4 +190,26 @@ fn a_quiet_directory_stays_quiet_and_dropping_ends_the_thread() {
     }
     drop(scene.watcher);
     assert!(scene.changes.try_recv().is_err());
+}
+
+#[test]
+fn dropping_does_not_wait_for_a_thread_that_is_held_up() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (entered, entries) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let (watcher, _) = Watcher::start(given(directory.path().to_owned()), move |_| {
+        let _ = entered.send(());
+        let _ = released.recv();
+    })
+    .expect("a thread can be started");
+    write(&directory.path().join("a.toml"), "one");
+    entries.recv_timeout(BOUND).expect("the change is told");
+    let (dropped, drops) = mpsc::channel();
+    std::thread::spawn(move || {
+        drop(watcher);
+        let _ = dropped.send(());
+    });
+    let outcome = drops.recv_timeout(BOUND);
+    drop(release);
+    outcome.expect("the watcher is dropped while its thread is held up");
 }

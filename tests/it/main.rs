@@ -16,6 +16,7 @@ mod embedding;
 mod endurance;
 mod exec;
 mod explain;
+mod files;
 mod help;
 mod json;
 mod knobs;

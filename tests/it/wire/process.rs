@@ -41,7 +41,7 @@ impl Served {
         Self { child, address }
     }
 
-    pub(super) fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).expect("the emulator listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("an open socket");
         stream.set_write_timeout(Some(PATIENCE)).expect("an open socket");
@@ -55,11 +55,11 @@ impl Served {
     }
 
     /// A good request is answered.
-    pub(super) fn serves(&self) {
+    pub(crate) fn serves(&self) {
         assert_eq!(status(&mut self.sending(GOOD)), "200");
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
     }
@@ -69,7 +69,7 @@ impl Served {
         eventually("the listener closes", || TcpStream::connect(&self.address).is_err());
     }
 
-    fn exit_code(&mut self) -> i32 {
+    pub(crate) fn exit_code(&mut self) -> i32 {
         let mut code = None;
         eventually("the process ends", || {
             code = self.child.try_wait().expect("a child to wait for");
