@@ -6,8 +6,8 @@
 //! To embed it in a Rust test, start with [`Emulator::builder`]; [`app`] shows a first test, [`ControlHandle`] one with webhooks,
 //! time, resets and snapshots. To work on it, read in this order:
 //!
-//! - [`contract`], layer 0: the API's rules, pure; [`file`], how files are opened;
-//! - [`clock`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`snapshot`], [`workspace`], [`journal`], layer 1: one key's state and
+//! - [`contract`], layer 0: the API's rules, pure;
+//! - [`clock`], [`file`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`snapshot`], [`workspace`], [`journal`], layer 1: one key's state and
 //!   the log of what happened;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
 //! - [`http`], layer 3: one request end to end;
@@ -37,5 +37,5 @@ pub mod turns;
 pub mod webhook;
 pub mod workspace;
 
-pub use app::{Builder, ControlHandle, Emulator, ResetProblem, Settings, StartError};
+pub use app::{Builder, ControlHandle, Emulator, ResetProblem, Settings, StartError, StopProblem};
 pub use workspace::FireRequest;

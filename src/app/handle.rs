@@ -47,7 +47,7 @@ use crate::workspace::{EventRecord, FireProblem, FireRequest};
 /// control.reset(key)?;
 /// control.restore(&before)?;
 /// assert_eq!(control.clock().now().wall, start);
-/// emulator.stop().await;
+/// emulator.stop().await?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```

@@ -10,9 +10,9 @@
 //! let emulator = Emulator::builder().seed(7).set("rate_limit.requests=5").start().await?;
 //! let url = emulator.base_url(); // a free port on loopback
 //! // … your client, with `Authorization: Bearer sk_test_local` …
-//! emulator.stop().await;
+//! emulator.stop().await?;
 //! # drop(url);
-//! # Ok::<(), wrs_emulator::StartError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! ```
 //!
@@ -36,6 +36,7 @@ use tokio::task::JoinHandle;
 pub use builder::Builder;
 pub use handle::{ControlHandle, ResetProblem};
 pub use settings::{ClockSetting, Settings, StartError};
+pub use state::StopProblem;
 
 use crate::clock::{Clock, Random, Seed};
 use crate::control::{Access, Control, MOST_VIEWERS};
@@ -137,7 +138,10 @@ impl Emulator {
 
         let (stop, stopping) = watch::channel(false);
         let mut tasks = Vec::new();
-        let state = settings.state.map(|file| StateFile::open(Arc::clone(&control), file)).transpose()?;
+        let state = match settings.state {
+            Some(file) => Some(StateFile::open(Arc::clone(&control), file).await?),
+            None => None,
+        };
         if let Some(state) = &state {
             tasks.push(tokio::spawn(state.clone().keep(stopping.clone())));
         }
@@ -188,15 +192,17 @@ impl Emulator {
         &self.handle
     }
 
-    /// Stops accepting, finishes requests, tries due deliveries; returns when that is done or the grace period is over.
-    pub async fn stop(mut self) {
+    /// Stops accepting, finishes requests, tries due deliveries; returns when that is done or the grace period is over, and the
+    /// state is saved. Fails if it could not be saved; the emulator has stopped all the same.
+    pub async fn stop(mut self) -> Result<(), StopProblem> {
         self.stop.send_replace(true);
         for task in self.tasks.drain(..) {
             // A task that panicked has nothing left to drain.
             let _ = task.await;
         }
-        if let Some(state) = &self.state {
-            state.save_or_tell();
+        match &self.state {
+            Some(state) => state.save().await,
+            None => Ok(()),
         }
     }
 }

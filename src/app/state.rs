@@ -2,16 +2,17 @@
 //! whole or not at all.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::StartError;
 use crate::clock::{ClockMode, SavedClock};
 use crate::control::{Control, load_snapshot, take_snapshot};
-use crate::file::{self, FileProblem, write_whole};
+use crate::file::{self, Claim, write_whole};
 use crate::http::stopped;
 use crate::journal::{Entry, Notice};
 
@@ -22,54 +23,85 @@ const LARGEST: u64 = 1024 * 1024 * 1024;
 
 /// The file in which an emulator keeps its state.
 #[derive(Clone, Debug)]
-pub(super) struct StateFile {
+pub(super) struct StateFile(Arc<Kept>);
+
+#[derive(Debug)]
+struct Kept {
     control: Arc<Control>,
     file: PathBuf,
+    /// Held while a state is taken and written, so that an older one never replaces a newer one.
+    saving: Mutex<()>,
+    _claim: Claim,
+}
+
+/// The state could not be saved when the emulator stopped; everything else has ended in order.
+#[derive(Debug, thiserror::Error)]
+#[error("the state was not saved in `{}`: {source}", file.display())]
+pub struct StopProblem {
+    file: PathBuf,
+    source: io::Error,
 }
 
 impl StateFile {
     /// Loads the state if the file is there, and writes it, so that a file that cannot be written is told at the start.
-    pub(super) fn open(control: Arc<Control>, file: PathBuf) -> Result<Self, StartError> {
-        let told =
-            |problem: &dyn std::fmt::Display| StartError::Setting(format!("--state: `{}`: {problem}", file.display()));
-        match read(&file) {
-            Ok(Some(bytes)) => {
-                for warning in load_snapshot(&control, &bytes).map_err(|problem| told(&problem))? {
-                    note(&control, format!("state loaded, but {warning}"));
-                }
-            }
-            Ok(None) => {}
-            Err(error) => return Err(told(&error)),
-        }
-        let state = Self { control, file: file.clone() };
-        state.save().map_err(|error| told(&error))?;
-        Ok(state)
+    pub(super) async fn open(control: Arc<Control>, file: PathBuf) -> Result<Self, StartError> {
+        let opened = tokio::task::spawn_blocking(move || Kept::open(control, file));
+        let kept = opened.await.map_err(|error| StartError::Setting(format!("--state: {error}")))??;
+        Ok(Self(Arc::new(kept)))
     }
 
     /// Saves until `stop` becomes true.
     pub(super) async fn keep(self, mut stop: watch::Receiver<bool>) {
-        let mut saved = self.mark();
+        let mut saved = self.0.mark();
         loop {
             tokio::select! {
                 () = stopped(&mut stop) => return,
                 () = tokio::time::sleep(INTERVAL) => {}
             }
-            let mark = self.mark();
+            let mark = self.0.mark();
             if mark != saved {
-                self.save_or_tell();
+                // The last state that was saved stays.
+                if let Err(problem) = self.save().await {
+                    note(&self.0.control, problem.to_string());
+                }
                 saved = mark;
             }
         }
     }
 
-    /// Saves; a failure is told in the journal, and the last state that was saved stays.
-    pub(super) fn save_or_tell(&self) {
-        if let Err(error) = self.save() {
-            note(&self.control, format!("the state was not saved in `{}`: {error}", self.file.display()));
+    /// Saves the present state, on a thread that may block.
+    pub(super) async fn save(&self) -> Result<(), StopProblem> {
+        let kept = Arc::clone(&self.0);
+        let saved = tokio::task::spawn_blocking(move || kept.save()).await;
+        saved
+            .unwrap_or_else(|error| Err(io::Error::other(error)))
+            .map_err(|source| StopProblem { file: self.0.file.clone(), source })
+    }
+}
+
+impl Kept {
+    fn open(control: Arc<Control>, file: PathBuf) -> Result<Self, StartError> {
+        let told =
+            |problem: &dyn std::fmt::Display| StartError::Setting(format!("--state: `{}`: {problem}", file.display()));
+        let claim = Claim::new(&file).map_err(|problem| told(&problem))?;
+        let claim =
+            claim.ok_or_else(|| told(&"another process keeps its state there; stop it, or name another file"))?;
+        match file::read(&file, LARGEST) {
+            Ok(bytes) => {
+                for warning in load_snapshot(&control, &bytes).map_err(|problem| told(&problem))? {
+                    note(&control, format!("state loaded, but {warning}"));
+                }
+            }
+            Err(problem) if problem.is_missing() => {}
+            Err(problem) => return Err(told(&problem)),
         }
+        let kept = Self { control, file: file.clone(), saving: Mutex::default(), _claim: claim };
+        kept.save().map_err(|error| told(&error))?;
+        Ok(kept)
     }
 
     fn save(&self) -> io::Result<()> {
+        let _saving = self.saving.lock();
         write_whole(&self.file, &take_snapshot(&self.control))
     }
 
@@ -80,14 +112,6 @@ impl StateFile {
         let SavedClock { frozen, wall_offset, .. } = clock.save();
         let generation = control.library.load().number;
         (control.journal.next_number(), generation, control.registry.kept(), clock.mode(), frozen, wall_offset)
-    }
-}
-
-fn read(file: &Path) -> Result<Option<Vec<u8>>, FileProblem> {
-    match file::read(file, LARGEST) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(problem) if problem.is_missing() => Ok(None),
-        Err(problem) => Err(problem),
     }
 }
 

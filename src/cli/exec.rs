@@ -92,11 +92,19 @@ async fn exec(args: &ExecArgs, settings: Settings) -> Result<ExitCode, Failure> 
     let finish = async {
         let wanted = !args.fail_on.is_empty() || file.is_some();
         let verdict = if wanted { judge(args, target, file.as_mut()).await } else { Ok(false) };
-        emulator.stop().await;
+        let stopped = emulator.stop().await;
         if let Some(log) = log {
             log.finish().await;
         }
-        verdict
+        match (verdict, stopped) {
+            (verdict, Ok(())) => verdict,
+            (verdict, Err(problem)) => {
+                if let Err(failure) = verdict {
+                    report(&failure);
+                }
+                Err(Failure::short(problem.to_string()))
+            }
+        }
     };
     let verdict = tokio::select! {
         verdict = finish => verdict,

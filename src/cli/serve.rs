@@ -168,13 +168,17 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
     announce(args, &emulator);
     signals.wait().await;
     let stop = async {
-        emulator.stop().await;
+        let stopped = emulator.stop().await;
         if let Some(log) = log {
             log.finish().await;
         }
+        stopped
     };
     tokio::select! {
-        () = stop => Ok(ExitCode::SUCCESS),
+        stopped = stop => match stopped {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(problem) => Err(Failure::short(problem.to_string())),
+        },
         number = signals.wait() => Ok(ExitCode::from(128u8.saturating_add(number))),
     }
 }

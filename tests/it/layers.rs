@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 /// Layers by the first part of a path below `src/`, lowest first. `docs/architecture.md` shows the same table.
 const LAYERS: &[(&str, u8)] = &[
     ("contract", 0),
-    ("file", 0),
     ("agenda", 1),
     ("clock", 1),
+    ("file", 1),
     ("rate_limit", 1),
     ("template", 1),
     ("turns", 1),

@@ -303,7 +303,7 @@ async fn state_is_kept_in_a_file_from_one_run_to_the_next() {
     let first = open().start().await.expect("it starts");
     let subscribed = subscribe_sink(&first, "app").await;
     get_as(&first, KEY, "/v1/system/status").await;
-    first.stop().await;
+    first.stop().await.expect("it stops");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing half written is left");
     let second = open().seed(99).start().await.expect("it starts again");
     let again = subscribe_sink(&second, "app").await;
@@ -312,7 +312,7 @@ async fn state_is_kept_in_a_file_from_one_run_to_the_next() {
         (subscribed["id"].clone(), subscribed["created_at"].clone())
     );
     assert_eq!(get_as(&second, KEY, "/v1/system/status").await.header("x-ratelimit-remaining"), Some("96"));
-    second.stop().await;
+    second.stop().await.expect("it stops");
     std::fs::write(&file, "{\"format\":").expect("it is written");
     let refused = open().start().await.expect_err("the file is broken").to_string();
     assert!(refused.contains("--state: ") && refused.contains("not JSON"), "{refused}");

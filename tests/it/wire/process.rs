@@ -82,9 +82,19 @@ impl Served {
     pub(super) fn stop_and_read_stderr(mut self) -> String {
         self.signal("TERM");
         assert_eq!(self.exit_code(), 0);
+        self.stderr()
+    }
+
+    /// What it said on stderr, once it has ended.
+    pub(crate) fn stderr(&mut self) -> String {
         let mut text = String::new();
         self.child.stderr.take().expect("a pipe").read_to_string(&mut text).expect("text");
         text
+    }
+
+    /// It has ended, however it was made to.
+    pub(crate) fn wait(&mut self) {
+        eventually("the process ends", || self.child.try_wait().expect("a child to wait for").is_some());
     }
 
     /// Bytes of memory in use.
