@@ -69,6 +69,8 @@ impl Content {
                     return Err(vec![Diagnostic::of_file("scenario/too-many", message, "")]);
                 }
                 Some(scenario) => active.push(scenario),
+                // The first few say it.
+                None if problems.len() == MOST_ACTIVE => break,
                 None => problems.push(self.unknown(name)),
             }
         }

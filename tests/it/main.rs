@@ -22,6 +22,7 @@ mod json;
 mod knobs;
 mod layers;
 mod library;
+mod memory;
 mod metrics;
 mod model;
 mod openapi;

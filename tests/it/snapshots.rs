@@ -273,7 +273,10 @@ async fn what_cannot_be_loaded_is_refused_and_changes_nothing() {
     for (snapshot, said) in [
         (json!({}), "expected a snapshot"),
         (json!([]), "expected a snapshot"),
+        (changed("/format", json!({ "a": [1] })), "expected a snapshot"),
         (changed("/version", json!(2)), "version 2"),
+        (changed("/version", json!("1")), "version \"1\""),
+        (changed("/version", Value::Null), "version null"),
         (changed("/whole/seed", json!("short")), "whole.seed"),
         (changed("/whole/anonymous/random", json!("AAAA")), "whole.anonymous: sources.random"),
         (changed("/whole/active", json!(["nowhere"])), "there is no scenario `nowhere`"),

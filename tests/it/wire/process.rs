@@ -99,8 +99,17 @@ impl Served {
 
     /// Bytes of memory in use.
     pub(crate) fn resident(&self) -> usize {
+        self.memory("VmRSS:")
+    }
+
+    /// Most bytes of memory that were ever in use.
+    pub(crate) fn peak(&self) -> usize {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, what: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a running process");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line for the memory in use");
+        let line = status.lines().find(|line| line.starts_with(what)).expect("a line for the memory in use");
         let kibibytes: usize = line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("a number");
         kibibytes * 1024
     }

@@ -1,0 +1,84 @@
+//! What a client or a user's files can make grow is bounded in bytes: the process stays below 256 MiB at its peak.
+
+use std::io::{Read as _, Write as _};
+
+use serde_json::{Value, json};
+
+use crate::wire::process::Served;
+
+/// Most bytes that the process may have used at any moment.
+const MOST: usize = 256 * 1024 * 1024;
+
+/// A call of the control API: status and body.
+fn call(served: &Served, method: &str, path: &str, content_type: &str, body: &[u8]) -> (u16, String) {
+    let mut stream = served.connect();
+    let size = body.len();
+    let head = format!(
+        "{method} /_emulator/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Type: {content_type}\r\nContent-Length: {size}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)).expect("the request is taken");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer in time");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    (head[9..12].parse().expect("a status"), body.to_owned())
+}
+
+fn assert_small(served: &Served, what: &str) {
+    let peak = served.peak();
+    assert!(peak <= MOST, "{what}: {peak} bytes");
+}
+
+/// Compact text becomes many times as large once it is read.
+#[test]
+fn snapshots_of_every_shape_take_bounded_memory() {
+    let source = Served::start(&[]);
+    let (_, empty) = call(&source, "GET", "snapshot?key=*", "application/json", b"");
+    let mut whole: Value = serde_json::from_str(&empty).expect("a snapshot");
+    let anonymous = &whole["whole"]["anonymous"];
+    whole["workspaces"] = json!([{
+        "key": "sk_test_a", "clock": whole["clock"], "sources": anonymous, "quotas": {}, "subscriptions": [],
+        "workflows": [], "users": [], "knobs": {}, "tokens": [], "planned": [], "deliveries": [],
+        "scenarios": {
+            "active": [], "own": false, "active_for": 0, "began": null, "turns": [], "steps": [], "named_turns": [],
+            "named_steps": [],
+        },
+    }]);
+    let delivery = r#"["","","http://a",0,0,"","","2026-01-31T09:30:00Z","",null]"#;
+    // Where, what is repeated, how many bytes of it: as many as the limit lets in, and a few that are just refused or just not.
+    for (path, element, bytes) in [
+        ("/workspaces/0/users", r#"{"":0}"#, 15_000_000),
+        ("/workspaces/0/users", r#"{"":0}"#, 700_000),
+        ("/workspaces/0/users", "[[],[],[],[]]", 15_000_000),
+        ("/workspaces/0/deliveries", delivery, 15_000_000),
+        ("/workspaces/0/deliveries", delivery, 8_500_000),
+        ("/workspaces/0/scenarios/active", r#""a""#, 15_000_000),
+        ("/whole/active", r#""""#, 15_000_000),
+        ("/workspaces/0/quotas", "", 7_500_000),
+        ("/workspaces/0/knobs", "", 15_000_000),
+        ("/workspaces/0/knobs", "", 3_900_000),
+        ("/whole/scenarios", "", 15_000_000),
+        ("/format", "[]", 15_000_000),
+        ("/x", "[]", 15_000_000),
+    ] {
+        let mut snapshot = whole.clone();
+        let filled = if element.is_empty() {
+            let value = if path.ends_with("quotas") || path.ends_with("scenarios") { r#""none""# } else { "0" };
+            let entries = (0..bytes / (value.len() + 10)).map(|number| format!("\"{number:06x}\":{value}"));
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
+        } else {
+            format!("[{}]", vec![element; bytes / (element.len() + 1)].join(","))
+        };
+        match snapshot.pointer_mut(path) {
+            Some(place) => *place = json!("@@"),
+            None => snapshot[&path[1..]] = json!("@@"),
+        }
+        let text = snapshot.to_string().replace("\"@@\"", &filled);
+        let served = Served::start(&[]);
+        let (status, answer) = call(&served, "PUT", "snapshot", "application/json", text.as_bytes());
+        let shape = format!("{path} of {bytes} bytes of {element}");
+        assert!([200, 422].contains(&status), "{shape}: {status} {answer}");
+        assert_small(&served, &shape);
+        served.serves();
+    }
+}
