@@ -239,7 +239,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("scenario/never-matches", "a condition can never hold"),
     ("scenario/no-effect", "a rule, sequence step or file does nothing"),
     ("scenario/syntax", "the file is not TOML"),
-    ("scenario/too-many", "a limit on the number of things in one file is passed"),
+    ("scenario/too-many", "a limit on the number or size of things is passed, in one file or over all scenarios"),
     ("scenario/unknown-error", "the name of an error is none of the contract's"),
     ("scenario/unknown-event", "an event type is none of the profile's"),
     ("scenario/unknown-key", "a key is not known where it stands"),

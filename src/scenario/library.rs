@@ -260,10 +260,7 @@ impl Library {
         let (scenario, found) = parse::parse_scenario(name, text, Origin::Inline, &self.load().base);
         let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(name)).collect();
         let Some(scenario) = scenario else { return Err(found) };
-        let number = self.change_while(&changing, now, |content, _| {
-            content.inline.insert(Arc::clone(&scenario.name), Arc::new(scenario));
-            Ok(())
-        })?;
+        let number = self.change_while(&changing, now, |content, _| content.put_inline(scenario))?;
         Ok((number, found))
     }
 

@@ -74,6 +74,8 @@ pub struct Scenario {
     pub rules: Vec<Arc<Rule>>,
     /// The events it fires.
     pub emits: Vec<Arc<Emit>>,
+    /// About how many bytes of memory it takes, text included; rather more than less.
+    pub weight: usize,
 }
 
 /// Where a scenario comes from.

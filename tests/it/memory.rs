@@ -82,3 +82,46 @@ fn snapshots_of_every_shape_take_bounded_memory() {
         served.serves();
     }
 }
+
+/// Small rules, conditions and patterns take a hundred times as much as their text.
+#[test]
+fn scenarios_given_as_text_take_bounded_memory() {
+    let toml = "application/toml";
+    let large = 250 * 1024;
+    let rules = "[[rule]]\nreply.status=422\n".repeat(large / 27);
+    let literals =
+        format!("[[rule]]\nwhen={{header={{x={{one_of=[{}]}}}}}}\nreply.status=422\n", "0,".repeat(large / 2 - 50));
+    let patterns: Vec<String> = (0..16)
+        .map(|n| format!("[[rule]]\nwhen={{header={{x={{matches='{n}[a-z]{{3000}}'}}}}}}\nreply.status=422\n"))
+        .collect();
+    let text = format!("[[rule]]\nreply={{status=200,body=\"{}\"}}\n", "a".repeat(large));
+    for (what, scenario, said) in [
+        ("rules", rules.as_str(), "bytes once read"),
+        ("literals", &literals, "bytes once read"),
+        ("patterns", &patterns.concat(), "bytes once read"),
+        ("text", &text, "bytes of text"),
+    ] {
+        let served = Served::start(&[]);
+        let refused = (0..100).find_map(|number| {
+            let (status, answer) = call(&served, "PUT", &format!("scenarios/s{number}"), toml, scenario.as_bytes());
+            (status != 200).then_some((status, answer))
+        });
+        let (status, answer) = refused.unwrap_or_else(|| panic!("{what}: 100 are taken"));
+        assert!(status == 422 && answer.contains("scenario/too-many") && answer.contains(said), "{what}: {answer}");
+        assert_small(&served, what);
+        // What is there can be replaced, and room be made.
+        assert_eq!(call(&served, "PUT", "scenarios/s0", toml, b"[[rule]]\nreply.status=422\n").0, 200, "{what}");
+        assert_eq!(call(&served, "DELETE", "scenarios/s0", "application/json", b"").0, 200, "{what}");
+    }
+
+    let served = Served::start(&[]);
+    let (_, empty) = call(&served, "GET", "snapshot?key=*", "application/json", b"");
+    let mut snapshot: Value = serde_json::from_str(&empty).expect("a snapshot");
+    for (count, expected) in [(1_001, 422), (1_000, 200)] {
+        let scenarios = (0..count).map(|number| (format!("s{number}"), json!("[[rule]]\nreply.status=422\n")));
+        snapshot["whole"]["scenarios"] = Value::Object(scenarios.collect());
+        let (status, answer) = call(&served, "PUT", "snapshot", "application/json", snapshot.to_string().as_bytes());
+        assert_eq!(status, expected, "{count}: {answer}");
+    }
+    assert_eq!(call(&served, "PUT", "scenarios/more", toml, b"[[rule]]\nreply.status=422\n").0, 422);
+}

@@ -48,8 +48,13 @@ pub(super) fn parse_scenario(
     if !errors.is_empty() {
         return (None, syntax_errors(text, &errors));
     }
-    let mut parser =
-        Parser { problems: Problems::new(text), profile: Arc::clone(base.profile()), patterns: 0, large_patterns: 0 };
+    let mut parser = Parser {
+        problems: Problems::new(text),
+        profile: Arc::clone(base.profile()),
+        patterns: 0,
+        large_patterns: 0,
+        pattern_bytes: 0,
+    };
     let scenario = parser.scenario(name, text, origin, base, document.get_ref());
     let failed = parser.problems.has_errors();
     (scenario.filter(|_| !failed), parser.problems.finish())
@@ -88,6 +93,20 @@ pub(super) fn with_overlay(text: &str, base: &Layered, source: &str) -> Result<L
     }
 }
 
+/// About what a table becomes; measured on files that are dense with rules, conditions and bodies.
+fn table_weight(table: &DeTable<'_>) -> usize {
+    512 + table.values().map(|value| value_weight(value.get_ref())).sum::<usize>()
+}
+
+fn value_weight(value: &DeValue<'_>) -> usize {
+    176 + match value {
+        DeValue::Table(table) => table_weight(table),
+        DeValue::Array(items) => items.iter().map(|item| value_weight(item.get_ref())).sum(),
+        DeValue::String(text) => text.len(),
+        _ => 0,
+    }
+}
+
 /// One text being checked.
 struct Parser<'t> {
     problems: Problems<'t>,
@@ -95,6 +114,8 @@ struct Parser<'t> {
     profile: Arc<Profile>,
     patterns: usize,
     large_patterns: usize,
+    /// About what they take once compiled.
+    pattern_bytes: usize,
 }
 
 impl Parser<'_> {
@@ -126,7 +147,8 @@ impl Parser<'_> {
             let hint = "add a `[[rule]]`, an `[[emit]]`, a `[profile]` or a `[[given.subscription]]`";
             self.problems.warning("scenario/no-effect", 0..0, message, hint);
         }
-        Some(Scenario { name, title, description, text, origin, overlay, given, rules, emits })
+        let weight = text.len() + table_weight(file) + self.pattern_bytes;
+        Some(Scenario { name, title, description, text, origin, overlay, given, rules, emits, weight })
     }
 
     fn overlay(&mut self, name: &str, text: &Arc<str>, base: &Layered, file: &DeTable<'_>) -> Option<Overlay> {
