@@ -220,6 +220,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("file/not-regular", "a scenario file is a pipe, socket, device or folder"),
     ("file/not-utf8", "a file is not UTF-8 text"),
     ("file/too-large", "a file is larger than 1 MiB"),
+    ("file/too-many", "a folder has more files, or more bytes of them, than are read; the first by name are in force"),
     ("file/unreadable", "a file or folder cannot be read"),
     ("profile/bad-value", "a knob is given a value that it does not take"),
     ("profile/syntax", "a profile is not TOML"),

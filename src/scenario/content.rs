@@ -18,8 +18,9 @@ const MOST_ACTIVE: usize = 32;
 const MOST_INLINE: usize = 1_000;
 /// Most bytes of their texts.
 const MOST_INLINE_TEXT: usize = 16 * 1024 * 1024;
-/// Most bytes that they may take once read: small rules and patterns take a hundred times as much as their text.
-const MOST_INLINE_WEIGHT: usize = 64 * 1024 * 1024;
+/// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
+/// hundred times as much as their text.
+pub(super) const MOST_WEIGHT: usize = 64 * 1024 * 1024;
 
 /// Which scenarios are active, for all keys or for one.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +59,7 @@ impl Content {
         let sums = [
             (1 + others().count(), MOST_INLINE, "in number"),
             (text + others().map(|other| other.text.len()).sum::<usize>(), MOST_INLINE_TEXT, "bytes of text"),
-            (weight + others().map(|other| other.weight).sum::<usize>(), MOST_INLINE_WEIGHT, "bytes once read"),
+            (weight + others().map(|other| other.weight).sum::<usize>(), MOST_WEIGHT, "bytes once read"),
         ];
         if let Some((sum, most, what)) = sums.into_iter().find(|(sum, most, _)| sum > most) {
             let message =

@@ -1,9 +1,11 @@
 //! What a client or a user's files can make grow is bounded in bytes: the process stays below 256 MiB at its peak.
 
 use std::io::{Read as _, Write as _};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::PATIENCE;
 use crate::wire::process::Served;
 
 /// Most bytes that the process may have used at any moment.
@@ -124,4 +126,37 @@ fn scenarios_given_as_text_take_bounded_memory() {
         assert_eq!(status, expected, "{count}: {answer}");
     }
     assert_eq!(call(&served, "PUT", "scenarios/more", toml, b"[[rule]]\nreply.status=422\n").0, 422);
+}
+
+#[test]
+fn a_folder_of_scenarios_takes_bounded_memory_and_nothing_while_idle() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let large = 1000 * 1024;
+    let dense = |rules: usize| "[[rule]]\nreply.status=422\n".repeat(rules);
+    for number in 0..3 {
+        std::fs::write(folder.path().join(format!("a{number}.toml")), dense(25_000)).expect("it is written");
+    }
+    for number in 0..20 {
+        let text = format!("{}# {}\n", dense(1), "x".repeat(large));
+        std::fs::write(folder.path().join(format!("b{number:02}.toml")), text).expect("it is written");
+    }
+    let served = Served::start(&["--scenarios", &folder.path().display().to_string()]);
+    for _ in 0..2 {
+        assert_eq!(call(&served, "POST", "scenarios/reload", "application/json", b"{}").0, 200);
+    }
+    let (_, listed) = call(&served, "GET", "scenarios", "application/json", b"");
+    for code in ["file/too-many", "scenario/too-many"] {
+        assert_eq!(listed.matches(code).count(), 1, "{code}");
+    }
+    assert_small(&served, "a folder");
+    // The files grow old, and are read no more: all of them would be 16 MiB a second.
+    let pause = Duration::from_millis(1500);
+    let mut left = PATIENCE;
+    while {
+        let before = served.bytes_read();
+        std::thread::sleep(pause);
+        served.bytes_read() - before > 1024 * 1024
+    } {
+        left = left.checked_sub(pause).expect("an idle watcher reads nothing");
+    }
 }

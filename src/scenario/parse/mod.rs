@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::content::MOST_WEIGHT;
 use super::{Origin, Overlay, Scenario};
 use crate::contract::profile::{Layered, Profile, ProfileProblem, syntax_problem};
 use crate::diagnostic::{Diagnostic, Severity};
@@ -133,6 +134,17 @@ impl Parser<'_> {
             self.problems.error("scenario/no-effect", 0..0, "the file is empty", hint);
             return None;
         }
+        let weight = text.len() + table_weight(file);
+        if weight > MOST_WEIGHT {
+            let message = format!("the scenario would take {weight} bytes once read; the most is {MOST_WEIGHT}");
+            self.problems.error(
+                "scenario/too-many",
+                0..0,
+                message,
+                "a large body takes less as one text than as a table",
+            );
+            return None;
+        }
         self.problems.check_keys(file, &words::FILE);
         let name: Arc<str> = Arc::from(name);
         let title = self.problems.filled_text(file, "title").unwrap_or(&name).to_owned();
@@ -147,7 +159,7 @@ impl Parser<'_> {
             let hint = "add a `[[rule]]`, an `[[emit]]`, a `[profile]` or a `[[given.subscription]]`";
             self.problems.warning("scenario/no-effect", 0..0, message, hint);
         }
-        let weight = text.len() + table_weight(file) + self.pattern_bytes;
+        let weight = weight + self.pattern_bytes;
         Some(Scenario { name, title, description, text, origin, overlay, given, rules, emits, weight })
     }
 

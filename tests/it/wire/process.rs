@@ -107,6 +107,13 @@ impl Served {
         self.memory("VmHWM:")
     }
 
+    /// Bytes read so far, from files and sockets.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        let io = std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).expect("a running process");
+        let count = io.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("a line for what was read");
+        count.parse().expect("a number")
+    }
+
     fn memory(&self, what: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a running process");
         let line = status.lines().find(|line| line.starts_with(what)).expect("a line for the memory in use");
