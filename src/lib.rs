@@ -7,7 +7,7 @@
 //! time, resets and snapshots. To work on it, read in this order:
 //!
 //! - [`contract`], layer 0: the API's rules, pure;
-//! - [`clock`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`memory`], [`snapshot`], [`workspace`], [`journal`], [`redact`], layer 1: one key's
+//! - [`clock`], [`file`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`memory`], [`snapshot`], [`workspace`], [`journal`], [`redact`], layer 1: one key's
 //!   state, the log of what happened, and what of it may be shown;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
 //! - [`http`], layer 3: one request end to end;
@@ -26,6 +26,7 @@ pub mod clock;
 pub mod contract;
 pub mod control;
 pub mod diagnostic;
+pub mod file;
 pub mod http;
 pub mod journal;
 pub mod memory;
@@ -38,5 +39,5 @@ pub mod turns;
 pub mod webhook;
 pub mod workspace;
 
-pub use app::{Builder, ControlHandle, Emulator, ResetProblem, Settings, StartError};
+pub use app::{Builder, ControlHandle, Emulator, ResetProblem, Settings, StartError, StopProblem};
 pub use workspace::FireRequest;

@@ -4,12 +4,17 @@
 //! Moments are nanoseconds of the workspace's own clock; wall times are RFC 3339. Secrets and keys stand in clear: without them
 //! the state would not be whole.
 
+mod budget;
+
 use std::collections::BTreeMap;
 
 use hyper::body::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+pub use budget::within;
+use budget::{list, table, tree};
 
 /// What the first field of every snapshot says.
 pub const FORMAT: &str = "wrs-emulator snapshot";
@@ -32,6 +37,7 @@ pub struct Snapshot {
     /// What belongs to no workspace; there if everything was saved.
     pub whole: Option<Whole>,
     /// The workspaces, by id.
+    #[serde(deserialize_with = "list")]
     pub workspaces: Vec<SavedWorkspace>,
 }
 
@@ -44,14 +50,18 @@ pub struct Whole {
     /// Where requests without a valid key draw from.
     pub anonymous: Sources,
     /// Scenarios given as text, by name.
+    #[serde(deserialize_with = "table")]
     pub scenarios: BTreeMap<String, String>,
     /// The scenarios active for every key without a list of its own.
+    #[serde(deserialize_with = "list")]
     pub active: Vec<String>,
     /// How long they have been so, by the emulator's clock.
     pub active_for: Nanos,
     /// Knobs changed for all keys while running.
+    #[serde(deserialize_with = "tree")]
     pub knobs: Map<String, Value>,
     /// What the built-in receivers answer next, by name.
+    #[serde(deserialize_with = "table")]
     pub sinks: BTreeMap<String, Vec<u16>>,
 }
 
@@ -96,22 +106,30 @@ pub struct SavedWorkspace {
     /// Its random sources.
     pub sources: Sources,
     /// What each key has used.
+    #[serde(deserialize_with = "table")]
     pub quotas: BTreeMap<String, SavedQuota>,
     /// Subscriptions, oldest first.
+    #[serde(deserialize_with = "list")]
     pub subscriptions: Vec<SavedSubscription>,
     /// Workflows, oldest first.
+    #[serde(deserialize_with = "list")]
     pub workflows: Vec<SavedWorkflow>,
     /// Users, in order.
+    #[serde(deserialize_with = "tree")]
     pub users: Vec<Map<String, Value>>,
     /// Where its scenarios stand.
     pub scenarios: SavedScenarios,
     /// Knobs changed for it while running.
+    #[serde(deserialize_with = "tree")]
     pub knobs: Map<String, Value>,
     /// Access tokens of its keys, oldest first.
+    #[serde(deserialize_with = "list")]
     pub tokens: Vec<SavedToken>,
     /// Events that emissions have planned, in order.
+    #[serde(deserialize_with = "list")]
     pub planned: Vec<SavedEmission>,
     /// Deliveries that are not settled, in order.
+    #[serde(deserialize_with = "list")]
     pub deliveries: Vec<SavedDelivery>,
 }
 
@@ -131,6 +149,7 @@ pub enum SavedQuota {
     /// Requests by moment, oldest first.
     Sliding {
         /// Moment and count.
+        #[serde(deserialize_with = "list")]
         log: Vec<(Nanos, u32)>,
     },
     /// What is missing from a full bucket.
@@ -157,6 +176,7 @@ pub struct SavedSubscription {
     /// Normalised.
     pub target: String,
     /// Subscribed event types.
+    #[serde(deserialize_with = "list")]
     pub events: Vec<String>,
     /// Short label.
     pub description: Option<String>,
@@ -203,6 +223,7 @@ pub struct SavedWorkflow {
 #[serde(deny_unknown_fields)]
 pub struct SavedScenarios {
     /// The active ones, in order.
+    #[serde(deserialize_with = "list")]
     pub active: Vec<String>,
     /// Whether the list is the key's own.
     pub own: bool,
@@ -211,12 +232,16 @@ pub struct SavedScenarios {
     /// When they began for it, if it has met them.
     pub began: Option<Nanos>,
     /// The counters of their rules and emissions.
+    #[serde(deserialize_with = "list")]
     pub turns: Vec<SavedTurn>,
     /// The named steps at which their stories stand.
+    #[serde(deserialize_with = "list")]
     pub steps: Vec<(u64, String)>,
     /// The counters of scenarios that requests named.
+    #[serde(deserialize_with = "list")]
     pub named_turns: Vec<SavedTurn>,
     /// The steps of scenarios that requests named.
+    #[serde(deserialize_with = "list")]
     pub named_steps: Vec<(u64, String)>,
 }
 

@@ -33,7 +33,7 @@ pub(crate) async fn deliver(receiver: &Receiver, count: usize) -> io::Result<Dur
     settled(&emulator).await;
     let elapsed = started.elapsed();
     let missed = emulator.control().deliveries().list(None, 1, |record| record.attempts.len() != 1);
-    emulator.stop().await;
+    emulator.stop().await.expect("it stops");
     if missed.is_empty() { Ok(elapsed) } else { Err(io::Error::other("a delivery did not arrive at once")) }
 }
 

@@ -48,7 +48,7 @@ use crate::workspace::{EventRecord, FireProblem, FireRequest};
 /// control.reset(key)?;
 /// control.restore(&before)?;
 /// assert_eq!(control.clock().now().wall, start);
-/// emulator.stop().await;
+/// emulator.stop().await?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
@@ -169,7 +169,7 @@ impl ControlHandle {
     /// The state of everything as a document, once what is due is done, or after a second: what `GET snapshot?key=*` gives.
     pub async fn snapshot(&self) -> Vec<u8> {
         settle_for_a_moment(&self.control.registry.all()).await;
-        take_snapshot(&self.control)
+        take_snapshot(&self.control).concat()
     }
 
     /// Puts a snapshot in place; gives what of it has no place any more. Nothing changes if it is refused.

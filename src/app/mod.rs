@@ -10,9 +10,9 @@
 //! let emulator = Emulator::builder().seed(7).set("rate_limit.requests=5").start().await?;
 //! let url = emulator.base_url(); // a free port on loopback
 //! // … your client, with `Authorization: Bearer sk_test_local` …
-//! emulator.stop().await;
+//! emulator.stop().await?;
 //! # drop(url);
-//! # Ok::<(), wrs_emulator::StartError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! ```
 //!
@@ -39,6 +39,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 pub use builder::Builder;
 pub use handle::{ControlHandle, ResetProblem};
 pub use settings::{ClockSetting, Settings, StartError};
+pub use state::StopProblem;
 
 use crate::clock::{Clock, Random, Seed};
 use crate::control::{Access, Control, Guesses, MOST_VIEWERS};
@@ -66,7 +67,6 @@ use descriptors::Shares;
 use front::Front;
 use reload::reload;
 use state::StateFile;
-pub(crate) use state::write_whole;
 
 /// How long saving the state may hold up a process that has nothing else to do.
 const LONGEST_LAST_SAVE: Duration = Duration::from_millis(500);
@@ -164,7 +164,10 @@ impl Emulator {
         let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client, shares.attempts);
 
         let mut tasks = Vec::new();
-        let state = settings.state.map(|file| StateFile::open(Arc::clone(&control), file)).transpose()?;
+        let state = match settings.state {
+            Some(file) => Some(StateFile::open(Arc::clone(&control), file).await?),
+            None => None,
+        };
         if let Some(state) = &state {
             tasks.push(tokio::spawn(state.clone().keep(stopping.clone())));
         }
@@ -219,24 +222,30 @@ impl Emulator {
     /// Stops accepting, ends streams and waits, finishes requests, tries due deliveries. Returns when that is done, or what is
     /// left is given up at the end of the grace period. The state is saved before and after, so that it is not lost to whoever
     /// kills the process meanwhile.
-    pub async fn stop(mut self) {
+    /// Fails if the state could not be saved; the emulator has stopped all the same.
+    pub async fn stop(mut self) -> Result<(), StopProblem> {
         self.stop.send_replace(true);
         let tasks = std::mem::take(&mut self.tasks);
         let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
         let drained = async {
-            self.save_state().await;
+            // What is wrong with it shows again at the end.
+            let _ = self.save_state().await;
             // A task that panicked has nothing left to drain.
             join_all(tasks).await;
         };
         if tokio::time::timeout(self.grace, drained).await.is_err() {
             aborts.iter().for_each(AbortHandle::abort);
         }
-        let _ = tokio::time::timeout(LONGEST_LAST_SAVE, self.save_state()).await;
+        match tokio::time::timeout(LONGEST_LAST_SAVE, self.save_state()).await {
+            Ok(saved) => saved,
+            Err(_) => self.state.as_ref().map_or(Ok(()), |state| Err(state.too_slow(LONGEST_LAST_SAVE))),
+        }
     }
 
-    async fn save_state(&self) {
-        if let Some(state) = self.state.clone() {
-            let _ = tokio::task::spawn_blocking(move || state.save_or_tell()).await;
+    async fn save_state(&self) -> Result<(), StopProblem> {
+        match &self.state {
+            Some(state) => state.save().await,
+            None => Ok(()),
         }
     }
 }

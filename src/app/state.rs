@@ -1,17 +1,18 @@
 //! `--state FILE`: loaded at the start, saved every few seconds while something happens and when the emulator stops, each time
 //! whole or not at all.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::StartError;
 use crate::clock::{ClockMode, SavedClock};
 use crate::control::{Control, load_snapshot, take_snapshot};
+use crate::file::{self, Claim, write_whole};
 use crate::http::stopped;
 use crate::journal::{Entry, Notice};
 
@@ -22,54 +23,93 @@ const LARGEST: u64 = 1024 * 1024 * 1024;
 
 /// The file in which an emulator keeps its state.
 #[derive(Clone, Debug)]
-pub(super) struct StateFile {
+pub(super) struct StateFile(Arc<Kept>);
+
+#[derive(Debug)]
+struct Kept {
     control: Arc<Control>,
     file: PathBuf,
+    /// Held while a state is taken and written, so that an older one never replaces a newer one.
+    saving: Mutex<()>,
+    _claim: Claim,
+}
+
+/// The state could not be saved when the emulator stopped; everything else has ended in order.
+#[derive(Debug, thiserror::Error)]
+#[error("the state was not saved in `{}`: {source}", file.display())]
+pub struct StopProblem {
+    file: PathBuf,
+    source: io::Error,
 }
 
 impl StateFile {
     /// Loads the state if the file is there, and writes it, so that a file that cannot be written is told at the start.
-    pub(super) fn open(control: Arc<Control>, file: PathBuf) -> Result<Self, StartError> {
-        let told =
-            |problem: &dyn std::fmt::Display| StartError::Setting(format!("--state: `{}`: {problem}", file.display()));
-        match read(&file) {
-            Ok(Some(bytes)) => {
-                for warning in load_snapshot(&control, &bytes).map_err(|problem| told(&problem))? {
-                    note(&control, format!("state loaded, but {warning}"));
-                }
-            }
-            Ok(None) => {}
-            Err(error) => return Err(told(&error)),
-        }
-        let state = Self { control, file: file.clone() };
-        state.save().map_err(|error| told(&error))?;
-        Ok(state)
+    pub(super) async fn open(control: Arc<Control>, file: PathBuf) -> Result<Self, StartError> {
+        let opened = tokio::task::spawn_blocking(move || Kept::open(control, file));
+        let kept = opened.await.map_err(|error| StartError::Setting(format!("--state: {error}")))??;
+        Ok(Self(Arc::new(kept)))
     }
 
     /// Saves until `stop` becomes true.
     pub(super) async fn keep(self, mut stop: watch::Receiver<bool>) {
-        let mut saved = self.mark();
+        let mut saved = self.0.mark();
         loop {
             tokio::select! {
                 () = stopped(&mut stop) => return,
                 () = tokio::time::sleep(INTERVAL) => {}
             }
-            let mark = self.mark();
+            let mark = self.0.mark();
             if mark != saved {
-                self.save_or_tell();
+                // The last state that was saved stays.
+                if let Err(problem) = self.save().await {
+                    note(&self.0.control, problem.to_string());
+                }
                 saved = mark;
             }
         }
     }
 
-    /// Saves; a failure is told in the journal, and the last state that was saved stays.
-    pub(super) fn save_or_tell(&self) {
-        if let Err(error) = self.save() {
-            note(&self.control, format!("the state was not saved in `{}`: {error}", self.file.display()));
+    /// Saves the present state, on a thread that may block.
+    pub(super) async fn save(&self) -> Result<(), StopProblem> {
+        let kept = Arc::clone(&self.0);
+        let saved = tokio::task::spawn_blocking(move || kept.save()).await;
+        saved
+            .unwrap_or_else(|error| Err(io::Error::other(error)))
+            .map_err(|source| StopProblem { file: self.0.file.clone(), source })
+    }
+}
+
+impl StateFile {
+    /// What a stop reports that could not wait for the state to be saved.
+    pub(super) fn too_slow(&self, limit: Duration) -> StopProblem {
+        let source = io::Error::new(io::ErrorKind::TimedOut, format!("it took longer than {} s", limit.as_secs_f64()));
+        StopProblem { file: self.0.file.clone(), source }
+    }
+}
+
+impl Kept {
+    fn open(control: Arc<Control>, file: PathBuf) -> Result<Self, StartError> {
+        let told =
+            |problem: &dyn std::fmt::Display| StartError::Setting(format!("--state: `{}`: {problem}", file.display()));
+        let claim = Claim::new(&file).map_err(|problem| told(&problem))?;
+        let claim =
+            claim.ok_or_else(|| told(&"another process keeps its state there; stop it, or name another file"))?;
+        match file::read(&file, LARGEST) {
+            Ok(bytes) => {
+                for warning in load_snapshot(&control, &bytes).map_err(|problem| told(&problem))? {
+                    note(&control, format!("state loaded, but {warning}"));
+                }
+            }
+            Err(problem) if problem.is_missing() => {}
+            Err(problem) => return Err(told(&problem)),
         }
+        let kept = Self { control, file: file.clone(), saving: Mutex::default(), _claim: claim };
+        kept.save().map_err(|error| told(&error))?;
+        Ok(kept)
     }
 
     fn save(&self) -> io::Result<()> {
+        let _saving = self.saving.lock();
         write_whole(&self.file, &take_snapshot(&self.control))
     }
 
@@ -83,35 +123,7 @@ impl StateFile {
     }
 }
 
-fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
-    match std::fs::metadata(file) {
-        Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is not a regular file")),
-        Ok(metadata) if metadata.len() > LARGEST => Err(io::Error::other("it is larger than 1 GiB")),
-        Ok(_) => std::fs::read(file).map(Some),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 fn note(control: &Control, message: String) {
     let at = control.registry.clock().now().wall;
     control.journal.append(Entry::Notice(Arc::new(Notice { at, workspace: None, message, warning: true })));
-}
-
-/// Writes a file so that it holds either what it held before or all of this; readable by its owner alone, as it holds secrets.
-pub(crate) fn write_whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = file.file_name().ok_or_else(|| io::Error::other("it names no file"))?.to_owned();
-    name.push(".tmp");
-    let beside = file.with_file_name(name);
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(&beside).and_then(|mut new: File| new.write_all(bytes).and_then(|()| new.sync_all()));
-    let moved = written.and_then(|()| std::fs::rename(&beside, file));
-    if moved.is_err() {
-        // What is half written helps nobody.
-        let _ = std::fs::remove_file(&beside);
-    }
-    moved
 }

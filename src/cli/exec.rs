@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
@@ -19,10 +19,11 @@ use url::{Host, Url};
 use super::Target;
 use super::failure::{Failure, colored, report};
 use super::log::Log;
-use super::serve::{ServeArgs, Signals, check_regular, settings, start_failure, write_port_file};
+use super::serve::{ServeArgs, Signals, settings, start_failure, write_port_file};
 use super::verdict::{Kind, Verdict, VerdictFormat, wait};
 use crate::app::{Emulator, Raised, Settings};
 use crate::contract::keys::SAMPLE_KEY;
+use crate::file;
 
 const EXIT_STATUS: &str = "\
 Environment of the command: WRS_BASE_URL, WRS_API_KEY (sk_test_local unless set), WRS_EMULATOR_URL, \
@@ -75,7 +76,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
     let mut signals =
         Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
     // Opened before the command runs: a path that cannot be written is told at once, and no older verdict is left there.
-    let mut file = args.verdict_file.as_ref().map(open).transpose()?;
+    let mut file = args.verdict_file.as_deref().map(open).transpose()?;
     let emulator = Emulator::start(settings).await.map_err(start_failure)?;
     let cannot_log = |error| Failure::usage(format!("cannot start the log: {error}"));
     let log =
@@ -90,11 +91,19 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
     let finish = async {
         let wanted = !args.fail_on.is_empty() || file.is_some();
         let verdict = if wanted { judge(args, target, file.as_mut()).await } else { Ok(false) };
-        emulator.stop().await;
+        let stopped = emulator.stop().await;
         if let Some(log) = log {
             log.finish().await;
         }
-        verdict
+        match (verdict, stopped) {
+            (verdict, Ok(())) => verdict,
+            (verdict, Err(problem)) => {
+                if let Err(failure) = verdict {
+                    report(&failure);
+                }
+                Err(Failure::short(problem.to_string()))
+            }
+        }
     };
     let verdict = tokio::select! {
         verdict = finish => verdict,
@@ -194,10 +203,9 @@ fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-fn open(path: &PathBuf) -> Result<File, Failure> {
-    check_regular("--verdict-file", path)?;
-    File::create(path)
-        .map_err(|error| Failure::usage(format!("--verdict-file: cannot write `{}`: {error}", path.display())))
+fn open(path: &Path) -> Result<File, Failure> {
+    file::create(path)
+        .map_err(|problem| Failure::usage(format!("--verdict-file: cannot write `{}`: {problem}", path.display())))
 }
 
 /// Asks for the verdict and tells it; says whether it makes the run fail.

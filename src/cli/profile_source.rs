@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::failure::Failure;
 use crate::contract::profile::{Layered, Preset};
+use crate::file;
 
 /// The profile: built-in defaults, then a preset or a file, then single assignments.
 pub(super) fn load_profile(wanted: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
@@ -52,13 +53,6 @@ fn with_file(layered: &Layered, path: &Path) -> Result<Layered, Failure> {
 fn read_profile(path: &Path) -> Result<String, Failure> {
     const LARGEST: u64 = 1024 * 1024;
     let unreadable = |cause: String| Failure::usage(format!("--profile: cannot read `{}`: {cause}", path.display()));
-    let metadata = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
-    if !metadata.is_file() {
-        return Err(unreadable("it is not a regular file".to_owned()));
-    }
-    if metadata.len() > LARGEST {
-        return Err(unreadable("it is larger than 1 MiB".to_owned()));
-    }
-    let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+    let bytes = file::read(path, LARGEST).map_err(|problem| unreadable(problem.to_string()))?;
     String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))
 }

@@ -263,7 +263,7 @@ fn texts(path: &Path, found: &mut Vec<Diagnostic>) -> Result<Vec<(PathBuf, Strin
             Ok(text) => readable.push((file, text)),
             Err(problem) => {
                 let shown = file.display().to_string();
-                found.push(Diagnostic::of_file(problem.code, problem.message, problem.hint).in_file(shown));
+                found.push(Diagnostic::from(problem).in_file(shown));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use crate::app::{ClockSetting, Emulator, Raised, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::profile::{Layered, parse_duration};
 use crate::diagnostic::render_all;
+use crate::file;
 use crate::http::host::host_name;
 use crate::http::limits::Limits;
 use crate::http::tls::TlsSetting;
@@ -168,13 +169,17 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
     announce(args, &emulator);
     signals.wait().await;
     let stop = async {
-        emulator.stop().await;
+        let stopped = emulator.stop().await;
         if let Some(log) = log {
             log.finish().await;
         }
+        stopped
     };
     tokio::select! {
-        () = stop => Ok(ExitCode::SUCCESS),
+        stopped = stop => match stopped {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(problem) => Err(Failure::short(problem.to_string())),
+        },
         number = signals.wait() => Ok(ExitCode::from(128u8.saturating_add(number))),
     }
 }
@@ -182,20 +187,9 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
 /// Writes the base URL to the file that was asked for.
 pub(super) fn write_port_file(args: &ServeArgs, emulator: &Emulator) -> Result<(), Failure> {
     let Some(file) = &args.port_file else { return Ok(()) };
-    check_regular("--port-file", file)?;
-    let written = std::fs::write(file, format!("{}\n", emulator.base_url()));
-    written.map_err(|error| Failure::usage(format!("--port-file: cannot write `{}`: {error}", file.display())))
-}
-
-/// Refuses to write to what is there and is no file: a pipe that nobody reads would never take it.
-pub(super) fn check_regular(flag: &str, file: &Path) -> Result<(), Failure> {
-    match std::fs::metadata(file) {
-        Ok(metadata) if !metadata.is_file() => {
-            let message = format!("{flag}: `{}` is there and is not a regular file", file.display());
-            Err(Failure::usage(message))
-        }
-        _ => Ok(()),
-    }
+    let line = format!("{}\n", emulator.base_url());
+    let written = file::create(file).and_then(|mut new| Ok(new.write_all(line.as_bytes())?));
+    written.map_err(|problem| Failure::usage(format!("--port-file: cannot write `{}`: {problem}", file.display())))
 }
 
 fn announce(args: &ServeArgs, emulator: &Emulator) {

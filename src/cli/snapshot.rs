@@ -13,10 +13,12 @@ use super::Target;
 use super::client::call;
 use super::failure::Failure;
 use super::output::{counted, plain, print, print_json};
-use crate::app::write_whole;
+use crate::file::{self, FileProblem, write_whole};
 
 /// How long the emulator may take.
 const LIMIT: Duration = Duration::from_mins(1);
+/// Most bytes that are read: indented as `snapshot save` writes it, a snapshot is larger than what an emulator takes.
+const LARGEST: u64 = 64 * 1024 * 1024;
 
 /// `snapshot …`
 #[derive(Debug, Subcommand)]
@@ -66,7 +68,7 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let text = serde_json::to_string_pretty(&snapshot).expect("JSON values always serialise");
-    write_whole(&args.file, text.as_bytes())
+    write_whole(&args.file, &[text])
         .map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", args.file.display())))?;
     let count = snapshot["workspaces"].as_array().map_or(0, Vec::len);
     print(&format!("{} saved\n", counted(count as u64, "workspace")));
@@ -92,11 +94,11 @@ fn read(file: &Path) -> Result<Value, Failure> {
     let unreadable = |cause: String| Failure::usage(format!("cannot read `{}`: {cause}", file.display()));
     let bytes = if is_stream(file) {
         let mut bytes = Vec::new();
-        std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+        std::io::stdin().lock().take(LARGEST).read_to_end(&mut bytes).map(|_| bytes).map_err(FileProblem::Io)
     } else {
-        std::fs::read(file)
+        file::read(file, LARGEST)
     };
-    let bytes = bytes.map_err(|error| unreadable(error.to_string()))?;
+    let bytes = bytes.map_err(|problem| unreadable(problem.to_string()))?;
     serde_json::from_slice(&bytes).map_err(|error| unreadable(format!("it is not JSON: {error}")))
 }
 

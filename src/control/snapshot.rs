@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use hyper::StatusCode;
+use hyper::body::Bytes;
 use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::error::Category;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -23,7 +27,7 @@ use crate::memory::Pieces;
 use crate::redact::Redactor;
 use crate::scenario::{KnobPatch, Restored, RestoredKey, RestoredWhole, Setup};
 use crate::snapshot::{
-    FORMAT, Nanos, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, VERSION, Whole,
+    FORMAT, Nanos, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, VERSION, Whole, within,
 };
 use crate::webhook::book::DeliveryStatus;
 use crate::webhook::deliver::hand_over;
@@ -32,6 +36,8 @@ use crate::workspace::{Alias, EventRecord, PlannedDelivery, Workspace, restore_c
 
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
 pub(super) const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// Most bytes of memory that such a snapshot may take, about.
+const MOST_MEMORY: usize = 112 * 1024 * 1024;
 /// How long what is under way may take to end before a snapshot is taken. A key that is busy all the time never has an end, and
 /// an attempt without an answer is made again after a load.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -50,11 +56,7 @@ pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, C
     let scope = scope(control, call.query("key").as_deref())?;
     settle_for_a_moment(&scope.workspaces(control)).await;
     let saving = Arc::clone(control);
-    let pieces = control.blocking.run(move || {
-        let mut pieces = Pieces::default();
-        serde_json::to_writer(&mut pieces, &take(&saving, &scope)).expect("strings and numbers always serialise");
-        pieces.finish()
-    });
+    let pieces = control.blocking.run(move || written(&take(&saving, &scope)));
     Ok(Reply::of(answer_in_pieces(StatusCode::OK, JSON, pieces.await)))
 }
 
@@ -66,7 +68,7 @@ pub async fn settle_for_a_moment(workspaces: &[Arc<Workspace>]) {
 
 pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
-    let snapshot = read(&call.body).map_err(refused)?;
+    let snapshot = within(MOST_MEMORY, || read(&call.body)).map_err(refused)?;
     if let Some(Scope::One(workspace)) = call
         .query("key")
         .map(|key| scope(control, Some(&key)))
@@ -89,9 +91,15 @@ fn refused(SnapshotProblem(text): SnapshotProblem) -> ControlError {
     ControlError::invalid(text)
 }
 
-/// Everything, as a document.
-pub fn take_snapshot(control: &Control) -> Vec<u8> {
-    serde_json::to_vec(&take(control, &Scope::All)).expect("strings and numbers always serialise")
+/// Everything, as a document in pieces.
+pub fn take_snapshot(control: &Control) -> Vec<Bytes> {
+    written(&take(control, &Scope::All))
+}
+
+fn written(snapshot: &Snapshot) -> Vec<Bytes> {
+    let mut pieces = Pieces::default();
+    serde_json::to_writer(&mut pieces, snapshot).expect("strings and numbers always serialise");
+    pieces.finish()
 }
 
 /// Loads a document that [`take_snapshot`] or `GET snapshot` gave; says what could not be put in place.
@@ -99,20 +107,33 @@ pub fn load_snapshot(control: &Control, bytes: &[u8]) -> Result<Vec<String>, Sna
     put_in_place(control, &read(bytes)?).map(|(_, warnings)| warnings)
 }
 
+/// What says whether the rest can be read.
+#[derive(Deserialize)]
+struct Header<'t> {
+    #[serde(borrow)]
+    format: Option<&'t RawValue>,
+    #[serde(borrow)]
+    version: Option<&'t RawValue>,
+}
+
 fn read(bytes: &[u8]) -> Result<Snapshot, SnapshotProblem> {
-    let value: Value =
-        serde_json::from_slice(bytes).map_err(|error| problem(format!("the snapshot is not JSON: {error}")))?;
-    if value["format"] != FORMAT {
-        return Err(problem(format!("expected a snapshot (`format` is `{FORMAT}`)")));
+    let no_snapshot = || problem(format!("expected a snapshot (`format` is `{FORMAT}`)"));
+    let header: Header = serde_json::from_slice(bytes).map_err(|error| match error.classify() {
+        Category::Data => no_snapshot(),
+        _ => problem(format!("the snapshot is not JSON: {error}")),
+    })?;
+    let text = |value: Option<&RawValue>| value.map_or("null", RawValue::get).to_owned();
+    if serde_json::from_str::<String>(&text(header.format)).ok().as_deref() != Some(FORMAT) {
+        return Err(no_snapshot());
     }
-    if value["version"] != VERSION {
+    let version: String = text(header.version).chars().take(40).collect();
+    if version != VERSION.to_string() {
         let message = format!(
-            "the snapshot has version {}, and this emulator reads version {VERSION}; take it again with this one",
-            value["version"]
+            "the snapshot has version {version}, and this emulator reads version {VERSION}; take it again with this one"
         );
         return Err(problem(message));
     }
-    serde_json::from_value(value).map_err(|error| problem(format!("the snapshot cannot be read: {error}")))
+    serde_json::from_slice(bytes).map_err(|error| problem(format!("the snapshot cannot be read: {error}")))
 }
 
 fn take(control: &Control, scope: &Scope) -> Snapshot {

@@ -10,6 +10,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
+use crate::file::{self, FileProblem, LARGEST_PEM};
+
 /// Where the certificate comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsSetting {
@@ -42,17 +44,22 @@ impl TlsSetting {
 /// A certificate that cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsProblem {
-    /// A file cannot be read or holds broken PEM.
+    /// A file cannot be read.
     #[error("cannot read `{}`: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
+        source: FileProblem,
+    },
+    /// A file contains broken PEM.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
         source: rustls::pki_types::pem::Error,
     },
-    /// Not a file that can be read to its end.
-    #[error("`{}` is not a regular file", .0.display())]
-    NotRegular(PathBuf),
     /// The certificate and the key do not fit.
     #[error("the certificate and its key cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
@@ -94,18 +101,16 @@ impl ServerTls {
     }
 
     fn from_files(certificate: &Path, key: &Path) -> Result<Self, TlsProblem> {
-        // Reading a pipe would wait for a writer that may never come.
-        let irregular = |path: &&Path| std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-        if let Some(path) = [certificate, key].iter().find(|path| irregular(path)) {
-            return Err(TlsProblem::NotRegular(path.to_path_buf()));
-        }
-        let unreadable = |path: &Path| {
-            let path = path.to_owned();
-            move |source| TlsProblem::Unreadable { path, source }
+        let text = |path: &Path| {
+            file::read(path, LARGEST_PEM).map_err(|source| TlsProblem::Unreadable { path: path.to_owned(), source })
         };
-        let chain = CertificateDer::pem_file_iter(certificate).map_err(unreadable(certificate))?;
-        let chain = chain.collect::<Result<Vec<_>, _>>().map_err(unreadable(certificate))?;
-        let key_der = PrivateKeyDer::from_pem_file(key).map_err(unreadable(key))?;
+        let malformed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| TlsProblem::Malformed { path, source }
+        };
+        let chain = CertificateDer::pem_slice_iter(&text(certificate)?).collect::<Result<Vec<_>, _>>();
+        let chain = chain.map_err(malformed(certificate))?;
+        let key_der = PrivateKeyDer::from_pem_slice(&text(key)?).map_err(malformed(key))?;
         Self::serving(chain, key_der, None)
     }
 

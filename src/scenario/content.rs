@@ -14,6 +14,14 @@ use crate::diagnostic::Diagnostic;
 /// Most scenarios that may be active at a time.
 pub(super) const MOST_ACTIVE: usize = 32;
 
+/// Most scenarios that are given as text.
+const MOST_INLINE: usize = 1_000;
+/// Most bytes of their texts.
+const MOST_INLINE_TEXT: usize = 16 * 1024 * 1024;
+/// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
+/// hundred times as much as their text.
+pub(super) const MOST_WEIGHT: usize = 64 * 1024 * 1024;
+
 /// Which scenarios are active, for all keys or for one.
 #[derive(Clone, Debug, Default)]
 pub struct Activation {
@@ -44,6 +52,25 @@ impl Content {
         self.inline.get(name).or_else(|| self.files.get(name)).cloned().or_else(|| built_in(name))
     }
 
+    /// Adds a scenario given as text, or replaces it, within what all of them may take.
+    pub(super) fn put_inline(&mut self, scenario: Scenario) -> Result<(), Vec<Diagnostic>> {
+        let (name, text, weight) = (Arc::clone(&scenario.name), scenario.text.len(), scenario.weight);
+        let others = || self.inline.values().filter(|other| other.name != name);
+        let sums = [
+            (1 + others().count(), MOST_INLINE, "in number"),
+            (text + others().map(|other| other.text.len()).sum::<usize>(), MOST_INLINE_TEXT, "bytes of text"),
+            (weight + others().map(|other| other.weight).sum::<usize>(), MOST_WEIGHT, "bytes once read"),
+        ];
+        if let Some((sum, most, what)) = sums.into_iter().find(|(sum, most, _)| sum > most) {
+            let message =
+                format!("with `{name}` the scenarios given as text would be {sum} {what}; the most is {most}");
+            let hint = "remove some, or keep them as files in a folder";
+            return Err(vec![Diagnostic::of_file("scenario/too-many", message, hint)]);
+        }
+        self.inline.insert(name, Arc::new(scenario));
+        Ok(())
+    }
+
     /// The names of all scenarios, sorted.
     pub(super) fn names(&self) -> Vec<Arc<str>> {
         let mut names: Vec<Arc<str>> =
@@ -69,6 +96,8 @@ impl Content {
                     return Err(vec![Diagnostic::of_file("scenario/too-many", message, "")]);
                 }
                 Some(scenario) => active.push(scenario),
+                // The first few say it.
+                None if problems.len() == MOST_ACTIVE => break,
                 None => problems.push(self.unknown(name)),
             }
         }

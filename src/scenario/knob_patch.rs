@@ -66,6 +66,13 @@ impl KnobPatch {
         if !problems.is_empty() {
             return Err(problems.into_iter().map(diagnostic).collect());
         }
+        let too_many = || {
+            let message = format!("a patch holds at most {MOST_ENTRIES} knobs and {MOST_BYTES} bytes");
+            vec![Diagnostic::of_file("profile/bad-value", message, "take some back with null")]
+        };
+        if found.len() > 2 * MOST_ENTRIES {
+            return Err(too_many());
+        }
         let mut entries = self.0.clone();
         for (path, value) in found {
             let below = format!("{path}.");
@@ -77,8 +84,7 @@ impl KnobPatch {
         }
         let patch = Self(entries);
         if patch.0.len() > MOST_ENTRIES || patch.text().len() > MOST_BYTES {
-            let message = format!("a patch holds at most {MOST_ENTRIES} knobs and {MOST_BYTES} bytes");
-            return Err(vec![Diagnostic::of_file("profile/bad-value", message, "take some back with null")]);
+            return Err(too_many());
         }
         Ok(patch)
     }
@@ -169,6 +175,10 @@ fn collect(
     problems: &mut Vec<ProfileProblem>,
 ) {
     for (name, value) in wish {
+        // More than any patch has, even one that takes back everything and sets as much.
+        if found.len() + problems.len() > 2 * MOST_ENTRIES {
+            return;
+        }
         let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
         let below = format!("{path}.");
         let knob = KNOBS.iter().find(|knob| knob.path == path);

@@ -11,7 +11,7 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use super::built_in::built_in_loaded;
-use super::content::{ByName, Content, MOST_ACTIVE};
+use super::content::{ByName, Content, MOST_ACTIVE, MOST_WEIGHT};
 use super::knob_patch::{KnobPatch, KnobPatches};
 use super::named::{MOST_NAMED_TEXT, Named};
 use super::restart::Start;
@@ -19,7 +19,7 @@ use super::setup::Setup;
 use super::{Activation, Origin, Scenario, parse};
 use crate::clock::Moment;
 use crate::contract::profile::Layered;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Severity};
 
 /// Most keys with a list of their own.
 const MOST_KEYS: usize = 10_000;
@@ -27,12 +27,23 @@ const MOST_KEYS: usize = 10_000;
 /// A file that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadProblem {
-    /// Stable code: `file/unreadable`, `file/not-regular`, `file/too-large` or `file/not-utf8`.
+    /// A warning if the other files are taken all the same.
+    pub severity: Severity,
+    /// Stable code: `file/unreadable`, `file/not-regular`, `file/too-large`, `file/not-utf8` or
+    /// `file/too-many`.
     pub code: &'static str,
     /// What is wrong.
     pub message: String,
     /// What to do.
     pub hint: String,
+}
+
+impl From<ReadProblem> for Diagnostic {
+    fn from(ReadProblem { severity, code, message, hint }: ReadProblem) -> Self {
+        let mut diagnostic = Self::of_file(code, message, hint);
+        diagnostic.severity = severity;
+        diagnostic
+    }
 }
 
 /// Scenario files as they were read, in the order of their paths.
@@ -222,15 +233,22 @@ impl Library {
         let current = self.load();
         let mut read = ByName::new();
         let mut found = Vec::new();
+        let mut weight = 0;
+        // Warnings must be told again, so only a file without any is taken over unread.
+        let before = self.diagnostics();
+        let told: HashSet<&str> = before.iter().filter_map(|problem| problem.file.as_deref()).collect();
         for (path, text) in files {
             let shown = path.display().to_string();
             let text = match text {
                 Ok(text) => text,
                 Err(problem) => {
-                    found.push(Diagnostic::of_file(problem.code, problem.message, problem.hint).in_file(shown));
+                    found.push(Diagnostic::from(problem).in_file(shown));
                     continue;
                 }
             };
+            if weight > MOST_WEIGHT {
+                continue;
+            }
             let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
             if let Some(other) = read.get(name.as_str()).map(|other: &Arc<Scenario>| other.file_name()) {
                 let message = format!("two files are named `{name}`; the other is {other}");
@@ -238,25 +256,31 @@ impl Library {
                 found.push(Diagnostic::of_file("scenario/duplicate-name", message, hint).in_file(shown));
                 continue;
             }
-            let known = current.content.files.get(name.as_str()).filter(|known| {
-                // Warnings must be told again, so only a file without any is taken over unread.
-                *known.text == *text && known.origin == Origin::File(path.clone()) && self.diagnostics.load().is_empty()
-            });
-            if let Some(known) = known {
-                read.insert(Arc::clone(&known.name), Arc::clone(known));
+            let known = current
+                .content
+                .files
+                .get(name.as_str())
+                .filter(|known| *known.text == *text && known.origin == Origin::File(path.clone()));
+            let unread = known.filter(|_| !told.contains(shown.as_str()));
+            let scenario = if let Some(unread) = unread {
+                Arc::clone(unread)
+            } else {
+                let (scenario, problems) = parse::parse_scenario(&name, &text, Origin::File(path), &current.base);
+                found.extend(problems.into_iter().map(|problem| problem.in_file(shown.clone())));
+                let Some(scenario) = scenario else { continue };
+                known.cloned().unwrap_or_else(|| Arc::new(scenario))
+            };
+            weight += scenario.weight;
+            if weight > MOST_WEIGHT {
+                let message = format!(
+                    "this file and those after it by name are not taken: together the files take more than {MOST_WEIGHT} bytes once read"
+                );
+                let mut problem = Diagnostic::of_file("scenario/too-many", message, "remove what is not needed");
+                problem.severity = Severity::Warning;
+                found.push(problem.in_file(shown));
                 continue;
             }
-            let (scenario, problems) = parse::parse_scenario(&name, &text, Origin::File(path), &current.base);
-            found.extend(problems.into_iter().map(|problem| problem.in_file(shown.clone())));
-            if let Some(scenario) = scenario {
-                let known = current
-                    .content
-                    .files
-                    .get(&scenario.name)
-                    .filter(|known| known.text == scenario.text && known.origin == scenario.origin);
-                let scenario = known.cloned().unwrap_or_else(|| Arc::new(scenario));
-                read.insert(Arc::clone(&scenario.name), scenario);
-            }
+            read.insert(Arc::clone(&scenario.name), scenario);
         }
         (read, found)
     }
@@ -267,10 +291,7 @@ impl Library {
         let (scenario, found) = parse::parse_scenario(name, text, Origin::Inline, &self.load().base);
         let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(name)).collect();
         let Some(scenario) = scenario else { return Err(found) };
-        let number = self.change_while(&changing, now, |content, _| {
-            content.inline.insert(Arc::clone(&scenario.name), Arc::new(scenario));
-            Ok(())
-        })?;
+        let number = self.change_while(&changing, now, |content, _| content.put_inline(scenario))?;
         Ok((number, found))
     }
 

@@ -74,7 +74,12 @@ fn a_broken_edit_changes_nothing() {
     assert_eq!(twice.expect_err("a is there twice")[0].code, "scenario/duplicate-name");
     let unread = (
         PathBuf::from("dir/c.toml"),
-        Err(ReadProblem { code: "file/not-utf8", message: String::new(), hint: String::new() }),
+        Err(ReadProblem {
+            severity: Severity::Error,
+            code: "file/not-utf8",
+            message: String::new(),
+            hint: String::new(),
+        }),
     );
     assert_eq!(library.replace_files(vec![unread], NOW).expect_err("c is unread")[0].code, "file/not-utf8");
     assert_eq!(library.load().number, 3);
@@ -277,4 +282,23 @@ fn keys_with_different_scenarios_do_not_cross() {
         }
     });
     assert_eq!(library.load().active_by_key().len(), 200);
+}
+
+#[test]
+fn files_beyond_a_cap_hold_no_others_back() {
+    let library = Library::new(Layered::default());
+    let problem =
+        ReadProblem { severity: Severity::Warning, code: "file/too-many", message: String::new(), hint: String::new() };
+    let capped = vec![file("a", &reply(201)), (PathBuf::from("dir"), Err(problem))];
+    assert_eq!(library.replace_files(capped, NOW), Ok(2));
+    assert_eq!(library.diagnostics()[0].code, "file/too-many");
+
+    // A body of that many small values takes more than 40 MiB, so the second is one too many.
+    let dense = format!("[[rule]]\nreply = {{ status = 200, body = [{}] }}\n", "0,".repeat(250_000));
+    let files = vec![file("a", &reply(201)), file("b", &dense), file("c", &dense), file("d", &reply(202))];
+    assert_eq!(library.replace_files(files, NOW), Ok(3));
+    let found = library.diagnostics();
+    assert_eq!((found.len(), found[0].code, found[0].file.as_deref()), (1, "scenario/too-many", Some("dir/c.toml")));
+    let generation = library.load();
+    assert_eq!(["a", "b", "c", "d"].map(|name| generation.find(name).is_some()), [true, true, false, false]);
 }

@@ -76,6 +76,8 @@ pub struct Scenario {
     pub rules: Vec<Arc<Rule>>,
     /// The events it fires.
     pub emits: Vec<Arc<Emit>>,
+    /// About how many bytes of memory it takes, text included; rather more than less.
+    pub weight: usize,
     /// The rules as requests look them up; made when the scenario first answers.
     index: OnceLock<Arc<RuleIndex>>,
 }

@@ -100,7 +100,7 @@ impl Library {
                     let (scenario, found) = parse::parse_scenario(name, text, Origin::Inline, &base);
                     let scenario = scenario
                         .ok_or_else(|| found.into_iter().map(|problem| problem.in_file(name)).collect::<Vec<_>>())?;
-                    content.inline.insert(Arc::clone(&scenario.name), Arc::new(scenario));
+                    content.put_inline(scenario)?;
                 }
                 content.keys.clear();
                 content.patches = KnobPatches { global: Arc::new(whole.knobs), ..KnobPatches::default() };

@@ -1,30 +1,40 @@
 //! Watches scenario directories: tells when contents changed, however an editor or a container platform changed them.
 //!
-//! The directory is watched, not its files, as a watch on a file dies when an editor saves by renaming; contents are
-//! compared by hash and polled as well, for mounts where no event arrives. What a rule means is none of its business.
+//! The directory is watched, not its files, as a watch on a file dies when an editor saves by renaming; it is polled as well, for
+//! mounts where no event arrives. Contents are compared by hash, and read only if a file's stamp changed or is too young to tell. What a rule means is none of its business.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read as _;
+use std::convert::Infallible;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::library::{FileTexts, ReadProblem};
+use crate::clock::machine_wall_time;
+use crate::diagnostic::Severity;
+use crate::file::{self, FileProblem};
 
 /// Largest scenario file taken, in bytes.
 pub const LARGEST_FILE: u64 = 1024 * 1024;
 /// Most files read from one directory.
 const MOST_FILES: usize = 1_000;
+/// Most bytes of their texts.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// For how many seconds after its last change a file's stamp does not prove that it is the same.
+const YOUNG: u64 = 2;
 /// How often contents are compared without an event.
 const POLL: Duration = Duration::from_secs(1);
 /// Events within this time are one change, and contents must stay the same for as long before they are read.
 const SETTLE: Duration = Duration::from_millis(25);
+/// How long dropping a watcher waits for its thread, which a slow disk may hold up.
+const FAREWELL: Duration = Duration::from_millis(500);
 /// How often contents may still be changing, or a file still be open for writing, before they are read all the same.
 const PATIENCE: usize = 30;
 
@@ -50,38 +60,32 @@ impl Folders {
     }
 }
 
-/// Reads one file: regular, UTF-8, at most 1 MiB. Symbolic links are followed; pipes and devices are refused unopened.
+/// Reads one file: regular, UTF-8, at most 1 MiB. Symbolic links are followed; pipes and devices are refused.
 pub fn read_file(path: &Path) -> Result<String, ReadProblem> {
-    let unreadable = |error: &std::io::Error| ReadProblem {
-        code: "file/unreadable",
-        message: format!("the file cannot be read: {error}"),
-        hint: "check the path and its permissions".to_owned(),
-    };
-    let too_large = || ReadProblem {
-        code: "file/too-large",
-        message: "the file is larger than 1 MiB".to_owned(),
-        hint: "a scenario is one story; split it into several files".to_owned(),
-    };
-    let about = path.metadata().map_err(|error| unreadable(&error))?;
-    if !about.is_file() {
-        return Err(ReadProblem {
+    let bytes = file::read(path, LARGEST_FILE).map_err(|problem| match problem {
+        FileProblem::Io(error) => ReadProblem {
+            severity: Severity::Error,
+            code: "file/unreadable",
+            message: format!("the file cannot be read: {error}"),
+            hint: "check the path and its permissions".to_owned(),
+        },
+        FileProblem::NotRegular => ReadProblem {
+            severity: Severity::Error,
             code: "file/not-regular",
             message: "expected a regular file, found a pipe, socket, device or folder".to_owned(),
             hint: "a scenario is read from a regular file or a link to one".to_owned(),
-        });
-    }
-    if about.len() > LARGEST_FILE {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| unreadable(&error))?;
-    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
-    if bytes.len() as u64 > LARGEST_FILE {
-        return Err(too_large());
-    }
+        },
+        FileProblem::TooLarge(_) => ReadProblem {
+            severity: Severity::Error,
+            code: "file/too-large",
+            message: "the file is larger than 1 MiB".to_owned(),
+            hint: "a scenario is one story; split it into several files".to_owned(),
+        },
+    })?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         ReadProblem {
+            severity: Severity::Error,
             code: "file/not-utf8",
             message: format!("the file is not UTF-8 text; the first wrong byte is number {}", at + 1),
             hint: "save it as UTF-8".to_owned(),
@@ -100,6 +104,7 @@ pub fn read_directory(directory: &Path) -> FileTexts {
         Ok(entries) => entries,
         Err(error) => {
             let problem = ReadProblem {
+                severity: Severity::Error,
                 code: "file/unreadable",
                 message: format!("the folder cannot be read: {error}"),
                 hint: "check the path and its permissions".to_owned(),
@@ -110,26 +115,87 @@ pub fn read_directory(directory: &Path) -> FileTexts {
     let mut paths: Vec<PathBuf> =
         entries.flatten().map(|entry| entry.path()).filter(|path| is_scenario(path)).collect();
     paths.sort();
-    if paths.len() > MOST_FILES {
-        let problem = ReadProblem {
-            code: "file/unreadable",
-            message: format!("the folder holds {} scenario files; at most {MOST_FILES} are read", paths.len()),
-            hint: "split the folder".to_owned(),
-        };
-        return vec![(directory.to_owned(), Err(problem))];
+    let (count, mut bytes) = (paths.len(), 0);
+    let mut files = FileTexts::new();
+    for path in paths {
+        let text = read_file(&path);
+        bytes += text.as_ref().map_or(0, String::len);
+        if files.len() == MOST_FILES || bytes > MOST_BYTES {
+            let problem = ReadProblem {
+                severity: Severity::Warning,
+                code: "file/too-many",
+                message: format!(
+                    "of {count} scenario files the first {} by name are read: at most {MOST_FILES} and {} MiB of a folder are",
+                    files.len(),
+                    MOST_BYTES / (1024 * 1024)
+                ),
+                hint: "split the folder, or move what is no scenario elsewhere".to_owned(),
+            };
+            files.push((directory.to_owned(), Err(problem)));
+            break;
+        }
+        files.push((path, text));
     }
-    paths
-        .into_iter()
-        .map(|path| {
-            let text = read_file(&path);
-            (path, text)
-        })
-        .collect()
+    files
 }
 
 fn is_scenario(path: &Path) -> bool {
     let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     !hidden && path.extension().is_some_and(|extension| extension == "toml")
+}
+
+/// What the system says of a file that differs once it was written: device and number, size, times of change.
+type Stamp = (u64, u64, u64, [i64; 4]);
+
+/// What the folders were when they were read.
+struct Known {
+    stamps: Vec<(PathBuf, Option<Stamp>)>,
+    hash: [u8; 32],
+    /// Whether a file was so young that another save could leave the same stamp.
+    young: bool,
+}
+
+impl Known {
+    /// Reads everything in the folders.
+    fn read(folders: &Folders) -> (Self, FileTexts) {
+        // Before the contents, so that what is written meanwhile is seen the next time.
+        let (stamps, now) = (stamps(folders), machine_wall_time());
+        let young = stamps.iter().filter_map(|(_, stamp)| *stamp).any(|stamp| is_young(stamp, now));
+        let (hash, files) = read(folders);
+        (Self { stamps, hash, young }, files)
+    }
+
+    /// Whether the folders hold the same, as far as can be known without reading them.
+    fn holds(&self, folders: &Folders) -> bool {
+        !self.young && self.stamps == stamps(folders)
+    }
+}
+
+/// Every scenario file in the folders with its stamp; none where there is none to be had.
+fn stamps(folders: &Folders) -> Vec<(PathBuf, Option<Stamp>)> {
+    let mut found = Vec::new();
+    for folder in folders.paths() {
+        let mut paths: Vec<_> = std::fs::read_dir(folder).map_or_else(
+            |_| vec![folder.clone()],
+            |entries| entries.flatten().map(|entry| entry.path()).filter(|path| is_scenario(path)).collect(),
+        );
+        paths.sort();
+        // One more than are read tells that there are more.
+        paths.truncate(MOST_FILES + 1);
+        found.extend(paths.into_iter().map(|path| {
+            let stamp = path.metadata().ok().map(|about| {
+                let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
+                (about.dev(), about.ino(), about.len(), times)
+            });
+            (path, stamp)
+        }));
+    }
+    found
+}
+
+/// Whether a file was changed so shortly before `now` that the clock of its file system may not have moved since.
+fn is_young((.., [modified, _, changed, _]): Stamp, now: Timestamp) -> bool {
+    [modified, changed].iter().any(|at| now.as_second().abs_diff(*at) <= YOUNG)
 }
 
 /// Everything in the folders, with a hash over it.
@@ -162,7 +228,8 @@ enum Message {
 #[derive(Debug)]
 pub struct Watcher {
     sender: Sender<Message>,
-    thread: Option<JoinHandle<()>>,
+    /// Disconnected once the thread has ended.
+    ended: Mutex<Receiver<Infallible>>,
 }
 
 impl Watcher {
@@ -178,11 +245,13 @@ impl Watcher {
         let mut events = watch_events(sender.clone());
         // Before the first reading, so that nothing falls between the two.
         watch_again(&mut events, &folders);
-        let (known, files) = read(&folders);
-        let thread = std::thread::Builder::new()
-            .name("scenario-watch".to_owned())
-            .spawn(move || run(&folders, known, events, &messages, &on_change))?;
-        Ok((Self { sender, thread: Some(thread) }, files))
+        let (known, files) = Known::read(&folders);
+        let (running, ended) = channel();
+        std::thread::Builder::new().name("scenario-watch".to_owned()).spawn(move || {
+            let _running = running;
+            run(&folders, known, events, &messages, &on_change);
+        })?;
+        Ok((Self { sender, ended: Mutex::new(ended) }, files))
     }
 }
 
@@ -190,9 +259,7 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         // If the thread is gone already there is nobody to stop.
         let _ = self.sender.send(Message::Stop);
-        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            let _ = thread.join();
-        }
+        let _ = self.ended.get_mut().recv_timeout(FAREWELL);
     }
 }
 
@@ -220,7 +287,7 @@ fn watch_events(sender: Sender<Message>) -> Option<RecommendedWatcher> {
 
 fn run(
     folders: &Folders,
-    mut known: [u8; 32],
+    mut known: Known,
     mut events: Option<RecommendedWatcher>,
     messages: &Receiver<Message>,
     on_change: &impl Fn(FileTexts),
@@ -238,24 +305,28 @@ fn run(
                 }
             }
         }
-        let (mut found, mut files) = read(folders);
-        if found == known {
+        if known.holds(folders) {
+            continue;
+        }
+        let told = known.hash;
+        let mut files;
+        (known, files) = Known::read(folders);
+        if known.hash == told {
             continue;
         }
         for _ in 0..PATIENCE {
             if stopped_while_waiting(messages, &mut open) {
                 return;
             }
-            let before = found;
-            (found, files) = read(folders);
-            if found == before && open.is_empty() {
+            let before = known.hash;
+            (known, files) = Known::read(folders);
+            if known.hash == before && open.is_empty() {
                 break;
             }
         }
         // A program that never closes its file must not hold every later change back.
         open.clear();
-        if found != known {
-            known = found;
+        if known.hash != told {
             on_change(files);
         }
     }

@@ -1,7 +1,7 @@
 //! Tests of the watcher, over every way in which editors and platforms change files. Each waits for the event, not for a
 //! length of time; the bound only ends a test that would hang.
 
-use std::fs;
+use std::fs::{self, File};
 use std::sync::mpsc;
 
 use super::*;
@@ -190,4 +190,81 @@ fn a_quiet_directory_stays_quiet_and_dropping_ends_the_thread() {
     }
     drop(scene.watcher);
     assert!(scene.changes.try_recv().is_err());
+}
+
+#[test]
+fn dropping_does_not_wait_for_a_thread_that_is_held_up() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (entered, entries) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let (watcher, _) = Watcher::start(given(directory.path().to_owned()), move |_| {
+        let _ = entered.send(());
+        let _ = released.recv();
+    })
+    .expect("a thread can be started");
+    write(&directory.path().join("a.toml"), "one");
+    entries.recv_timeout(BOUND).expect("the change is told");
+    let (dropped, drops) = mpsc::channel();
+    std::thread::spawn(move || {
+        drop(watcher);
+        let _ = dropped.send(());
+    });
+    let outcome = drops.recv_timeout(BOUND);
+    drop(release);
+    outcome.expect("the watcher is dropped while its thread is held up");
+}
+
+/// The names and codes of what is read from a folder with so many files of so many bytes.
+fn read_many(count: usize, bytes: usize) -> (usize, Option<&'static str>) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let text = "#".repeat(bytes);
+    for number in 0..count {
+        write(&directory.path().join(format!("{number:04}.toml")), &text);
+    }
+    let read = read_directory(directory.path());
+    let taken = read.iter().take_while(|(path, text)| path != directory.path() && text.is_ok()).count();
+    assert!(read.len() <= taken + 1, "what is beyond the cap is not read");
+    let problem = read.into_iter().nth(taken).and_then(|(_, text)| text.err());
+    assert!(problem.as_ref().is_none_or(|problem| problem.severity == Severity::Warning));
+    (taken, problem.map(|problem| problem.code))
+}
+
+#[test]
+fn a_folder_is_read_up_to_a_number_of_files_and_bytes() {
+    assert_eq!(read_many(MOST_FILES, 1), (MOST_FILES, None));
+    assert_eq!(read_many(MOST_FILES + 5, 1), (MOST_FILES, Some("file/too-many")));
+    assert_eq!(read_many(16, 1024 * 1024), (16, None));
+    assert_eq!(read_many(20, 1000 * 1024), (16, Some("file/too-many")));
+}
+
+#[test]
+fn folders_are_read_again_only_if_their_files_changed_or_are_young() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (file, folders) = (directory.path().join("a.toml"), given(directory.path().to_owned()));
+    write(&file, "one");
+    let (mut known, _) = Known::read(&folders);
+    assert!(known.young && !known.holds(&folders), "another save might leave the same stamp");
+    known.young = false;
+    assert!(known.holds(&folders));
+    for change in [
+        &|| write(&file, "longer"),
+        &|| fs::rename(&file, directory.path().join("b.toml")).expect("it can be renamed"),
+        &|| write(&file, "longer"),
+        &|| fs::remove_file(&file).expect("it can be removed"),
+        &|| fs::remove_dir_all(directory.path()).expect("it can be removed"),
+    ] as [&dyn Fn(); 5]
+    {
+        change();
+        assert!(!known.holds(&folders));
+        known = Known { young: false, ..Known::read(&folders).0 };
+        assert!(known.holds(&folders));
+    }
+
+    let at = |second| Timestamp::from_second(second).expect("a time");
+    let stamp = |modified, changed| (0, 0, 0, [modified, 0, changed, 0]);
+    for (modified, changed, young) in
+        [(97, 97, false), (98, 90, true), (90, 98, true), (90, 100, true), (200, 90, false)]
+    {
+        assert_eq!(is_young(stamp(modified, changed), at(100)), young, "{modified} {changed}");
+    }
 }

@@ -10,6 +10,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
+use crate::file::{self, FileProblem, LARGEST_PEM};
+
 /// Which receivers' certificates are trusted.
 #[derive(Debug, Default)]
 pub struct Trust {
@@ -21,17 +23,22 @@ pub struct Trust {
 /// A `--webhook-ca` file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustProblem {
-    /// The file cannot be read or holds broken PEM.
+    /// The file cannot be read.
     #[error("cannot read the certificates in `{}`: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
+        source: FileProblem,
+    },
+    /// The file contains broken PEM.
+    #[error("cannot read the certificates in `{}`: {source}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
         source: rustls::pki_types::pem::Error,
     },
-    /// Not a file that can be read to its end.
-    #[error("`{}` is not a regular file", .0.display())]
-    NotRegular(PathBuf),
     /// The file holds no certificate.
     #[error("there is no certificate in `{}`; expected PEM with `-----BEGIN CERTIFICATE-----`", .0.display())]
     Empty(PathBuf),
@@ -80,13 +87,11 @@ impl Trust {
 }
 
 fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustProblem> {
-    let unreadable = |source| TrustProblem::Unreadable { path: path.to_owned(), source };
-    // Reading a pipe would wait for a writer that may never come.
-    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return Err(TrustProblem::NotRegular(path.to_owned()));
-    }
-    let certificates: Vec<_> =
-        CertificateDer::pem_file_iter(path).map_err(unreadable)?.collect::<Result<_, _>>().map_err(unreadable)?;
+    let text =
+        file::read(path, LARGEST_PEM).map_err(|source| TrustProblem::Unreadable { path: path.to_owned(), source })?;
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&text)
+        .collect::<Result<_, _>>()
+        .map_err(|source| TrustProblem::Malformed { path: path.to_owned(), source })?;
     if certificates.is_empty() {
         return Err(TrustProblem::Empty(path.to_owned()));
     }

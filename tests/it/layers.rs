@@ -7,6 +7,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("contract", 0),
     ("agenda", 1),
     ("clock", 1),
+    ("file", 1),
     ("rate_limit", 1),
     ("template", 1),
     ("turns", 1),
@@ -184,8 +185,29 @@ fn scenarios_run_nothing_and_read_files_in_one_place() {
         let text = read(&path);
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         assert!(!code.contains("std::process") && !code.contains("Command::"), "{} runs a program", path.display());
-        let reads = code.contains("std::fs") || code.contains("File::open");
+        let reads = code.contains("std::fs") || code.contains("File::open") || code.contains("crate::file");
         assert!(!reads || path.ends_with("scenario/watch.rs"), "{} reads a file", path.display());
+    }
+}
+
+/// Opening a pipe waits, and a look before the opening proves nothing: one file does it right.
+#[test]
+fn files_are_opened_in_one_place() {
+    for path in files("src").into_iter().filter(|path| !is_tests(path) && module(path) != "file") {
+        let text = read(&path);
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for banned in [
+            " File::open",
+            "File::create(",
+            "OpenOptions",
+            "fs::read(",
+            "fs::read_to",
+            "fs::write(",
+            "fs::metadata",
+            "pem_file",
+        ] {
+            assert!(!code.contains(banned), "{} has `{banned}`", path.display());
+        }
     }
 }
 

@@ -261,7 +261,7 @@ async fn kept_connections_end_with_the_emulator() {
     };
     let wish = json!({ "type": "workflow.completed" });
     let (mut stream, _) = tokio::join!(receive, fire(&emulator, &wish));
-    emulator.stop().await;
+    emulator.stop().await.expect("it stops");
     let end = tokio::time::timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
     assert_eq!(end.expect("an orderly end"), 0);
 }

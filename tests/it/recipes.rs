@@ -22,5 +22,5 @@ async fn a_client_backs_off() {
     for expected in [200, 429] {
         assert_eq!(status(&emulator.base_url(), "sk_test_rust").await, expected);
     }
-    emulator.stop().await;
+    emulator.stop().await.expect("it stops");
 }

@@ -106,7 +106,7 @@ async fn a_thousand_names_that_hang_delay_no_other_receiver_and_no_stop() {
     receiver.next().await;
     let asked: BTreeSet<String> = names.asked().into_iter().filter(|name| name.ends_with("hangs.example")).collect();
     assert_eq!((asked.len(), names.asked().len()), (4, 5), "a workspace has four look-ups at a time: {asked:?}");
-    timeout(PATIENCE, emulator.stop()).await.expect("a stop waits for no look-up");
+    timeout(PATIENCE, emulator.stop()).await.expect("a stop waits for no look-up").expect("it stops");
 }
 
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn a_workspace_whose_receivers_hang_leaves_room_for_others() {
     receiver.next().await;
     let more = timeout(Duration::from_millis(100), silent.accept()).await;
     assert!(more.is_err(), "a workspace has 64 attempts at a time");
-    timeout(PATIENCE, emulator.stop()).await.expect("a stop waits for no receiver");
+    timeout(PATIENCE, emulator.stop()).await.expect("a stop waits for no receiver").expect("it stops");
 }
 
 #[test]

@@ -277,7 +277,10 @@ async fn what_cannot_be_loaded_is_refused_and_changes_nothing() {
     for (snapshot, said) in [
         (json!({}), "expected a snapshot"),
         (json!([]), "expected a snapshot"),
+        (changed("/format", json!({ "a": [1] })), "expected a snapshot"),
         (changed("/version", json!(2)), "version 2"),
+        (changed("/version", json!("1")), "version \"1\""),
+        (changed("/version", Value::Null), "version null"),
         (changed("/whole/seed", json!("short")), "whole.seed"),
         (changed("/whole/anonymous/random", json!("AAAA")), "whole.anonymous: sources.random"),
         (changed("/whole/active", json!(["nowhere"])), "there is no scenario `nowhere`"),
@@ -306,7 +309,7 @@ async fn state_is_kept_in_a_file_from_one_run_to_the_next() {
     let first = open().start().await.expect("it starts");
     let subscribed = subscribe_sink(&first, "app").await;
     get_as(&first, KEY, "/v1/system/status").await;
-    first.stop().await;
+    first.stop().await.expect("it stops");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing half written is left");
     let second = open().seed(99).start().await.expect("it starts again");
     let again = subscribe_sink(&second, "app").await;
@@ -315,7 +318,7 @@ async fn state_is_kept_in_a_file_from_one_run_to_the_next() {
         (subscribed["id"].clone(), subscribed["created_at"].clone())
     );
     assert_eq!(get_as(&second, KEY, "/v1/system/status").await.header("x-ratelimit-remaining"), Some("96"));
-    second.stop().await;
+    second.stop().await.expect("it stops");
     std::fs::write(&file, "{\"format\":").expect("it is written");
     let refused = open().start().await.expect_err("the file is broken").to_string();
     assert!(refused.contains("--state: ") && refused.contains("not JSON"), "{refused}");

@@ -18,6 +18,7 @@ use crate::scenario::matcher::{Condition, Found, Literal, Subject, Test, When, g
 /// Largest compiled regular expression, and the size up to which one costs next to nothing.
 const LARGEST_PATTERN: usize = 1 << 20;
 const SMALL_PATTERN: usize = 64 * 1024;
+const TINY_PATTERN: usize = 8 * 1024;
 /// Most regular expressions in one file, and most that are larger than small: compiling them takes time and memory.
 const MOST_PATTERNS: usize = 1_000;
 const MOST_LARGE_PATTERNS: usize = 16;
@@ -213,6 +214,12 @@ impl Parser<'_> {
             return too_many(self, &format!("a file may hold at most {MOST_PATTERNS} regular expressions"));
         }
         let compile = |limit: usize| regex::RegexBuilder::new(pattern).size_limit(limit).build();
+        // Backwards as well as forwards.
+        self.pattern_bytes += 2 * TINY_PATTERN;
+        if let Ok(compiled) = compile(TINY_PATTERN) {
+            return Some(compiled);
+        }
+        self.pattern_bytes += 2 * SMALL_PATTERN;
         match compile(SMALL_PATTERN) {
             Err(regex::Error::CompiledTooBig(_)) => {}
             Ok(compiled) => return Some(compiled),
@@ -230,6 +237,7 @@ impl Parser<'_> {
         if self.large_patterns > MOST_LARGE_PATTERNS {
             return too_many(self, &format!("a file may hold at most {MOST_LARGE_PATTERNS} large regular expressions"));
         }
+        self.pattern_bytes += 2 * LARGEST_PATTERN;
         let compiled = compile(LARGEST_PATTERN).ok();
         if compiled.is_none() {
             let message = "the regular expression is too large when compiled";

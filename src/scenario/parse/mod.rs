@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use sha2::{Digest, Sha256};
 use toml::de::{DeTable, DeValue};
 
+use super::content::MOST_WEIGHT;
 use super::{Origin, Overlay, Scenario};
 use crate::contract::profile::{Layered, Profile, syntax_problem};
 use crate::diagnostic::{Diagnostic, Severity};
@@ -47,8 +48,13 @@ pub(super) fn parse_scenario(
     if !errors.is_empty() {
         return (None, syntax_errors(text, &errors));
     }
-    let mut parser =
-        Parser { problems: Problems::new(text), profile: Arc::clone(base.profile()), patterns: 0, large_patterns: 0 };
+    let mut parser = Parser {
+        problems: Problems::new(text),
+        profile: Arc::clone(base.profile()),
+        patterns: 0,
+        large_patterns: 0,
+        pattern_bytes: 0,
+    };
     let scenario = parser.scenario(name, text, origin, base, document.get_ref());
     let failed = parser.problems.has_errors();
     (scenario.filter(|_| !failed), parser.problems.finish())
@@ -78,6 +84,20 @@ fn syntax_errors(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
     problems
 }
 
+/// About what a table becomes; measured on files that are dense with rules, conditions and bodies.
+fn table_weight(table: &DeTable<'_>) -> usize {
+    512 + table.values().map(|value| value_weight(value.get_ref())).sum::<usize>()
+}
+
+fn value_weight(value: &DeValue<'_>) -> usize {
+    176 + match value {
+        DeValue::Table(table) => table_weight(table),
+        DeValue::Array(items) => items.iter().map(|item| value_weight(item.get_ref())).sum(),
+        DeValue::String(text) => text.len(),
+        _ => 0,
+    }
+}
+
 /// One text being checked.
 struct Parser<'t> {
     problems: Problems<'t>,
@@ -85,6 +105,8 @@ struct Parser<'t> {
     profile: Arc<Profile>,
     patterns: usize,
     large_patterns: usize,
+    /// About what they take once compiled.
+    pattern_bytes: usize,
 }
 
 impl Parser<'_> {
@@ -102,6 +124,17 @@ impl Parser<'_> {
             self.problems.error("scenario/no-effect", 0..0, "the file is empty", hint);
             return None;
         }
+        let weight = text.len() + table_weight(file);
+        if weight > MOST_WEIGHT {
+            let message = format!("the scenario would take {weight} bytes once read; the most is {MOST_WEIGHT}");
+            self.problems.error(
+                "scenario/too-many",
+                0..0,
+                message,
+                "a large body takes less as one text than as a table",
+            );
+            return None;
+        }
         self.problems.check_keys(file, &words::FILE);
         let name: Arc<str> = Arc::from(name);
         let title = self.problems.filled_text(file, "title").unwrap_or(&name).to_owned();
@@ -116,7 +149,9 @@ impl Parser<'_> {
             let hint = "add a `[[rule]]`, an `[[emit]]`, a `[profile]` or a `[[given.subscription]]`";
             self.problems.warning("scenario/no-effect", 0..0, message, hint);
         }
-        Some(Scenario { name, title, description, text, origin, overlay, given, rules, emits, index: OnceLock::new() })
+        let weight = weight + self.pattern_bytes;
+        let index = OnceLock::new();
+        Some(Scenario { name, title, description, text, origin, overlay, given, rules, emits, weight, index })
     }
 
     fn overlay(&mut self, name: &str, base: &Layered, file: &DeTable<'_>) -> Option<Overlay> {

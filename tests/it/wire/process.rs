@@ -92,9 +92,19 @@ impl Served {
     pub(super) fn stop_and_read_stderr(mut self) -> String {
         self.signal("TERM");
         assert_eq!(self.exit_code(), 0);
+        self.stderr()
+    }
+
+    /// What it said on stderr, once it has ended.
+    pub(crate) fn stderr(&mut self) -> String {
         let mut text = String::new();
         self.child.stderr.take().expect("a pipe").read_to_string(&mut text).expect("text");
         text
+    }
+
+    /// It has ended, however it was made to.
+    pub(crate) fn wait(&mut self) {
+        eventually("the process ends", || self.child.try_wait().expect("a child to wait for").is_some());
     }
 
     /// Bytes of memory in use.
@@ -105,6 +115,13 @@ impl Served {
     /// The most bytes of memory in use so far.
     pub(crate) fn peak(&self) -> usize {
         self.memory("VmHWM:")
+    }
+
+    /// Bytes read so far, from files and sockets.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        let io = std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).expect("a running process");
+        let count = io.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("a line for what was read");
+        count.parse().expect("a number")
     }
 
     fn memory(&self, field: &str) -> usize {

@@ -35,7 +35,7 @@ async fn a_stop_ends_connections_without_a_request_at_once() {
     let mut half_a_second_head = Peer::sending(&emulator, GOOD).await;
     assert_eq!(half_a_second_head.answer().await.status, 200);
     half_a_second_head.send("GET /v1/he").await;
-    timeout(PATIENCE, emulator.stop()).await.expect("the stop does not wait for the grace period");
+    timeout(PATIENCE, emulator.stop()).await.expect("the stop does not wait for the grace period").expect("it stops");
     for peer in [&mut silent, &mut half_a_head, &mut idle, &mut idle_after_a_body, &mut half_a_second_head] {
         peer.is_gone().await;
     }
@@ -56,7 +56,7 @@ async fn a_stop_finishes_the_request_under_way() {
     let answer = peer.answer().await;
     assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
     peer.ends().await;
-    timeout(PATIENCE, stop).await.expect("the stop ends with the request").expect("no panic");
+    timeout(PATIENCE, stop).await.expect("the stop ends with the request").expect("no panic").expect("it stops");
 }
 
 #[tokio::test]
@@ -64,6 +64,6 @@ async fn a_stop_waits_no_longer_than_the_grace_period() {
     let emulator = start(Duration::from_millis(200)).await;
     let mut peer = Peer::sending(&emulator, subscription("Content-Length: 9\r\nExpect: 100-continue\r\n")).await;
     assert_eq!(peer.head().await.status, 100);
-    timeout(PATIENCE, emulator.stop()).await.expect("the grace period ends");
+    timeout(PATIENCE, emulator.stop()).await.expect("the grace period ends").expect("it stops");
     peer.is_gone().await;
 }

@@ -1,0 +1,154 @@
+//! The program's own files: whatever is put where a file is expected, nothing blocks, nothing foreign is overwritten, and a
+//! file that could not be written is reported.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::support::{PATIENCE, text, wrs_emulator};
+use crate::wire::process::Served;
+
+fn make_pipe(path: &Path) {
+    let made = Command::new("mkfifo").arg(path).status().expect("mkfifo runs");
+    assert!(made.success(), "the pipe is made");
+}
+
+/// Has the folders read again; gives the status.
+fn reload(served: &Served) -> String {
+    let mut stream = served.connect();
+    stream
+        .write_all(
+            b"POST /_emulator/scenarios/reload HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+              Content-Length: 2\r\n\r\n{}",
+        )
+        .expect("the request is taken");
+    let mut start = [0; 12];
+    stream.read_exact(&mut start).expect("an answer in time");
+    String::from_utf8_lossy(&start[9..]).into_owned()
+}
+
+/// Between a look at a file and its opening another may have taken its place.
+#[test]
+fn a_pipe_renamed_over_a_scenario_while_it_is_read_blocks_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("story.toml"), "title = \"one\"\n").expect("it is written");
+    make_pipe(&path(".pipe"));
+    let mut served = Served::start(&["--scenarios", &folder.path().display().to_string()]);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                std::fs::hard_link(path(".pipe"), path(".next")).expect("it is linked");
+                std::fs::rename(path(".next"), path("story.toml")).expect("it is renamed");
+                std::fs::write(path(".next"), "title = \"two\"\n").expect("it is written");
+                std::fs::rename(path(".next"), path("story.toml")).expect("it is renamed");
+            }
+        });
+        let tried = std::panic::catch_unwind(|| {
+            for _ in 0..300 {
+                let status = reload(&served);
+                assert!(["200", "422"].contains(&status.as_str()), "{status}");
+            }
+            served.serves();
+        });
+        done.store(true, Ordering::Relaxed);
+        tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    served.signal("TERM");
+    assert_eq!(served.exit_code(), 0);
+}
+
+/// A folder, and the arguments that keep a state in it.
+fn with_state() -> (tempfile::TempDir, [String; 2]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("state.json").display().to_string();
+    (folder, ["--state".to_owned(), file])
+}
+
+/// Runs a command that is to end by itself, and ends it if it does not.
+fn run(arguments: &[&str]) -> Output {
+    let mut command = wrs_emulator(arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let pause = Duration::from_millis(10);
+    let mut left = PATIENCE;
+    while child.try_wait().expect("a child to wait for").is_none() && left > pause {
+        std::thread::sleep(pause);
+        left -= pause;
+    }
+    // It may have ended.
+    let _ = child.kill();
+    child.wait_with_output().expect("its output")
+}
+
+fn arguments(state: &[String]) -> Vec<&str> {
+    state.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn a_state_that_cannot_be_saved_at_the_stop_is_an_exit_code_of_1() {
+    let (folder, state) = with_state();
+    let mut served = Served::start(&arguments(&state));
+    folder.close().expect("the folder is removed");
+    served.signal("TERM");
+    assert_eq!(served.exit_code(), 1);
+    let said = served.stderr();
+    assert!(said.contains("error: the state was not saved in `") && said.contains("state.json"), "{said}");
+
+    let (folder, state) = with_state();
+    let folder = folder.path().display().to_string();
+    let mut exec = vec!["exec"];
+    exec.extend(arguments(&state));
+    exec.extend(["--listen", "127.0.0.1:0", "--", "rm", "-r", &folder]);
+    let output = run(&exec);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("the state was not saved in `"), "{output:?}");
+}
+
+#[test]
+fn a_second_process_with_the_same_state_is_refused() {
+    let (folder, state) = with_state();
+    let mut first = Served::start(&arguments(&state));
+    let mut serve = vec!["serve", "--listen", "127.0.0.1:0"];
+    serve.extend(arguments(&state));
+    let output = run(&serve);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("another process keeps its state there"), "{output:?}");
+    // Whoever was killed holds nothing.
+    first.signal("KILL");
+    first.wait();
+    let mut again = Served::start(&arguments(&state));
+    again.serves();
+    again.signal("TERM");
+    assert_eq!(again.exit_code(), 0);
+    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().map(|e| e.file_name()).collect();
+    assert_eq!(left, ["state.json"], "nothing else is left");
+}
+
+/// What others put beside the file is neither followed nor written over, and nobody else can read what is saved.
+#[test]
+fn a_saved_state_follows_no_link_and_is_private() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let (folder, state) = with_state();
+    let (victim, file) = (folder.path().join("victim"), Path::new(&state[1]));
+    std::fs::write(&victim, "precious").expect("it is written");
+    symlink(&victim, folder.path().join("state.json.tmp")).expect("it is linked");
+    let mut first = Served::start(&arguments(&state));
+    first.signal("TERM");
+    assert_eq!(first.exit_code(), 0);
+    let mode = || std::fs::metadata(file).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).expect("it may be changed");
+    let mut second = Served::start(&arguments(&state));
+    assert_eq!(mode(), 0o600);
+    second.signal("TERM");
+    assert_eq!(second.exit_code(), 0);
+    assert_eq!(std::fs::read_to_string(&victim).expect("it is there"), "precious");
+    symlink(&victim, folder.path().join("state.json.lock")).expect("it is linked");
+    let mut serve = vec!["serve", "--listen", "127.0.0.1:0"];
+    serve.extend(arguments(&state));
+    let output = run(&serve);
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("--state: "), "{output:?}");
+}
