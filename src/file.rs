@@ -1,7 +1,7 @@
 //! The user's files: how the program opens whatever a flag, an argument or a folder names. Nothing else opens files.
 //!
-//! A path can be replaced between a look at it and its opening, and opening a pipe waits for its other end. So a file is opened
-//! without waiting, and what was opened is what is checked. Must not know what the files contain.
+//! A path can be replaced between a look at it and its opening, and opening a pipe waits for its other end. So a file that a
+//! running emulator reads is opened without waiting, and what was opened is what is checked. Must not know what the files contain.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -47,6 +47,17 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
     // It may grow meanwhile.
     file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most { Err(FileProblem::TooLarge(most)) } else { Ok(bytes) }
+}
+
+/// Reads what a person names to a command that does nothing else meanwhile: a file, a pipe such as `<(curl …)`, or stdin as `-`.
+pub fn read_input(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
+    let mut bytes = Vec::new();
+    if path.as_os_str() == "-" {
+        io::stdin().lock().take(most + 1).read_to_end(&mut bytes)?;
+    } else {
+        File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    }
     if bytes.len() as u64 > most { Err(FileProblem::TooLarge(most)) } else { Ok(bytes) }
 }
 

@@ -7,7 +7,7 @@
 //! time, resets and snapshots. To work on it, read in this order:
 //!
 //! - [`contract`], layer 0: the API's rules, pure;
-//! - [`clock`], [`file`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`memory`], [`snapshot`], [`workspace`], [`journal`], [`redact`], layer 1: one key's
+//! - [`clock`], [`mod@file`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`memory`], [`snapshot`], [`workspace`], [`journal`], [`redact`], layer 1: one key's
 //!   state, the log of what happened, and what of it may be shown;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
 //! - [`http`], layer 3: one request end to end;

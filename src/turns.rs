@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::snapshot::SavedTurn;
 
 /// Activations whose counters are kept. A workspace needs as many as its keys have lists of scenarios; older ones are over.
-const MOST_ACTIVATIONS: usize = 256;
+pub const MOST_ACTIVATIONS: usize = 256;
 
 /// The counters of one rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::webhook::client::MOST_KEPT;
 use crate::webhook::deliver::CONCURRENT_ATTEMPTS;
 
 /// What the process has open without a client, and room for files: scenarios, the state, what a look-up opens.
-const RESERVE: usize = 64;
+pub(super) const RESERVE: usize = 64;
 
 /// The soft limit of a process that was raised, to be restored for commands that it runs.
 #[derive(Clone, Copy, Debug)]

@@ -23,6 +23,7 @@ mod builder;
 mod descriptors;
 mod front;
 mod handle;
+pub mod limits;
 mod reload;
 mod settings;
 mod state;
@@ -93,7 +94,6 @@ impl Emulator {
     }
 
     /// Starts an emulator. Everything is bound and built before anything runs, so a returned emulator is ready.
-    #[expect(clippy::unused_async, reason = "it spawns tasks, so it must be called within a runtime")]
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
         let names = settings.certificate_names();
         let tls = settings.tls.as_ref().map(|setting| ServerTls::new(setting, &names)).transpose()?;

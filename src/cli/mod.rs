@@ -39,6 +39,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use examples::with_examples;
 use failure::report;
+pub(crate) use listen::MOST_CONNECTIONS as LISTEN_CONNECTIONS;
 use twins::{settled, with_twins};
 
 const EXAMPLES: &str = "\

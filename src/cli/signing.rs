@@ -1,7 +1,6 @@
 //! What `sign`, `verify` and `listen` share: secrets, schemes and how a secret is read, from flags and the profile's
 //! knobs; files of bounded size. Must not know what is then done with them.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use clap::Args;
@@ -9,7 +8,7 @@ use clap::Args;
 use super::failure::Failure;
 use super::profile_source::load_profile;
 use crate::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeName, SigningKey, secret_warnings};
-use crate::file::{self, FileProblem};
+use crate::file;
 use crate::redact::visible;
 
 /// Largest file that is read: far beyond any webhook, and no danger to memory.
@@ -127,19 +126,7 @@ fn parse_reading(text: &str) -> Result<KeyReading, String> {
 /// The bytes of a file, or of stdin for `-`; `what` names them in messages.
 pub(super) fn read_file(what: &str, path: &str) -> Result<Vec<u8>, Failure> {
     let unreadable = |cause: String| Failure::usage(format!("{what}: cannot read `{}`: {cause}", path.escape_debug()));
-    if path != "-" {
-        return file::read(Path::new(path), LARGEST).map_err(|problem| match problem {
-            FileProblem::NotRegular => unreadable(problem.to_string()).with_hint("`-` reads from stdin, a pipe say"),
-            _ => unreadable(problem.to_string()),
-        });
-    }
-    let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().take(LARGEST + 1).read_to_end(&mut bytes);
-    read.map_err(|error| unreadable(error.to_string()))?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(unreadable("it is larger than 16 MiB".to_owned()));
-    }
-    Ok(bytes)
+    file::read_input(Path::new(path), LARGEST).map_err(|problem| unreadable(problem.to_string()))
 }
 
 /// Unix seconds, or `now`.

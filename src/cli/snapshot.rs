@@ -1,6 +1,5 @@
 //! `snapshot save`, `snapshot load`: the state of one key, or everything, as a file, and back.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use super::Target;
 use super::client::call;
 use super::failure::Failure;
 use super::output::{counted, plain, print, print_json};
-use crate::file::{self, FileProblem, write_whole};
+use crate::file::{self, write_whole};
 
 /// How long the emulator may take.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -92,13 +91,7 @@ fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
 
 fn read(file: &Path) -> Result<Value, Failure> {
     let unreadable = |cause: String| Failure::usage(format!("cannot read `{}`: {cause}", file.display()));
-    let bytes = if is_stream(file) {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().take(LARGEST).read_to_end(&mut bytes).map(|_| bytes).map_err(FileProblem::Io)
-    } else {
-        file::read(file, LARGEST)
-    };
-    let bytes = bytes.map_err(|problem| unreadable(problem.to_string()))?;
+    let bytes = file::read_input(file, LARGEST).map_err(|problem| unreadable(problem.to_string()))?;
     serde_json::from_slice(&bytes).map_err(|error| unreadable(format!("it is not JSON: {error}")))
 }
 

@@ -22,9 +22,9 @@ use crate::webhook::held;
 use crate::workspace::{EventRecord, FireRequest, SkipReason, Workspace};
 
 /// Most events fired by one call.
-const MOST_EVENTS: usize = 10_000;
+pub(crate) const MOST_EVENTS: usize = 10_000;
 /// Longest a call waits for outcomes.
-const LONGEST_WAIT: Duration = Duration::from_mins(5);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,8 +55,8 @@ struct Fire {
 }
 
 /// Most events whose deliveries and bodies are shown in the answer, and most bytes of those bodies; of more only the ids are.
-const MOST_SHOWN: usize = 100;
-const MOST_SHOWN_BYTES: usize = 1024 * 1024;
+pub(crate) const MOST_SHOWN: usize = 100;
+pub(crate) const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 
 pub(super) async fn fire(control: &Arc<Control>, call: Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key", "wait"])?;

@@ -14,9 +14,9 @@ use crate::clock::{Clock, Moment};
 use crate::journal::{Entry, Journal, Notice};
 
 /// Wrong tokens of one address that are answered within a second.
-const MOST_A_SECOND: usize = 10;
+pub(crate) const MOST_A_SECOND: usize = 10;
 /// Addresses that are slowed one by one; further ones that guess at the same time share their pace.
-const MOST_ADDRESSES: usize = 1024;
+pub(crate) const MOST_ADDRESSES: usize = 1024;
 /// How long a line counts for, and the pace.
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -72,6 +72,20 @@ use crate::webhook::sink::Sinks;
 use crate::workspace::Registry;
 use route::{Action, Match};
 
+/// How much there may be, for the page that lists it.
+pub(crate) mod limits {
+    pub(crate) use super::MOST_VIEWERS as VIEWERS;
+    pub(crate) use super::events::{
+        LONGEST_WAIT, MOST_EVENTS as EVENTS, MOST_SHOWN as EVENTS_SHOWN, MOST_SHOWN_BYTES as EVENTS_SHOWN_BYTES,
+    };
+    pub(crate) use super::guesses::{MOST_A_SECOND as GUESSES_A_SECOND, MOST_ADDRESSES as GUESSING_ADDRESSES};
+    pub(crate) use super::snapshot::{MOST_BYTES as SNAPSHOT_BYTES, MOST_MEMORY as SNAPSHOT_MEMORY};
+    pub(crate) use super::stream::{
+        PIECE as PIECE_ENTRIES, PIECE_BYTES, TEXT_BYTES as SHARED_TEXT_BYTES, TEXTS as SHARED_TEXTS,
+    };
+    pub(crate) use super::verdict::MOST_SHOWN as VERDICT_ENTRIES;
+}
+
 /// Every control path begins so.
 pub const PREFIX: &str = "/_emulator/";
 

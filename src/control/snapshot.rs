@@ -35,9 +35,9 @@ use crate::webhook::emitter::Planned;
 use crate::workspace::{Alias, EventRecord, PlannedDelivery, Workspace, restore_clock, save_clock};
 
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
-pub(super) const MOST_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// Most bytes of memory that such a snapshot may take, about.
-const MOST_MEMORY: usize = 112 * 1024 * 1024;
+pub(crate) const MOST_MEMORY: usize = 112 * 1024 * 1024;
 /// How long what is under way may take to end before a snapshot is taken. A key that is busy all the time never has an end, and
 /// an attempt without an answer is made again after a load.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -35,15 +35,15 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// A comment is sent after this much silence, so that a viewer that is gone is noticed.
 const SILENCE: Duration = Duration::from_secs(15);
 /// Most entries sent in one piece.
-const PIECE: usize = 256;
+pub(crate) const PIECE: usize = 256;
 /// How long a viewer rests at least after a piece: what comes meanwhile travels together. Each rests for a time of its own, up to
 /// a millisecond longer for each seat, so that they do not all want the processors at once.
 const REST: Duration = Duration::from_millis(25);
 /// Most bytes sent in one piece. An entry that is larger travels alone, in the text that all viewers share.
-const PIECE_BYTES: usize = 64 * 1024;
+pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 /// Texts that are kept, and their bytes.
-const TEXTS: usize = 256;
-const TEXT_BYTES: usize = 8 * 1024 * 1024;
+pub(crate) const TEXTS: usize = 256;
+pub(crate) const TEXT_BYTES: usize = 8 * 1024 * 1024;
 
 /// The texts of the last entries that were sent, for all viewers. The text of an entry is the same for each of them.
 #[derive(Debug, Default)]

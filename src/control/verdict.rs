@@ -28,7 +28,7 @@ use crate::webhook::book::{DeliveryRecord, DeliveryStatus};
 use crate::workspace::Workspace;
 
 /// Most entries shown of each kind, the oldest first; `counts` has them all.
-const MOST_SHOWN: usize = 1_000;
+pub(crate) const MOST_SHOWN: usize = 1_000;
 
 pub(super) async fn verdict(control: &Arc<Control>, call: Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key", "wait"])?;

@@ -32,7 +32,7 @@ use crate::http::socket::{Peer, Socket};
 /// Longest that a connection is kept open after its last answer for the peer to read it.
 const LINGER: Duration = Duration::from_secs(2);
 /// Longest that a peer that has closed its sending side waits for the next bytes of its answers; the idle deadline if shorter.
-const HALF_CLOSED: Duration = Duration::from_secs(10);
+pub(crate) const HALF_CLOSED: Duration = Duration::from_secs(10);
 
 /// What the connection and the service on it tell each other.
 #[derive(Debug, Default)]

@@ -43,6 +43,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::http::answer::AnswerBody;
+pub(crate) use crate::http::connection::HALF_CLOSED;
 use crate::http::connection::{Progress, Refusals, TimedStream};
 use crate::http::limits::Limits;
 use crate::http::socket::Socket;
@@ -96,7 +97,7 @@ impl Future for Delivering {
 
 /// Most connections that wait in the kernel to be accepted; it may allow fewer (`net.core.somaxconn`). Those beyond try again
 /// after a second.
-const BACKLOG: u32 = 1024;
+pub(crate) const BACKLOG: u32 = 1024;
 
 /// Binds a listener. The port is known before anything runs.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {

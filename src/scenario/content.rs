@@ -12,15 +12,15 @@ use crate::contract::nearest;
 use crate::diagnostic::Diagnostic;
 
 /// Most scenarios that may be active at a time.
-pub(super) const MOST_ACTIVE: usize = 32;
+pub(crate) const MOST_ACTIVE: usize = 32;
 
 /// Most scenarios that are given as text.
-const MOST_INLINE: usize = 1_000;
+pub(crate) const MOST_INLINE: usize = 1_000;
 /// Most bytes of their texts.
-const MOST_INLINE_TEXT: usize = 16 * 1024 * 1024;
+pub(crate) const MOST_INLINE_TEXT: usize = 16 * 1024 * 1024;
 /// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
 /// hundred times as much as their text.
-pub(super) const MOST_WEIGHT: usize = 64 * 1024 * 1024;
+pub(crate) const MOST_WEIGHT: usize = 64 * 1024 * 1024;
 
 /// Which scenarios are active, for all keys or for one.
 #[derive(Clone, Debug, Default)]

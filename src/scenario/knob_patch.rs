@@ -16,11 +16,12 @@ use crate::diagnostic::Diagnostic;
 /// How listings name the origin of a patched knob.
 pub const PATCH_SOURCE: &str = "control API";
 /// Most keys with a patch of their own: each has a profile of its own in memory.
-const MOST_KEYS: usize = 1_000;
+pub(crate) const MOST_KEYS: usize = 1_000;
 /// Most knobs, or entries below knobs, in one patch.
-const MOST_ENTRIES: usize = 256;
-/// Most bytes of a patch as text.
-const MOST_BYTES: usize = 64 * 1024;
+pub(crate) const MOST_ENTRIES: usize = 256;
+/// Most bytes of a patch as text, and of all patches together: a profile made of them takes several times as much.
+pub(crate) const MOST_BYTES: usize = 64 * 1024;
+pub(crate) const MOST_BYTES_IN_ALL: usize = 4 * 1024 * 1024;
 
 /// Changed knobs: dotted paths to values, in the order in which they were set.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -109,6 +110,11 @@ impl KnobPatches {
         self == other
     }
 
+    /// Bytes of all patches as text.
+    fn bytes(&self) -> usize {
+        self.keys.values().chain([&self.global]).map(|patch| patch.text().len()).sum()
+    }
+
     fn set(&mut self, key: Option<&str>, patch: KnobPatch) {
         match key {
             None => self.global = Arc::new(patch),
@@ -137,6 +143,12 @@ impl Library {
                 return Err(vec![Diagnostic::of_file("profile/bad-value", message, hint)]);
             }
             content.patches.set(key, patch);
+            if content.patches.bytes() > MOST_BYTES_IN_ALL {
+                let most = MOST_BYTES_IN_ALL / (1024 * 1024);
+                let message = format!("the patches of all keys together hold more than {most} MiB");
+                let hint = "take the patches of other keys back";
+                return Err(vec![Diagnostic::of_file("profile/bad-value", message, hint)]);
+            }
             Ok(())
         })
     }

@@ -128,3 +128,16 @@ fn patches_are_saved_as_text_and_restored() {
     assert_eq!(library.load().number, number + 1);
     assert!(KnobPatch::from_text("[]").is_err() && KnobPatch::from_text(r#"{"nope":1}"#).is_err());
 }
+
+#[test]
+fn all_patches_together_are_bounded_by_bytes() {
+    let library = library();
+    let large = json!({ "hello": { "body": { "message": "x".repeat(60_000) } } });
+    let refused = (0..100).find_map(|number| patch(&library, Some(&format!("k{number}")), large.clone()).err());
+    let problem = refused.expect("a hundred such patches are more than 4 MiB");
+    assert!(problem[0].message.contains("more than 4 MiB"), "{problem:?}");
+    assert!(library.patches().bytes() <= MOST_BYTES_IN_ALL);
+    // What is taken back makes room.
+    patch(&library, Some("k0"), json!({ "hello": null })).expect("valid");
+    patch(&library, Some("another"), large).expect("there is room again");
+}

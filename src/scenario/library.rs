@@ -22,7 +22,7 @@ use crate::contract::profile::Layered;
 use crate::diagnostic::{Diagnostic, Severity};
 
 /// Most keys with a list of their own.
-const MOST_KEYS: usize = 10_000;
+pub(crate) const MOST_KEYS: usize = 10_000;
 
 /// A file that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -51,6 +51,20 @@ pub use schema::schema;
 pub use setup::Setup;
 pub use watch::{Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
+/// How much there may be, for the page that lists it.
+pub(crate) mod limits {
+    pub(crate) use super::content::{
+        MOST_ACTIVE as ACTIVE, MOST_INLINE as INLINE, MOST_INLINE_TEXT as INLINE_BYTES, MOST_WEIGHT as WEIGHT,
+    };
+    pub(crate) use super::knob_patch::{
+        MOST_BYTES as SETTING_BYTES, MOST_BYTES_IN_ALL as SETTING_BYTES_IN_ALL, MOST_ENTRIES as SETTING_ENTRIES,
+        MOST_KEYS as SETTING_KEYS,
+    };
+    pub(crate) use super::library::MOST_KEYS as SCENARIO_KEYS;
+    pub(crate) use super::named::{MOST_NAMED as NAMED, MOST_NAMED_TEXT as NAMED_BYTES};
+    pub(crate) use super::watch::{MOST_BYTES as FOLDER_BYTES, MOST_FILES as FOLDER_FILES};
+}
+
 use crate::contract::profile::{Keys, Layered, ProfileProblem, Settings};
 use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Severity};

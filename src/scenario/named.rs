@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::setup::Setup;
 
 /// Setups kept for combinations of scenarios that requests name; past this, the one that was not used for longest leaves.
-pub(super) const MOST_NAMED: usize = 64;
+pub(crate) const MOST_NAMED: usize = 64;
 /// Most bytes of text that the scenarios named by one request have together.
-pub(super) const MOST_NAMED_TEXT: usize = 2 * 1024 * 1024;
+pub(crate) const MOST_NAMED_TEXT: usize = 2 * 1024 * 1024;
 
 /// The names in their order, and the knobs of the key that named them.
 pub(super) type Combination = (String, String);

@@ -24,9 +24,9 @@ use crate::file::{self, FileProblem};
 /// Largest scenario file taken, in bytes.
 pub const LARGEST_FILE: u64 = 1024 * 1024;
 /// Most files read from one directory.
-const MOST_FILES: usize = 1_000;
+pub(crate) const MOST_FILES: usize = 1_000;
 /// Most bytes of their texts.
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// For how many seconds after its last change a file's stamp does not prove that it is the same.
 const YOUNG: u64 = 2;
 /// How often contents are compared without an event.

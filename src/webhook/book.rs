@@ -15,7 +15,7 @@ use crate::webhook::held::{DELIVERY, Held, MOST_BYTES};
 use crate::workspace::{EventRecord, PlannedDelivery, Workspace};
 
 /// Most finished deliveries kept.
-const MOST_FINISHED: usize = 10_000;
+pub const MOST_FINISHED: usize = 10_000;
 /// As many of them may be failures before the oldest failure leaves: it is what somebody will ask for.
 const MOST_FAILED: usize = MOST_FINISHED / 2;
 /// Most deliveries pending at a time.

@@ -21,7 +21,7 @@ use crate::webhook::egress::Target;
 /// At most this much of an answer's body is read.
 pub const ANSWER_LIMIT: usize = 16 * 1024;
 /// Most idle connections kept for one origin.
-const IDLE_PER_ORIGIN: usize = 64;
+pub const IDLE_PER_ORIGIN: usize = 64;
 /// Most idle connections kept in all.
 pub const MOST_KEPT: usize = 512;
 

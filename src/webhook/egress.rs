@@ -96,7 +96,15 @@ impl Target {
 }
 
 /// Most URLs whose destination is remembered.
-const MOST_KNOWN: usize = 10_000;
+pub const MOST_KNOWN: usize = 10_000;
+/// Most bytes that they hold: each is there as text, read, and as what is sent.
+pub const MOST_KNOWN_BYTES: usize = 8 * 1024 * 1024;
+
+#[derive(Debug, Default)]
+struct Known {
+    by_url: HashMap<Arc<str>, Destination>,
+    bytes: usize,
+}
 
 /// The egress rules of one emulator.
 #[derive(Debug, Default)]
@@ -105,7 +113,7 @@ pub struct Egress {
     allowed: BTreeSet<String>,
     allow_any: bool,
     /// Where URLs lead that were asked for before; the rules do not change.
-    known: Mutex<HashMap<Arc<str>, Destination>>,
+    known: Mutex<Known>,
 }
 
 impl Egress {
@@ -122,15 +130,17 @@ impl Egress {
 
     /// Where an attempt at `url` goes; `None` if no request can be made for it.
     pub fn destination(&self, url: &Url, text: &Arc<str>) -> Option<Destination> {
-        if let Some(known) = self.known.lock().get(text) {
+        if let Some(known) = self.known.lock().by_url.get(text) {
             return Some(known.clone());
         }
         let found = self.find_destination(url)?;
         let mut known = self.known.lock();
-        if known.len() >= MOST_KNOWN {
-            known.clear();
+        let bytes = 512 + 4 * text.len();
+        if known.by_url.len() >= MOST_KNOWN || known.bytes + bytes > MOST_KNOWN_BYTES {
+            *known = Known::default();
         }
-        known.insert(Arc::clone(text), found.clone());
+        known.bytes += bytes;
+        known.by_url.insert(Arc::clone(text), found.clone());
         Some(found)
     }
 
@@ -214,13 +224,19 @@ mod tests {
     }
 
     #[test]
-    fn destinations_are_remembered_up_to_a_number() {
+    fn destinations_are_remembered_up_to_a_number_and_to_some_bytes() {
+        let egress = Egress::default();
+        for number in 0..2 * MOST_KNOWN {
+            let url = Url::parse(&format!("https://a.example/{number}/{}", "x".repeat(1_900))).expect("a URL");
+            egress.destination(&url, &Arc::from(url.as_str())).expect("a destination");
+            assert!(egress.known.lock().bytes <= MOST_KNOWN_BYTES);
+        }
         let egress = Egress::default();
         let mut counts = Vec::new();
         for number in 0..=MOST_KNOWN {
             let url = Url::parse(&format!("https://a.example/{number}")).expect("a URL");
             egress.destination(&url, &Arc::from(url.as_str())).expect("a destination");
-            counts.push(egress.known.lock().len());
+            counts.push(egress.known.lock().by_url.len());
         }
         assert_eq!((counts[1], counts[MOST_KNOWN - 1], counts[MOST_KNOWN]), (2, MOST_KNOWN, 1));
     }

@@ -18,10 +18,10 @@ use crate::scenario::{Emit, Library, Setup};
 use crate::webhook::book::Book;
 use crate::webhook::deliver::hand_over;
 use crate::webhook::residents::Residents;
-use crate::webhook::timeline::{MOST_PLANNED, Plans, Timeline};
+use crate::webhook::timeline::{Plans, Timeline};
 use crate::workspace::{FireRequest, Workspace};
 
-pub use crate::webhook::timeline::Planned;
+pub use crate::webhook::timeline::{MOST_PLANNED, Planned};
 
 /// Most events made before others may look at the plans.
 const MOST_AT_A_TIME: usize = 16;

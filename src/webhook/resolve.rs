@@ -20,7 +20,7 @@ pub const CONCURRENT_LOOK_UPS: usize = 16;
 /// Most of them for one workspace: four workspaces with names that hang are needed to hold up the others' look-ups.
 pub const LOOK_UPS_PER_WORKSPACE: usize = 4;
 /// For how long a failed look-up answers further attempts.
-const NEGATIVE_TTL: Duration = Duration::from_secs(1);
+pub const NEGATIVE_TTL: Duration = Duration::from_secs(1);
 
 /// Permits of the machine's resolver.
 static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(CONCURRENT_LOOK_UPS)));

@@ -27,7 +27,7 @@ pub struct Planned {
 }
 
 /// Most events planned at a time, over all workspaces.
-pub(super) const MOST_PLANNED: usize = 100_000;
+pub const MOST_PLANNED: usize = 100_000;
 
 /// The plans of one workspace, shared by whoever makes them and the task that carries them out.
 #[derive(Debug)]

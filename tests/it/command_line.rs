@@ -275,8 +275,6 @@ fn files_that_never_end_and_limits_of_nothing_are_refused() {
         (&["exec", "--verdict-file", &pipe, "--", "true"], "not a regular file"),
         (&["check", &pipe], "expected a regular file"),
         (&["check", "--profile", &pipe], "not a regular file"),
-        (&["snapshot", "load", &pipe], "not a regular file"),
-        (&["sign", "--secret", "s", "--secret-key", "utf8", &pipe], "not a regular file"),
         (&["serve", "--max-header-fields", "0"], "--max-header-fields: expected more than 0"),
         (&["serve", "--idle-timeout", "0s"], "--idle-timeout: expected more than 0"),
         (&["serve", "--allow-egress", "http://x"], "--allow-egress: expected a host name"),
@@ -492,4 +490,20 @@ fn tls_is_served_with_an_authority_made_at_start() {
     assert!(text(&hello.expect("curl runs").stdout).contains("1.3.2"));
     let (code, log) = served.stop();
     assert_eq!(code, Some(0), "{log}");
+}
+
+/// `sign <(curl …)`: a command that a person runs waits for the other end of a pipe.
+#[test]
+fn commands_of_people_read_pipes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::write(pipe, "{}").expect("the command reads it")
+    });
+    let sign = ["sign", "--secret", "0123456789abcdef", "--secret-key", "utf8", pipe.to_str().expect("a path of text")];
+    let output = wrs_emulator(&sign).output().expect("it runs");
+    writer.join().expect("it was read");
+    assert!(output.status.success() && text(&output.stdout).contains("webhook-signature"), "{output:?}");
 }

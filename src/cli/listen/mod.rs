@@ -23,6 +23,9 @@ use crate::http::tls::{ServerTls, TlsSetting};
 use crate::http::{bind, serve};
 use receiver::{Receiver, Tally};
 
+/// Most connections at a time.
+pub(crate) const MOST_CONNECTIONS: usize = 64;
+
 /// How long answers under way may take when it ends.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -91,7 +94,7 @@ async fn listen(args: ListenArgs, signing: Signing, tls: Option<ServerTls>) -> R
         print(&format!("wrs-emulator listening on {url}\n"));
     }
     let (stop, stopping) = watch::channel(false);
-    let limits = Limits { connections: 64, ..Limits::default() };
+    let limits = Limits { connections: MOST_CONNECTIONS, ..Limits::default() };
     let base = args.url.map_or(receiver::Address::Own(url), receiver::Address::Fixed);
     let receiver = Arc::new(Receiver::new(signing, base, args.respond, args.count, args.json, &limits, stop.clone()));
     let mut served = tokio::spawn(serve(listener, Arc::clone(&receiver), tls, limits, stopping, GRACE));
