@@ -42,6 +42,8 @@ fn text(control: &Control) -> String {
     {
         page.sample("deliveries_total", &[("outcome", outcome)], count);
     }
+    page.single("deliveries_bytes", "gauge", "Bytes that deliveries hold, roughly.", control.book.bytes());
+    page.single("sink_bytes", "gauge", "Bytes that built-in receivers hold, roughly.", control.sinks.bytes());
     page.single("deliveries_pending", "gauge", "Deliveries with an attempt under way or due.", control.book.pending());
     let forgotten = control.book.forgotten();
     page.single("deliveries_forgotten_total", "counter", "Finished deliveries that had to leave.", forgotten);

@@ -226,6 +226,11 @@ impl Book {
         self.changed.notified()
     }
 
+    /// Bytes that all deliveries hold, roughly.
+    pub fn bytes(&self) -> usize {
+        self.pages.lock().held.all()
+    }
+
     /// Deliveries pending.
     pub fn pending(&self) -> usize {
         self.pages.lock().pending

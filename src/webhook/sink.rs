@@ -115,6 +115,11 @@ impl Sinks {
         self.kept.lock().sink(name).1.script = statuses.into();
     }
 
+    /// Bytes that all sinks hold, roughly.
+    pub fn bytes(&self) -> usize {
+        self.kept.lock().bytes
+    }
+
     /// Deliveries that sinks got and that were evicted so far. Those that were forgotten on request are not among them.
     pub fn forgotten(&self) -> u64 {
         self.kept.lock().evicted
