@@ -146,6 +146,9 @@ def viewers(traffic, client, chance):
             if not viewer.recv(4096):
                 traffic.fail("a stream ended")
                 break
+            # Once the others have stopped there is nothing to tell, and the emulator is about to end.
+            if traffic.over.is_set():
+                break
             # Something happens all the time: silence is the time that the emulator takes to tell.
             traffic.silence = max(traffic.silence, time.monotonic() - begun)
     traffic.count("streams")
