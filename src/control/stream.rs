@@ -24,6 +24,7 @@ use super::{Call, Control, ControlError, Reply};
 use crate::contract::error::ErrorKind;
 use crate::http::stopped;
 use crate::journal::{Entry, Reader};
+use crate::memory::kept;
 use crate::redact::Redactor;
 use crate::scenario::Library;
 use crate::workspace::Registry;
@@ -66,7 +67,7 @@ impl Texts {
         if let Some(text) = find(&self.kept.lock()) {
             return text;
         }
-        let text = Bytes::from(make());
+        let text = kept(make().into_bytes());
         let mut kept = self.kept.lock();
         // Another viewer may have made it meanwhile.
         if let Some(text) = find(&kept) {

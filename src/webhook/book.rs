@@ -311,7 +311,8 @@ impl Pages {
         if self.held.all() <= MOST_BYTES {
             return;
         }
-        let Some(record) = self.by_serial.get_mut(&serial) else { return };
+        let is_pending = |record: &&mut DeliveryRecord| record.status == DeliveryStatus::Pending;
+        let Some(record) = self.by_serial.get_mut(&serial).filter(is_pending) else { return };
         let before = record.bytes();
         record.attempts = Vec::new();
         let after = record.bytes();

@@ -132,3 +132,62 @@ fn one_fired_at_the_moment_of_a_reset_ends_beside_its_successor() {
         assert_eq!((book.pending(), book.get("dlv_1").is_none()), (0, true));
     }
 }
+
+/// An attempt of the event's delivery whose receiver answered with so many bytes.
+fn attempt(size: usize) -> Arc<AttemptRecord> {
+    Arc::new(AttemptRecord {
+        delivery: "dlv_1".to_owned(),
+        event: "evt_1".to_owned(),
+        event_type: "workflow.completed".to_owned(),
+        subscription: "sub_1".to_owned(),
+        workspace: Arc::from("w"),
+        number: 1,
+        at: jiff::Timestamp::UNIX_EPOCH,
+        url: Arc::from("https://a.example/"),
+        dialled: Arc::from(""),
+        headers: hyper::HeaderMap::new(),
+        signed: crate::journal::SignedContent::default(),
+        body: hyper::body::Bytes::new(),
+        outcome: crate::journal::AttemptOutcome::Answered {
+            status: 500,
+            retry_after: None,
+            body: vec![0; size].into(),
+        },
+        latency: Duration::ZERO,
+        next: None,
+    })
+}
+
+#[test]
+fn what_attempts_say_is_released_before_the_bound_is_passed() {
+    let (book, (_registry, workspace)) = (Book::default(), opened());
+    let (pending, finished) = (event(), event());
+    book.enter(&workspace, &finished).expect("there is room");
+    book.note_attempt(&finished, attempt(MOST_BYTES / 2), DeliveryStatus::Exhausted);
+    assert_eq!((book.bytes() > MOST_BYTES / 2, book.forgotten()), (true, 0));
+    book.enter(&workspace, &pending).expect("there is room");
+    // Finished deliveries are evicted first; then the pending one forgets what was said.
+    for (made, kept, evicted) in [(1, 1, 0), (2, 2, 1), (3, 0, 1)] {
+        book.note_attempt(&pending, attempt(MOST_BYTES / 3), DeliveryStatus::Pending);
+        assert!(book.bytes() <= MOST_BYTES);
+        let record = book.list(None, 9, |record| Arc::ptr_eq(&record.event, &pending)).remove(0).1;
+        assert_eq!((record.made, record.attempts.len(), book.forgotten()), (made, kept, evicted));
+    }
+    book.clear(None);
+    assert_eq!((book.bytes(), book.pending()), (0, 0));
+}
+
+#[test]
+fn an_event_that_pending_ones_leave_no_room_for_is_refused_whole() {
+    let (book, (_registry, workspace)) = (Book::default(), opened());
+    let sized = |size: usize| {
+        let mut event = Arc::unwrap_or_clone(event());
+        event.body = vec![0; size].into();
+        event.deliveries = (0..3).map(|_| Arc::clone(&event.deliveries[0])).collect();
+        Arc::new(event)
+    };
+    // The body counts once, whatever the number of deliveries.
+    assert_eq!(book.enter(&workspace, &sized(MOST_BYTES / 2)), Ok(()));
+    assert_eq!(book.enter(&workspace, &sized(MOST_BYTES / 2)), Err(Full::Bytes));
+    assert_eq!((book.enter(&workspace, &sized(MOST_BYTES / 4)), book.pending()), (Ok(()), 6));
+}
