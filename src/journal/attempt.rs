@@ -87,7 +87,7 @@ pub enum AttemptOutcome {
     Answered {
         /// Its status; 2xx is success.
         status: u16,
-        /// Its `Retry-After`, if it is a number of seconds.
+        /// Its `Retry-After`, as a number of seconds or a date.
         retry_after: Option<Duration>,
         /// Its body, read to 16 KiB.
         body: Bytes,

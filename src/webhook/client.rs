@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{HOST, HeaderMap, RETRY_AFTER};
+use hyper::header::{DATE, HOST, HeaderMap, RETRY_AFTER};
 use hyper::{Method, Request, Response, Version};
+use jiff::fmt::rfc2822::DateTimeParser;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use crate::clock::machine_wall_time;
 use crate::journal::{AttemptOutcome, FailureReason};
 use crate::webhook::dial::{DialProblem, Reach, Sender, dial, resolve};
 use crate::webhook::egress::Target;
@@ -242,8 +244,17 @@ fn request(post: Post) -> Request<Full<Bytes>> {
     request
 }
 
+/// How long the receiver asks to wait: seconds, or an HTTP-date, which counts from the receiver's own `Date` where it says one.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let date = |text: &str| DateTimeParser::new().parse_timestamp(text).ok();
+    let wanted = text(RETRY_AFTER)?;
+    if let Ok(seconds) = wanted.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = date(wanted)?;
+    let now = text(DATE).and_then(date).unwrap_or_else(machine_wall_time);
+    Some(Duration::try_from(at.duration_since(now)).unwrap_or_default())
 }
 
 fn broken(error: &hyper::Error) -> DialProblem {
@@ -327,5 +338,24 @@ mod tests {
         drop(client);
         let end = timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
         assert_eq!(end.expect("an orderly end"), 0, "it ends with the client");
+    }
+
+    #[test]
+    fn a_wait_is_read_as_seconds_or_as_a_date() {
+        let (date, later) = ("Fri, 31 Jan 2025 09:30:00 GMT", "Fri, 31 Jan 2025 09:30:07 GMT");
+        for (wanted, date, expected) in [
+            ("5", None, Some(5)),
+            (later, Some(date), Some(7)),
+            (date, Some(later), Some(0)),
+            // Long ago by the machine's own time.
+            (later, None, Some(0)),
+            ("soon", Some(date), None),
+            ("-5", Some(date), None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, wanted.parse().expect("a header"));
+            date.map(|date| headers.insert(DATE, date.parse().expect("a header")));
+            assert_eq!(retry_after(&headers), expected.map(Duration::from_secs), "{wanted}");
+        }
     }
 }

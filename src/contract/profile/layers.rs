@@ -203,7 +203,16 @@ impl Layered {
         Self::checked(table, sources)
     }
 
-    fn checked(table: Table, sources: BTreeMap<&'static str, Arc<str>>) -> Result<Self, String> {
+    fn checked(mut table: Table, mut sources: BTreeMap<&'static str, Arc<str>>) -> Result<Self, String> {
+        const SCHEDULE: &str = "webhooks.retry.schedule";
+        const PRESET: &str = "webhooks.retry.preset";
+        // A schedule of one's own is meant to be kept, whether or not the preset is said to be one's own.
+        if let (Some(source), None) = (sources.get(SCHEDULE).cloned(), sources.get(PRESET))
+            && let Some((knob, _)) = locate(PRESET).ok()
+        {
+            put(&mut table, knob, Value::String("custom".to_owned()), false);
+            sources.insert(PRESET, source);
+        }
         let profile = Profile::deserialize_from(&table).map_err(|error| plain::in_words(error.message().trim()))?;
         super::check::check(&profile)?;
         Ok(Self { profile: Arc::new(profile), table: Arc::new(table), sources })
@@ -448,5 +457,20 @@ mod tests {
         assert_eq!(profile.profile().error_code(crate::contract::error::ErrorKind::NotFound), "missing");
         assert_eq!(profile.profile().error_code(crate::contract::error::ErrorKind::Unauthorized), "unauthorized");
         assert_eq!(profile.profile().status.checks.keys().collect::<Vec<_>>(), ["cache"]);
+    }
+
+    #[test]
+    fn a_schedule_without_a_preset_is_kept() {
+        let set = |assignments: &[&str]| {
+            let layered = assignments.iter().fold(Layered::default(), |layered, assignment| {
+                layered.with_assignment(assignment, "--set").expect("valid")
+            });
+            (json_at(layered.table(), "webhooks.retry.preset"), layered.source("webhooks.retry.preset").to_owned())
+        };
+        assert_eq!(set(&["webhooks.retry.schedule=[\"7s\"]"]), ("custom".into(), "--set".to_owned()));
+        // What was said explicitly stays.
+        let (preset, schedule) = ("webhooks.retry.preset=slack", "webhooks.retry.schedule=[\"7s\"]");
+        assert_eq!((set(&[preset, schedule]).0, set(&[schedule, preset]).0), ("slack".into(), "slack".into()));
+        assert_eq!(set(&["webhooks.retry.jitter=0.1"]).0, "standard");
     }
 }

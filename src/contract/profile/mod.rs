@@ -247,7 +247,7 @@ pub struct Webhooks {
 pub struct Retry {
     /// A named schedule.
     pub preset: RetryPreset,
-    /// Delays after each failed attempt, with the preset `custom`.
+    /// Delays after each failed attempt, with the preset `custom`, which a schedule without a preset means.
     pub schedule: Vec<DurationText>,
     /// Spread of each delay as a fraction, 0 to 1.
     pub jitter: Fraction,
