@@ -49,6 +49,7 @@ include-operation-id = ["post events", "patch profile", "put subscriptions/id", 
   "get verdict", "head verdict", "put snapshot"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 422]
 TOML
+  # An empty body is taken for `{}`, and a wait without a time-out of its own lasts ten seconds.
   "$schemathesis" --config-file schemathesis.toml run control.json --url "$url" -H "$token" \
-    --checks all --max-examples 50 --seed 20260131 --no-color
+    --request-timeout 20 --checks all --max-examples 50 --seed 20260131 --no-color
 fi
