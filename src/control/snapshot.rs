@@ -364,7 +364,11 @@ fn install(control: &Control, ready: Ready<'_>, elapsed: Duration) -> Vec<String
         let alias = Alias { key: Arc::from(token.key.as_str()), expires: Moment::from_nanos(token.expires) };
         control.registry.tokens().put(Arc::from(token.token.as_str()), alias);
     }
-    control.registry.replace(&workspace, control.registry.clock().now());
+    // A request that came meanwhile found a fresh workspace, which lived for a moment.
+    if let Some(short_lived) = control.registry.replace(&workspace, control.registry.clock().now()) {
+        control.book.clear_of(&short_lived);
+        control.journal.clear_of(&short_lived);
+    }
     let by_print: BTreeMap<u64, _> = setup.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
     let planned = saved.planned.iter().filter_map(|planned| {
         let emit = Arc::clone(by_print.get(&planned.emission)?);

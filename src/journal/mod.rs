@@ -265,33 +265,40 @@ impl Journal {
         Reader { journal: Arc::clone(self) }
     }
 
-    /// Forgets the entries of a workspace, or all.
+    /// Forgets the entries of a workspace by its name, or all.
     pub fn clear(&self, workspace: Option<&str>) {
+        let Some(cleared) = workspace else {
+            let mut log = self.log.lock();
+            log.first += log.entries.len() as u64;
+            log.entries.clear();
+            log.bytes = 0;
+            return;
+        };
+        self.clear_where(|name| **name == *cleared);
+    }
+
+    /// Forgets the entries of this very workspace, and of none that has its name as well.
+    pub fn clear_of(&self, workspace: &Workspace) {
+        self.clear_where(|name| Arc::ptr_eq(name, workspace.name()));
+    }
+
+    /// Numbers stay gapless: a forgotten entry leaves an empty notice of its own size behind.
+    fn clear_where(&self, is_cleared: impl Fn(&Arc<str>) -> bool) {
         let mut log = self.log.lock();
-        match workspace {
-            None => {
-                log.first += log.entries.len() as u64;
-                log.entries.clear();
-                log.bytes = 0;
+        let mut bytes = 0;
+        for (size, entry) in &mut log.entries {
+            if entry.workspace().is_some_and(&is_cleared) {
+                *entry = Entry::Notice(Arc::new(Notice {
+                    at: Timestamp::UNIX_EPOCH,
+                    workspace: None,
+                    message: String::new(),
+                    warning: false,
+                }));
+                *size = entry.bytes();
             }
-            // Numbers stay gapless: a forgotten entry leaves an empty notice of its own size behind.
-            Some(name) => {
-                let mut bytes = 0;
-                for (size, entry) in &mut log.entries {
-                    if entry.workspace().is_some_and(|workspace| workspace.as_ref() == name) {
-                        *entry = Entry::Notice(Arc::new(Notice {
-                            at: Timestamp::UNIX_EPOCH,
-                            workspace: None,
-                            message: String::new(),
-                            warning: false,
-                        }));
-                        *size = entry.bytes();
-                    }
-                    bytes += *size;
-                }
-                log.bytes = bytes;
-            }
+            bytes += *size;
         }
+        log.bytes = bytes;
     }
 
     /// How full the journal is.

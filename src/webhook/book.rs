@@ -177,12 +177,21 @@ impl Book {
         self.changed.notify_waiters();
     }
 
-    /// Forgets the deliveries of a workspace, or all.
+    /// Forgets the deliveries of a workspace by its name, or all.
     pub fn clear(&self, workspace: Option<&str>) {
+        self.clear_where(|name| workspace.is_none_or(|cleared| **name == *cleared));
+    }
+
+    /// Forgets the deliveries of this very workspace, and of none that has its name as well.
+    pub fn clear_of(&self, workspace: &Workspace) {
+        self.clear_where(|name| Arc::ptr_eq(name, workspace.name()));
+    }
+
+    fn clear_where(&self, is_cleared: impl Fn(&Arc<str>) -> bool) {
         let mut pages = self.pages.lock();
         let Pages { by_serial, serial_by_id, pending, delivered, failed, held, .. } = &mut *pages;
         by_serial.retain(|serial, record| {
-            let goes = workspace.is_none_or(|name| record.event.workspace.as_ref() == name);
+            let goes = is_cleared(&record.event.workspace);
             if goes {
                 forget_id(serial_by_id, &record.planned.id, *serial);
                 if record.status == DeliveryStatus::Pending {

@@ -116,13 +116,12 @@ impl Registry {
         Workspace::new(name, &self.seed(), self.clock.follower(), &self.rooms)
     }
 
-    /// Puts a workspace in place of the one of its name, which leaves.
-    pub fn replace(&self, workspace: &Arc<Workspace>, now: Now) {
+    /// Puts a workspace in place of the one of its name, which leaves and is returned.
+    pub fn replace(&self, workspace: &Arc<Workspace>, now: Now) -> Option<Arc<Workspace>> {
         workspace.touch(now.moment);
-        let old = self.workspaces.write().insert(Arc::clone(workspace.name()), Arc::clone(workspace));
-        if let Some(old) = old {
-            old.forget();
-        }
+        let old = self.workspaces.write().insert(Arc::clone(workspace.name()), Arc::clone(workspace))?;
+        old.forget();
+        Some(old)
     }
 
     /// Forgets a workspace, so that the next request of its key finds a fresh one: with the same seed, it draws the same
