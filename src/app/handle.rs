@@ -166,7 +166,7 @@ impl ControlHandle {
         forget_all(&self.control).map(drop).map_err(told)
     }
 
-    /// The state of everything as a document, once what is due is done, or after a second: what `GET snapshot?key=*` gives.
+    /// The state of everything as a document, once what is due is done, or after three seconds: what `GET snapshot?key=*` gives.
     pub async fn snapshot(&self) -> Vec<u8> {
         settle_for_a_moment(&self.control.registry.all()).await;
         take_snapshot(&self.control).concat()

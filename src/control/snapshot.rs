@@ -40,7 +40,7 @@ pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 pub(crate) const MOST_MEMORY: usize = 112 * 1024 * 1024;
 /// How long what is under way may take to end before a snapshot is taken. A key that is busy all the time never has an end, and
 /// an attempt without an answer is made again after a load.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Why a snapshot cannot be loaded. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
