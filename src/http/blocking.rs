@@ -1,5 +1,5 @@
 //! Work that may take a while without waiting for anything: checking a scenario, making many events, reading a snapshot. It runs
-//! on threads of its own, so that the async workers go on serving everybody else meanwhile.
+//! on threads of its own, so that the async workers keep serving everybody else meanwhile.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Default for Blocking {
 }
 
 impl Blocking {
-    /// Runs `work` to its end, even if nobody waits for it any longer. A panic in it goes on in the caller.
+    /// Runs `work` to its end, even if nobody waits for it any longer. A panic in it is resumed in the caller.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let slot = Arc::clone(&self.slots).acquire_owned().await.expect("the semaphore is never closed");
         let done = tokio::task::spawn_blocking(move || {
