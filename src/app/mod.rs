@@ -124,6 +124,7 @@ impl Emulator {
             Arc::clone(&journal),
             Arc::clone(&bodies),
             emissions.clone(),
+            blocking.clone(),
             &settings.limits,
         ));
         let emitter = Emitter::new(Arc::clone(&library), Arc::clone(&journal), Arc::clone(&book), blocking.clone());

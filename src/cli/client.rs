@@ -100,7 +100,7 @@ async fn send(
     let mut sender = if url.scheme() == "https" {
         let trust = Trust::new(&target.ca, target.insecure).map_err(|problem| format!("--ca: {problem}"))?;
         let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
-        let connected = TlsConnector::from(trust.config()).connect(name, stream).await;
+        let connected = TlsConnector::from(trust.config().await).connect(name, stream).await;
         open(connected.map_err(|error| {
             format!("{error}; its authority: --ca FILE (from {url}_emulator/ca.pem), or --insecure")
         })?)

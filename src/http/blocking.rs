@@ -1,47 +1,100 @@
 //! Work that may take a while without waiting for anything: checking a scenario, making many events, reading a snapshot. It runs
 //! on threads of its own, so that the async workers keep serving everybody else meanwhile.
+//!
+//! The threads are few and stay: the allocator keeps what was freed for the thread that used it, so each further thread that
+//! has once held a large document costs memory for good. (The runtime's own pool grows whenever a piece of work comes before
+//! the thread of the last one has come back.)
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 
-use tokio::sync::Semaphore;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 /// Most pieces of such work at a time; further ones wait in order.
-pub const MOST_AT_ONCE: usize = 8;
+pub const MOST_AT_ONCE: usize = 4;
 
-/// Threads beside the async workers; a cheap handle.
+type Piece = Box<dyn FnOnce() + Send>;
+
+/// Threads beside the async workers; a cheap handle. They start with the first pieces and end with the last handle.
 #[derive(Clone, Debug)]
 pub struct Blocking {
-    slots: Arc<Semaphore>,
+    pieces: Sender<Piece>,
+    queue: Arc<Mutex<Queue>>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    pieces: Arc<Mutex<Receiver<Piece>>>,
+    threads: usize,
 }
 
 impl Default for Blocking {
     fn default() -> Self {
-        Self { slots: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+        let (pieces, waiting) = channel();
+        Self { pieces, queue: Arc::new(Mutex::new(Queue { pieces: Arc::new(Mutex::new(waiting)), threads: 0 })) }
     }
 }
 
 impl Blocking {
     /// Runs `work` to its end, even if nobody waits for it any longer. A panic in it is resumed in the caller.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let slot = Arc::clone(&self.slots).acquire_owned().await.expect("the semaphore is never closed");
-        let done = tokio::task::spawn_blocking(move || {
-            let done = work();
-            drop(slot);
-            done
-        });
-        match done.await {
+        let (done, result) = oneshot::channel();
+        let runtime = Handle::current();
+        let piece = move || {
+            let _inside = runtime.enter();
+            // Nobody may wait for it any longer.
+            let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
+        };
+        self.pieces.send(Box::new(piece)).expect("the queue holds the other end");
+        self.queue.lock().grow();
+        match result.await.expect("every piece is done") {
             Ok(done) => done,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is shutting down, and whoever called goes with it.
-                Err(_) => std::future::pending().await,
-            },
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+impl Queue {
+    /// Starts one more thread, unless there are enough.
+    fn grow(&mut self) {
+        if self.threads == MOST_AT_ONCE {
+            return;
+        }
+        let pieces = Arc::clone(&self.pieces);
+        let thread = thread::Builder::new().name("blocking".to_owned()).spawn(move || work_through(&pieces));
+        match thread {
+            Ok(_) => self.threads += 1,
+            // The threads that are there do it.
+            Err(_) if self.threads > 0 => {}
+            // Late is better than never.
+            Err(_) => {
+                if let Ok(piece) = self.pieces.lock().try_recv() {
+                    piece();
+                }
+            }
+        }
+    }
+}
+
+/// What each thread does until the last handle is gone.
+fn work_through(pieces: &Mutex<Receiver<Piece>>) {
+    loop {
+        // One thread waits for the next piece, the others for their turn to wait.
+        let piece = pieces.lock().recv();
+        match piece {
+            Ok(piece) => piece(),
+            Err(_) => return,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
@@ -66,6 +119,11 @@ mod tests {
             done.await.expect("the work is done");
         }
         assert!(most.load(Ordering::SeqCst) <= MOST_AT_ONCE);
+        let mut threads = HashSet::new();
+        for _ in 0..200 {
+            threads.insert(blocking.run(|| thread::current().id()).await);
+        }
+        assert!(threads.len() <= MOST_AT_ONCE, "{} threads", threads.len());
         for _ in 0..=MOST_AT_ONCE {
             assert_eq!(caught(blocking.run(|| panic!("wrong"))).await, Err::<(), _>("wrong".to_owned()));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
-use rand::Rng as _;
+use rand::{Rng as _, SeedableRng as _};
 use serde_json::Value;
 
 use crate::clock::Moment;
@@ -13,14 +13,16 @@ use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
 use crate::contract::variation::Outermost;
 use crate::http::answer::{JSON, answer};
+use crate::http::blocking::Blocking;
 use crate::http::exchange::{Exchange, Outcome};
 use crate::http::fault::{Break, Pace, paced};
 use crate::http::handlers::perform;
 use crate::journal::{Reason, Scripted};
-use crate::scenario::{Action, Decision, Fault, Patch, Reply, ReplyBody, render_patch, render_reply};
+use crate::scenario::{Action, Decision, Fault, Inputs, Patch, Reply, ReplyBody, Templated};
+use crate::template::TemplateProblem;
 
 /// Answers by the scenario rule that decides, or by the operation itself.
-pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation) -> Outcome {
+pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation, blocking: &Blocking) -> Outcome {
     // Without rules nothing of this costs anything.
     if exchange.setup.rules.is_empty() {
         return perform(exchange, operation);
@@ -37,8 +39,8 @@ pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation)
     }
     match decision.action {
         Action::Pass => perform(exchange, operation),
-        Action::Reply(reply) => scripted(exchange, &reply),
-        Action::Patch(patch) => patched(exchange, operation, &patch),
+        Action::Reply(reply) => scripted(exchange, reply, blocking).await,
+        Action::Patch(patch) => patched(exchange, operation, patch, blocking).await,
         Action::Fault(fault) => faulty(exchange, operation, fault),
     }
 }
@@ -68,12 +70,24 @@ fn decide(exchange: &Exchange) -> Option<Decision> {
     exchange.setup.decide(&view, turns, since, random)
 }
 
-fn scripted(exchange: &mut Exchange, reply: &Reply) -> Outcome {
-    let rendered = {
-        let mut state = exchange.workspace().lock();
-        render_reply(reply, &exchange.view(), exchange.now.wall, state.random())
+/// The action with its templates rendered, where there are many beside the async workers.
+async fn rendered<T: Templated + Send + Sync + 'static>(
+    exchange: &Exchange,
+    action: Arc<T>,
+    blocking: &Blocking,
+) -> Result<Arc<T>, TemplateProblem> {
+    // A source of its own, so that what templates draw does not shift what is drawn after them.
+    let random = || exchange.workspace().lock().random().fork();
+    let rendered = match Inputs::of(&*action, &exchange.view(), exchange.now.wall, random) {
+        None => return Ok(action),
+        Some(inputs) if inputs.is_large() => blocking.run(move || action.rendered(inputs)).await,
+        Some(inputs) => action.rendered(inputs),
     };
-    let reply = match rendered {
+    rendered.map(Arc::new)
+}
+
+async fn scripted(exchange: &mut Exchange, reply: Arc<Reply>, blocking: &Blocking) -> Outcome {
+    let reply = match rendered(exchange, reply, blocking).await {
         Ok(reply) => reply,
         Err(problem) => return broken(exchange, &problem.to_string()),
     };
@@ -121,14 +135,10 @@ fn kind_of(status: StatusCode) -> ErrorKind {
     ErrorKind::ALL.into_iter().find(|kind| kind.status() == status.as_u16()).unwrap_or(ErrorKind::InternalError)
 }
 
-fn patched(exchange: &Exchange, operation: Operation, patch: &Patch) -> Outcome {
+async fn patched(exchange: &Exchange, operation: Operation, patch: Arc<Patch>, blocking: &Blocking) -> Outcome {
     let outcome = perform(exchange, operation);
     let Ok(mut body) = serde_json::from_slice::<Value>(&outcome.body) else { return outcome };
-    let rendered = {
-        let mut state = exchange.workspace().lock();
-        render_patch(patch, &exchange.view(), exchange.now.wall, state.random())
-    };
-    match rendered {
+    match rendered(exchange, patch, blocking).await {
         Ok(patch) => {
             patch.apply(&mut body);
             let status = outcome.response.status();

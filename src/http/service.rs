@@ -14,6 +14,7 @@ use crate::contract::keys::{KeyRefusal, authenticate, bearer_token, judge, works
 use crate::contract::routes::{Announced, Credential, Lookup, Route, look_up, look_up_announced};
 use crate::http::Answering;
 use crate::http::answer::{AnswerBody, GENERATION, REQUEST_ID, id_value, number_value};
+use crate::http::blocking::Blocking;
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::Progress;
 use crate::http::emissions::Emissions;
@@ -37,6 +38,7 @@ pub struct Api {
     journal: Arc<Journal>,
     bodies: Arc<BodyReader>,
     emissions: Emissions,
+    blocking: Blocking,
     preview: Arc<PreviewParts>,
     uri_bytes: usize,
 }
@@ -49,6 +51,7 @@ impl Api {
         journal: Arc<Journal>,
         bodies: Arc<BodyReader>,
         emissions: Emissions,
+        blocking: Blocking,
         limits: &Limits,
     ) -> Self {
         let preview = Arc::new(PreviewParts {
@@ -56,7 +59,7 @@ impl Api {
             registry: Arc::clone(&registry),
             journal: Arc::clone(&journal),
         });
-        Self { library, registry, journal, bodies, emissions, preview, uri_bytes: limits.uri_bytes }
+        Self { library, registry, journal, bodies, emissions, blocking, preview, uri_bytes: limits.uri_bytes }
     }
 
     /// Answers one request: at once where nothing has to be waited for.
@@ -138,7 +141,7 @@ impl Api {
         if exchange.owner().is_none() {
             exchange.anonymous = Some(self.registry.anonymous());
         }
-        scripted_or_ordinary(exchange, route.operation).await
+        scripted_or_ordinary(exchange, route.operation, &self.blocking).await
     }
 
     /// Everything before the content: a proper request, a route, a key, quota.

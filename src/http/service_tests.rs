@@ -14,7 +14,15 @@ fn api() -> Api {
     let registry = Arc::new(Registry::new(Seed::from_number(7), Clock::real(), 10));
     let (journal, limits) = (Arc::new(Journal::new(10, 10_000)), Limits::default());
     let bodies = Arc::new(BodyReader::new(&limits));
-    Api::new(Arc::new(Library::new(Layered::default())), registry, journal, bodies, Emissions::new().0, &limits)
+    Api::new(
+        Arc::new(Library::new(Layered::default())),
+        registry,
+        journal,
+        bodies,
+        Emissions::new().0,
+        Blocking::default(),
+        &limits,
+    )
 }
 
 fn exchange(api: &Api) -> Exchange {

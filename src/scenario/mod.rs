@@ -44,7 +44,7 @@ pub use matcher::{Condition, Literal, Subject, Test, When};
 pub use parse::{check_text, json_to_toml};
 pub use progress::{RuleProgress, StoryProgress, counts_for, rule_progress, story_progress};
 pub use reference::language_markdown;
-pub use render::{render_patch, render_reply, request_facts};
+pub use render::{Inputs, Templated, request_facts};
 pub use restart::{Restored, RestoredKey, RestoredWhole};
 pub use rule::{Decision, FIRST_STEP, Rule, Sequence, Step, Then};
 pub use schema::schema;

@@ -10,7 +10,7 @@ use super::action::{Patch, Reply, ReplyBody};
 use super::matcher::Reading;
 use crate::clock::Random;
 use crate::contract::keys::shown;
-use crate::template::{TemplateProblem, render_map};
+use crate::template::{TemplateProblem, each_template, is_template, render_map};
 
 /// Longest text body of a request that templates see, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
@@ -52,58 +52,98 @@ pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
     Map::from_iter([("request".to_owned(), request)])
 }
 
-/// A reply with its message and body rendered.
-pub fn render_reply(
-    reply: &Reply,
-    view: &RequestView<'_>,
+/// Templates of an action that are longer than this together, with the body they may copy, take long enough to hold up
+/// whoever else the thread serves.
+const LARGE: usize = 8 * 1024;
+
+/// An action with templates in it.
+pub trait Templated: Sized {
+    /// Shows every template.
+    fn each_template(&self, see: &mut impl FnMut(&str));
+
+    /// The action with its templates rendered.
+    fn rendered(&self, inputs: Inputs) -> Result<Self, TemplateProblem>;
+}
+
+/// What rendering needs beside the action; its own, so that any thread can do it.
+#[derive(Debug)]
+pub struct Inputs {
+    facts: Map<String, Value>,
     wall: Timestamp,
-    random: &mut Random,
-) -> Result<Reply, TemplateProblem> {
-    let mut values = Map::new();
-    if let Some(message) = &reply.message {
-        values.insert("message".to_owned(), message.clone().into());
+    random: Random,
+    large: bool,
+}
+
+impl Inputs {
+    /// What rendering `action` for a request needs; `None` if there is nothing to render.
+    pub fn of(
+        action: &impl Templated,
+        view: &RequestView<'_>,
+        wall: Timestamp,
+        random: impl FnOnce() -> Random,
+    ) -> Option<Self> {
+        let (mut bytes, mut mentions_request) = (0, false);
+        action.each_template(&mut |text| {
+            bytes += text.len();
+            mentions_request |= text.contains("request");
+        });
+        // Making the facts reads the whole request.
+        let facts = if mentions_request { request_facts(view) } else { Map::new() };
+        (bytes > 0).then(|| Self { facts, wall, random: random(), large: bytes + view.body.len() > LARGE })
     }
-    if let Some(body) = &reply.body {
-        let value = match body {
-            ReplyBody::Json(value) => value.clone(),
-            ReplyBody::Text(text) => text.clone().into(),
+
+    /// Whether rendering may take so long that it belongs beside the async workers.
+    pub fn is_large(&self) -> bool {
+        self.large
+    }
+}
+
+impl Templated for Reply {
+    fn each_template(&self, see: &mut impl FnMut(&str)) {
+        let mut text = |text: &str| {
+            if is_template(text) {
+                see(text);
+            }
         };
-        values.insert("body".to_owned(), value);
-    }
-    if values.is_empty() {
-        return Ok(reply.clone());
-    }
-    let mut rendered = render_map(&values, &facts_if_needed(&values, view), wall, random)?;
-    let message = rendered.remove("message").and_then(|message| message.as_str().map(str::to_owned));
-    let body = match (&reply.body, rendered.remove("body")) {
-        (Some(ReplyBody::Text(_)), Some(Value::String(text))) => Some(ReplyBody::Text(text)),
-        (_, value) => value.map(ReplyBody::Json),
-    };
-    Ok(Reply { message, body, ..reply.clone() })
-}
-
-/// A patch with its values rendered.
-pub fn render_patch(
-    patch: &Patch,
-    view: &RequestView<'_>,
-    wall: Timestamp,
-    random: &mut Random,
-) -> Result<Patch, TemplateProblem> {
-    let merge = render_map(&patch.merge, &facts_if_needed(&patch.merge, view), wall, random)?;
-    Ok(Patch { merge, remove: patch.remove.clone() })
-}
-
-/// The facts, unless no value can use them: making them reads the whole request.
-fn facts_if_needed(values: &Map<String, Value>, view: &RequestView<'_>) -> Map<String, Value> {
-    fn mentions(value: &Value) -> bool {
-        match value {
-            Value::String(text) => text.contains("request"),
-            Value::Array(values) => values.iter().any(mentions),
-            Value::Object(values) => values.values().any(mentions),
-            _ => false,
+        self.message.as_deref().map(&mut text);
+        match &self.body {
+            Some(ReplyBody::Text(body)) => text(body),
+            Some(ReplyBody::Json(body)) => each_template(body, see),
+            None => {}
         }
     }
-    if values.values().any(mentions) { request_facts(view) } else { Map::new() }
+
+    fn rendered(&self, inputs: Inputs) -> Result<Self, TemplateProblem> {
+        let mut values = Map::new();
+        if let Some(message) = &self.message {
+            values.insert("message".to_owned(), message.clone().into());
+        }
+        if let Some(body) = &self.body {
+            let value = match body {
+                ReplyBody::Json(value) => value.clone(),
+                ReplyBody::Text(text) => text.clone().into(),
+            };
+            values.insert("body".to_owned(), value);
+        }
+        let mut rendered = render_map(&values, &inputs.facts, inputs.wall, || inputs.random)?;
+        let message = rendered.remove("message").and_then(|message| message.as_str().map(str::to_owned));
+        let body = match (&self.body, rendered.remove("body")) {
+            (Some(ReplyBody::Text(_)), Some(Value::String(text))) => Some(ReplyBody::Text(text)),
+            (_, value) => value.map(ReplyBody::Json),
+        };
+        Ok(Self { message, body, ..self.clone() })
+    }
+}
+
+impl Templated for Patch {
+    fn each_template(&self, see: &mut impl FnMut(&str)) {
+        self.merge.values().for_each(|value| each_template(value, see));
+    }
+
+    fn rendered(&self, inputs: Inputs) -> Result<Self, TemplateProblem> {
+        let merge = render_map(&self.merge, &inputs.facts, inputs.wall, || inputs.random)?;
+        Ok(Self { merge, remove: self.remove.clone() })
+    }
 }
 
 #[cfg(test)]
@@ -131,13 +171,21 @@ mod tests {
         })
     }
 
+    fn inputs(action: &impl Templated) -> Option<Inputs> {
+        let random = || Seed::from_number(1).source("test");
+        with_view(|view| Inputs::of(action, view, Timestamp::UNIX_EPOCH, random))
+    }
+
+    fn as_rendered<T: Templated + Clone>(action: &T) -> Result<T, TemplateProblem> {
+        inputs(action).map_or_else(|| Ok(action.clone()), |inputs| action.rendered(inputs))
+    }
+
     /// Renders the reply of a rule; shows its message and body, or the problem.
     fn rendered(reply: &str) -> String {
         let (scenario, problems) = check_text("test", &format!("[[rule]]\nreply = {reply}\n"));
         let scenario = scenario.unwrap_or_else(|| panic!("{problems:?}"));
         let Action::Reply(reply) = &scenario.rules[0].sequence.steps()[0].action else { panic!("it is a reply") };
-        let random = &mut Seed::from_number(1).source("test");
-        match with_view(|view| render_reply(reply, view, Timestamp::UNIX_EPOCH, random)) {
+        match as_rendered(&**reply) {
             Err(problem) => format!("problem: {problem}"),
             Ok(Reply { message, body: None, .. }) => message.unwrap_or_default(),
             Ok(Reply { body: Some(ReplyBody::Text(text)), .. }) => text,
@@ -165,8 +213,19 @@ mod tests {
         let (scenario, _) = check_text("test", "[[rule]]\npatch = { echo = '{{ request.path }}' }\n");
         let scenario = scenario.expect("it is valid");
         let Action::Patch(patch) = &scenario.rules[0].sequence.steps()[0].action else { panic!("it is a patch") };
-        let random = &mut Seed::from_number(1).source("test");
-        let patch = with_view(|view| render_patch(patch, view, Timestamp::UNIX_EPOCH, random));
+        let patch = as_rendered(&**patch);
         assert_eq!(patch.map(|patch| patch.merge["echo"].clone()), Ok(json!("/v1/events/subscribe")));
+    }
+
+    #[test]
+    fn only_much_text_with_templates_is_large() {
+        let large = |merge: Value| {
+            let merge = merge.as_object().expect("an object").clone();
+            inputs(&Patch { merge, remove: Vec::new() }).map(|inputs| inputs.is_large())
+        };
+        let (short, long) = ("{{ now }}", "{{ now }}".repeat(LARGE / 9 / 3 + 1));
+        assert_eq!(large(json!({ "a": "x".repeat(2 * LARGE) })), None);
+        assert_eq!(large(json!({ "a": "x".repeat(2 * LARGE), "b": [short] })), Some(false));
+        assert_eq!(large(json!({ "a": [long, long], "b": { "c": long } })), Some(true));
     }
 }

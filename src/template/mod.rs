@@ -9,7 +9,6 @@ mod evaluate;
 mod parse;
 
 use jiff::Timestamp;
-use rand::SeedableRng as _;
 use serde_json::{Map, Value};
 
 use crate::clock::Random;
@@ -31,18 +30,17 @@ pub struct TemplateProblem {
 }
 
 /// Renders every string in `values`. `facts` are the values that paths can begin with beside the time; a part that they do not
-/// have is an empty text.
+/// have is an empty text. `random` makes a source for what the templates draw, and is asked only if there is a template.
 pub fn render_map(
     values: &Map<String, Value>,
     facts: &Map<String, Value>,
     wall: Timestamp,
-    random: &mut Random,
+    random: impl FnOnce() -> Random,
 ) -> Result<Map<String, Value>, TemplateProblem> {
     if !values.values().any(has_template) {
         return Ok(values.clone());
     }
-    // A source of its own, so that what templates draw does not shift what is drawn after them.
-    let mut scope = Scope { facts, wall, random: random.fork(), budget: MOST_BYTES };
+    let mut scope = Scope { facts, wall, random: random(), budget: MOST_BYTES };
     let mut templates = MOST_TEMPLATES;
     values.iter().map(|(key, value)| Ok((key.clone(), render(value, &mut scope, &mut templates)?))).collect()
 }
@@ -52,10 +50,25 @@ pub fn check_template(text: &str) -> Result<(), TemplateProblem> {
     parse::parse(text).map(drop).map_err(|message| TemplateProblem { message })
 }
 
+/// Whether a text has a template in it.
+pub fn is_template(text: &str) -> bool {
+    text.contains("{{") || text.contains("{%")
+}
+
+/// Shows every string of a value that has a template in it.
+pub fn each_template(value: &Value, see: &mut impl FnMut(&str)) {
+    match value {
+        Value::String(text) if is_template(text) => see(text),
+        Value::Array(values) => values.iter().for_each(|value| each_template(value, see)),
+        Value::Object(values) => values.values().for_each(|value| each_template(value, see)),
+        _ => {}
+    }
+}
+
 /// Whether a value holds a string with a template in it.
 pub fn has_template(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.contains("{{") || text.contains("{%"),
+        Value::String(text) => is_template(text),
         Value::Array(values) => values.iter().any(has_template),
         Value::Object(values) => values.values().any(has_template),
         _ => false,
@@ -64,7 +77,7 @@ pub fn has_template(value: &Value) -> bool {
 
 fn render(value: &Value, scope: &mut Scope<'_>, templates: &mut usize) -> Result<Value, TemplateProblem> {
     Ok(match value {
-        Value::String(text) if has_template(value) => {
+        Value::String(text) if is_template(text) => {
             let left = templates.checked_sub(1);
             *templates = left.ok_or_else(|| TemplateProblem {
                 message: format!("the templates of one body are more than {MOST_TEMPLATES}"),
@@ -96,6 +109,7 @@ fn in_template(text: &str, problem: &str) -> TemplateProblem {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rand::SeedableRng as _;
     use serde_json::json;
 
     use super::*;
@@ -109,7 +123,8 @@ mod tests {
         } });
         let mut random = Seed::from_number(1).source("test");
         let (map, facts) = (map.as_object().expect("an object"), facts.as_object().expect("an object"));
-        let map = render_map(map, facts, Timestamp::UNIX_EPOCH, &mut random).map_err(|problem| problem.to_string())?;
+        let map =
+            render_map(map, facts, Timestamp::UNIX_EPOCH, || random.fork()).map_err(|problem| problem.to_string())?;
         Ok(map["x"].clone())
     }
 
@@ -208,7 +223,7 @@ mod tests {
             let (map, facts) = (json!({ "x": template }), facts(size));
             let (map, facts) = (map.as_object().expect("an object"), facts.as_object().expect("an object"));
             let mut random = Seed::from_number(1).source("test");
-            render_map(map, facts, Timestamp::UNIX_EPOCH, &mut random).map_err(|problem| problem.to_string())
+            render_map(map, facts, Timestamp::UNIX_EPOCH, || random.fork()).map_err(|problem| problem.to_string())
         };
         assert!(with_big(&wide, LONGEST_TEXT).expect_err("too much work").contains("more than 1 MiB"));
         let problem = with_big("{{ request.body.big }}", LONGEST_TEXT + 1).expect_err("too long");

@@ -141,8 +141,8 @@ async fn handshake(
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| DialProblem::new(FailureReason::TlsFailed, format!("`{host}` cannot be a certificate's name")))?;
-    let connector = TlsConnector::from(trust.config());
-    match timeout(limit, connector.connect(name, stream)).await {
+    let connected = async { TlsConnector::from(trust.config().await).connect(name, stream).await };
+    match timeout(limit, connected).await {
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err(error)) => Err(tls_problem(host, &error)),
         Err(_) => {

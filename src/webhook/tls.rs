@@ -1,5 +1,5 @@
 //! TLS towards receivers: which certificates are trusted. Built on first use, as reading the system's roots takes longer
-//! than everything else at start.
+//! than everything else at start, and beside the async workers, as it reads files.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -9,6 +9,8 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 
 use crate::file::{self, FileProblem, LARGEST_PEM};
 
@@ -17,7 +19,8 @@ use crate::file::{self, FileProblem, LARGEST_PEM};
 pub struct Trust {
     extra: Vec<CertificateDer<'static>>,
     insecure: bool,
-    config: OnceLock<Arc<ClientConfig>>,
+    /// Made once, by a thread of its own.
+    config: OnceLock<watch::Receiver<Option<Arc<ClientConfig>>>>,
 }
 
 /// A `--webhook-ca` file that cannot be used.
@@ -63,27 +66,34 @@ impl Trust {
     }
 
     /// The client's settings, made on first use.
-    pub fn config(&self) -> Arc<ClientConfig> {
-        Arc::clone(self.config.get_or_init(|| Arc::new(self.build())))
+    pub async fn config(&self) -> Arc<ClientConfig> {
+        let made = self.config.get_or_init(|| {
+            let (done, made) = watch::channel(None);
+            let (extra, insecure) = (self.extra.clone(), self.insecure);
+            spawn_blocking(move || done.send_replace(Some(Arc::new(build(extra, insecure)))));
+            made
+        });
+        let config = made.clone().wait_for(Option::is_some).await.map(|config| config.clone());
+        config.ok().flatten().expect("the thread that makes it does not end before")
     }
+}
 
-    fn build(&self) -> ClientConfig {
-        let provider = Arc::new(ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .expect("ring supports the default protocol versions");
-        if self.insecure {
-            return builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(TrustAnything(provider)))
-                .with_no_client_auth();
-        }
-        let mut roots = RootCertStore::empty();
-        // A machine without system roots still reaches receivers whose authority is given.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        roots.add_parsable_certificates(self.extra.iter().cloned());
-        builder.with_root_certificates(roots).with_no_client_auth()
+fn build(extra: Vec<CertificateDer<'static>>, insecure: bool) -> ClientConfig {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .expect("ring supports the default protocol versions");
+    if insecure {
+        return builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(TrustAnything(provider)))
+            .with_no_client_auth();
     }
+    let mut roots = RootCertStore::empty();
+    // A machine without system roots still reaches receivers whose authority is given.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots.add_parsable_certificates(extra);
+    builder.with_root_certificates(roots).with_no_client_auth()
 }
 
 fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustProblem> {

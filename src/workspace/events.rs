@@ -7,6 +7,7 @@ use std::time::Duration;
 use hyper::body::Bytes;
 use jiff::Timestamp;
 use rand::RngExt as _;
+use rand::SeedableRng as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use url::Url;
@@ -158,7 +159,7 @@ impl State {
             Some(data) => data,
             None => profile.events.data.get(&request.event_type).cloned().unwrap_or_default(),
         };
-        let mut data = render_map(&template, &Map::new(), now.wall, self.event_random())
+        let mut data = render_map(&template, &Map::new(), now.wall, || self.event_random().fork())
             .map_err(|problem| FireProblem::Template(problem.to_string()))?;
         for (path, value) in request.set {
             set_path(&mut data, &path, value, &request.event_type)?;

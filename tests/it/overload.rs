@@ -1,8 +1,11 @@
 //! Inputs that ask for more stack, memory or time than anybody has: each is refused with a reason or bounded, and the process
 //! goes on answering. The built binary throughout, for an overflow of the stack ends the whole process.
 
+use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -303,4 +306,57 @@ fn read_answer(stream: &mut BufReader<TcpStream>) -> (u16, String) {
     let mut body = vec![0; length];
     stream.read_exact(&mut body).expect("the body");
     (status, String::from_utf8_lossy(&body).into_owned())
+}
+
+/// Reading the system's authorities may take for ever; here they come from a pipe into which nobody writes.
+#[test]
+fn authorities_are_read_beside_the_workers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("roots.pem");
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    assert!(made.success(), "the pipe is made");
+    let line = format!("export TOKIO_WORKER_THREADS=2 SSL_CERT_FILE={}", pipe.display());
+    let served = Served::start_after(&line, &[]);
+    let receivers: Vec<_> = (0..4).map(|_| hanging()).collect();
+    for (_, url) in &receivers {
+        subscribe(&served, &url.replacen("http", "https", 1));
+    }
+    assert_eq!(control(&served, "POST", "events", &json!({ "type": "workflow.completed" })).0, 200);
+    // Can be opened for writing without waiting once somebody reads, who waits for as long as it stays open.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut writer = None;
+    eventually("the authorities are read", || {
+        writer = OpenOptions::new().write(true).custom_flags(flags).open(&pipe).ok();
+        writer.is_some()
+    });
+    for _ in 0..4 {
+        served.serves();
+    }
+}
+
+/// In replies and patches; the threads of such work start with its first pieces.
+#[test]
+fn large_templates_are_rendered_beside_the_workers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let many = vec!["{{ request.method | lower }}".repeat(100); 20];
+    for (name, action) in [
+        ("small", format!("patch = {{ many = {:?} }}", many[0])),
+        ("reply", format!("reply = {{ status = 200, body = {{ many = {many:?} }} }}")),
+        ("patch", format!("patch = {{ many = {many:?} }}")),
+    ] {
+        let path = folder.path().join(name).with_extension("toml");
+        std::fs::write(path, format!("[[rule]]\n{action}\n")).expect("it is written");
+    }
+    let served = Served::start(&["--scenarios", folder.path().to_str().expect("text")]);
+    for (number, name) in ["small", "reply", "patch"].into_iter().enumerate() {
+        let mut stream = served.connect();
+        let request = format!(
+            "GET /v1/hello HTTP/1.1\r\nHost: localhost\r\nX-Emulator-Scenario: {name}\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).expect("the request is taken");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert_eq!(answer.matches(&"get".repeat(100)).count(), if number == 0 { 1 } else { 20 }, "{answer}");
+        assert_eq!(served.threads("blocking"), number, "after {name}");
+    }
 }

@@ -13,7 +13,7 @@ use super::words::{self, Words};
 use crate::contract::nearest;
 use crate::contract::profile::parse_duration;
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::template::{check_template, has_template};
+use crate::template::{check_template, is_template};
 
 /// Most problems told of one file; the rest would follow from the same slip.
 const MOST: usize = 100;
@@ -283,7 +283,7 @@ impl<'t> Problems<'t> {
     /// Notes every text below `value` whose template cannot be read.
     pub(super) fn check_templates(&mut self, value: Place<'_, '_>) {
         match value.get_ref() {
-            DeValue::String(text) if has_template(&Value::String(text.to_string())) => {
+            DeValue::String(text) if is_template(text) => {
                 self.templates += 1;
                 if self.templates > MOST_TEMPLATES {
                     return;

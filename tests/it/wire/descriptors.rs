@@ -9,7 +9,7 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
 
 use super::peer::GOOD;
-use super::process::{Served, eventually, status};
+use super::process::{Served, eventually, status, within};
 use crate::support::text;
 
 /// A call on a connection that stays open: its status and body.
@@ -65,9 +65,11 @@ fn open(served: &Served) -> usize {
 #[test]
 fn connections_leave_descriptors_to_everything_else() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().to_str().expect("text");
+    let (path, state) = (folder.path().to_str().expect("text"), folder.path().join("state.json"));
     let forward = format!("https://app.example.com=http://{}", receiver());
-    let served = Served::start_after("ulimit -n 48", &["--scenarios", path, "--forward", &forward]);
+    let kept = state.to_str().expect("text");
+    let arguments = ["--scenarios", path, "--forward", &forward, "--state", kept];
+    let served = Served::start_after("ulimit -n 48", &arguments);
     let mut first = served.sending(GOOD);
     assert_eq!(status(&mut first), "200");
     let mut first = served.connect();
@@ -79,6 +81,10 @@ fn connections_leave_descriptors_to_everything_else() {
         std::mem::replace(&mut before, open(&served)) == before
     });
     assert_eq!(deliver(&mut first)["status"], "delivered");
+    let three_intervals = Duration::from_secs(30);
+    within(three_intervals, "the state is saved", || {
+        std::fs::read_to_string(&state).is_ok_and(|text| text.contains("https://app.example.com/"))
+    });
     std::fs::write(folder.path().join("new.toml"), "[[rule]]\nreply = { status = 418 }\n").expect("it is written");
     let (code, reloaded) = call(&mut first, "POST", "/_emulator/scenarios/reload", &json!({}));
     assert_eq!(code, 200, "{reloaded}");

@@ -22,7 +22,7 @@ impl Served {
     }
 
     /// Starts it after this line of shell.
-    pub(super) fn start_after(line: &str, arguments: &[&str]) -> Self {
+    pub(crate) fn start_after(line: &str, arguments: &[&str]) -> Self {
         let script = format!("{line}; exec \"$0\" \"$@\"");
         Self::spawn(
             Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_wrs-emulator"), "serve"]).args(arguments),
@@ -124,6 +124,13 @@ impl Served {
         count.parse().expect("a number")
     }
 
+    /// How many of its threads have this name.
+    pub(crate) fn threads(&self, name: &str) -> usize {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("a running process");
+        let names = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+        names.filter(|found| found.trim() == name).count()
+    }
+
     fn memory(&self, field: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a running process");
         let line = status.lines().find(|line| line.starts_with(field)).expect("a line for the memory in use");
@@ -154,7 +161,7 @@ pub(crate) fn eventually(what: &str, holds: impl FnMut() -> bool) {
     within(PATIENCE, what, holds);
 }
 
-fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+pub(super) fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let pause = Duration::from_millis(10);
     let mut left = limit;
     while !holds() {
