@@ -117,6 +117,12 @@ fn reset(served: &Served) {
 
 const PLAIN: [&str; 4] = ["--set", "webhooks.allow_http=true", "--set", "rate_limit.enabled=false"];
 
+/// Takes a snapshot of everything, with whatever is pending.
+fn snapshot(served: &Served) {
+    let (status, body) = call(served, "GET", "/_emulator/snapshot?key=*", "application/json", "");
+    assert!(status == 200 && body.ends_with('}'), "{status} {} bytes", body.len());
+}
+
 #[test]
 fn large_events_hold_bounded_memory_and_give_it_back() {
     let (_receiver, hanging) = hanging();
@@ -132,6 +138,7 @@ fn large_events_hold_bounded_memory_and_give_it_back() {
             assert!(status == 200 || body.contains("too_many_pending"), "{status} {body}");
             assert!(body.len() < 1024 * 1024, "the answer has {} bytes", body.len());
         }
+        snapshot(&served);
         served.serves();
         assert!(served.peak() < MOST_RESIDENT, "{} bytes", served.peak());
         reset(&served);
@@ -150,6 +157,7 @@ fn many_pending_deliveries_hold_bounded_memory_and_the_next_is_refused() {
     let event = json!({ "type": "workflow.completed", "count": 2_000 });
     let (status, body) = control(&served, "POST", "events", &event);
     assert!(status == 422 && body.contains("too_many_pending") && body.contains("of 2000 events were fired"), "{body}");
+    snapshot(&served);
     served.serves();
     assert!(served.peak() < MOST_RESIDENT, "{} bytes", served.peak());
     reset(&served);
