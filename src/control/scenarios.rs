@@ -4,6 +4,7 @@ use hyper::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::scope::{activate as activate_list, workspace_name};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::diagnostic::Diagnostic;
 use crate::scenario::{Generation, Origin, Scenario, json_to_toml};
@@ -98,29 +99,23 @@ struct Activate {
 pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     let wish: Activate = call.json()?;
-    let now = control.registry.clock().now().moment;
+    let now = control.registry.clock().moment();
     let key = wish.key.or_else(|| call.query("key")).filter(|key| key != "*");
-    let key = match key {
-        None => None,
-        Some(key) => Some(super::scope::workspace(control, Some(&key))?.name().clone()),
-    };
-    let generation = match (&wish.active, &key) {
-        (None, Some(key)) => control.library.follow_global(key, now),
-        (None, None) => return Err(ControlError::invalid("expected `active`, a list of scenario names")),
-        (Some(names), key) => {
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let activate = || control.library.activate(key.as_deref(), &names, now);
-            let activated = activate().or_else(|found| {
-                if !names_nobody(&found) {
-                    return Err(found);
-                }
-                // A file that was saved a moment ago may not have been seen yet. What is wrong with files is told elsewhere.
-                let _ = control.library.replace_files(control.scenario_folders.read(), now);
-                activate()
-            });
-            activated.map_err(|found| refused(&found).told_further(|| read_from(control, &found)))?
+    let key = key.map(|key| workspace_name(control, Some(&key))).transpose()?;
+    let names: Option<Vec<&str>> = wish.active.as_ref().map(|names| names.iter().map(String::as_str).collect());
+    if names.is_none() && key.is_none() {
+        return Err(ControlError::invalid("expected `active`, a list of scenario names"));
+    }
+    let activate = || activate_list(control, key.as_deref(), names.as_deref());
+    let activated = activate().or_else(|found| {
+        if !names_nobody(&found) {
+            return Err(found);
         }
-    };
+        // A file that was saved a moment ago may not have been seen yet. What is wrong with files is told elsewhere.
+        let _ = control.library.replace_files(control.scenario_folders.read(), now);
+        activate()
+    });
+    let generation = activated.map_err(|found| refused(&found).told_further(|| read_from(control, &found)))?;
     // Files that were not taken because what was active had gone may be taken now.
     let gone = |problem: &Diagnostic| problem.code == "scenario/active-missing";
     let generation = if control.library.diagnostics().iter().any(gone) {

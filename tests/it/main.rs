@@ -23,6 +23,7 @@ mod json;
 mod knobs;
 mod layers;
 mod library;
+mod lists;
 mod memory;
 mod metrics;
 mod model;
