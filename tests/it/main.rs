@@ -18,6 +18,7 @@ mod exec;
 mod explain;
 mod files;
 mod guesses;
+mod held_back;
 mod help;
 mod json;
 mod knobs;
