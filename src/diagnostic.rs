@@ -195,8 +195,8 @@ pub fn codes_markdown() -> String {
     let mut page = String::from(
         "# Diagnostics\n\n\
          Everything that `wrs-emulator check`, a reload or the control API may say of a scenario or profile. Codes are stable.\n\
-         An error means that the file is not taken, and that whatever was active before goes on; a warning, that the file\n\
-         works but most likely not as meant. This page is made from the program's own list; a test keeps it in step.\n\n\
+         An error means that the file is not taken: its last good version stays, and other files are taken all the same; a\n\
+         warning, that the file works but most likely not as meant. This page is made from the program's own list; a test keeps it in step.\n\n\
          | code | meaning |\n| --- | --- |\n",
     );
     for (code, meaning) in CODES {
@@ -217,7 +217,10 @@ pub const CODES: &[(&str, &str)] = &[
     ("profile/syntax", "a profile is not TOML"),
     ("profile/unknown-knob", "a name in a profile is no knob"),
     ("profile/unknown-preset", "a name of a profile is none of the presets"),
-    ("scenario/active-missing", "a scenario that is active is no longer there"),
+    (
+        "scenario/active-missing",
+        "a scenario that a list names is no longer there; if its file is gone, its last good version stays",
+    ),
     ("scenario/bad-duration", "a text is no duration such as \"250ms\", \"30s\" or \"1m30s\""),
     ("scenario/bad-name", "a scenario's name has other characters than A-Z a-z 0-9 - _ and dots"),
     ("scenario/bad-pattern", "a regular expression is wrong or too large"),

@@ -21,7 +21,7 @@ files() {
     signatures) echo 'src/contract/signature/*.rs' ;;
     egress) echo src/webhook/{guard,egress,dial}.rs ;;
     decisions) echo src/scenario/{decide,matcher,progress,rule}.rs ;;
-    reload) echo src/scenario/{library,restart,watch}.rs ;;
+    reload) echo src/scenario/{files,library,restart,watch}.rs ;;
     *) echo "mutants.sh: no area \`$1\`: quota, signatures, egress, decisions, reload" >&2; return 2 ;;
   esac
 }

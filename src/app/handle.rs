@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::clock::{Clock, Moment, Now};
 use crate::contract::profile::Profile;
 use crate::control::{
-    Control, ControlError, Mover, SnapshotProblem, forget, forget_all, load_snapshot, settle, settle_for_a_moment,
-    take_snapshot, workspace,
+    Control, ControlError, Mover, SnapshotProblem, activate, forget, forget_all, load_snapshot, settle,
+    settle_for_a_moment, take_snapshot, workspace, workspace_name,
 };
 use crate::diagnostic::Diagnostic;
 use crate::journal::{Entry, Journal, Notice};
@@ -145,10 +145,12 @@ impl ControlHandle {
         Ok(event)
     }
 
-    /// Makes these scenarios active, in order, for everybody or for one key; none turns scenarios off. Gives the generation's
+    /// Makes these scenarios active, in order, for everybody or for one key, whose list starts at once; none turns scenarios off. Gives the generation's
     /// number, or what is wrong, and nothing changes then.
     pub fn use_scenarios(&self, key: Option<&str>, names: &[&str]) -> Result<u64, Vec<Diagnostic>> {
-        self.control.library.activate(key, names, self.control.registry.clock().moment())
+        // A key that is not valid may become so by another profile.
+        let name = key.map(|key| workspace_name(&self.control, Some(key)).unwrap_or_else(|_| Arc::from(key)));
+        activate(&self.control, name.as_deref(), Some(names))
     }
 
     /// Forgets what a key did, as `POST reset` does: its next request is its first.

@@ -66,7 +66,7 @@ use crate::workspace::Registry;
 pub(crate) use descriptors::Raised;
 use descriptors::Shares;
 use front::Front;
-use reload::reload;
+use reload::{log_held_back, reload};
 use state::StateFile;
 
 /// How long saving the state may hold up a process that has nothing else to do.
@@ -149,6 +149,7 @@ impl Emulator {
         let handle = ControlHandle::new(Arc::clone(&control));
         let (watcher, files) = watch(&settings, &control)?;
         settings.fill(&library, files, registry.clock().now())?;
+        log_held_back(&control, &[]);
         // Only now, so that what is wrong with the settings is told whether or not the port is free.
         let (listener, address) = bound(settings.listen)?;
         let (control_listener, control_address) = match settings.control_listen {

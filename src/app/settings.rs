@@ -134,9 +134,10 @@ impl Settings {
         }
     }
 
-    /// Takes the scenario files and texts, and activates what is to be active from the start.
+    /// Takes the scenario files and texts, and activates what is to be active from the start; a file that is broken matters only
+    /// if it is.
     pub(super) fn fill(&self, library: &Library, files: FileTexts, now: Now) -> Result<(), StartError> {
-        library.replace_files(files, now.moment).map_err(StartError::Scenarios)?;
+        let (_, found) = library.replace_files(files, now.moment);
         let mut active: Vec<String> = self.scenarios.clone();
         for (text, number) in self.scenario_texts.iter().zip(1..) {
             let name = format!("inline-{number}");
@@ -145,11 +146,27 @@ impl Settings {
         }
         if !active.is_empty() {
             let names: Vec<&str> = active.iter().map(String::as_str).collect();
-            library.activate(None, &names, now.moment).map_err(StartError::Scenarios)?;
+            let activated = library.activate(None, &names, now.moment);
+            activated.map_err(|problems| StartError::Scenarios(with_all_of_their_files(problems, &found)))?;
         }
         library.mark_start();
         Ok(())
     }
+}
+
+/// Problems, and beside each the others of its file.
+fn with_all_of_their_files(problems: Vec<Diagnostic>, found: &[Diagnostic]) -> Vec<Diagnostic> {
+    let mut all = Vec::new();
+    for problem in problems {
+        let of_file: Vec<_> =
+            found.iter().filter(|other| problem.file.is_some() && other.file == problem.file).collect();
+        if of_file.contains(&&problem) {
+            all.extend(of_file.into_iter().cloned());
+        } else {
+            all.push(problem);
+        }
+    }
+    all
 }
 
 /// Why an emulator could not start.

@@ -164,7 +164,11 @@ fn list(args: &CommonArgs) -> Result<ExitCode, Failure> {
     }
     let rows = body["data"].as_array().into_iter().flatten().map(|row| {
         let active = if row["active"] == true { "*" } else { "" };
-        vec![active.to_owned(), cell(row, "name"), cell(row, "title"), cell(row, "origin")]
+        let held_back = match row["state"].as_str() {
+            Some(state @ ("broken" | "deleted")) => format!(" ({state})"),
+            _ => String::new(),
+        };
+        vec![active.to_owned(), cell(row, "name"), cell(row, "title"), cell(row, "origin") + &held_back]
     });
     print_table(&["", "NAME", "TITLE", "ORIGIN"], &rows.collect::<Vec<_>>());
     for problem in body["diagnostics"].as_array().into_iter().flatten() {

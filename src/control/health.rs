@@ -6,18 +6,16 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 
 use super::{Control, ControlError, Reply, ok};
-use crate::diagnostic::Diagnostic;
 use crate::http::answer::answer;
 
 pub(super) fn health(control: &Control) -> Reply {
     let generation = control.library.load();
-    // A broken edit changes nothing; this says that there is one.
-    let broken = control.library.diagnostics().iter().any(Diagnostic::is_error);
+    // A broken or deleted file changes nothing; this says that there is one.
     ok(json!({
         "status": "ready",
         "version": env!("CARGO_PKG_VERSION"),
         "generation": generation.number,
-        "scenarios": if broken { "last good" } else { "as saved" },
+        "scenarios": if control.library.is_as_saved() { "as saved" } else { "last good" },
     }))
 }
 

@@ -51,7 +51,7 @@ pub use guesses::Guesses;
 pub use openapi::document as openapi_document;
 pub use reply::{ControlError, Reply};
 pub use reset::{forget, forget_all};
-pub use scope::workspace;
+pub use scope::{activate, workspace, workspace_name};
 pub use snapshot::{SnapshotProblem, load_snapshot, settle_for_a_moment, take_snapshot};
 pub use stream::{MOST_VIEWERS, Texts};
 

@@ -67,7 +67,7 @@ struct Refusal {
     status: StatusCode,
     code: &'static str,
     message: String,
-    beside: Option<(&'static str, Value)>,
+    beside: Vec<(&'static str, Value)>,
     allow: Option<String>,
 }
 
@@ -75,7 +75,7 @@ impl ControlError {
     /// An error with the status and code of `kind`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let status = StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self(Box::new(Refusal { status, code: kind.name(), message: message.into(), beside: None, allow: None }))
+        Self(Box::new(Refusal { status, code: kind.name(), message: message.into(), beside: Vec::new(), allow: None }))
     }
 
     /// 422: the call says something that cannot be.
@@ -115,7 +115,7 @@ impl ControlError {
     /// Puts a value beside `error`.
     #[must_use]
     pub(super) fn beside(mut self, name: &'static str, value: Value) -> Self {
-        self.0.beside = Some((name, value));
+        self.0.beside.push((name, value));
         self
     }
 
@@ -139,7 +139,7 @@ impl ControlError {
     pub fn into_response(self, redactor: Redactor<'_>) -> Response<AnswerBody> {
         let refusal = *self.0;
         let mut body = json!({ "error": { "code": refusal.code, "message": refusal.message } });
-        if let Some((name, value)) = refusal.beside {
+        for (name, value) in refusal.beside {
             body[name] = value;
         }
         redactor.value(&mut body);

@@ -4,15 +4,16 @@ use hyper::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::scope::{activate as activate_list, workspace_name};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::diagnostic::Diagnostic;
-use crate::scenario::{Generation, Origin, Scenario, json_to_toml};
+use crate::scenario::{Generation, HeldBack, Origin, Scenario, json_to_toml};
 
 pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     let generation = control.library.load();
     let rows: Vec<Value> =
-        generation.names().iter().filter_map(|name| Some(row(&generation, &*generation.find(name)?))).collect();
+        generation.names().iter().map(|name| row(&generation, name, generation.find(name).as_deref())).collect();
     let by_key: Vec<Value> = generation
         .active_by_key()
         .iter()
@@ -23,7 +24,7 @@ pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError
         "active": names(&generation.active().names),
         "active_by_key": by_key,
         "data": rows,
-        "diagnostics": *control.library.diagnostics(),
+        "diagnostics": control.library.diagnostics(),
     })))
 }
 
@@ -31,19 +32,28 @@ fn names(names: &[std::sync::Arc<str>]) -> Value {
     names.iter().map(|name| Value::from(name.as_ref())).collect()
 }
 
-fn row(generation: &Generation, scenario: &Scenario) -> Value {
-    let origin = match &scenario.origin {
-        Origin::BuiltIn => "built-in".to_owned(),
-        Origin::File(path) => path.display().to_string(),
-        Origin::Inline => "inline".to_owned(),
+/// A scenario as the listing shows it; one whose file was never good has nothing but its problem.
+fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> Value {
+    let (state, problem) = match generation.held_back(name) {
+        None => ("ok", None),
+        Some(HeldBack::Deleted) => ("deleted", None),
+        Some(HeldBack::Broken(problem)) => ("broken", Some(&**problem)),
+    };
+    let origin = match scenario.map(|scenario| &scenario.origin) {
+        Some(Origin::BuiltIn) => "built-in".to_owned(),
+        Some(Origin::File(path)) => path.display().to_string(),
+        Some(Origin::Inline) => "inline".to_owned(),
+        None => problem.and_then(|problem| problem.file.clone()).unwrap_or_default(),
     };
     json!({
-        "name": scenario.name.as_ref(),
-        "title": scenario.title,
+        "name": name,
+        "title": scenario.map(|scenario| &scenario.title),
         "origin": origin,
-        "active": generation.active().names.contains(&scenario.name),
-        "rules": scenario.rules.len(),
-        "emits": scenario.emits.len(),
+        "active": generation.active().names.iter().any(|active| **active == *name),
+        "rules": scenario.map_or(0, |scenario| scenario.rules.len()),
+        "emits": scenario.map_or(0, |scenario| scenario.emits.len()),
+        "state": state,
+        "problem": problem,
     })
 }
 
@@ -51,7 +61,7 @@ pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError
     call.allow_queries(&["key"])?;
     let generation = control.library.load();
     let scenario = generation.find(&call.segment).ok_or_else(|| unknown(&generation, &call.segment))?;
-    let mut view = row(&generation, &scenario);
+    let mut view = row(&generation, &scenario.name, Some(&scenario));
     view["description"] = json!(scenario.description);
     view["text"] = json!(scenario.text.as_ref());
     Ok(ok(view))
@@ -98,50 +108,41 @@ struct Activate {
 pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     let wish: Activate = call.json()?;
-    let now = control.registry.clock().now().moment;
+    let now = control.registry.clock().moment();
     let key = wish.key.or_else(|| call.query("key")).filter(|key| key != "*");
-    let key = match key {
-        None => None,
-        Some(key) => Some(super::scope::workspace(control, Some(&key))?.name().clone()),
-    };
-    let generation = match (&wish.active, &key) {
-        (None, Some(key)) => control.library.follow_global(key, now),
-        (None, None) => return Err(ControlError::invalid("expected `active`, a list of scenario names")),
-        (Some(names), key) => {
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let activate = || control.library.activate(key.as_deref(), &names, now);
-            let activated = activate().or_else(|found| {
-                if !names_nobody(&found) {
-                    return Err(found);
-                }
-                // A file that was saved a moment ago may not have been seen yet. What is wrong with files is told elsewhere.
-                let _ = control.library.replace_files(control.scenario_folders.read(), now);
-                activate()
-            });
-            activated.map_err(|found| refused(&found).told_further(|| read_from(control, &found)))?
+    let key = key.map(|key| workspace_name(control, Some(&key))).transpose()?;
+    let names: Option<Vec<&str>> = wish.active.as_ref().map(|names| names.iter().map(String::as_str).collect());
+    if names.is_none() && key.is_none() {
+        return Err(ControlError::invalid("expected `active`, a list of scenario names"));
+    }
+    let activate = || activate_list(control, key.as_deref(), names.as_deref());
+    let activated = activate().or_else(|found| {
+        if !names_nobody(&found) && found.iter().all(|problem| problem.file.is_none()) {
+            return Err(found);
         }
-    };
-    // Files that were not taken because what was active had gone may be taken now.
-    let gone = |problem: &Diagnostic| problem.code == "scenario/active-missing";
-    let generation = if control.library.diagnostics().iter().any(gone) {
-        control.library.replace_files(control.scenario_folders.read(), now).unwrap_or(generation)
-    } else {
-        generation
-    };
+        // A file that was saved a moment ago may not have been seen yet. What is wrong with files is told elsewhere.
+        control.library.replace_files(control.scenario_folders.read(), now);
+        activate()
+    });
+    let generation = activated.map_err(|found| refused(&found).told_further(|| read_from(control, &found)))?;
     Ok(ok(
         json!({ "generation": generation, "active": wish.active, "key": key.as_deref().map(|key| call.redactor().key(key)) }),
     ))
 }
 
-/// Reads the folders again now, whether or not a change was seen.
+/// Reads the folders again now, whether or not a change was seen. With a broken file it is a 422, and all others are loaded.
 pub(super) fn reload(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     call.no_body()?;
     let now = control.registry.clock().now().moment;
     let files = control.scenario_folders.read();
     let count = files.len();
-    let generation = control.library.replace_files(files, now).map_err(|found| refused(&found))?;
-    Ok(ok(json!({ "generation": generation, "files": count, "diagnostics": *control.library.diagnostics() })))
+    let (generation, found) = control.library.replace_files(files, now);
+    if found.iter().any(Diagnostic::is_error) {
+        let loaded = format!("everything else is loaded, generation {generation}");
+        return Err(refused(&found).told_further(|| Some(loaded)).beside("generation", json!(generation)));
+    }
+    Ok(ok(json!({ "generation": generation, "files": count, "diagnostics": found })))
 }
 
 /// Whether a scenario was named that is not there.
@@ -167,6 +168,9 @@ fn read_from(control: &Control, found: &[Diagnostic]) -> Option<String> {
 }
 
 fn unknown(generation: &Generation, name: &str) -> ControlError {
+    if let Some(HeldBack::Broken(problem)) = generation.held_back(name) {
+        return ControlError::not_found(format!("`{name}` was never valid: {}", problem.one_line()));
+    }
     let names = generation.names();
     let hint = match crate::contract::nearest(name, names.iter().map(AsRef::as_ref)) {
         Some(near) => format!("; did you mean `{near}`?"),

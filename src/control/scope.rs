@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::{Control, ControlError};
 use crate::contract::keys::{SAMPLE_KEY, judge, shown, workspace_of};
+use crate::diagnostic::Diagnostic;
+use crate::http::preview::open_workspace;
 use crate::workspace::Workspace;
 
 /// One workspace, or all.
@@ -43,12 +45,18 @@ pub(super) fn scope(control: &Control, key: Option<&str>) -> Result<Scope, Contr
 
 /// The one workspace that a call's `key` means. A valid key that made no request yet has an empty one.
 pub fn workspace(control: &Control, key: Option<&str>) -> Result<Arc<Workspace>, ControlError> {
+    let name = workspace_name(control, key)?;
+    Ok(control.registry.find(&name).unwrap_or_else(|| begin(control, &name)))
+}
+
+/// The name of that workspace, whether or not it is there yet.
+pub fn workspace_name(control: &Control, key: Option<&str>) -> Result<Arc<str>, ControlError> {
     let key = key.unwrap_or(SAMPLE_KEY);
     if key == "*" {
         return Err(ControlError::invalid("key: `*` cannot be meant here; name one key"));
     }
     if let Some(workspace) = control.registry.find(key) {
-        return Ok(workspace);
+        return Ok(Arc::clone(workspace.name()));
     }
     let generation = control.library.load();
     let profile = &generation.setup_for(Some(key)).profile;
@@ -59,9 +67,34 @@ pub fn workspace(control: &Control, key: Option<&str>) -> Result<Arc<Workspace>,
             shown(key, &profile.keys)
         )));
     }
+    Ok(Arc::from(workspace_of(key, profile)))
+}
+
+/// Opens a workspace, within the bound on their number, and starts in it what is active for it.
+pub(super) fn begin(control: &Control, name: &str) -> Arc<Workspace> {
     let now = control.registry.clock().now();
-    let (workspace, _) = control.registry.open(workspace_of(key, profile), now);
-    let setup = generation.setup_for(Some(workspace.name()));
-    control.emissions.meet(&workspace, &mut workspace.lock(), setup, now);
-    Ok(workspace)
+    let workspace = open_workspace(&control.registry, &control.journal, name, now);
+    {
+        let mut state = workspace.lock();
+        // Read under the lock, so that of two activations the later one is met last.
+        let generation = control.library.load();
+        let now = workspace.clock().now();
+        control.emissions.meet(&workspace, &mut state, generation.setup_for(Some(name)), now);
+    }
+    workspace
+}
+
+/// Makes these scenarios, in order, the active ones: for every key, or for the workspace of one, whose list starts at once. `None` lets a key
+/// follow the list of all keys again.
+pub fn activate(control: &Control, key: Option<&str>, names: Option<&[&str]>) -> Result<u64, Vec<Diagnostic>> {
+    let now = control.registry.clock().moment();
+    let number = match (names, key) {
+        (Some(names), key) => control.library.activate(key, names, now)?,
+        (None, Some(key)) => control.library.follow_global(key, now),
+        (None, None) => control.library.load().number,
+    };
+    if let Some(key) = key {
+        begin(control, key);
+    }
+    Ok(number)
 }

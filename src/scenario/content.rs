@@ -2,11 +2,13 @@
 //!
 //! A change is worked out on a copy of this; `library` builds the next generation from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use super::files::HeldBack;
 use super::knob_patch::KnobPatches;
-use super::{Scenario, built_in, built_in_names};
+use super::restart::Start;
+use super::{Origin, Scenario, built_in, built_in_names};
 use crate::clock::Moment;
 use crate::contract::nearest;
 use crate::diagnostic::Diagnostic;
@@ -40,6 +42,8 @@ pub(super) type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     pub(super) files: ByName,
+    /// Names of which the file is broken or gone.
+    pub(super) held: BTreeMap<Arc<str>, HeldBack>,
     pub(super) inline: ByName,
     pub(super) global: Activation,
     pub(super) keys: BTreeMap<Arc<str>, Activation>,
@@ -71,34 +75,60 @@ impl Content {
         Ok(())
     }
 
-    /// The names of all scenarios, sorted.
+    /// The names of all scenarios and of files that are broken, sorted.
     pub(super) fn names(&self) -> Vec<Arc<str>> {
-        let mut names: Vec<Arc<str>> =
-            self.inline.keys().chain(self.files.keys()).cloned().chain(built_in_names().map(Arc::from)).collect();
+        let own = self.inline.keys().chain(self.files.keys()).chain(self.held.keys());
+        let mut names: Vec<Arc<str>> = own.cloned().chain(built_in_names().map(Arc::from)).collect();
         names.sort();
         names.dedup();
         names
     }
 
-    /// The scenarios of these names, in order, each once.
+    /// Every name that a list of active scenarios has, or that a reset goes back to.
+    pub(super) fn listed(&self, start: &Start) -> HashSet<Arc<str>> {
+        let lists = self.keys.values().chain([&self.global]).map(|activation| &activation.names);
+        lists.chain([&start.active]).flatten().cloned().collect()
+    }
+
+    /// The scenarios of these names, in order, each once. A shipped one does not stand in for a file that is broken.
     pub(super) fn resolve<'n>(
         &self,
         names: impl Iterator<Item = &'n str>,
     ) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
+        Self::resolve_by(names, |name| match (self.find(name), self.held.get(name)) {
+            (Some(found), Some(HeldBack::Broken(problem))) if found.origin == Origin::BuiltIn => {
+                Err(Box::new(Diagnostic::clone(problem)))
+            }
+            (Some(found), _) => Ok(found),
+            (None, Some(HeldBack::Broken(problem))) => Err(Box::new(Diagnostic::clone(problem))),
+            (None, _) => Err(Box::new(self.unknown(name))),
+        })
+    }
+
+    /// The scenarios of a list that is in force; a file that broke since takes nothing from it.
+    pub(super) fn resolve_listed(&self, list: &Activation) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
+        let names = list.names.iter().map(AsRef::as_ref);
+        Self::resolve_by(names, |name| self.find(name).ok_or_else(|| Box::new(self.unknown(name))))
+    }
+
+    fn resolve_by<'n>(
+        names: impl Iterator<Item = &'n str>,
+        find: impl Fn(&str) -> Result<Arc<Scenario>, Box<Diagnostic>>,
+    ) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
         let mut active: Vec<Arc<Scenario>> = Vec::new();
         let mut problems = Vec::new();
         for name in names {
-            match self.find(name) {
+            match find(name) {
                 // A scenario named twice is active once.
-                Some(scenario) if active.iter().any(|known| known.name == scenario.name) => {}
-                Some(_) if active.len() == MOST_ACTIVE => {
+                Ok(scenario) if active.iter().any(|known| known.name == scenario.name) => {}
+                Ok(_) if active.len() == MOST_ACTIVE => {
                     let message = format!("at most {MOST_ACTIVE} scenarios can be active at a time");
                     return Err(vec![Diagnostic::of_file("scenario/too-many", message, "")]);
                 }
-                Some(scenario) => active.push(scenario),
+                Ok(scenario) => active.push(scenario),
                 // The first few say it.
-                None if problems.len() == MOST_ACTIVE => break,
-                None => problems.push(self.unknown(name)),
+                Err(_) if problems.len() == MOST_ACTIVE => break,
+                Err(problem) => problems.push(*problem),
             }
         }
         if problems.is_empty() { Ok(active) } else { Err(problems) }

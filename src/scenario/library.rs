@@ -1,17 +1,17 @@
 //! The scenarios there are and which are active, as one generation that is swapped whole.
 //!
 //! Readers take the present generation without a lock. Every change parses and builds everything first and swaps once; if
-//! anything is wrong, nothing changes. What a rule means is none of its business.
+//! anything is wrong, nothing changes. What a rule means is none of its business; files are the business of `files`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::built_in::built_in_loaded;
-use super::content::{ByName, Content, MOST_ACTIVE, MOST_WEIGHT};
+use super::content::{Content, MOST_ACTIVE};
+use super::files::HeldBack;
 use super::knob_patch::{KnobPatch, KnobPatches};
 use super::named::{MOST_NAMED_TEXT, Named};
 use super::restart::Start;
@@ -19,35 +19,10 @@ use super::setup::Setup;
 use super::{Activation, Origin, Scenario, parse};
 use crate::clock::Moment;
 use crate::contract::profile::Layered;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 
 /// Most keys with a list of their own.
 pub(crate) const MOST_KEYS: usize = 10_000;
-
-/// A file that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadProblem {
-    /// A warning if the other files are taken all the same.
-    pub severity: Severity,
-    /// Stable code: `file/unreadable`, `file/not-regular`, `file/too-large`, `file/not-utf8` or
-    /// `file/too-many`.
-    pub code: &'static str,
-    /// What is wrong.
-    pub message: String,
-    /// What to do.
-    pub hint: String,
-}
-
-impl From<ReadProblem> for Diagnostic {
-    fn from(ReadProblem { severity, code, message, hint }: ReadProblem) -> Self {
-        let mut diagnostic = Self::of_file(code, message, hint);
-        diagnostic.severity = severity;
-        diagnostic
-    }
-}
-
-/// Scenario files as they were read, in the order of their paths.
-pub type FileTexts = Vec<(PathBuf, Result<String, ReadProblem>)>;
 
 /// One consistent state of scenarios, activations and profile.
 #[derive(Debug)]
@@ -57,7 +32,7 @@ pub struct Generation {
     /// The profile without any scenario, with the knobs that were changed for all keys.
     pub base: Layered,
     /// The profile that the emulator was started with.
-    unpatched: Layered,
+    pub(super) unpatched: Layered,
     made_at: Moment,
     content: Content,
     setup: Arc<Setup>,
@@ -134,6 +109,11 @@ impl Generation {
         &self.content.patches
     }
 
+    /// Why the scenario of a file is not as the file is saved.
+    pub fn held_back(&self, name: &str) -> Option<&HeldBack> {
+        self.content.held.get(name)
+    }
+
     /// What the generation was made from.
     pub(super) fn content(&self) -> &Content {
         &self.content
@@ -158,7 +138,7 @@ pub struct Library {
     /// Held while a change is worked out, so that none is lost.
     changing: Mutex<()>,
     /// What was found in the files at the last reading, whether or not they were taken.
-    diagnostics: ArcSwap<Vec<Diagnostic>>,
+    pub(super) found: ArcSwap<Vec<Diagnostic>>,
     /// What was there when the emulator had started.
     pub(super) start: ArcSwap<Start>,
 }
@@ -189,7 +169,7 @@ impl Library {
         Self {
             current: ArcSwap::from_pointee(first),
             changing: Mutex::default(),
-            diagnostics: ArcSwap::default(),
+            found: ArcSwap::default(),
             start: ArcSwap::default(),
         }
     }
@@ -199,90 +179,9 @@ impl Library {
         self.current.load()
     }
 
-    /// What was found in the files at the last reading: errors if they were not taken, else warnings.
-    pub fn diagnostics(&self) -> Arc<Vec<Diagnostic>> {
-        self.diagnostics.load_full()
-    }
-
-    /// Takes the contents of all scenario files in place of those before. With any error nothing changes, and
-    /// [`Self::diagnostics`] says why. Files that did not change keep everything, and if none did there is no new generation.
-    pub fn replace_files(&self, files: FileTexts, now: Moment) -> Result<u64, Vec<Diagnostic>> {
-        let changing = self.changing.lock();
-        let (read, mut found) = self.read_files(files);
-        let failed = found.iter().any(Diagnostic::is_error);
-        let swapped = if failed {
-            Err(Vec::new())
-        } else {
-            self.change_while(&changing, now, |content, _| {
-                content.files = read;
-                Ok(())
-            })
-        };
-        let outcome = match swapped {
-            Ok(number) => Ok(number),
-            Err(problems) => {
-                found.extend(problems);
-                Err(found.clone())
-            }
-        };
-        self.diagnostics.store(Arc::new(found));
-        outcome
-    }
-
-    fn read_files(&self, files: FileTexts) -> (ByName, Vec<Diagnostic>) {
-        let current = self.load();
-        let mut read = ByName::new();
-        let mut found = Vec::new();
-        let mut weight = 0;
-        // Warnings must be told again, so only a file without any is taken over unread.
-        let before = self.diagnostics();
-        let told: HashSet<&str> = before.iter().filter_map(|problem| problem.file.as_deref()).collect();
-        for (path, text) in files {
-            let shown = path.display().to_string();
-            let text = match text {
-                Ok(text) => text,
-                Err(problem) => {
-                    found.push(Diagnostic::from(problem).in_file(shown));
-                    continue;
-                }
-            };
-            if weight > MOST_WEIGHT {
-                continue;
-            }
-            let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            if let Some(other) = read.get(name.as_str()).map(|other: &Arc<Scenario>| other.file_name()) {
-                let message = format!("two files are named `{name}`; the other is {other}");
-                let hint = "rename one: a scenario is named by its file";
-                found.push(Diagnostic::of_file("scenario/duplicate-name", message, hint).in_file(shown));
-                continue;
-            }
-            let known = current
-                .content
-                .files
-                .get(name.as_str())
-                .filter(|known| *known.text == *text && known.origin == Origin::File(path.clone()));
-            let unread = known.filter(|_| !told.contains(shown.as_str()));
-            let scenario = if let Some(unread) = unread {
-                Arc::clone(unread)
-            } else {
-                let (scenario, problems) = parse::parse_scenario(&name, &text, Origin::File(path), &current.base);
-                found.extend(problems.into_iter().map(|problem| problem.in_file(shown.clone())));
-                let Some(scenario) = scenario else { continue };
-                known.cloned().unwrap_or_else(|| Arc::new(scenario))
-            };
-            weight += scenario.weight;
-            if weight > MOST_WEIGHT {
-                let message = format!(
-                    "this file and those after it by name are not taken: together the files take more than {MOST_WEIGHT} bytes once read"
-                );
-                let mut problem = Diagnostic::of_file("scenario/too-many", message, "remove what is not needed");
-                problem.severity = Severity::Warning;
-                found.push(problem.in_file(shown));
-                continue;
-            }
-            read.insert(Arc::clone(&scenario.name), scenario);
-        }
-        (read, found)
+    /// Held while a change is worked out.
+    pub(super) fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock()
     }
 
     /// Adds a scenario from a text, or replaces it. The warnings come with the number of the new generation.
@@ -350,16 +249,17 @@ impl Library {
         self.change_while(&self.changing.lock(), now, edit)
     }
 
-    fn change_while(
+    pub(super) fn change_while(
         &self,
-        _changing: &parking_lot::MutexGuard<'_, ()>,
+        _changing: &MutexGuard<'_, ()>,
         now: Moment,
         edit: impl FnOnce(&mut Content, Moment) -> Result<(), Vec<Diagnostic>>,
     ) -> Result<u64, Vec<Diagnostic>> {
         let current = self.current.load_full();
         let mut content = current.content.clone();
         edit(&mut content, now)?;
-        if content.same_as(&current.content) {
+        content.forget_deleted(|content| content.listed(&self.start.load()));
+        if content.same_as(&current.content) && content.held == current.content.held {
             return Ok(current.number);
         }
         self.swap(&current, content, current.unpatched.clone(), now)
@@ -372,11 +272,12 @@ impl Library {
         unpatched: Layered,
         now: Moment,
     ) -> Result<u64, Vec<Diagnostic>> {
-        let number = current.number + 1;
+        // That a file is held back changes no answer.
+        let same_profile = Arc::ptr_eq(current.unpatched.profile(), unpatched.profile());
+        let is_same = content.same_as(&current.content) && same_profile;
+        let (number, made_at) = if is_same { (current.number, current.made_at) } else { (current.number + 1, now) };
         let (patches, old_patches) = (&content.patches, &current.content.patches);
-        let base = if Arc::ptr_eq(current.unpatched.profile(), unpatched.profile())
-            && Arc::ptr_eq(&patches.global, &old_patches.global)
-        {
+        let base = if same_profile && Arc::ptr_eq(&patches.global, &old_patches.global) {
             current.base.clone()
         } else {
             patches.global.over(&unpatched)?
@@ -389,7 +290,7 @@ impl Library {
             let own = |patches: &KnobPatches| key.and_then(|key| patches.keys.get(key)).cloned();
             let (patch, old_patch) = (own(patches), own(old_patches));
             let activation = key.and_then(|key| content.keys.get(key)).unwrap_or(&content.global);
-            let active = content.resolve(activation.names.iter().map(AsRef::as_ref)).map_err(still_active)?;
+            let active = content.resolve_listed(activation).map_err(still_active)?;
             let old = key.map_or(Some(&current.setup), |key| current.key_setups.get(key));
             let unchanged = |old: &&Arc<Setup>| {
                 same_base
@@ -422,7 +323,7 @@ impl Library {
             number,
             base,
             unpatched,
-            made_at: now,
+            made_at,
             content,
             setup: global,
             key_setups,

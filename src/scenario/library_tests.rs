@@ -1,5 +1,6 @@
 //! Tests of the library: what a swap changes, and what a broken one does not.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hyper::Method;
@@ -8,7 +9,8 @@ use hyper::header::HeaderMap;
 use super::*;
 use crate::clock::{Random, Seed};
 use crate::contract::routes::Operation;
-use crate::scenario::RequestView;
+use crate::diagnostic::Severity;
+use crate::scenario::{FileTexts, ReadProblem, RequestView, parse};
 use crate::turns::Turns;
 
 const NOW: Moment = Moment::after_start(Duration::from_secs(1));
@@ -52,43 +54,109 @@ fn decided(setup: &Setup, turns: &mut Turns, query: Option<&str>) -> Option<(u16
     })
 }
 
+/// Reads files; gives the number of the generation and the codes of what is wrong.
+fn replace(library: &Library, files: FileTexts, now: Moment) -> (u64, Vec<&'static str>) {
+    let (number, found) = library.replace_files(files, now);
+    assert_eq!(found, library.diagnostics());
+    (number, found.iter().map(|problem| problem.code).collect())
+}
+
+fn unread(path: &str, severity: Severity, code: &'static str) -> (PathBuf, Result<String, ReadProblem>) {
+    (PathBuf::from(path), Err(ReadProblem { severity, code, message: String::new(), hint: String::new() }))
+}
+
 #[test]
-fn a_broken_edit_changes_nothing() {
+fn a_broken_file_holds_back_only_itself() {
     let library = Library::new(Layered::default());
     let turns = &mut Turns::default();
-    assert_eq!(library.replace_files(vec![file("a", &reply(201)), file("b", &reply(202))], NOW), Ok(2));
-    assert_eq!(library.activate(None, &["a"], NOW), Ok(3));
-    assert_eq!(status(library.load().setup_for(None), turns), Some((201, 1)));
+    assert_eq!(replace(&library, vec![file("a", &reply(201)), file("b", &reply(202))], NOW), (2, vec![]));
+    assert_eq!(library.activate(None, &["b"], NOW), Ok(3));
+    assert_eq!(status(library.load().setup_for(None), turns), Some((202, 1)));
 
-    let problems = library
-        .replace_files(vec![file("a", &reply(301)), file("b", "[[rule]]\ntmes = 1\n")], NOW)
-        .expect_err("b is broken");
-    assert_eq!(problems[0].file.as_deref(), Some("dir/b.toml"));
-    assert_eq!(*library.diagnostics(), problems);
-    assert_eq!(status(library.load().setup_for(None), turns), Some((201, 2)));
-    assert_eq!(library.load().number, 3);
+    // A file that is broken is no change, and what is good beside it is one.
+    let broken = || file("b", "[[rule]]\ntmes = 1\npass = true\n");
+    assert_eq!(replace(&library, vec![file("a", &reply(201)), broken()], NOW), (3, vec!["scenario/unknown-key"]));
+    assert_eq!(replace(&library, vec![file("a", &reply(301)), broken()], NOW), (4, vec!["scenario/unknown-key"]));
+    assert_eq!(library.diagnostics()[0].file.as_deref(), Some("dir/b.toml"));
+    assert_eq!(status(library.load().setup_for(None), turns), Some((202, 2)));
+    assert_eq!(library.load().find("a").map(|found| found.text.contains("301")), Some(true));
+    assert!(matches!(library.load().held_back("b"), Some(HeldBack::Broken(_))) && !library.is_as_saved());
 
-    let missing = library.replace_files(vec![file("b", &reply(202))], NOW).expect_err("a is active");
-    assert_eq!(missing[0].code, "scenario/active-missing");
-    let twice = library.replace_files(vec![file("a", &reply(1 + 200)), file("a", &reply(202))], NOW);
-    assert_eq!(twice.expect_err("a is there twice")[0].code, "scenario/duplicate-name");
-    let unread = (
-        PathBuf::from("dir/c.toml"),
-        Err(ReadProblem {
-            severity: Severity::Error,
-            code: "file/not-utf8",
-            message: String::new(),
-            hint: String::new(),
-        }),
-    );
-    assert_eq!(library.replace_files(vec![unread], NOW).expect_err("c is unread")[0].code, "file/not-utf8");
-    assert_eq!(library.load().number, 3);
+    // However it is broken.
+    for (files, code) in [
+        (vec![unread("dir/b.toml", Severity::Error, "file/not-utf8")], "file/not-utf8"),
+        (vec![file("b", &reply(202)), file("b", &reply(203))], "scenario/duplicate-name"),
+        (vec![broken(), file("b", &reply(203))], "scenario/unknown-key"),
+    ] {
+        let (number, found) = replace(&library, files, NOW);
+        assert_eq!(found[0], code);
+        assert_eq!(status(library.load().setup_for(None), &mut Turns::default()), Some((202, 1)), "{number}");
+    }
 
-    assert_eq!(library.replace_files(vec![file("a", &reply(203))], LATER), Ok(4));
-    assert!(library.diagnostics().is_empty());
+    let (number, found) = replace(&library, vec![file("b", &reply(203))], LATER);
+    assert!(found.is_empty() && library.is_as_saved(), "{found:?}");
     let generation = library.load();
+    assert_eq!(generation.number, number);
     assert_eq!(status(generation.setup_for(None), turns), Some((203, 1)), "the rule's text changed");
     assert_eq!(generation.setup_for(None).activated_at, NOW, "a reload is no activation");
+}
+
+#[test]
+fn a_deleted_file_stays_as_long_as_a_list_names_it() {
+    let library = Library::new(Layered::default());
+    let both = vec![file("a", &reply(201)), file("b", &reply(202))];
+    replace(&library, both.clone(), NOW);
+    library.activate(None, &["a"], NOW).expect("known");
+    library.mark_start();
+    library.activate(Some("k"), &["b"], NOW).expect("known");
+    library.activate(None, &[], NOW).expect("known");
+    let number = library.load().number;
+    // The list of the start is one as well: a reset goes back to it.
+    assert_eq!(replace(&library, vec![], NOW), (number, vec!["scenario/active-missing"; 2]));
+    assert_eq!(["a", "b"].map(|name| library.load().held_back(name) == Some(&HeldBack::Deleted)), [true; 2]);
+    // A folder that cannot be read is no scenario, whatever its name.
+    let folder = unread("dir/a", Severity::Error, "file/unreadable");
+    assert_eq!(
+        replace(&library, vec![folder], NOW).1,
+        ["file/unreadable", "scenario/active-missing", "scenario/active-missing"]
+    );
+    library.follow_global("k", NOW);
+    assert_eq!(["a", "b"].map(|name| library.load().find(name).is_some()), [true, false]);
+    library.restart(NOW).expect("the last good version is there");
+    assert_eq!(status(library.load().setup_for(None), &mut Turns::default()), Some((201, 1)));
+    replace(&library, both, NOW);
+    assert!(library.is_as_saved());
+}
+
+#[test]
+fn what_is_kept_of_deleted_files_counts_against_the_weight_of_all() {
+    let library = Library::new(Layered::default());
+    let dense = format!("[[rule]]\nreply = {{ status = 200, body = [{}] }}\n", "0,".repeat(250_000));
+    for (name, found) in [("a", vec![]), ("b", vec!["scenario/too-many", "scenario/active-missing"])] {
+        assert_eq!(replace(&library, vec![file(name, &dense)], NOW).1, found, "{name}");
+        if found.is_empty() {
+            library.activate(Some("k"), &[name], NOW).expect("known");
+        }
+    }
+    assert_eq!(["a", "b"].map(|name| library.load().find(name).is_some()), [true, false]);
+}
+
+#[test]
+fn a_scenario_that_clashes_with_others_is_held_back_alone() {
+    let library = Library::new(Layered::default());
+    let knobs = |lines: &str| format!("[profile]\n{lines}\n");
+    let header = |name: &str, value: &str| knobs(&format!("rate_limit.header_names.{name} = '{value}'"));
+    let (good, other) = (header("limit", "x-limit"), header("remaining", "x-b"));
+    replace(&library, vec![file("a", &good), file("b", &other), file("c", &reply(201))], NOW);
+    library.activate(None, &["a", "b"], NOW).expect("they fit");
+    let clashing = header("limit", "x-b");
+    assert!(parse::check_text("a", &clashing).0.is_some(), "it is right alone");
+    let (_, found) = replace(&library, vec![file("a", &clashing), file("b", &other), file("c", &reply(202))], NOW);
+    assert!(!found.is_empty());
+    let generation = library.load();
+    assert!(matches!(generation.held_back("a"), Some(HeldBack::Broken(_))));
+    assert_eq!(generation.find("a").map(|found| found.text.contains("x-limit")), Some(true));
+    assert_eq!(generation.find("c").map(|found| found.text.contains("202")), Some(true));
 }
 
 #[test]
@@ -96,11 +164,11 @@ fn unchanged_files_make_no_generation_and_unchanged_rules_keep_counters() {
     let library = Library::new(Layered::default());
     let turns = &mut Turns::default();
     let two = format!("{}{}", reply(201).replace("reply", "times = 1\nreply"), reply(202));
-    library.replace_files(vec![file("a", &two)], NOW).expect("valid");
+    library.replace_files(vec![file("a", &two)], NOW);
     library.activate(None, &["a"], NOW).expect("known");
     assert_eq!(status(library.load().setup_for(None), turns), Some((201, 1)));
-    assert_eq!(library.replace_files(vec![file("a", &two)], LATER), Ok(3));
-    assert_eq!(library.replace_files(vec![file("a", &two.replace("202", "203"))], LATER), Ok(4));
+    assert_eq!(library.replace_files(vec![file("a", &two)], LATER).0, 3);
+    assert_eq!(library.replace_files(vec![file("a", &two.replace("202", "203"))], LATER).0, 4);
     assert_eq!(status(library.load().setup_for(None), turns), Some((203, 1)));
     assert_eq!(library.activate(None, &["a"], LATER), Ok(5));
     assert_eq!(status(library.load().setup_for(None), turns), Some((201, 1)), "activating starts the story afresh");
@@ -110,7 +178,7 @@ fn unchanged_files_make_no_generation_and_unchanged_rules_keep_counters() {
 fn a_key_may_have_its_own_list() {
     let library = Library::new(Layered::default());
     let turns = &mut Turns::default();
-    library.replace_files(vec![file("a", &reply(201)), file("b", &reply(202))], NOW).expect("valid");
+    library.replace_files(vec![file("a", &reply(201)), file("b", &reply(202))], NOW);
     library.activate(None, &["a"], NOW).expect("known");
     library.activate(Some("k"), &["b", "a", "b"], NOW).expect("known");
     library.activate(Some("off"), &[], NOW).expect("known");
@@ -149,7 +217,7 @@ fn combinations_share_the_rules_of_their_scenarios_and_leave_one_by_one() {
         .iter()
         .zip(201..)
         .map(|(name, status)| file(name, &(large(status) + "[profile.rate_limit]\nrequests = 7\n")));
-    library.replace_files(texts.collect(), NOW).expect("valid");
+    library.replace_files(texts.collect(), NOW);
     let generation = library.load();
     let combination = |bits: usize| -> Vec<&str> {
         names.iter().enumerate().filter(|(at, _)| bits & (1 << at) != 0).map(|(_, name)| name.as_str()).collect()
@@ -178,7 +246,7 @@ fn what_a_request_may_name_is_bounded() {
     let library = Library::new(Layered::default());
     let text = large(201) + &format!("# {}\n", "x".repeat(900_000));
     let files = (0..3).map(|at| file(&format!("s{at}"), &text)).collect();
-    library.replace_files(files, NOW).expect("valid");
+    library.replace_files(files, NOW);
     let generation = library.load();
     assert!(generation.setup_named(None, &["s0", "s1"]).is_ok());
     let large = generation.setup_named(None, &["s0", "s1", "s2"]).expect_err("too large");
@@ -195,14 +263,12 @@ fn inline_comes_before_files_before_shipped() {
     let library = Library::new(Layered::default());
     let title = |library: &Library| library.load().find("rate-limit-burst").map(|found| found.title.clone());
     let shipped = title(&library);
-    library
-        .replace_files(vec![file("rate-limit-burst", &format!("title = 'file'\n{}", reply(201)))], NOW)
-        .expect("valid");
+    library.replace_files(vec![file("rate-limit-burst", &format!("title = 'file'\n{}", reply(201)))], NOW);
     assert_eq!(title(&library).as_deref(), Some("file"));
     library.put_inline("rate-limit-burst", &format!("title = 'inline'\n{}", reply(201)), NOW).expect("valid");
     assert_eq!(title(&library).as_deref(), Some("inline"));
     library.remove_inline("rate-limit-burst", NOW).expect("it is there");
-    library.replace_files(Vec::new(), NOW).expect("no files are fine");
+    library.replace_files(Vec::new(), NOW);
     assert_eq!(title(&library), shipped);
     library.put_inline("mine", &reply(201), NOW).expect("valid");
     library.activate(None, &["mine"], NOW).expect("known");
@@ -236,7 +302,7 @@ fn readers_never_see_a_mixture() {
         let second = reply(status).replace("system.status", "hello");
         vec![file("a", &reply(status)), file("b", &second)]
     };
-    library.replace_files(version(200), NOW).expect("valid");
+    library.replace_files(version(200), NOW);
     library.activate(None, &["a", "b"], NOW).expect("known");
     let over = &AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -253,10 +319,10 @@ fn readers_never_see_a_mixture() {
         }
         for round in 0..500 {
             if round % 5 == 4 {
-                let broken = vec![file("a", &reply(599)), file("b", "broken")];
-                assert!(library.replace_files(broken, NOW).is_err());
+                let broken = vec![file("a", "broken"), file("b", "broken")];
+                assert!(!library.replace_files(broken, NOW).1.is_empty());
             } else {
-                library.replace_files(version(200 + round % 300), NOW).expect("valid");
+                library.replace_files(version(200 + round % 300), NOW);
             }
         }
         over.store(true, Ordering::Relaxed);
@@ -290,13 +356,13 @@ fn files_beyond_a_cap_hold_no_others_back() {
     let problem =
         ReadProblem { severity: Severity::Warning, code: "file/too-many", message: String::new(), hint: String::new() };
     let capped = vec![file("a", &reply(201)), (PathBuf::from("dir"), Err(problem))];
-    assert_eq!(library.replace_files(capped, NOW), Ok(2));
+    assert_eq!(library.replace_files(capped, NOW).0, 2);
     assert_eq!(library.diagnostics()[0].code, "file/too-many");
 
     // A body of that many small values takes more than 40 MiB, so the second is one too many.
     let dense = format!("[[rule]]\nreply = {{ status = 200, body = [{}] }}\n", "0,".repeat(250_000));
     let files = vec![file("a", &reply(201)), file("b", &dense), file("c", &dense), file("d", &reply(202))];
-    assert_eq!(library.replace_files(files, NOW), Ok(3));
+    assert_eq!(library.replace_files(files, NOW).0, 3);
     let found = library.diagnostics();
     assert_eq!((found.len(), found[0].code, found[0].file.as_deref()), (1, "scenario/too-many", Some("dir/c.toml")));
     let generation = library.load();

@@ -3,7 +3,7 @@
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `decide` (which rule applies),
 //! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active, as one generation;
-//! `content` is what it is made from, `named` what requests choose by name, `knob_patch` the knobs changed while running, `restart` the way back), `progress`
+//! `content` is what it is made from, `files` takes files into it, `named` what requests choose by name, `knob_patch` the knobs changed while running, `restart` the way back), `progress`
 //! (what is left of them), `watch` (files on disk).
 
 mod action;
@@ -11,6 +11,7 @@ mod built_in;
 mod content;
 mod decide;
 mod emit;
+mod files;
 mod knob_patch;
 mod library;
 mod matcher;
@@ -38,8 +39,9 @@ pub use content::Activation;
 use decide::RuleIndex;
 pub use decide::{RuleSet, RuleTrace};
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
+pub use files::{FileTexts, HeldBack, ReadProblem};
 pub use knob_patch::{KnobPatch, KnobPatches, PATCH_SOURCE};
-pub use library::{FileTexts, Generation, Library, ReadProblem};
+pub use library::{Generation, Library};
 pub use matcher::{Condition, Literal, Subject, Test, When};
 pub use parse::{check_text, json_to_toml};
 pub use progress::{RuleProgress, StoryProgress, counts_for, rule_progress, story_progress};

@@ -11,12 +11,13 @@ use super::library::Library;
 use super::{Origin, parse};
 use crate::clock::Moment;
 use crate::diagnostic::Diagnostic;
+use crate::redact::Redactor;
 
 /// What a reset goes back to; files are as they are saved.
 #[derive(Debug, Default)]
 pub(super) struct Start {
     inline: ByName,
-    active: Vec<Arc<str>>,
+    pub(super) active: Vec<Arc<str>>,
 }
 
 /// What a snapshot puts in place.
@@ -104,12 +105,15 @@ impl Library {
                 }
                 content.keys.clear();
                 content.patches = KnobPatches { global: Arc::new(whole.knobs), ..KnobPatches::default() };
-                content.global = activation(content, &whole.active, now.minus(whole.active_for))?;
+                let list = activation(content, &whole.active, now.minus(whole.active_for));
+                content.global = list.map_err(|found| named_by(found, "all keys"))?;
             }
             for RestoredKey { name: key, active, knobs } in restored.keys {
                 match active {
                     Some((names, age)) => {
-                        let own = activation(content, &names, now.minus(age))?;
+                        let whose = || format!("the key `{}`", Redactor::new(&base.profile().keys).key(&key));
+                        let own =
+                            activation(content, &names, now.minus(age)).map_err(|found| named_by(found, &whose()))?;
                         content.keys.insert(Arc::clone(&key), own);
                     }
                     None => drop(content.keys.remove(&key)),
@@ -122,6 +126,17 @@ impl Library {
             Ok(())
         })
     }
+}
+
+/// The problems of scenarios that a list names which is to be put in place.
+fn named_by(mut found: Vec<Diagnostic>, whose: &str) -> Vec<Diagnostic> {
+    for problem in &mut found {
+        problem.message = format!("{}, and the list of {whose} names it", problem.message);
+        if problem.code == "scenario/unknown-scenario" {
+            "bring its file back, or take the name off that list in the snapshot".clone_into(&mut problem.hint);
+        }
+    }
+    found
 }
 
 /// A new activation of these scenarios.

@@ -16,7 +16,7 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use super::library::{FileTexts, ReadProblem};
+use super::files::{FileTexts, ReadProblem};
 use crate::clock::machine_wall_time;
 use crate::diagnostic::Severity;
 use crate::file::{self, FileProblem};

@@ -76,6 +76,7 @@ fn error() -> Value {
         "nearest?": list(json!({ "type": "object", "required": ["differs"], "properties": { "differs": list(text()) } })),
         "diagnostics?": list(named("Diagnostic")),
         "events?": list(named("Event")),
+        "generation?": count(),
     }))
 }
 
@@ -181,6 +182,8 @@ fn scenario() -> Value {
         "active": { "type": "boolean" },
         "rules": count(),
         "emits": count(),
+        "state": { "enum": ["ok", "broken", "deleted"], "description": "Whether it is as its file is saved; if not, its last good version stays." },
+        "problem": or_null(named("Diagnostic")),
     })
 }
 

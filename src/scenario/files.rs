@@ -1,0 +1,262 @@
+//! Scenario files taken one by one: a broken one holds back only itself, and one that is gone stays as long as a list names it.
+//!
+//! Knows texts and their paths; reading and watching folders is `watch`'s business.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::content::{ByName, Content, MOST_WEIGHT};
+use super::library::{Generation, Library};
+use super::{Origin, Scenario, parse};
+use crate::clock::Moment;
+use crate::diagnostic::{Diagnostic, Severity};
+
+/// Most problems kept of all files together; the first ones of each file come first.
+const MOST_PROBLEMS: usize = 10_000;
+
+/// A file that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadProblem {
+    /// A warning if the other files are taken all the same.
+    pub severity: Severity,
+    /// Stable code: `file/unreadable`, `file/not-regular`, `file/too-large`, `file/not-utf8` or
+    /// `file/too-many`.
+    pub code: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub hint: String,
+}
+
+impl From<ReadProblem> for Diagnostic {
+    fn from(ReadProblem { severity, code, message, hint }: ReadProblem) -> Self {
+        let mut diagnostic = Self::of_file(code, message, hint);
+        diagnostic.severity = severity;
+        diagnostic
+    }
+}
+
+/// Scenario files as they were read, in the order of their paths.
+pub type FileTexts = Vec<(PathBuf, Result<String, ReadProblem>)>;
+
+/// Why a scenario is not as its file is saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeldBack {
+    /// The file has this problem, and maybe others; the last good version stays if there is one.
+    Broken(Arc<Diagnostic>),
+    /// The file is gone; the last good version stays as long as a list names it.
+    Deleted,
+}
+
+/// The files as they can be taken.
+#[derive(Default)]
+struct Taken {
+    files: ByName,
+    held: BTreeMap<Arc<str>, HeldBack>,
+    found: Vec<Diagnostic>,
+}
+
+impl Taken {
+    /// Leaves a scenario at its last good version.
+    fn hold_back(&mut self, current: &Generation, name: &str, problem: Diagnostic) {
+        let name: Arc<str> = Arc::from(name);
+        match current.content().files.get(&name) {
+            Some(good) => drop(self.files.insert(Arc::clone(&name), Arc::clone(good))),
+            None => drop(self.files.remove(&name)),
+        }
+        self.held.insert(name, HeldBack::Broken(Arc::new(problem)));
+    }
+
+    /// Holds back what is right alone and clashes with other active scenarios; says whether that changes anything.
+    fn hold_back_clashing(
+        &mut self,
+        current: &Generation,
+        listed: &HashSet<Arc<str>>,
+        problems: &[Diagnostic],
+    ) -> bool {
+        let known = &current.content().files;
+        let is_new = |scenario: &&Arc<Scenario>| {
+            let same = known.get(&scenario.name).is_some_and(|known| Arc::ptr_eq(known, scenario));
+            !same && listed.contains(&scenario.name)
+        };
+        let problem_of = |scenario: &Scenario| {
+            problems.iter().find(|problem| problem.file.as_deref() == Some(scenario.file_name().as_str()))
+        };
+        let new: Vec<Arc<Scenario>> = self.files.values().filter(is_new).cloned().collect();
+        let named = new.iter().any(|scenario| problem_of(scenario).is_some());
+        for scenario in &new {
+            // A clash that shows in a file that stayed as it was comes from any of those that changed.
+            let problem = problem_of(scenario).or_else(|| problems.first().filter(|_| !named));
+            if let Some(problem) = problem {
+                self.hold_back(current, &scenario.name, problem.clone());
+            }
+        }
+        !new.is_empty()
+    }
+}
+
+impl Library {
+    /// Takes the contents of all scenario files in place of those before, and gives the generation's number with everything
+    /// that is wrong. A file with an error leaves its scenario at the last good version; one that is gone does so as long as a
+    /// list names it. Files that did not change keep everything, and if none did there is no new generation.
+    pub fn replace_files(&self, files: FileTexts, now: Moment) -> (u64, Vec<Diagnostic>) {
+        let changing = self.changing();
+        let current = self.load();
+        let listed = current.content().listed(&self.start.load());
+        let mut taken = self.read_files(files, &current, &listed);
+        let number = loop {
+            let (files, held) = (taken.files.clone(), taken.held.clone());
+            let swapped = self.change_while(&changing, now, |content, _| {
+                (content.files, content.held) = (files, held);
+                Ok(())
+            });
+            match swapped {
+                Ok(number) => break number,
+                Err(problems) => {
+                    taken.found.extend(problems.iter().cloned());
+                    if !taken.hold_back_clashing(&current, &listed, &problems) {
+                        break current.number;
+                    }
+                }
+            }
+        };
+        taken.found.truncate(MOST_PROBLEMS);
+        self.found.store(Arc::new(taken.found));
+        drop(changing);
+        (number, self.diagnostics())
+    }
+
+    /// What was found in the files at the last reading, and a warning for each scenario whose file is gone.
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        let generation = self.load();
+        let content = generation.content();
+        let deleted = content.held.iter().filter(|(_, held)| **held == HeldBack::Deleted).filter_map(|(name, _)| {
+            let message = format!("the file of `{name}` is gone, and a list names it; its last good version stays");
+            let mut problem = Diagnostic::of_file(
+                "scenario/active-missing",
+                message,
+                "bring the file back, or choose other scenarios",
+            );
+            problem.severity = Severity::Warning;
+            Some(problem.in_file(content.files.get(name)?.file_name()))
+        });
+        self.found.load().iter().cloned().chain(deleted).collect()
+    }
+
+    /// Whether every scenario is as its file is saved.
+    pub fn is_as_saved(&self) -> bool {
+        self.load().content().held.is_empty() && !self.found.load().iter().any(Diagnostic::is_error)
+    }
+
+    fn read_files(&self, files: FileTexts, current: &Generation, listed: &HashSet<Arc<str>>) -> Taken {
+        let known = &current.content().files;
+        let mut taken = Taken::default();
+        let present: HashSet<String> =
+            files.iter().filter_map(|(path, text)| name_of(path, text.as_ref().err())).collect();
+        for (name, scenario) in known {
+            if !present.contains(&**name) && listed.contains(name) {
+                taken.files.insert(Arc::clone(name), Arc::clone(scenario));
+                taken.held.insert(Arc::clone(name), HeldBack::Deleted);
+            }
+        }
+        let mut weight: usize = taken.files.values().map(|scenario| scenario.weight).sum();
+        // Warnings must be told again, so only a file without any is taken over unread.
+        let before = self.found.load();
+        let told: HashSet<&str> = before.iter().filter_map(|problem| problem.file.as_deref()).collect();
+        let (mut seen, mut full) = (BTreeMap::new(), None);
+        for (path, text) in files {
+            let shown = path.display().to_string();
+            let Some(name) = name_of(&path, text.as_ref().err()) else {
+                taken.found.extend(text.err().map(|problem| Diagnostic::from(problem).in_file(shown)));
+                continue;
+            };
+            if let Some(other) = seen.insert(name.clone(), shown.clone()) {
+                let message = format!("two files are named `{name}`; the other is {other}");
+                let hint = "rename one: a scenario is named by its file";
+                taken.found.push(Diagnostic::of_file("scenario/duplicate-name", message, hint).in_file(shown));
+                continue;
+            }
+            if let Some(problem) = &full {
+                // What nobody plays need not stay.
+                if listed.contains(name.as_str()) {
+                    taken.hold_back(current, &name, Diagnostic::clone(problem).in_file(shown));
+                }
+                continue;
+            }
+            let same = |text: &str| {
+                known
+                    .get(name.as_str())
+                    .filter(|known| *known.text == *text && known.origin == Origin::File(path.clone()))
+            };
+            let mut found = Vec::new();
+            let scenario = match text {
+                Err(problem) => {
+                    found.push(Diagnostic::from(problem));
+                    None
+                }
+                Ok(text) => {
+                    let unread = same(&text).filter(|_| !told.contains(shown.as_str())).cloned();
+                    unread.or_else(|| {
+                        let origin = Origin::File(path.clone());
+                        let (scenario, problems) = parse::parse_scenario(&name, &text, origin, &current.base);
+                        found.extend(problems);
+                        scenario.map(|scenario| same(&text).cloned().unwrap_or_else(|| Arc::new(scenario)))
+                    })
+                }
+            };
+            let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(shown.clone())).collect();
+            if let Some(scenario) = scenario {
+                if weight + scenario.weight > MOST_WEIGHT {
+                    let problem = too_heavy();
+                    if listed.contains(name.as_str()) {
+                        taken.hold_back(current, &name, problem.clone().in_file(shown.clone()));
+                    }
+                    taken.found.push(problem.clone().in_file(shown));
+                    full = Some(problem);
+                    continue;
+                }
+                weight += scenario.weight;
+                taken.files.insert(Arc::clone(&scenario.name), scenario);
+            } else if let Some(problem) = found.iter().find(|problem| problem.is_error()) {
+                taken.hold_back(current, &name, problem.clone());
+                weight += known.get(name.as_str()).map_or(0, |good| good.weight);
+            }
+            taken.found.extend(found);
+        }
+        taken
+    }
+}
+
+/// The name of the scenario in a file; none for what was said of a folder.
+fn name_of(path: &Path, problem: Option<&ReadProblem>) -> Option<String> {
+    let is_file = path.extension().is_some_and(|extension| extension == "toml") || problem.is_none();
+    let stem = path.file_stem().filter(|_| is_file)?;
+    Some(stem.to_string_lossy().into_owned())
+}
+
+fn too_heavy() -> Diagnostic {
+    let message =
+        format!("this file is not taken: together the files would take more than {MOST_WEIGHT} bytes once read");
+    let mut problem = Diagnostic::of_file("scenario/too-many", message, "remove what is not needed");
+    problem.severity = Severity::Warning;
+    problem
+}
+
+impl Content {
+    /// Drops the scenarios whose files are gone and that no list names any more.
+    pub(super) fn forget_deleted(&mut self, listed: impl FnOnce(&Self) -> HashSet<Arc<str>>) {
+        if !self.held.values().any(|held| *held == HeldBack::Deleted) {
+            return;
+        }
+        let listed = listed(self);
+        let Self { held, files, .. } = self;
+        held.retain(|name, held| {
+            let stays = *held != HeldBack::Deleted || listed.contains(name);
+            if !stays {
+                files.remove(name);
+            }
+            stays
+        });
+    }
+}
