@@ -1,15 +1,19 @@
 //! `GET scenarios`, `GET scenarios/{name}`, `PUT`/`DELETE scenarios/{name}`, `POST scenarios/active`, `POST scenarios/reload`.
 
+use std::borrow::Cow;
+
 use hyper::header::CONTENT_TYPE;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::call::KeyField;
+use super::scope::scope_or_all;
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::diagnostic::Diagnostic;
 use crate::scenario::{Generation, Origin, Scenario, json_to_toml};
 
 pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let generation = control.library.load();
     let rows: Vec<Value> =
         generation.names().iter().filter_map(|name| Some(row(&generation, &*generation.find(name)?))).collect();
@@ -48,7 +52,7 @@ fn row(generation: &Generation, scenario: &Scenario) -> Value {
 }
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let generation = control.library.load();
     let scenario = generation.find(&call.segment).ok_or_else(|| unknown(&generation, &call.segment))?;
     let mut view = row(&generation, &scenario);
@@ -59,13 +63,13 @@ pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError
 
 /// Adds or replaces a scenario from TOML or JSON text.
 pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let text = std::str::from_utf8(&call.body).map_err(|_| ControlError::invalid("body: is not UTF-8"))?;
     let content_type = call.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let text = if content_type.trim_ascii_start().to_ascii_lowercase().starts_with("application/toml") {
         text.to_owned()
     } else {
-        json_to_toml(text).map_err(|problem| ControlError::invalid(format!("body: {problem}")))?
+        json_to_toml(&without_key(text)).map_err(|problem| ControlError::invalid(format!("body: {problem}")))?
     };
     let now = control.registry.clock().now().moment;
     let (generation, warnings) =
@@ -73,8 +77,19 @@ pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError>
     Ok(ok(json!({ "name": call.segment, "generation": generation, "diagnostics": warnings })))
 }
 
+/// A scenario as JSON, without the `key` that every body may have.
+fn without_key(text: &str) -> Cow<'_, str> {
+    match serde_json::from_str::<Map<String, Value>>(text) {
+        Ok(mut scenario) if scenario.contains_key("key") => {
+            scenario.remove("key");
+            Value::from(scenario).to_string().into()
+        }
+        _ => text.into(),
+    }
+}
+
 pub(super) fn remove(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     call.no_body()?;
     let present = control.library.load().find(&call.segment);
     if let Some(scenario) = present.filter(|scenario| scenario.origin != Origin::Inline) {
@@ -91,19 +106,15 @@ pub(super) fn remove(control: &Control, call: &Call) -> Result<Reply, ControlErr
 struct Activate {
     /// Scenario names in order; an empty list turns scenarios off. Absent, with a key: the key follows the global list.
     active: Option<Vec<String>>,
-    /// One key in place of all.
-    key: Option<String>,
+    #[serde(default, rename = "key")]
+    _key: KeyField,
 }
 
 pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let wish: Activate = call.json()?;
     let now = control.registry.clock().now().moment;
-    let key = wish.key.or_else(|| call.query("key")).filter(|key| key != "*");
-    let key = match key {
-        None => None,
-        Some(key) => Some(super::scope::workspace(control, Some(&key))?.name().clone()),
-    };
+    let key = scope_or_all(control, call)?.key();
     let generation = match (&wish.active, &key) {
         (None, Some(key)) => control.library.follow_global(key, now),
         (None, None) => return Err(ControlError::invalid("expected `active`, a list of scenario names")),
@@ -135,7 +146,7 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
 
 /// Reads the folders again now, whether or not a change was seen.
 pub(super) fn reload(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     call.no_body()?;
     let now = control.registry.clock().now().moment;
     let files = control.scenario_folders.read();

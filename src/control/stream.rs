@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::scope::{Scope, scope};
+use super::scope::{Scope, scope_or_all};
 use super::view::{attempt, event, request_row, timestamp};
 use super::{Call, Control, ControlError, Reply};
 use crate::contract::error::ErrorKind;
@@ -84,10 +84,9 @@ impl Texts {
 }
 
 pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key", "kind"])?;
+    call.allow_queries(&["kind"])?;
     let kinds = kinds(call.query("kind").as_deref())?;
-    let key = call.query("key").unwrap_or_else(|| "*".to_owned());
-    let scope = scope(control, Some(&key))?;
+    let scope = scope_or_all(control, call)?;
     let Ok(seat) = Arc::clone(&control.viewers).try_acquire_owned() else {
         let message = format!("{MOST_VIEWERS} viewers follow the stream already, which is the most");
         return Err(ControlError::new(ErrorKind::RateLimitExceeded, message).coded("too_many_viewers"));

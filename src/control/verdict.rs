@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::advance::settle_ahead;
 use super::events::wait_limit;
 use super::explain::{delivery_summary, no_endpoint};
-use super::scope::{Scope, scope};
+use super::scope::{Scope, scope_or_all};
 use super::view::{delivery_row, request_row};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::clock::ClockMode;
@@ -34,8 +34,8 @@ pub(crate) const MOST_SHOWN: usize = 1_000;
 const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
 pub(super) async fn verdict(control: &Arc<Control>, call: Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key", "wait"])?;
-    let scope = scope(control, Some(call.query("key").as_deref().unwrap_or("*")))?;
+    call.allow_queries(&["wait"])?;
+    let scope = scope_or_all(control, &call)?;
     if let Some(text) = call.query("wait") {
         wait_for_what_is_due(control, &scope, wait_limit("wait", &text)?).await;
     }

@@ -20,6 +20,7 @@ mod files;
 mod guesses;
 mod help;
 mod json;
+mod keys;
 mod knobs;
 mod layers;
 mod library;

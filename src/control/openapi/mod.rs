@@ -65,6 +65,9 @@ fn operation(id: &str, pattern: &str, action: Action, described: &Described) -> 
             json!({ "name": described.segment, "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } }),
         );
     }
+    if !action.is_open() {
+        parameters.push(json!({ "name": "key", "in": "query", "required": false, "schema": { "type": "string" } }));
+    }
     let mut operation = json!({
         "operationId": id,
         "summary": described.summary,
@@ -72,7 +75,10 @@ fn operation(id: &str, pattern: &str, action: Action, described: &Described) -> 
         "responses": responses(action, described),
         "security": if action.is_open() { json!([]) } else { json!([{ "token": [] }]) },
     });
-    if let Some(schema) = &described.body {
+    if let Some(mut schema) = described.body.clone() {
+        if schema["type"] == "object" {
+            schema["properties"]["key"] = shapes::wish();
+        }
         let mut content = json!({ "application/json": { "schema": schema } });
         if action.takes_toml() {
             content["application/toml"] = json!({ "schema": { "type": "string" } });

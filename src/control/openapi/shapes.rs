@@ -45,11 +45,6 @@ impl Described {
         self
     }
 
-    /// The query parameter `key`.
-    pub(super) fn keyed(self) -> Self {
-        self.query("key", json!({ "type": "string" }))
-    }
-
     /// `limit` and `cursor`.
     pub(super) fn paged(self) -> Self {
         self.query("limit", json!({ "type": "integer", "minimum": 1, "maximum": 1000, "default": 20 }))
