@@ -59,7 +59,7 @@ use crate::contract::error::ErrorKind;
 use crate::contract::profile::Profile;
 use crate::http::answer::{AnswerBody, JSON, answer_in_pieces};
 use crate::http::blocking::Blocking;
-use crate::http::body::{BodyProblem, BodyReader};
+use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
 use crate::http::stopped;
 use crate::journal::Journal;
@@ -177,19 +177,8 @@ impl Control {
         if !action.is_open() {
             self.access.check_token(&parts)?;
         }
-        let read = match action.most_bytes() {
-            Some(most) => self.bodies.read_up_to(most, &parts.headers, body).await,
-            None => self.bodies.read(&parts.headers, body).await,
-        };
-        let body = read.map_err(|problem| {
-            let kind = match problem {
-                BodyProblem::TooLarge(_) => ErrorKind::PayloadTooLarge,
-                BodyProblem::TooSlow(_) => ErrorKind::RequestTimeout,
-                BodyProblem::Malformed => ErrorKind::BadRequest,
-                BodyProblem::TransferCoding => ErrorKind::UnsupportedMediaType,
-            };
-            ControlError::new(kind, problem.to_string())
-        })?;
+        let read = self.bodies.read_content(action.most_bytes(), &parts.headers, body).await;
+        let body = read.map_err(|problem| ControlError::new(problem.kind(), problem.to_string()))?;
         let call = Call { parts, body, segment, profile: self.profile() };
         let mut stopping = self.stopping.clone();
         tokio::select! {
