@@ -36,7 +36,7 @@ use std::io::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
@@ -170,6 +170,7 @@ impl Control {
         };
         let content = match (action.is_write(), action.takes_toml()) {
             (false, _) => Content::Any,
+            (true, _) if body.is_end_stream() => Content::Nothing,
             (true, false) => Content::Json,
             (true, true) => Content::JsonOrToml,
         };

@@ -56,7 +56,7 @@ impl Described {
         self
     }
 
-    /// A body that says nothing: the content type alone keeps pages of other sites out.
+    /// A body without fields of its own.
     pub(super) fn empty_body(self) -> Self {
         self.body(object(&json!({})))
     }
