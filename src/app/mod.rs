@@ -43,7 +43,7 @@ pub use settings::{ClockSetting, Settings, StartError};
 pub use state::StopProblem;
 
 use crate::clock::{Clock, Random, Seed};
-use crate::control::{Access, Control, Guesses, MOST_VIEWERS, Texts};
+use crate::control::{Access, Control, Guesses, MOST_VIEWERS, Texts, Writes};
 use crate::http::blocking::Blocking;
 use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
@@ -144,6 +144,7 @@ impl Emulator {
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             blocking,
             stopping: stopping.clone(),
+            writes: Writes::default(),
             guesses: Guesses::new(Arc::clone(&journal), registry.clock().clone()),
         });
         let handle = ControlHandle::new(Arc::clone(&control));

@@ -3,6 +3,7 @@
 //! Every call takes `key` as query parameter, and as field of a JSON body. What the key means is `scope`'s business.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hyper::body::Bytes;
 use hyper::http::request::Parts;
@@ -22,6 +23,34 @@ pub(crate) struct Call {
     pub(super) segment: String,
     /// By whose rules keys are shown.
     pub(super) profile: Arc<Profile>,
+}
+
+/// Counts what may have changed the state of the emulator without a trace in the journal.
+#[derive(Clone, Debug, Default)]
+pub struct Writes(Arc<AtomicU64>);
+
+impl Writes {
+    /// How many have ended.
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Begins one, which is counted when what is returned is dropped: after the change, so that whoever reads the count first
+    /// and then the state misses nothing.
+    #[must_use]
+    pub fn begin(&self) -> Writing {
+        Writing(self.clone())
+    }
+}
+
+/// A change that is being made.
+#[derive(Debug)]
+pub struct Writing(Writes);
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.0.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 /// The field `key` of a typed body. [`Call::key`] reads it; here it is only known, so that it is not refused.

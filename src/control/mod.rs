@@ -45,6 +45,7 @@ use tokio::sync::{Semaphore, watch};
 
 pub use advance::{Mover, settle};
 use call::Call;
+pub use call::{Writes, Writing};
 pub use guard::Access;
 use guard::Content;
 pub use guesses::Guesses;
@@ -123,6 +124,8 @@ pub struct Control {
     pub blocking: Blocking,
     /// Becomes true when the emulator stops.
     pub stopping: watch::Receiver<bool>,
+    /// How often a call has written.
+    pub writes: Writes,
     /// Who tried to, with a wrong token.
     pub guesses: Arc<Guesses>,
 }
@@ -198,6 +201,7 @@ impl Control {
         if !action.is_open() && action.most_bytes().is_none() {
             scope_or_all(self, &call)?;
         }
+        let writing = action.is_write().then(|| self.writes.begin());
         let at_once: fn(&Self, &Call) -> Result<Reply, ControlError> = match action {
             Action::Health => return Ok(health::health(self)),
             Action::WaitRequests => return requests::wait(self, &call).await,
@@ -239,7 +243,12 @@ impl Control {
             Action::ScriptSink => sinks::script,
         };
         let control = Arc::clone(self);
-        self.blocking.run(move || at_once(&control, &call).map(|reply| reply.written(call.redactor()))).await
+        let done = self.blocking.run(move || {
+            // With the change and not with whoever waits for it, who may have gone.
+            let _writing = writing;
+            at_once(&control, &call).map(|reply| reply.written(call.redactor()))
+        });
+        done.await
     }
 }
 
