@@ -39,6 +39,9 @@ pub struct Snapshot {
     /// The workspaces, by id.
     #[serde(deserialize_with = "list")]
     pub workspaces: Vec<SavedWorkspace>,
+    /// The key that a call names beside the snapshot; never saved.
+    #[serde(default, skip_serializing)]
+    pub key: Option<String>,
 }
 
 /// What belongs to no workspace.

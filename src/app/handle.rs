@@ -80,6 +80,7 @@ impl ControlHandle {
 
     /// Moves the emulator's clock forward and returns when everything that was due on the way is done, in order.
     pub async fn advance(&self, by: Duration) -> Now {
+        let _writing = self.control.writes.begin();
         Mover::Emulator(Arc::clone(&self.control.registry)).advance(by).await
     }
 
@@ -155,6 +156,7 @@ impl ControlHandle {
 
     /// Forgets what a key did, as `POST reset` does: its next request is its first.
     pub fn reset(&self, key: &str) -> Result<(), ResetProblem> {
+        let _writing = self.control.writes.begin();
         let told = |problem: ControlError| ResetProblem::Key(problem.message().to_owned());
         forget(&self.control, &*workspace(&self.control, Some(key)).map_err(told)?);
         Ok(())
@@ -162,6 +164,7 @@ impl ControlHandle {
 
     /// Forgets everything: as after the start, clock included.
     pub fn reset_all(&self) -> Result<(), ResetProblem> {
+        let _writing = self.control.writes.begin();
         let told = |found: Vec<Diagnostic>| {
             ResetProblem::Scenarios(found.first().map_or_else(String::new, Diagnostic::one_line))
         };
@@ -176,6 +179,7 @@ impl ControlHandle {
 
     /// Puts a snapshot in place; gives what of it has no place any more. Nothing changes if it is refused.
     pub fn restore(&self, snapshot: &[u8]) -> Result<Vec<String>, SnapshotProblem> {
+        let _writing = self.control.writes.begin();
         load_snapshot(&self.control, snapshot)
     }
 

@@ -43,7 +43,7 @@ pub use settings::{ClockSetting, Settings, StartError};
 pub use state::StopProblem;
 
 use crate::clock::{Clock, Random, Seed};
-use crate::control::{Access, Control, Guesses, MOST_VIEWERS};
+use crate::control::{Access, Control, Guesses, MOST_VIEWERS, Texts, Writes};
 use crate::http::blocking::Blocking;
 use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
@@ -106,6 +106,7 @@ impl Emulator {
         };
         settings.check_folders()?;
         let library = Arc::new(Library::new(settings.profile.clone()));
+        let texts = Arc::new(Texts::new(&seed, clock.now().wall));
         let registry = Arc::new(Registry::new(seed, clock, settings.most_workspaces));
         let journal = Arc::new(Journal::new(settings.most_journal_entries, settings.most_journal_bytes));
         let (book, sinks) = (Arc::new(Book::default()), Arc::new(Sinks::default()));
@@ -139,11 +140,12 @@ impl Emulator {
             emitter: Arc::clone(&emitter),
             ca_pem: tls.as_ref().and_then(ServerTls::ca_pem).map(str::to_owned),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
-            texts: Arc::default(),
+            texts,
             scenario_folders: settings.scenario_folders.clone(),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             blocking,
             stopping: stopping.clone(),
+            writes: Writes::default(),
             guesses: Guesses::new(Arc::clone(&journal), registry.clock().clone()),
         });
         let handle = ControlHandle::new(Arc::clone(&control));

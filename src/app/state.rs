@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::StartError;
-use crate::clock::{ClockMode, SavedClock};
+use crate::clock::SavedClock;
 use crate::control::{Control, load_snapshot, take_snapshot};
 use crate::file::{self, Claim, write_whole};
 use crate::http::stopped;
@@ -114,16 +114,79 @@ impl Kept {
     }
 
     /// What is different when something has happened.
-    fn mark(&self) -> (u64, u64, usize, ClockMode, bool, jiff::SignedDuration) {
+    fn mark(&self) -> impl PartialEq + std::fmt::Debug + use<> {
         let control = &self.control;
         let clock = control.registry.clock();
         let SavedClock { frozen, wall_offset, .. } = clock.save();
         let generation = control.library.load().number;
-        (control.journal.next_number(), generation, control.registry.kept(), clock.mode(), frozen, wall_offset)
+        let clock = (clock.mode(), frozen, wall_offset);
+        (control.journal.next_number(), control.writes.count(), generation, control.registry.kept(), clock)
     }
 }
 
 fn note(control: &Control, message: String) {
     let at = control.registry.clock().now().wall;
     control.journal.append(Entry::Notice(Arc::new(Notice { at, workspace: None, message, warning: true })));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+
+    use crate::Emulator;
+
+    /// One call, which must be answered with 200; gives the body.
+    async fn call(emulator: &Emulator, line: &str, body: &Value) -> Value {
+        let address = emulator.base_url().trim_start_matches("http://").to_owned();
+        let mut stream = TcpStream::connect(&address).await.expect("it listens");
+        let body = body.to_string();
+        let head = format!(
+            "{line} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer sk_test_local\r\nContent-Type: application/json\r\n\
+             Connection: close\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all((head + &body).as_bytes()).await.expect("it is sent");
+        let mut answer = String::new();
+        let read = stream.read_to_string(&mut answer);
+        tokio::time::timeout(Duration::from_secs(20), read).await.expect("an answer in time").expect("text");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{line}: {answer}");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        serde_json::from_str(body).expect("JSON")
+    }
+
+    #[tokio::test]
+    async fn whatever_a_call_changes_is_saved() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("state.json");
+        let emulator = Emulator::builder().configure(|settings| settings.state = Some(file.clone()));
+        let emulator = emulator.start().await.expect("it starts");
+        let hook = json!({ "url": "https://app.sink.localhost/x", "events": ["workflow.completed"] });
+        let made = call(&emulator, "POST /v1/events/subscribe", &hook).await;
+        let sub = format!("/_emulator/subscriptions/{}", made["id"].as_str().expect("an id"));
+        let state = emulator.state.as_ref().expect("a state is kept");
+        for (line, body) in [
+            (format!("POST {sub}/rotate"), json!({})),
+            (format!("PUT {sub}"), json!({ "description": "d" })),
+            (format!("DELETE {sub}"), json!({})),
+            ("POST /_emulator/sink/app".to_owned(), json!({ "respond": [500] })),
+            ("POST /_emulator/clock".to_owned(), json!({ "mode": "frozen", "key": "sk_test_local" })),
+            ("POST /_emulator/clock".to_owned(), json!({ "advance": "1s", "key": "sk_test_local" })),
+            ("POST /_emulator/reset".to_owned(), json!({})),
+        ] {
+            let before = state.0.mark();
+            call(&emulator, &line, &body).await;
+            assert_ne!(state.0.mark(), before, "{line}");
+        }
+        // The first call that names a key opens its workspace.
+        call(&emulator, "GET /_emulator/subscriptions", &json!({})).await;
+        let before = state.0.mark();
+        for path in ["subscriptions", "verdict", "clock", "sink/app", "requests"] {
+            call(&emulator, &format!("GET /_emulator/{path}"), &json!({})).await;
+        }
+        assert_eq!(state.0.mark(), before, "reading changes nothing");
+    }
 }

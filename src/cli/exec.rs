@@ -48,7 +48,7 @@ pub(super) struct ExecArgs {
     /// Write the verdict to this file; without it the verdict goes to stderr, and only with --fail-on.
     #[arg(long, env = "WRS_EMULATOR_VERDICT_FILE", value_name = "FILE")]
     verdict_file: Option<PathBuf>,
-    /// Before the verdict, let deliveries that are under way or due settle, at most so long.
+    /// Before the verdict, wait for planned events, deliveries and retries that are due within this time.
     #[arg(long, env = "WRS_EMULATOR_SETTLE", default_value = "5s", value_name = "DURATION", value_parser = wait)]
     settle: Duration,
     /// Write the emulator's log to stderr.

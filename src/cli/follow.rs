@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Target;
 use super::client::events;
 use super::failure::Failure;
-use super::output::{compact, print};
+use super::output::{cell, compact, print};
 
 /// Prints each event of this kind: as a JSON object a line, or as the line that `line` makes of it.
 pub(super) fn follow(
@@ -20,6 +20,8 @@ pub(super) fn follow(
     events(target, key, |found, data| {
         if found == "skipped" {
             print(&format!("… {} records were missed\n", data["missed"]));
+        } else if found == "restarted" {
+            print(&format!("… {}\n", cell(data, "message")));
         } else if found == kind {
             let line = if json { Some(compact(data)) } else { line(data) };
             if let Some(line) = line {

@@ -68,7 +68,8 @@ mod tests {
             "unmatched": [{ "id": "req_1", "message": message }],
             "undelivered": [],
             "unfinished": [{ "message": "rule" }],
-            "counts": { "unmatched": 1, "undelivered": 0, "unfinished": 1 },
+            "unused": [],
+            "counts": { "unmatched": 1, "undelivered": 0, "unfinished": 1, "unused": 0 },
             "active_scenarios": ["mine"],
             "forgotten_entries": 2,
         });
@@ -102,9 +103,9 @@ mod tests {
     #[test]
     fn kinds_fail_pass_or_are_skipped() {
         for (fail_on, expected, counts) in [
-            (&[][..], [Some("failure"), None, Some("failure")], ["2", "0"]),
-            (&[Kind::Unmatched], [Some("failure"), Some("skipped"), Some("skipped")], ["1", "2"]),
-            (&[Kind::Undelivered], [Some("skipped"), None, Some("skipped")], ["0", "2"]),
+            (&[][..], [Some("failure"), None, Some("failure"), None], ["2", "0"]),
+            (&[Kind::Unmatched], [Some("failure"), Some("skipped"), Some("skipped"), Some("skipped")], ["1", "3"]),
+            (&[Kind::Undelivered], [Some("skipped"), None, Some("skipped"), Some("skipped")], ["0", "3"]),
         ] {
             let text = junit(&verdict("x", fail_on));
             let document = roxmltree::Document::parse(&text).expect("XML");

@@ -30,10 +30,12 @@ pub(super) enum Kind {
     Undelivered,
     /// A scenario was not played to its end.
     Unfinished,
+    /// No request was made, or another kind named here had nothing to judge.
+    Unused,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 3] = [Self::Unmatched, Self::Undelivered, Self::Unfinished];
+    pub(super) const ALL: [Self; 4] = [Self::Unmatched, Self::Undelivered, Self::Unfinished, Self::Unused];
 
     /// The name in flags and in the control API's answer.
     pub(super) fn name(self) -> &'static str {
@@ -41,6 +43,7 @@ impl Kind {
             Self::Unmatched => "unmatched",
             Self::Undelivered => "undelivered",
             Self::Unfinished => "unfinished",
+            Self::Unused => "unused",
         }
     }
 
@@ -56,6 +59,9 @@ impl Kind {
                 "parts of scenarios were not played",
                 "nothing of a scenario is left to play",
             ),
+            Self::Unused => {
+                ("check had nothing to judge", "checks had nothing to judge", "there was something to judge")
+            }
         };
         match count {
             0 => none.to_owned(),
@@ -95,7 +101,7 @@ pub(super) struct VerdictArgs {
     /// How the verdict looks.
     #[arg(long, value_enum, default_value = "text")]
     format: VerdictFormat,
-    /// First let deliveries that are under way or due settle, at most so long.
+    /// First wait for planned events, deliveries and retries that are due within this time.
     #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = wait)]
     wait: Duration,
 }
@@ -137,12 +143,26 @@ impl Verdict {
 
     /// How many entries there are of a kind.
     pub(super) fn count(&self, kind: Kind) -> u64 {
-        self.body["counts"][kind.name()].as_u64().unwrap_or_default()
+        match kind {
+            Kind::Unused => self.entries(kind).len() as u64,
+            kind => self.body["counts"][kind.name()].as_u64().unwrap_or_default(),
+        }
+    }
+
+    /// The entries of a kind that are shown. A run without requests is always unused; that another kind had nothing to judge
+    /// concerns whoever names that kind.
+    fn entries(&self, kind: Kind) -> Vec<&Value> {
+        let concerns = |entry: &&Value| {
+            kind != Kind::Unused
+                || entry["kind"] == Kind::Unmatched.name()
+                || self.fail_on.iter().any(|named| entry["kind"] == named.name())
+        };
+        self.body[kind.name()].as_array().into_iter().flatten().filter(concerns).collect()
     }
 
     /// The entries of a kind, a line each.
     pub(super) fn lines(&self, kind: Kind) -> Vec<String> {
-        let entries = self.body[kind.name()].as_array().map(Vec::as_slice).unwrap_or_default();
+        let entries = self.entries(kind);
         let mut lines: Vec<String> = entries
             .iter()
             .map(|entry| {
@@ -184,12 +204,16 @@ impl Verdict {
             ));
         }
         // A check that passes because there was nothing to look at is one that somebody forgot to feed.
-        if self.body["judged_requests"].as_u64() == Some(0) && self.fail_on.contains(&Kind::Unmatched) {
-            notes.push("no request is in the journal, so none could be unmatched".to_owned());
-        }
-        let none_active = self.body["active_scenarios"].as_array().is_none_or(Vec::is_empty);
-        if none_active && self.fail_on.contains(&Kind::Unfinished) {
-            notes.push("no scenario is active, so nothing could be unfinished".to_owned());
+        if !self.fail_on.contains(&Kind::Unused) {
+            // Most suites name deliveries whether or not they have any.
+            let named = |entry: &&Value| {
+                let mut kinds = self.fail_on.iter().filter(|kind| **kind != Kind::Undelivered);
+                kinds.any(|kind| entry["kind"] == kind.name())
+            };
+            let unused = self.body[Kind::Unused.name()].as_array().into_iter().flatten().filter(named);
+            notes.extend(
+                unused.filter_map(|entry| entry["message"].as_str()).map(|message| visible(message).into_owned()),
+            );
         }
         notes
     }
@@ -246,7 +270,8 @@ mod tests {
             "unmatched": [{ "id": "req_1", "message": "GET /a\u{1b}: no endpoint" }],
             "undelivered": [],
             "unfinished": [],
-            "counts": { "unmatched": 3, "undelivered": 0, "unfinished": 0 },
+            "unused": [],
+            "counts": { "unmatched": 3, "undelivered": 0, "unfinished": 0, "unused": 0 },
             "active_scenarios": [],
             "forgotten_entries": 0,
             "forgotten_deliveries": 0,
@@ -271,7 +296,8 @@ mod tests {
         assert_eq!(
             all,
             "✗ unmatched: 3 requests led to no endpoint\n    req_1 GET /a\\u{1b}: no endpoint\n    … and 2 more\n\
-             ✓ undelivered: every delivery arrived\n✓ unfinished: nothing of a scenario is left to play\n"
+             ✓ undelivered: every delivery arrived\n✓ unfinished: nothing of a scenario is left to play\n\
+             ✓ unused: there was something to judge\n"
         );
         let one = Verdict::of(body(), &[Kind::Undelivered]).render(VerdictFormat::Text, true);
         assert_eq!(one, "\u{1b}[32m✓\u{1b}[0m undelivered: every delivery arrived\n");
@@ -285,16 +311,30 @@ mod tests {
             let notes = Verdict::of(short.clone(), &[kind]).notes();
             assert_eq!(notes.iter().any(|note| note.starts_with("3 finished deliveries")), told, "{kind:?}: {notes:?}");
         }
-        // Nothing to look at is told to whoever relies on it.
+    }
+
+    #[test]
+    fn what_had_nothing_to_judge_concerns_those_who_rely_on_it() {
+        let entry = |kind: &str| json!({ "kind": kind, "message": format!("no {kind}") });
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let mut idle = body();
-        idle["judged_requests"] = 0.into();
-        let vacuous = "no request is in the journal, so none could be unmatched";
-        assert_eq!(Verdict::of(idle.clone(), &[Kind::Unmatched, Kind::Undelivered]).notes(), [vacuous]);
-        assert_eq!(Verdict::of(idle, &[]).notes(), [""; 0]);
-        let unfinished = |body: &Value| Verdict::of(body.clone(), &[Kind::Unfinished]).notes();
-        assert_eq!(unfinished(&forgetful), ["no scenario is active, so nothing could be unfinished"]);
-        forgetful["active_scenarios"] = json!(["mine"]);
-        assert_eq!(unfinished(&forgetful), [""; 0]);
+        idle["unused"] = json!([entry("undelivered"), entry("unfinished")]);
+        for (fail_on, notes, lines) in [
+            (&[][..], &[][..], &[][..]),
+            (&[Kind::Unmatched], &[], &[]),
+            (&[Kind::Undelivered], &[], &["no undelivered"]),
+            (&[Kind::Unfinished], &["no unfinished"], &["no unfinished"]),
+            (&[Kind::Unused], &[], &[]),
+            (&[Kind::Unused, Kind::Undelivered], &[], &["no undelivered"]),
+        ] {
+            let verdict = Verdict::of(idle.clone(), fail_on);
+            assert_eq!((verdict.notes(), verdict.lines(Kind::Unused)), (owned(notes), owned(lines)), "{fail_on:?}");
+            assert_eq!(verdict.count(Kind::Unused), lines.len() as u64);
+        }
+        idle["unused"] = json!([entry("unmatched")]);
+        for fail_on in [&[][..], &[Kind::Unused], &[Kind::Unfinished]] {
+            assert_eq!(Verdict::of(idle.clone(), fail_on).lines(Kind::Unused), ["no unmatched"], "{fail_on:?}");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub enum ErrorKind {
     PayloadTooLarge,
     /// 414: the target is longer than the limit.
     UriTooLong,
-    /// 415: a transfer coding the emulator does not read.
+    /// 415: a transfer or content coding that the emulator does not read.
     UnsupportedMediaType,
     /// 421: the request names a host that is not this one.
     MisdirectedRequest,
@@ -111,7 +111,7 @@ impl ErrorKind {
             Self::RequestTimeout => "the request did not arrive in time",
             Self::PayloadTooLarge => "the body is too large",
             Self::UriTooLong => "the request target is too long",
-            Self::UnsupportedMediaType => "the transfer coding is not supported",
+            Self::UnsupportedMediaType => "the coding of the body is not supported",
             Self::MisdirectedRequest => "the request is for another host",
             Self::HeadersTooLarge => "the header block is too large",
             Self::InternalError => "the emulator failed; please report this",

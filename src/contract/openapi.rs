@@ -138,7 +138,13 @@ fn responses(route: &Route, profile: &Profile) -> Value {
     if route.has_body() {
         push(408, "The body did not arrive in time.", "Error", counted, Some("http"));
         push(413, "The body is too large.", "Error", counted, Some("http"));
-        push(415, "A transfer coding other than chunked.", "Error", counted, Some("http"));
+        push(
+            415,
+            "A transfer coding other than chunked, or a content coding such as gzip.",
+            "Error",
+            counted,
+            Some("http"),
+        );
     }
     push(414, "The request target is too long.", "Error", false, Some("http"));
     push(431, "The header block is too large.", "Error", false, Some("http"));

@@ -121,6 +121,11 @@ pub async fn settle(workspace: &Workspace) {
     wait_until(workspace, Agenda::is_settled).await;
 }
 
+/// Waits until nothing is under way in a workspace and nothing is due within `ahead`, which is asked each time something ends.
+pub(super) async fn settle_ahead(workspace: &Workspace, ahead: impl Fn() -> Duration) {
+    wait_until(workspace, |agenda, now| agenda.is_settled(now.plus(ahead()))).await;
+}
+
 async fn wait_until(workspace: &Workspace, is_settled: impl Fn(&Agenda, Moment) -> bool) {
     let agenda = workspace.agenda();
     loop {

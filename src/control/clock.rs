@@ -9,8 +9,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::advance::Mover;
+use super::call::KeyField;
 use super::events::wait_limit;
-use super::scope::workspace;
+use super::scope::{Scope, scope_or_all};
 use super::view::timestamp;
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::clock::{ClockMode, Now};
@@ -23,8 +24,8 @@ const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
 const PATIENCE: &str = "60s";
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
-    let mover = mover(control, call.query("key").as_deref())?;
+    call.allow_queries(&[])?;
+    let mover = mover(control, call)?;
     Ok(ok(shown(&mover, mover.clock().now())))
 }
 
@@ -34,7 +35,8 @@ struct Change {
     mode: Option<Mode>,
     advance: Option<String>,
     set: Option<String>,
-    key: Option<String>,
+    #[serde(default, rename = "key")]
+    _key: KeyField,
     timeout: Option<String>,
 }
 
@@ -49,9 +51,8 @@ enum Mode {
 }
 
 pub(super) async fn change(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let change: Change = call.json()?;
-    let key = change.key.clone().or_else(|| call.query("key"));
     let limit = wait_limit("timeout", change.timeout.as_deref().unwrap_or(PATIENCE))?;
     // Everything is read before anything is changed.
     let step = match (&change.advance, &change.set, change.mode) {
@@ -67,7 +68,7 @@ pub(super) async fn change(control: &Control, call: &Call) -> Result<Reply, Cont
         (None, None, Some(mode)) => Step::Mode(mode),
         _ => return Err(ControlError::invalid("`mode`, `advance` and `set` cannot be changed in one call")),
     };
-    let mover = mover(control, key.as_deref())?;
+    let mover = mover(control, call)?;
     if matches!((step, &mover), (Step::Mode(Mode::Follow), Mover::Emulator(_))) {
         return Err(ControlError::invalid("mode: the emulator's clock follows no other; name a key"));
     }
@@ -150,11 +151,11 @@ fn instant(text: &str) -> Result<Timestamp, ControlError> {
 }
 
 /// Whose clock is meant: a key's own, or without one, or with `*`, the emulator's.
-fn mover(control: &Control, key: Option<&str>) -> Result<Mover, ControlError> {
-    match key {
-        None | Some("*") => Ok(Mover::Emulator(Arc::clone(&control.registry))),
-        key => workspace(control, key).map(Mover::Workspace),
-    }
+fn mover(control: &Control, call: &Call) -> Result<Mover, ControlError> {
+    Ok(match scope_or_all(control, call)? {
+        Scope::All => Mover::Emulator(Arc::clone(&control.registry)),
+        Scope::One(workspace) => Mover::Workspace(workspace),
+    })
 }
 
 fn shown(mover: &Mover, now: Now) -> Value {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::call::KeyField;
 use super::events::{too_many_pending, wait_limit};
 use super::filter::checked_count;
 use super::paging::Page;
-use super::scope::scope;
+use super::scope::{scope, scope_or_all};
 use super::view::{delivery_row, delivery_whole};
 use super::whole::Whole;
 use super::{Call, Control, ControlError, Reply, ok};
@@ -19,8 +20,8 @@ use crate::webhook::deliver::hand_over;
 use crate::workspace::{EventRecord, PlannedDelivery};
 
 pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key", "limit", "cursor", "status", "event", "type", "subscription"])?;
-    let scope = scope(control, call.query("key").as_deref())?;
+    call.allow_queries(&["limit", "cursor", "status", "event", "type", "subscription"])?;
+    let scope = scope(control, call)?;
     let page = Page::read(call)?;
     let (status, event, subscription) = (call.query("status"), call.query("event"), call.query("subscription"));
     let event_type = call.query("type");
@@ -53,15 +54,16 @@ fn check_status(status: Option<&str>) -> Result<(), ControlError> {
 }
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
-    let delivery = find(control, &call.segment)?;
+    call.allow_queries(&[])?;
+    let delivery = find(control, call)?;
     Ok(ok(delivery_whole(&delivery, &control.registry, call.redactor())))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wait {
-    key: Option<String>,
+    #[serde(default, rename = "key")]
+    _key: KeyField,
     status: Option<String>,
     event: Option<String>,
     subscription: Option<String>,
@@ -73,10 +75,9 @@ struct Wait {
 
 /// Waits until `count` deliveries fit: 200 with them, or 408 with the nearest ones and what differed.
 pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let wish: Wait = call.json()?;
-    let key = wish.key.clone().or_else(|| call.query("key"));
-    let scope = scope(control, key.as_deref())?;
+    let scope = scope(control, call)?;
     check_status(wish.status.as_deref())?;
     let limit = wait_limit("timeout", wish.timeout.as_deref().unwrap_or("10s"))?;
     let count = checked_count(wish.count)?;
@@ -153,10 +154,10 @@ async fn until_enough(
 
 /// Sends the same event, with the same id and body, to the same subscription again, signed afresh.
 pub(super) async fn redeliver(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key", "wait"])?;
+    call.allow_queries(&["wait"])?;
     call.no_body()?;
     let wait = call.query("wait").map(|text| wait_limit("wait", &text)).transpose()?;
-    let old = find(control, &call.segment)?;
+    let old = find(control, call)?;
     let Some(workspace) = control.registry.find(&old.event.workspace) else {
         return Err(ControlError::not_found("the delivery's workspace is gone"));
     };
@@ -180,6 +181,11 @@ pub(super) async fn redeliver(control: &Control, call: &Call) -> Result<Reply, C
     ))
 }
 
-pub(super) fn find(control: &Control, id: &str) -> Result<DeliveryRecord, ControlError> {
-    control.book.get(id).ok_or_else(|| ControlError::not_found(format!("there is no delivery `{}`", id.escape_debug())))
+/// The delivery that a call names by its id.
+pub(super) fn find(control: &Control, call: &Call) -> Result<DeliveryRecord, ControlError> {
+    let (scope, id) = (scope_or_all(control, call)?, &call.segment);
+    let found = control.book.get(id).filter(|delivery| scope.covers(Some(&delivery.event.workspace)));
+    found.ok_or_else(|| {
+        ControlError::not_found(format!("there is no delivery `{}`{}", id.escape_debug(), scope.owner()))
+    })
 }

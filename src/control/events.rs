@@ -7,6 +7,7 @@ use rand::seq::SliceRandom as _;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::call::KeyField;
 use super::scope::workspace;
 use super::view::{delivery_row, delivery_whole, event};
 use super::whole::Whole;
@@ -38,7 +39,8 @@ struct Fire {
     /// Single fields of the data, by dotted path.
     #[serde(default)]
     set: Map<String, Value>,
-    key: Option<String>,
+    #[serde(default, rename = "key")]
+    _key: KeyField,
     subscription: Option<String>,
     count: Option<Whole<usize>>,
     delay: Option<String>,
@@ -59,7 +61,7 @@ pub(crate) const MOST_SHOWN: usize = 100;
 pub(crate) const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 
 pub(super) async fn fire(control: &Arc<Control>, call: Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key", "wait"])?;
+    call.allow_queries(&["wait"])?;
     let wait = call.query("wait").map(|text| wait_limit("wait", &text)).transpose()?;
     let (call, firing) = (Arc::new(call), Arc::clone(control));
     let fired = control.blocking.run({
@@ -115,8 +117,7 @@ fn fire_all(control: &Control, call: &Call) -> Result<Fired, ControlError> {
         .map(parse_duration)
         .transpose()
         .map_err(|problem| ControlError::invalid(format!("delay: {problem}")))?;
-    let key = wish.key.clone().or_else(|| call.query("key"));
-    let workspace = workspace(control, key.as_deref())?;
+    let workspace = workspace(control, call.key()?.as_deref())?;
     if let Some(name) = &wish.emit {
         let answer = fire_emission(control, &workspace, name, &wish)?;
         return Ok(Fired { answer, deliveries: Vec::new(), is_shown: true });

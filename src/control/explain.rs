@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::requests;
+use super::scope::scope_or_all;
 use super::trace::{RULES_NOTE, rules_of};
 use super::view::{delivery_whole, event, request_whole};
 use super::{Call, Control, ControlError, Reply, ok};
@@ -43,12 +44,12 @@ enum StepVerdict {
 }
 
 pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let id = call.segment.as_str();
     let registry = &control.registry;
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {
-            let request = requests::find(control, id)?;
+            let request = requests::find(control, call)?;
             let profile = Arc::clone(&control.library.load().setup_for(None).profile);
             let steps = request_steps(&request, &profile, call.redactor());
             let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
@@ -65,17 +66,20 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
             Ok(ok(view))
         }
         Some("evt") => {
+            let scope = scope_or_all(control, call)?;
             let found = control.journal.search(None, 1, |_, entry| match entry {
-                Entry::Event(event) if event.id == id => Some(Arc::clone(event)),
+                Entry::Event(event) if event.id == id && scope.covers(Some(&event.workspace)) => {
+                    Some(Arc::clone(event))
+                }
                 _ => None,
             });
-            let Some(record) = found.into_iter().next() else { return Err(unknown(id)) };
+            let Some(record) = found.into_iter().next() else { return Err(unknown(id, scope.owner())) };
             Ok(ok(
                 json!({ "id": id, "kind": "event", "summary": event_summary(&record), "steps": event_steps(&record), "event": event(&record, registry, call.redactor()) }),
             ))
         }
         Some("dlv") => {
-            let delivery = super::deliveries::find(control, id)?;
+            let delivery = super::deliveries::find(control, call)?;
             Ok(ok(json!({
                 "id": id,
                 "kind": "delivery",
@@ -84,13 +88,13 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
                 "delivery": delivery_whole(&delivery, registry, call.redactor()),
             })))
         }
-        _ => Err(unknown(id)),
+        _ => Err(unknown(id, "")),
     }
 }
 
-fn unknown(id: &str) -> ControlError {
+fn unknown(id: &str, owner: &str) -> ControlError {
     let message = format!(
-        "nothing is known of `{}`; expected the id of a request (req_…), an event (evt_…) or a delivery (dlv_…)",
+        "unknown id `{}`{owner}; expected the id of a request (req_…), an event (evt_…) or a delivery (dlv_…)",
         id.escape_debug()
     );
     ControlError::not_found(message)

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use hyper::Method;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, ORIGIN};
 use hyper::http::request::Parts;
 use subtle::ConstantTimeEq as _;
@@ -13,6 +14,8 @@ use crate::contract::error::ErrorKind;
 use crate::http::host::host_name;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// A header that no form can set: with the value `1` it stands in for the content type of a POST without a body.
+const MARK: HeaderName = HeaderName::from_static("x-emulator-control");
 
 /// Who may call.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +63,15 @@ impl Access {
         }
         let wanted = match content {
             Content::Any => return Ok(()),
+            // What a form can send, a page of another origin could. Where browsers leave both headers out, none of them asks.
+            Content::Nothing => {
+                let in_browser = headers.contains_key(ORIGIN) || headers.contains_key(FETCH_SITE);
+                let is_marked = headers.get(MARK).is_some_and(|value| value == "1");
+                if parts.method != Method::POST || is_marked || !in_browser {
+                    return Ok(());
+                }
+                "application/json, or X-Emulator-Control: 1"
+            }
             Content::Json => "application/json",
             Content::JsonOrToml => "application/json or application/toml",
         };
@@ -115,6 +127,8 @@ fn is_own_origin(origin: &[u8], host: &str) -> bool {
 pub(super) enum Content {
     /// The body does not matter.
     Any,
+    /// There is no body. Every method but POST needs a preflight by itself.
+    Nothing,
     /// JSON.
     Json,
     /// JSON or TOML.

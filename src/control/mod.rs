@@ -4,6 +4,7 @@
 //! emulated API's parts, none of its handlers.
 
 mod advance;
+mod call;
 mod clock;
 mod deliveries;
 mod events;
@@ -35,16 +36,16 @@ use std::io::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body as _, Incoming};
 use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
-use url::form_urlencoded;
 
 pub use advance::{Mover, settle};
+use call::Call;
+pub use call::{Writes, Writing};
 pub use guard::Access;
 use guard::Content;
 pub use guesses::Guesses;
@@ -59,7 +60,7 @@ use crate::contract::error::ErrorKind;
 use crate::contract::profile::Profile;
 use crate::http::answer::{AnswerBody, JSON, answer_in_pieces};
 use crate::http::blocking::Blocking;
-use crate::http::body::{BodyProblem, BodyReader};
+use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
 use crate::http::stopped;
 use crate::journal::Journal;
@@ -71,6 +72,7 @@ use crate::webhook::emitter::Emitter;
 use crate::webhook::sink::Sinks;
 use crate::workspace::Registry;
 use route::{Action, Match};
+use scope::scope_or_all;
 
 /// How much there may be, for the page that lists it.
 pub(crate) mod limits {
@@ -122,60 +124,10 @@ pub struct Control {
     pub blocking: Blocking,
     /// Becomes true when the emulator stops.
     pub stopping: watch::Receiver<bool>,
+    /// How often a call has written.
+    pub writes: Writes,
     /// Who tried to, with a wrong token.
     pub guesses: Arc<Guesses>,
-}
-
-/// One call, read.
-pub(crate) struct Call {
-    parts: Parts,
-    body: Bytes,
-    /// The variable segment of the path, percent-decoded.
-    segment: String,
-    /// By whose rules keys are shown.
-    profile: Arc<Profile>,
-}
-
-impl Call {
-    /// Masks what the call's answer shows.
-    fn redactor(&self) -> Redactor<'_> {
-        Redactor::new(&self.profile.keys)
-    }
-
-    /// The last value of a query parameter.
-    fn query(&self, name: &str) -> Option<String> {
-        let pairs = form_urlencoded::parse(self.parts.uri.query().unwrap_or_default().as_bytes());
-        pairs.filter(|(key, _)| key == name).last().map(|(_, value)| value.into_owned())
-    }
-
-    /// Refuses query parameters that the call does not have.
-    fn allow_queries(&self, known: &[&str]) -> Result<(), ControlError> {
-        for (name, _) in form_urlencoded::parse(self.parts.uri.query().unwrap_or_default().as_bytes()) {
-            if !known.contains(&name.as_ref()) {
-                let names =
-                    if known.is_empty() { "it has none".to_owned() } else { format!("known: {}", known.join(", ")) };
-                return Err(ControlError::invalid(format!(
-                    "unknown query parameter `{}`; {names}",
-                    name.escape_debug()
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses a body that says anything, where the call takes nothing.
-    fn no_body(&self) -> Result<(), ControlError> {
-        #[derive(serde::Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Nothing {}
-        self.json::<Nothing>().map(drop)
-    }
-
-    /// The body as a typed value; an empty body counts as `{}`.
-    fn json<T: DeserializeOwned>(&self) -> Result<T, ControlError> {
-        let bytes: &[u8] = if self.body.trim_ascii().is_empty() { b"{}" } else { &self.body };
-        serde_json::from_slice(bytes).map_err(|error| ControlError::invalid(format!("body: {error}")))
-    }
 }
 
 impl Control {
@@ -221,6 +173,7 @@ impl Control {
         };
         let content = match (action.is_write(), action.takes_toml()) {
             (false, _) => Content::Any,
+            (true, _) if body.is_end_stream() => Content::Nothing,
             (true, false) => Content::Json,
             (true, true) => Content::JsonOrToml,
         };
@@ -228,19 +181,8 @@ impl Control {
         if !action.is_open() {
             self.access.check_token(&parts)?;
         }
-        let read = match action.most_bytes() {
-            Some(most) => self.bodies.read_up_to(most, &parts.headers, body).await,
-            None => self.bodies.read(&parts.headers, body).await,
-        };
-        let body = read.map_err(|problem| {
-            let kind = match problem {
-                BodyProblem::TooLarge(_) => ErrorKind::PayloadTooLarge,
-                BodyProblem::TooSlow(_) => ErrorKind::RequestTimeout,
-                BodyProblem::Malformed => ErrorKind::BadRequest,
-                BodyProblem::TransferCoding => ErrorKind::UnsupportedMediaType,
-            };
-            ControlError::new(kind, problem.to_string())
-        })?;
+        let read = self.bodies.read_content(action.most_bytes(), &parts.headers, body).await;
+        let body = read.map_err(|problem| ControlError::new(problem.kind(), problem.to_string()))?;
         let call = Call { parts, body, segment, profile: self.profile() };
         let mut stopping = self.stopping.clone();
         tokio::select! {
@@ -255,6 +197,11 @@ impl Control {
 
     /// Calls that wait are answered here, all others on a thread beside the async workers.
     async fn answer(self: &Arc<Self>, action: Action, call: Call) -> Result<Reply, ControlError> {
+        // Also where it changes nothing, a key must be one; the call of a large body looks for itself.
+        if !action.is_open() && action.most_bytes().is_none() {
+            scope_or_all(self, &call)?;
+        }
+        let writing = action.is_write().then(|| self.writes.begin());
         let at_once: fn(&Self, &Call) -> Result<Reply, ControlError> = match action {
             Action::Health => return Ok(health::health(self)),
             Action::WaitRequests => return requests::wait(self, &call).await,
@@ -296,7 +243,12 @@ impl Control {
             Action::ScriptSink => sinks::script,
         };
         let control = Arc::clone(self);
-        self.blocking.run(move || at_once(&control, &call).map(|reply| reply.written(call.redactor()))).await
+        let done = self.blocking.run(move || {
+            // With the change and not with whoever waits for it, who may have gone.
+            let _writing = writing;
+            at_once(&control, &call).map(|reply| reply.written(call.redactor()))
+        });
+        done.await
     }
 }
 

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::call::KeyField;
 use super::events::wait_limit;
 use super::filter::{Filter, FilterText, checked_count};
 use super::paging::Page;
-use super::scope::{Scope, scope};
+use super::scope::{Scope, scope, scope_or_all};
 use super::view::{request_row, request_whole};
 use super::whole::Whole;
 use super::{Call, Control, ControlError, Reply, ok};
@@ -19,8 +20,8 @@ use crate::contract::error::ErrorKind;
 use crate::journal::{Entry, Lookout, RequestRecord};
 
 pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key", "limit", "cursor", "operation", "status", "since", "method", "path"])?;
-    let scope = scope(control, call.query("key").as_deref())?;
+    call.allow_queries(&["limit", "cursor", "operation", "status", "since", "method", "path"])?;
+    let scope = scope(control, call)?;
     let page = Page::read(call)?;
     let status = match call.query("status") {
         None => None,
@@ -53,7 +54,8 @@ fn is_of(scope: &Scope, request: &RequestRecord) -> bool {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wait {
-    key: Option<String>,
+    #[serde(default, rename = "key")]
+    _key: KeyField,
     operation: Option<String>,
     method: Option<String>,
     path: Option<String>,
@@ -66,9 +68,9 @@ struct Wait {
 
 /// Waits until `count` requests fit: 200 with them, or 408 with the nearest ones and what differed.
 pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let wish: Wait = call.json()?;
-    let scope = scope(control, wish.key.or_else(|| call.query("key")).as_deref())?;
+    let scope = scope(control, call)?;
     let limit = wait_limit("timeout", wish.timeout.as_deref().unwrap_or("10s"))?;
     let count = checked_count(wish.count)?;
     let text = FilterText {
@@ -162,30 +164,32 @@ impl Search {
 }
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
-    let request = find(control, &call.segment)?;
+    call.allow_queries(&[])?;
+    let request = find(control, call)?;
     Ok(ok(request_whole(&request, call.redactor())))
 }
 
 pub(super) fn clear(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     call.no_body()?;
-    match scope(control, call.query("key").as_deref())? {
+    match scope(control, call)? {
         Scope::All => control.journal.clear(None),
         Scope::One(workspace) => control.journal.clear(Some(workspace.name())),
     }
     Ok(ok(json!({ "cleared": true })))
 }
 
-/// The request with this id.
-pub(super) fn find(control: &Control, id: &str) -> Result<Arc<RequestRecord>, ControlError> {
+/// The request that a call names by its id.
+pub(super) fn find(control: &Control, call: &Call) -> Result<Arc<RequestRecord>, ControlError> {
+    let (scope, id) = (scope_or_all(control, call)?, &call.segment);
     let found = control.journal.search(None, 1, |_, entry| match entry {
-        Entry::Request(request) if request.transcript.id() == id => Some(Arc::clone(request)),
+        Entry::Request(request) if request.transcript.id() == id && is_of(&scope, request) => Some(Arc::clone(request)),
         _ => None,
     });
     found.into_iter().next().ok_or_else(|| {
         let evicted = control.journal.fill().evicted;
         let hint = if evicted > 0 { format!("; {evicted} older entries have left the journal") } else { String::new() };
-        ControlError::not_found(format!("there is no request `{}` in the journal{hint}", id.escape_debug()))
+        let owner = scope.owner();
+        ControlError::not_found(format!("there is no request `{}`{owner} in the journal{hint}", id.escape_debug()))
     })
 }

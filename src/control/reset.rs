@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::scenarios::refused;
@@ -15,17 +14,10 @@ use crate::contract::keys::workspace_of;
 use crate::diagnostic::Diagnostic;
 use crate::workspace::Workspace;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Reset {
-    key: Option<String>,
-}
-
 pub(super) fn reset(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
-    let wish: Reset = call.json()?;
-    let key = wish.key.or_else(|| call.query("key"));
-    let reset: Vec<Value> = match scope(control, key.as_deref())? {
+    call.allow_queries(&[])?;
+    call.no_body()?;
+    let reset: Vec<Value> = match scope(control, call)? {
         Scope::One(workspace) => {
             forget(control, &workspace);
             vec![workspace.id().into()]

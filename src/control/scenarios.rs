@@ -1,16 +1,19 @@
 //! `GET scenarios`, `GET scenarios/{name}`, `PUT`/`DELETE scenarios/{name}`, `POST scenarios/active`, `POST scenarios/reload`.
 
+use std::borrow::Cow;
+
 use hyper::header::CONTENT_TYPE;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::scope::{activate as activate_list, workspace_name};
+use super::call::KeyField;
+use super::scope::{activate as activate_list, scope_or_all};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::diagnostic::Diagnostic;
 use crate::scenario::{Generation, HeldBack, Origin, Scenario, json_to_toml};
 
 pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let generation = control.library.load();
     let rows: Vec<Value> =
         generation.names().iter().map(|name| row(&generation, name, generation.find(name).as_deref())).collect();
@@ -58,7 +61,7 @@ fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> Valu
 }
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let generation = control.library.load();
     let scenario = generation.find(&call.segment).ok_or_else(|| unknown(&generation, &call.segment))?;
     let mut view = row(&generation, &scenario.name, Some(&scenario));
@@ -69,13 +72,13 @@ pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError
 
 /// Adds or replaces a scenario from TOML or JSON text.
 pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let text = std::str::from_utf8(&call.body).map_err(|_| ControlError::invalid("body: is not UTF-8"))?;
     let content_type = call.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let text = if content_type.trim_ascii_start().to_ascii_lowercase().starts_with("application/toml") {
         text.to_owned()
     } else {
-        json_to_toml(text).map_err(|problem| ControlError::invalid(format!("body: {problem}")))?
+        json_to_toml(&without_key(text)).map_err(|problem| ControlError::invalid(format!("body: {problem}")))?
     };
     let now = control.registry.clock().now().moment;
     let (generation, warnings) =
@@ -83,8 +86,19 @@ pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError>
     Ok(ok(json!({ "name": call.segment, "generation": generation, "diagnostics": warnings })))
 }
 
+/// A scenario as JSON, without the `key` that every body may have.
+fn without_key(text: &str) -> Cow<'_, str> {
+    match serde_json::from_str::<Map<String, Value>>(text) {
+        Ok(mut scenario) if scenario.contains_key("key") => {
+            scenario.remove("key");
+            Value::from(scenario).to_string().into()
+        }
+        _ => text.into(),
+    }
+}
+
 pub(super) fn remove(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     call.no_body()?;
     let present = control.library.load().find(&call.segment);
     if let Some(scenario) = present.filter(|scenario| scenario.origin != Origin::Inline) {
@@ -101,16 +115,15 @@ pub(super) fn remove(control: &Control, call: &Call) -> Result<Reply, ControlErr
 struct Activate {
     /// Scenario names in order; an empty list turns scenarios off. Absent, with a key: the key follows the global list.
     active: Option<Vec<String>>,
-    /// One key in place of all.
-    key: Option<String>,
+    #[serde(default, rename = "key")]
+    _key: KeyField,
 }
 
 pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let wish: Activate = call.json()?;
     let now = control.registry.clock().moment();
-    let key = wish.key.or_else(|| call.query("key")).filter(|key| key != "*");
-    let key = key.map(|key| workspace_name(control, Some(&key))).transpose()?;
+    let key = scope_or_all(control, call)?.key();
     let names: Option<Vec<&str>> = wish.active.as_ref().map(|names| names.iter().map(String::as_str).collect());
     if names.is_none() && key.is_none() {
         return Err(ControlError::invalid("expected `active`, a list of scenario names"));
@@ -132,7 +145,7 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
 
 /// Reads the folders again now, whether or not a change was seen. With a broken file it is a 422, and all others are loaded.
 pub(super) fn reload(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     call.no_body()?;
     let now = control.registry.clock().now().moment;
     let files = control.scenario_folders.read();

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::call::Call;
 use super::{Control, ControlError};
 use crate::contract::keys::{SAMPLE_KEY, judge, shown, workspace_of};
 use crate::diagnostic::Diagnostic;
@@ -26,6 +27,22 @@ impl Scope {
         }
     }
 
+    /// Says of something that was not found whose things were looked through.
+    pub(super) fn owner(&self) -> &'static str {
+        match self {
+            Self::All => "",
+            Self::One(_) => " of the key named",
+        }
+    }
+
+    /// The name of the one workspace meant; `None` for all.
+    pub(super) fn key(&self) -> Option<Arc<str>> {
+        match self {
+            Self::All => None,
+            Self::One(workspace) => Some(Arc::clone(workspace.name())),
+        }
+    }
+
     /// The workspaces meant.
     pub(super) fn workspaces(&self, control: &Control) -> Vec<Arc<Workspace>> {
         match self {
@@ -35,8 +52,18 @@ impl Scope {
     }
 }
 
-/// Reads a call's `key`.
-pub(super) fn scope(control: &Control, key: Option<&str>) -> Result<Scope, ControlError> {
+/// Whose things a call means; without a key those of the sample key.
+pub(super) fn scope(control: &Control, call: &Call) -> Result<Scope, ControlError> {
+    read(control, call.key()?.as_deref())
+}
+
+/// The same for calls that mean everybody's things without a key. So do those that name one thing by its id: a key beside it
+/// must own it.
+pub(super) fn scope_or_all(control: &Control, call: &Call) -> Result<Scope, ControlError> {
+    read(control, Some(call.key()?.as_deref().unwrap_or("*")))
+}
+
+fn read(control: &Control, key: Option<&str>) -> Result<Scope, ControlError> {
     match key {
         Some("*") => Ok(Scope::All),
         key => workspace(control, key).map(Scope::One),

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::call::KeyField;
 use super::view::{bytes, headers, timestamp};
 use super::whole::Whole;
 use super::{Call, Control, ControlError, Reply, ok};
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let received: Vec<Value> = control
         .sinks
         .received(&call.segment)
@@ -34,12 +35,14 @@ pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Script {
+    #[serde(default, rename = "key")]
+    _key: KeyField,
     /// Statuses of the next answers.
     respond: Vec<Whole<u16>>,
 }
 
 pub(super) fn script(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let script: Script = call.json()?;
     let statuses: Vec<u16> = script.respond.into_iter().map(|Whole(status)| status).collect();
     if let Some(status) = statuses.iter().find(|status| !(200..=599).contains(*status)) {

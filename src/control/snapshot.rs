@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::advance::settle;
-use super::scope::{Scope, scope};
+use super::scope::{Scope, scope, scope_or_all};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::clock::{Moment, Now, SavedClock, Seed, machine_wall_time};
 use crate::contract::keys::workspace_of;
@@ -52,8 +52,8 @@ fn problem(text: impl Into<String>) -> SnapshotProblem {
 }
 
 pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
-    let scope = scope(control, call.query("key").as_deref())?;
+    call.allow_queries(&[])?;
+    let scope = scope(control, call)?;
     settle_for_a_moment(&scope.workspaces(control)).await;
     let saving = Arc::clone(control);
     let pieces = control.blocking.run(move || written(&take(&saving, &scope)));
@@ -67,14 +67,10 @@ pub async fn settle_for_a_moment(workspaces: &[Arc<Workspace>]) {
 }
 
 pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
+    let scope = scope_or_all(control, call)?;
     let snapshot = within(MOST_MEMORY, || read(&call.body)).map_err(refused)?;
-    if let Some(Scope::One(workspace)) = call
-        .query("key")
-        .map(|key| scope(control, Some(&key)))
-        .transpose()?
-        .filter(|scope| matches!(scope, Scope::One(_)))
-    {
+    if let Scope::One(workspace) = scope {
         let only = snapshot.whole.is_none() && snapshot.workspaces.len() == 1;
         if !only || snapshot.workspaces[0].key != **workspace.name() {
             let message =
@@ -157,7 +153,7 @@ fn take(control: &Control, scope: &Scope) -> Snapshot {
             sinks: control.sinks.scripts(),
         }
     });
-    Snapshot { format: FORMAT.to_owned(), version: VERSION, clock, whole, workspaces }
+    Snapshot { format: FORMAT.to_owned(), version: VERSION, clock, whole, workspaces, key: None }
 }
 
 fn saved(control: &Control, workspace: &Arc<Workspace>, deliveries: Vec<SavedDelivery>) -> SavedWorkspace {

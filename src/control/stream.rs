@@ -14,13 +14,16 @@ use http_body_util::{BodyExt as _, Either, StreamBody};
 use hyper::Response;
 use hyper::body::{Bytes, Frame};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use jiff::Timestamp;
 use parking_lot::Mutex;
+use rand::Rng as _;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::scope::{Scope, scope};
+use super::scope::{Scope, scope_or_all};
 use super::view::{attempt, event, request_row, timestamp};
 use super::{Call, Control, ControlError, Reply};
+use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
 use crate::http::stopped;
 use crate::journal::{Entry, Reader};
@@ -42,13 +45,19 @@ pub(crate) const PIECE: usize = 256;
 const REST: Duration = Duration::from_millis(25);
 /// Most bytes sent in one piece. An entry that is larger travels alone, in the text that all viewers share.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
+/// What a viewer is sent first.
+const GREETING: &str = ": what happens from now on\n\n";
+/// What a viewer is sent first that resumes at an event of before a restart.
+const RESTARTED: &str = "the emulator was started again: events of before are gone, and those from now on follow";
 /// Texts that are kept, and their bytes.
 pub(crate) const TEXTS: usize = 256;
 pub(crate) const TEXT_BYTES: usize = 8 * 1024 * 1024;
 
 /// The texts of the last entries that were sent, for all viewers. The text of an entry is the same for each of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Texts {
+    /// Which run of the program the ids of its events name, so that a viewer from before a restart is noticed.
+    instance: String,
     kept: Mutex<Kept>,
 }
 
@@ -60,6 +69,27 @@ struct Kept {
 }
 
 impl Texts {
+    /// None yet, for a run with this seed that starts at this time: the same for the same run again.
+    pub fn new(seed: &Seed, start: Timestamp) -> Self {
+        let mut random = seed.source(&format!("event stream {}", start.as_nanosecond()));
+        Self { instance: format!("{:08x}", random.next_u32()), kept: Mutex::default() }
+    }
+
+    /// The number in an id; `None` for an id of another run. A number alone is one of this run.
+    fn number(&self, id: &str) -> Result<Option<u64>, ControlError> {
+        let (instance, number) = id.trim().rsplit_once('-').unwrap_or((&self.instance, id.trim()));
+        let is_name = !instance.is_empty() && instance.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match number.parse() {
+            Ok(number) if is_name => Ok((instance == self.instance).then_some(number)),
+            _ => Err(ControlError::invalid("Last-Event-ID: expected the id of an event")),
+        }
+    }
+
+    /// One server-sent event; JSON has no line ends of its own.
+    fn event(&self, number: u64, kind: &str, data: &Value) -> String {
+        format!("id: {}-{number}\nevent: {kind}\ndata: {data}\n\n", self.instance)
+    }
+
     /// The text of this entry, made if it was not sent a moment ago.
     fn of(&self, number: u64, make: impl FnOnce() -> String) -> Bytes {
         let find =
@@ -84,20 +114,22 @@ impl Texts {
 }
 
 pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key", "kind"])?;
+    call.allow_queries(&["kind"])?;
     let kinds = kinds(call.query("kind").as_deref())?;
-    let key = call.query("key").unwrap_or_else(|| "*".to_owned());
-    let scope = scope(control, Some(&key))?;
+    let scope = scope_or_all(control, call)?;
     let Ok(seat) = Arc::clone(&control.viewers).try_acquire_owned() else {
         let message = format!("{MOST_VIEWERS} viewers follow the stream already, which is the most");
         return Err(ControlError::new(ErrorKind::RateLimitExceeded, message).coded("too_many_viewers"));
     };
-    let next = match call.parts.headers.get(LAST_EVENT_ID) {
-        None => control.journal.next_number(),
-        Some(value) => match value.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok()) {
-            Some(last) => last.saturating_add(1),
-            None => return Err(ControlError::invalid("Last-Event-ID: expected the number of an event")),
-        },
+    let now = control.journal.next_number();
+    let last = call.parts.headers.get(LAST_EVENT_ID).map(|id| control.texts.number(id.to_str().unwrap_or_default()));
+    let (next, greeting) = match last.transpose()? {
+        None => (now, GREETING.to_owned()),
+        Some(Some(last)) if last < now => (last + 1, GREETING.to_owned()),
+        // Another run gave the id, or the same one again, which has not come that far.
+        Some(_) => {
+            (now, format!("{GREETING}{}", control.texts.event(now - 1, "restarted", &json!({ "message": RESTARTED }))))
+        }
     };
     let viewer = Viewer {
         reader: control.journal.reader(),
@@ -107,7 +139,7 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
         scope,
         kinds,
         next,
-        greeted: false,
+        greeting: Some(greeting.into()),
         rest: REST + Duration::from_millis(1) * u32::try_from(control.viewers.available_permits()).unwrap_or(0),
         rests: false,
         stopping: control.stopping.clone(),
@@ -160,7 +192,7 @@ struct Viewer {
     /// The kinds that the viewer wants.
     kinds: Vec<&'static str>,
     next: u64,
-    greeted: bool,
+    greeting: Option<Bytes>,
     /// How long it rests.
     rest: Duration,
     /// A piece was sent a moment ago.
@@ -173,10 +205,9 @@ impl Viewer {
     /// The next piece of the stream; waits for something to happen. It is all that a viewer holds: the next is made once this one
     /// is on its way.
     async fn piece(&mut self) -> Bytes {
-        if !self.greeted {
-            // The head of the answer travels with the first bytes.
-            self.greeted = true;
-            return Bytes::from_static(b": what happens from now on\n\n");
+        // The head of the answer travels with the first bytes.
+        if let Some(greeting) = self.greeting.take() {
+            return greeting;
         }
         if std::mem::take(&mut self.rests) {
             tokio::time::sleep(self.rest).await;
@@ -205,7 +236,7 @@ impl Viewer {
         for (number, entry) in entries {
             if *number > next {
                 let missed = json!({ "missed": number - next });
-                push(&mut piece, number - 1, "skipped", &missed);
+                piece.push_str(&self.texts.event(number - 1, "skipped", &missed));
                 next = *number;
             }
             // What was forgotten leaves an empty notice, under the number of a text that may still be kept.
@@ -244,13 +275,6 @@ impl Viewer {
             }
         };
         redactor.value(&mut view);
-        let mut text = String::new();
-        push(&mut text, number, kind_of(entry), &view);
-        text
+        self.texts.event(number, kind_of(entry), &view)
     }
-}
-
-/// One server-sent event; JSON has no line ends of its own.
-fn push(piece: &mut String, number: u64, kind: &str, data: &Value) {
-    piece.push_str(&format!("id: {number}\nevent: {kind}\ndata: {data}\n\n"));
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use super::scope::scope;
+use super::call::KeyField;
+use super::scope::{scope, scope_or_all};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::error::Error;
 use crate::contract::profile::Profile;
@@ -15,8 +16,8 @@ use crate::contract::types::SubscriptionStatus;
 use crate::workspace::Workspace;
 
 pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
-    let scope = scope(control, call.query("key").as_deref())?;
+    call.allow_queries(&[])?;
+    let scope = scope(control, call)?;
     let mut data: Vec<Value> = Vec::new();
     for workspace in scope.workspaces(control) {
         let (profile, now) = (profile_of(control, &workspace), workspace.clock().now());
@@ -30,8 +31,8 @@ pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError
 }
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
-    let workspace = owner(control, &call.segment)?;
+    call.allow_queries(&[])?;
+    let workspace = owner(control, call)?;
     let view = view(control, &workspace, &call.segment)?;
     Ok(ok(view))
 }
@@ -47,6 +48,8 @@ fn view(control: &Control, workspace: &Workspace, id: &str) -> Result<Value, Con
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Change {
+    #[serde(default, rename = "key")]
+    _key: KeyField,
     url: Option<String>,
     events: Option<Vec<String>>,
     /// Null takes the description away; left out, it stays.
@@ -70,9 +73,9 @@ fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Value>, D::Erro
 
 /// Changes a subscription; what is left out stays. The rules are those of a client's subscribe, and so are the reasons.
 pub(super) fn change(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let wish: Change = call.json()?;
-    let workspace = owner(control, &call.segment)?;
+    let workspace = owner(control, call)?;
     let profile = profile_of(control, &workspace);
     // The lock is held from reading to writing, so that two changes at a time do not undo each other.
     let mut state = workspace.lock();
@@ -96,9 +99,9 @@ pub(super) fn change(control: &Control, call: &Call) -> Result<Reply, ControlErr
 }
 
 pub(super) fn delete(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     call.no_body()?;
-    let workspace = owner(control, &call.segment)?;
+    let workspace = owner(control, call)?;
     workspace.lock().delete_subscription(&call.segment);
     Ok(ok(json!({ "deleted": call.segment })))
 }
@@ -106,14 +109,16 @@ pub(super) fn delete(control: &Control, call: &Call) -> Result<Reply, ControlErr
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rotate {
+    #[serde(default, rename = "key")]
+    _key: KeyField,
     secret: Option<String>,
 }
 
 /// Gives the subscription a new secret; the old one signs on for the grace period. The answer carries the secret, once.
 pub(super) fn rotate(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key"])?;
+    call.allow_queries(&[])?;
     let wish: Rotate = call.json()?;
-    let workspace = owner(control, &call.segment)?;
+    let workspace = owner(control, call)?;
     let (profile, now) = (profile_of(control, &workspace), workspace.clock().now());
     if let Some(secret) = &wish.secret {
         for scheme in profile.schemes() {
@@ -137,10 +142,14 @@ fn profile_of(control: &Control, workspace: &Workspace) -> Arc<Profile> {
     Arc::clone(&control.library.load().setup_for(Some(workspace.name())).profile)
 }
 
-/// The workspace that holds a subscription: ids are unique, so no key is needed.
-fn owner(control: &Control, id: &str) -> Result<Arc<Workspace>, ControlError> {
+/// The workspace that holds the subscription that a call names: ids are unique, so no key is needed.
+fn owner(control: &Control, call: &Call) -> Result<Arc<Workspace>, ControlError> {
+    let (scope, id) = (scope_or_all(control, call)?, &call.segment);
     let holds = |workspace: &Arc<Workspace>| workspace.lock().subscriptions.get(id).is_some();
-    control.registry.all().into_iter().find(holds).ok_or_else(|| unknown(id))
+    let found = scope.workspaces(control).into_iter().find(holds);
+    found.ok_or_else(|| {
+        ControlError::not_found(format!("there is no subscription `{}`{}", id.escape_debug(), scope.owner()))
+    })
 }
 
 fn unknown(id: &str) -> ControlError {

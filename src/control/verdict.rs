@@ -1,5 +1,5 @@
-//! `GET verdict`: what fell short so far. Requests that led to no endpoint, deliveries that did not arrive, and scenarios
-//! that were not played to their end; each with ids and a sentence.
+//! `GET verdict`: the problems found so far. Requests that led to no endpoint, deliveries that did not arrive, scenarios
+//! that were not played to their end, each with ids and a sentence; and which of these had nothing to judge.
 //!
 //! It is worked out when somebody asks, from the journal, the deliveries and the counters of rules, and changes none of them.
 
@@ -8,13 +8,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use hyper::header::AUTHORIZATION;
 use serde_json::{Map, Value, json};
 
-use super::advance::settle;
+use super::advance::settle_ahead;
 use super::events::wait_limit;
 use super::explain::{delivery_summary, no_endpoint};
-use super::scope::{Scope, scope};
+use super::scope::{Scope, scope_or_all};
 use super::view::{delivery_row, request_row};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::clock::ClockMode;
@@ -29,12 +30,14 @@ use crate::workspace::Workspace;
 
 /// Most entries shown of each kind, the oldest first; `counts` has them all.
 pub(crate) const MOST_SHOWN: usize = 1_000;
+/// How long attempts that became due within a wait may take beyond it.
+const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
 pub(super) async fn verdict(control: &Arc<Control>, call: Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["key", "wait"])?;
-    let scope = scope(control, Some(call.query("key").as_deref().unwrap_or("*")))?;
+    call.allow_queries(&["wait"])?;
+    let scope = scope_or_all(control, &call)?;
     if let Some(text) = call.query("wait") {
-        wait_for_deliveries(control, &scope, wait_limit("wait", &text)?).await;
+        wait_for_what_is_due(control, &scope, wait_limit("wait", &text)?).await;
     }
     let judging = Arc::clone(control);
     Ok(control.blocking.run(move || judge(&judging, &scope, call.redactor()).written(call.redactor())).await)
@@ -45,10 +48,19 @@ fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Reply {
     let setups = setups(&generation, scope);
     let (unmatched, requests) = unmatched(control, scope, redactor);
     let (undelivered, deliveries) = undelivered(control, scope, redactor);
+    let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.book.forgotten());
     let kinds = [
         ("unmatched", unmatched),
         ("undelivered", undelivered),
         ("unfinished", unfinished(control, scope, &generation, &setups, redactor)),
+        (
+            "unused",
+            unused(
+                requests == 0 && forgotten_entries == 0,
+                deliveries == 0 && forgotten_deliveries == 0,
+                setups.is_empty(),
+            ),
+        ),
     ];
     let (mut view, mut counts) = (Map::new(), Map::new());
     for (kind, mut entries) in kinds {
@@ -63,44 +75,24 @@ fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Reply {
     view.insert("active_scenarios".to_owned(), json!(active));
     view.insert("judged_requests".to_owned(), requests.into());
     view.insert("judged_deliveries".to_owned(), deliveries.into());
-    view.insert("forgotten_entries".to_owned(), control.journal.fill().evicted.into());
-    view.insert("forgotten_deliveries".to_owned(), control.book.forgotten().into());
+    view.insert("forgotten_entries".to_owned(), forgotten_entries.into());
+    view.insert("forgotten_deliveries".to_owned(), forgotten_deliveries.into());
     ok(view.into())
 }
 
-/// Waits until no delivery is left that could still be tried, at most for `limit`. One whose next attempt is due later,
-/// and any that a frozen clock holds back, is not waited for.
-async fn wait_for_deliveries(control: &Control, scope: &Scope, limit: Duration) {
+/// Waits until everything is done that is due within `limit`: planned events, attempts, retries. What is due later is not waited
+/// for, nor is anything that a frozen clock never makes due.
+async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration) {
     let clock = control.registry.clock();
     let began = clock.moment();
-    let comes = |delivery: &DeliveryRecord| {
-        let own = control.registry.find(&delivery.event.workspace);
-        let clock = own.as_ref().map_or(clock, |workspace| workspace.clock());
-        let horizon = match clock.mode() {
-            ClockMode::Frozen => Duration::ZERO,
-            ClockMode::Real => limit.saturating_sub(control.registry.clock().moment().since(began)),
-        };
-        delivery.next.is_none_or(|due| due.since(clock.moment()) <= horizon)
+    let ahead = |workspace: &Workspace| match workspace.clock().mode() {
+        ClockMode::Frozen => Duration::ZERO,
+        ClockMode::Real => limit.saturating_sub(clock.moment().since(began)),
     };
-    let open = |delivery: &DeliveryRecord| {
-        delivery.status == DeliveryStatus::Pending && scope.covers(Some(&delivery.event.workspace)) && comes(delivery)
-    };
-    let settled = async {
-        // What was set off just now may not have become deliveries yet.
-        for workspace in scope.workspaces(control) {
-            settle(&workspace).await;
-        }
-        loop {
-            let mut changed = std::pin::pin!(control.book.changed());
-            changed.as_mut().enable();
-            if control.book.list(None, 1, open).is_empty() {
-                return;
-            }
-            changed.await;
-        }
-    };
-    // What is still pending after the limit is told as such.
-    let _ = tokio::time::timeout(limit, settled).await;
+    let workspaces = scope.workspaces(control);
+    let settled = join_all(workspaces.iter().map(|workspace| settle_ahead(workspace, || ahead(workspace))));
+    // An attempt that became due just before the limit may end. What is pending after that is reported as such.
+    let _ = tokio::time::timeout(limit + limit.min(LAST_ATTEMPTS), settled).await;
 }
 
 /// Requests that led to no endpoint, oldest first, and among how many.
@@ -155,6 +147,17 @@ fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec
         pick(&row, &fields, message)
     };
     (found.iter().map(entry).collect(), judged.get())
+}
+
+/// The kinds that had nothing to judge: an empty list of them proves nothing.
+fn unused(no_request: bool, no_delivery: bool, no_scenario: bool) -> Vec<Value> {
+    let kinds = [
+        (no_request, "unmatched", "no request is in the journal, so none could be unmatched"),
+        (no_delivery, "undelivered", "there is no delivery, so none could be undelivered"),
+        (no_scenario, "unfinished", "no scenario is active, so nothing could be unfinished"),
+    ];
+    let unused = kinds.into_iter().filter(|(is_unused, ..)| *is_unused);
+    unused.map(|(_, kind, message)| json!({ "kind": kind, "message": message })).collect()
 }
 
 /// Whether a delivery was not meant to be taken: one that is lost on purpose, and a falsified one that was refused.

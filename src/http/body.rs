@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::contract::error::ErrorKind;
 use crate::http::limits::Limits;
 use crate::journal::KEPT_BODY;
 use crate::memory::Pages;
@@ -20,7 +21,7 @@ const FREE: usize = 16 * 1024;
 const GATHERED: usize = 512 * 1024;
 
 /// Why a body could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyProblem {
     /// Larger than the limit.
     #[error("the body is larger than {0} bytes")]
@@ -34,6 +35,21 @@ pub enum BodyProblem {
     /// A transfer coding other than `chunked`.
     #[error("the only transfer coding taken is chunked")]
     TransferCoding,
+    /// A content coding, such as `gzip`.
+    #[error("the content coding `{0}` is not read; send the body as it is, without Content-Encoding")]
+    ContentCoding(String),
+}
+
+impl BodyProblem {
+    /// The error that it is answered with.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::TooLarge(_) => ErrorKind::PayloadTooLarge,
+            Self::TooSlow(_) => ErrorKind::RequestTimeout,
+            Self::Malformed => ErrorKind::BadRequest,
+            Self::TransferCoding | Self::ContentCoding(_) => ErrorKind::UnsupportedMediaType,
+        }
+    }
 }
 
 /// Reads bodies within the limits; one for all connections.
@@ -52,13 +68,26 @@ impl BodyReader {
         Self { most: limits.body_bytes, timeout: limits.body_timeout, budget: Arc::new(Semaphore::new(in_all)) }
     }
 
-    /// Reads a body whole. One that declares too great a length is refused unread.
+    /// Reads a body whole, in whatever coding it is. One that declares too great a length is refused unread.
     pub async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<Bytes, BodyProblem> {
         self.read_up_to(self.most, headers, body).await
     }
 
-    /// Like [`Self::read`], with a limit of its own; all bodies together still hold no more than their budget.
-    pub async fn read_up_to(&self, most: usize, headers: &HeaderMap, mut body: Incoming) -> Result<Bytes, BodyProblem> {
+    /// Reads a body whose content matters, so that it must have no content coding. `most` is a limit of its own; all bodies
+    /// together still hold no more than their budget.
+    pub async fn read_content(
+        &self,
+        most: Option<usize>,
+        headers: &HeaderMap,
+        body: Incoming,
+    ) -> Result<Bytes, BodyProblem> {
+        match content_coding(headers) {
+            Some(coding) if !body.is_end_stream() => Err(BodyProblem::ContentCoding(coding)),
+            _ => self.read_up_to(most.unwrap_or(self.most), headers, body).await,
+        }
+    }
+
+    async fn read_up_to(&self, most: usize, headers: &HeaderMap, mut body: Incoming) -> Result<Bytes, BodyProblem> {
         if has_other_transfer_coding(headers) {
             return Err(BodyProblem::TransferCoding);
         }
@@ -145,6 +174,15 @@ impl AsRef<[u8]> for Counted {
 
 fn declared_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// The content codings of a body, as they were sent; `identity` is none.
+fn content_coding(headers: &HeaderMap) -> Option<String> {
+    const MOST_SHOWN: usize = 64;
+    let values: Vec<&[u8]> = headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::as_bytes).collect();
+    let mut codings = values.iter().flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+    let is_coded = codings.any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"));
+    is_coded.then(|| values.join(&b", "[..]).escape_ascii().to_string().chars().take(MOST_SHOWN).collect())
 }
 
 fn has_other_transfer_coding(headers: &HeaderMap) -> bool {

@@ -15,7 +15,7 @@ use crate::contract::routes::{Announced, Credential, Lookup, Route, look_up, loo
 use crate::http::Answering;
 use crate::http::answer::{AnswerBody, GENERATION, REQUEST_ID, id_value, number_value};
 use crate::http::blocking::Blocking;
-use crate::http::body::{BodyProblem, BodyReader};
+use crate::http::body::BodyReader;
 use crate::http::connection::Progress;
 use crate::http::emissions::Emissions;
 use crate::http::exchange::{Exchange, Outcome, draw};
@@ -261,15 +261,8 @@ impl Api {
         if !route.has_body() {
             return Ok(());
         }
-        exchange.body = self.bodies.read(&exchange.parts.headers, body).await.map_err(|problem| {
-            let kind = match problem {
-                BodyProblem::TooLarge(_) => ErrorKind::PayloadTooLarge,
-                BodyProblem::TooSlow(_) => ErrorKind::RequestTimeout,
-                BodyProblem::Malformed => ErrorKind::BadRequest,
-                BodyProblem::TransferCoding => ErrorKind::UnsupportedMediaType,
-            };
-            Box::new(exchange.refused(kind, &problem.to_string()))
-        })?;
+        let read = self.bodies.read_content(None, &exchange.parts.headers, body).await;
+        exchange.body = read.map_err(|problem| Box::new(exchange.refused(problem.kind(), &problem.to_string())))?;
         Ok(())
     }
 

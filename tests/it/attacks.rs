@@ -42,6 +42,42 @@ async fn every_write_refuses_what_a_form_can_send() {
     assert!(writes >= 15, "{writes} writes were looked at");
 }
 
+/// Without a body there is nothing to declare. What a form of this origin could send is refused all the same: only a page that
+/// can set headers is one that could send JSON.
+#[tokio::test]
+async fn writes_without_a_body_need_no_content_type_unless_a_form_could_send_them() {
+    let emulator = start().await;
+    let own = emulator.base_url();
+    let (mut free, mut posts) = (0, 0);
+    for (method, path) in calls(&emulator).await.into_iter().filter(|(method, _)| method != "GET") {
+        let is_post = method == "POST";
+        let browser = [("origin", own.as_str()), ("sec-fetch-site", "same-origin")];
+        for (headers, needs_type) in [
+            (&[][..], false),
+            (&[("content-type", "text/plain")], false),
+            (&[("x-emulator-control", "1"), browser[0], browser[1]], false),
+            (&browser[..1], is_post),
+            (&browser[1..], is_post),
+            (&[("sec-fetch-site", "none")], is_post),
+            (&[("content-type", "text/plain"), browser[0]], is_post),
+            (&[("x-emulator-control", "yes"), browser[0]], is_post),
+        ] {
+            if !needs_type && path.ends_with("/wait") {
+                continue;
+            }
+            let answer = send(&emulator, &method, &path, headers, "").await;
+            assert_eq!(answer.status == 415, needs_type, "{method} {path} {headers:?}: {answer:?}");
+            assert_ne!(answer.status, 400, "{method} {path} {headers:?}: {answer:?}");
+            *(if needs_type { &mut posts } else { &mut free }) += 1;
+        }
+        for foreign in [("origin", "https://evil.example"), ("sec-fetch-site", "cross-site")] {
+            let answer = send(&emulator, &method, &path, &[("x-emulator-control", "1"), foreign], "").await;
+            assert_eq!((answer.status, answer.code().as_str()), (400, "cross_origin"), "{method} {path} {foreign:?}");
+        }
+    }
+    assert!(free >= 40 && posts >= 40, "{free} and {posts} calls were looked at");
+}
+
 #[tokio::test]
 async fn every_call_refuses_pages_of_other_sites_and_invites_none() {
     let emulator = start().await;

@@ -227,6 +227,43 @@ fn deliveries_are_given_time_to_settle_but_no_more_than_is_allowed() {
 }
 
 #[test]
+fn planned_events_that_are_due_within_the_settle_time_are_awaited() {
+    let scenario = "[[emit]]\nevent = 'workflow.completed'\non = { operation = 'system.status' }\ndelay = '500ms'\n";
+    let respond = |status: u16| {
+        let control = format!("{CURL} -H 'Content-Type: application/json'");
+        let sink = "$WRS_EMULATOR_URL/_emulator/sink/app";
+        format!("{}; {control} -d '{{\"respond\":[{status}]}}' {sink}; {}", subscribe("app"), status_checks(1))
+    };
+    let flags = ["--scenario-text", scenario, "--set", "webhooks.retry.preset=custom", "--fail-on", "undelivered"];
+    for (status, code, part) in [(500, 1, "the receiver answered 500"), (200, 0, "every delivery arrived")] {
+        let output = exec(&[&flags[..], &["--settle", "15s"]].concat(), &respond(status));
+        assert!(output.status.code() == Some(code) && said(&output).contains(part), "{status}: {output:?}");
+        assert!(!said(&output).contains("note:"), "a delivery was judged: {output:?}");
+    }
+}
+
+#[test]
+fn a_run_that_uses_nothing_fails_if_that_is_asked_for() {
+    let hello = format!("{CURL} $WRS_BASE_URL/v1/hello");
+    let delivered = format!("{}; {}", subscribe("app"), fire("app", "[200]"));
+    for (fail_on, script, part) in [
+        ("unused", "true", Some("no request is in the journal")),
+        ("unused", hello.as_str(), None),
+        ("undelivered,unused", hello.as_str(), Some("there is no delivery")),
+        ("undelivered,unused", delivered.as_str(), None),
+        ("unfinished,unused", hello.as_str(), Some("no scenario is active")),
+        ("undelivered", "true", None),
+    ] {
+        let output = exec(&["--fail-on", fail_on], script);
+        let code = if part.is_some() { 1 } else { 0 };
+        assert_eq!(output.status.code(), Some(code), "{fail_on}, {script}: {output:?}");
+        if let Some(part) = part {
+            assert!(said(&output).contains("\u{2717} unused: ") && said(&output).contains(part), "{output:?}");
+        }
+    }
+}
+
+#[test]
 fn verdicts_are_written_as_json_and_as_junit() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("verdict");
@@ -253,7 +290,10 @@ fn verdicts_are_written_as_json_and_as_junit() {
             (case.attribute("name").expect("a name"), outcome)
         })
         .collect();
-    assert_eq!(cases, [("unmatched", "failure"), ("undelivered", "passed"), ("unfinished", "skipped")]);
+    assert_eq!(
+        cases,
+        [("unmatched", "failure"), ("undelivered", "passed"), ("unfinished", "skipped"), ("unused", "skipped")]
+    );
     let failure = document.descendants().find(|node| node.has_tag_name("failure")).expect("a failure");
     assert_eq!(failure.attribute("message"), Some("2 requests led to no endpoint"));
     let told = failure.text().expect("the entries");

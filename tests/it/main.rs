@@ -21,6 +21,7 @@ mod guesses;
 mod held_back;
 mod help;
 mod json;
+mod keys;
 mod knobs;
 mod layers;
 mod library;

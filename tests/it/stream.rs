@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use wrs_emulator::Emulator;
 use wrs_emulator::http::limits::Limits;
 
-use crate::support::{PATIENCE, builder, control, fire, get, start, subscribe_sink};
+use crate::support::{PATIENCE, START, builder, control, fire, get, start, subscribe_sink};
 
 /// A viewer of the stream.
 struct Viewer {
@@ -17,7 +17,7 @@ struct Viewer {
 }
 
 impl Viewer {
-    async fn open(emulator: &Emulator, last: Option<u64>) -> Self {
+    async fn open(emulator: &Emulator, last: Option<&str>) -> Self {
         let address = emulator.base_url().trim_start_matches("http://").to_owned();
         let mut stream = TcpStream::connect(&address).await.expect("the emulator listens");
         let resume = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
@@ -42,21 +42,26 @@ impl Viewer {
     /// Reads until this text has come.
     async fn until(&mut self, text: &str) {
         let read = async {
-            let mut buffer = [0; 4096];
             while !self.text.contains(text) {
-                let count = self.stream.read(&mut buffer).await.expect("the stream is open");
-                assert!(count > 0, "the stream ended: {}", self.text);
-                self.text.push_str(&String::from_utf8_lossy(&buffer[..count]));
+                self.more().await;
             }
         };
         tokio::time::timeout(PATIENCE, read).await.expect("it comes in time");
     }
 
-    /// The number of the last event of this kind.
-    fn last(&self, kind: &str) -> u64 {
+    /// Reads what comes next.
+    async fn more(&mut self) {
+        let mut buffer = [0; 4096];
+        let read = tokio::time::timeout(PATIENCE, self.stream.read(&mut buffer)).await.expect("it comes in time");
+        let count = read.expect("the stream is open");
+        assert!(count > 0, "the stream ended: {}", self.text);
+        self.text.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+
+    /// The id of the last event of this kind.
+    fn last(&self, kind: &str) -> String {
         let at = self.text.rfind(&format!("\nevent: {kind}")).expect("an event of the kind");
-        let id = self.text[..at].rsplit("id: ").next().expect("an id before it");
-        id.trim().parse().expect("a number")
+        self.text[..at].rsplit("id: ").next().expect("an id before it").trim().to_owned()
     }
 }
 
@@ -71,11 +76,70 @@ async fn what_happens_is_streamed_and_can_be_resumed() {
     fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     viewer.until("event: attempt").await;
     let last = viewer.last("request");
-    let mut again = Viewer::open(&emulator, Some(last)).await;
-    again.until("event: attempt").await;
-    assert!(!again.text.contains("system.status"), "only what came after is told again: {}", again.text);
-    let wrong = crate::support::send(&emulator, "GET", "/_emulator/stream", &[("last-event-id", "x")], "").await;
-    assert_eq!(wrong.status, 422);
+    // A number alone means this emulator.
+    let number = last.rsplit_once('-').expect("an instance and a number").1;
+    for last in [last.as_str(), number] {
+        let mut again = Viewer::open(&emulator, Some(last)).await;
+        again.until("event: attempt").await;
+        assert!(!again.text.contains("system.status"), "only what came after is told again: {}", again.text);
+        assert!(!again.text.contains("event: restarted"), "{}", again.text);
+    }
+    for wrong in ["x", "x-y", "", "-", "1-2-x"] {
+        let refused =
+            crate::support::send(&emulator, "GET", "/_emulator/stream", &[("last-event-id", wrong)], "").await;
+        assert_eq!(refused.status, 422, "{wrong:?}");
+    }
+}
+
+/// What an id of before a restart says of the numbers of after it is nothing.
+#[tokio::test]
+async fn a_viewer_from_before_a_restart_is_sent_what_happens_from_now_on() {
+    let before = start().await;
+    let mut viewer = Viewer::open(&before, None).await;
+    for _ in 0..5 {
+        get(&before, "/v1/system/status").await;
+    }
+    while viewer.text.matches("event: request").count() < 5 {
+        viewer.more().await;
+    }
+    let last = viewer.last("request");
+    drop(before);
+    // Another time or seed is another instance; of the very same run, a number that is still to come shows it.
+    let later = START.checked_add(jiff::SignedDuration::from_secs(1)).expect("a time");
+    for after in [builder().frozen_at(later), builder().seed(8), builder(), Emulator::builder().seed(7)] {
+        let after = after.start().await.expect("it starts");
+        get(&after, "/v1/hello").await;
+        let mut viewer = Viewer::open(&after, Some(&last)).await;
+        viewer.until("event: restarted\ndata: {\"message\":\"").await;
+        get(&after, "/v1/system/status").await;
+        viewer.until("\"operation\":\"system.status\"").await;
+        assert!(!viewer.text.contains("\"operation\":\"hello\""), "from now on: {}", viewer.text);
+        // The id of that event is one to resume at.
+        let mut resumed = Viewer::open(&after, Some(&viewer.last("restarted"))).await;
+        resumed.until("\"operation\":\"system.status\"").await;
+        assert!(!resumed.text.contains("event: restarted"), "{}", resumed.text);
+    }
+    let other = builder().seed(8).start().await.expect("it starts");
+    for _ in 0..9 {
+        get(&other, "/v1/hello").await;
+    }
+    let mut viewer = Viewer::open(&other, Some(&last)).await;
+    viewer.until("event: restarted").await;
+    assert!(!viewer.text.contains("event: request"), "also where the number is there again: {}", viewer.text);
+}
+
+/// The same seed on a clock that stands at the same time gives the same ids.
+#[tokio::test]
+async fn ids_of_the_stream_are_fixed_by_seed_and_clock() {
+    let ids = async |builder: wrs_emulator::Builder| {
+        let emulator = builder.start().await.expect("it starts");
+        let mut viewer = Viewer::open(&emulator, None).await;
+        get(&emulator, "/v1/system/status").await;
+        viewer.until("event: request").await;
+        viewer.last("request")
+    };
+    assert_eq!(ids(builder()).await, ids(builder()).await);
+    assert_ne!(ids(builder()).await, ids(builder().seed(8)).await);
 }
 
 /// Viewers share the text of an entry; once it is forgotten, that text goes to nobody else.
@@ -88,7 +152,9 @@ async fn what_was_forgotten_is_not_told_again() {
     let first = viewer.last("request");
     assert_eq!(control(&emulator, "DELETE", "requests", &json!({})).await.status, 200);
     get(&emulator, "/v1/hello").await;
-    let mut late = Viewer::open(&emulator, Some(first - 1)).await;
+    let (instance, number) = first.rsplit_once('-').expect("an instance and a number");
+    let before = number.parse::<u64>().expect("a number") - 1;
+    let mut late = Viewer::open(&emulator, Some(&format!("{instance}-{before}"))).await;
     late.until("\"operation\":\"hello\"").await;
     assert!(!late.text.contains("system.status"), "{}", late.text);
 }

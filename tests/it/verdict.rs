@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    KEY, builder, control, fire, get, get_as, raw, send, start, start_with, subscribe_as, subscribe_sink,
+    KEY, PATIENCE, builder, control, fire, get, get_as, raw, send, start, start_with, subscribe_as, subscribe_sink,
 };
 
 const STATUS: &str = "/v1/system/status";
@@ -148,6 +148,67 @@ async fn a_verdict_waits_for_what_is_due_and_for_nothing_else() {
     for query in ["?wait=301s", "?wait=soon", "?kind=unmatched"] {
         assert_eq!(control(&frozen, "GET", &format!("verdict{query}"), &Value::Null).await.status, 422, "{query}");
     }
+}
+
+/// An event that an answer sets off, after a while.
+const LATER: &str = "
+[[given.subscription]]
+url = 'https://app.sink.localhost/x'
+events = ['workflow.completed']
+
+[[emit]]
+event = 'workflow.completed'
+on = { operation = 'system.status' }
+delay = 'DELAY'
+
+[[emit]]
+event = 'workflow.completed'
+on = { after = 'DELAY' }
+";
+
+#[tokio::test]
+async fn a_verdict_waits_for_planned_events_that_are_due() {
+    let judged = async |delay: &str, frozen: bool| {
+        let scenario = LATER.replace("DELAY", delay);
+        let builder = if frozen { builder() } else { Emulator::builder().seed(7) };
+        let emulator = builder.scenario_text(&scenario).start().await.expect("it starts");
+        assert_eq!(get(&emulator, STATUS).await.status, 200);
+        let told = tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=60s")).await.expect("no needless wait");
+        (told["judged_deliveries"].clone(), messages(&told, "undelivered").len())
+    };
+    assert_eq!(judged("300ms", false).await, (json!(2), 0), "both events were sent and awaited");
+    assert_eq!(judged("1h", false).await, (json!(0), 0), "what is due later is not awaited");
+    assert_eq!(judged("300ms", true).await, (json!(0), 0), "a frozen clock makes nothing due");
+}
+
+/// Events without end: those within the wait are awaited, and the wait ends.
+#[tokio::test]
+async fn a_verdict_waits_for_repeated_events_within_the_wait_alone() {
+    let scenario = LATER.replace("after = 'DELAY'", "every = '100ms'").replace("DELAY", "1h");
+    let emulator = Emulator::builder().seed(7).scenario_text(&scenario).start().await.expect("it starts");
+    assert_eq!(get(&emulator, STATUS).await.status, 200);
+    let told = tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=1s")).await.expect("the wait ends");
+    let count = told["judged_deliveries"].as_u64().expect("a count");
+    assert!(count >= 9, "{count} of ten events were awaited");
+}
+
+#[tokio::test]
+async fn a_verdict_names_what_there_was_nothing_of() {
+    let kinds = |verdict: &Value| -> Vec<String> {
+        assert_eq!(verdict["counts"]["unused"], verdict["unused"].as_array().expect("a list").len(), "{verdict}");
+        let entries = verdict["unused"].as_array().expect("a list").iter();
+        entries.map(|entry| entry["kind"].as_str().expect("a kind").to_owned()).collect()
+    };
+    let emulator = start().await;
+    let idle = verdict(&emulator, "").await;
+    assert_eq!(kinds(&idle), ["unmatched", "undelivered", "unfinished"]);
+    assert_eq!(messages(&idle, "unused")[0], "no request is in the journal, so none could be unmatched");
+    subscribe_sink(&emulator, "app").await;
+    assert_eq!(kinds(&verdict(&emulator, "").await), ["undelivered", "unfinished"]);
+    fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    control(&emulator, "POST", "scenarios/active", &json!({ "active": ["rate-limit-burst"] })).await;
+    assert_eq!(kinds(&verdict(&emulator, "").await), [""; 0]);
+    assert_eq!(kinds(&verdict(&emulator, "?key=sk_test_other").await), ["unmatched", "undelivered"]);
 }
 
 const TURNS: &str = "

@@ -124,9 +124,8 @@ impl Receiver {
         }
         let at = usize::try_from(tally.received).unwrap_or(usize::MAX).min(self.respond.len() - 1);
         let status = match verdict {
-            Verdict::Unreadable(BodyProblem::TooLarge(_)) => 413,
-            Verdict::Unreadable(BodyProblem::TooSlow(_)) => 408,
-            Verdict::Unreadable(BodyProblem::Malformed | BodyProblem::TransferCoding) => 400,
+            Verdict::Unreadable(BodyProblem::TransferCoding) => 400,
+            Verdict::Unreadable(problem) => problem.kind().status(),
             _ => self.respond[at],
         };
         tally.received += 1;

@@ -98,7 +98,7 @@ pub const KNOBS: &[Knob] = &[
     knob(
         "validation.content_type",
         "Content-Type of the request is application/json",
-        "anything else is a 422",
+        "anything else is a 422; a body with a Content-Encoding such as gzip is a 415",
         "\"require\" | \"ignore\"",
     ),
     knob(

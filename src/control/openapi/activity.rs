@@ -11,7 +11,6 @@ use crate::control::route::Action;
 pub(super) fn describe(action: Action) -> Option<Described> {
     let described = match action {
         Action::ListRequests => call("Requests, newest first", page("Request"))
-            .keyed()
             .paged()
             .query("operation", operations())
             .query("status", status(&json!("integer")))
@@ -20,9 +19,7 @@ pub(super) fn describe(action: Action) -> Option<Described> {
             .query("path", text())
             .not_found(),
         Action::WaitRequests => call("Wait until so many requests fit", data("Request"))
-            .keyed()
             .body(object(&json!({
-                "key?": wish(),
                 "operation?": or_null(operations()),
                 "method?": wish(),
                 "path?": wish(),
@@ -32,28 +29,31 @@ pub(super) fn describe(action: Action) -> Option<Described> {
                 "timeout?": duration(),
             })))
             .not_found(),
-        Action::ShowRequest => call("One request and its answer, whole", named("RequestWhole")).keyed().not_found(),
-        Action::ClearRequests => call("Forget what happened", object(&json!({ "cleared": { "const": true } })))
-            .keyed()
-            .empty_body()
-            .not_found(),
+        Action::ShowRequest => call("One request and its answer, whole", named("RequestWhole")).not_found(),
+        Action::ClearRequests => {
+            call("Forget what happened", object(&json!({ "cleared": { "const": true } }))).empty_body().not_found()
+        }
         Action::Explain => {
-            call("Why a request was answered so, or where an event or delivery went", explanation()).keyed().not_found()
+            call("Why a request was answered so, or where an event or delivery went", explanation()).not_found()
         }
         Action::Stream => call("Everything that happens, as server-sent events", text())
             .media("text/event-stream")
-            .keyed()
             .query("kind", json!({ "type": "string", "description": "Kinds of events, joined by commas." }))
             .endless()
             .not_found()
             .error(429, "So many viewers follow the stream already."),
         Action::Metrics => call("Counters and gauges in the text format of Prometheus", text()).media("text/plain"),
         Action::Verdict => {
-            let kinds = json!({ "unmatched": count(), "undelivered": count(), "unfinished": count() });
+            let kinds =
+                json!({ "unmatched": count(), "undelivered": count(), "unfinished": count(), "unused": count() });
             let answer = object(&json!({
                 "unmatched": list(named("Unmatched")),
                 "undelivered": list(named("Undelivered")),
                 "unfinished": list(json!({ "type": "object", "required": ["scenario", "message"] })),
+                "unused": list(object(&json!({
+                    "kind": { "enum": ["unmatched", "undelivered", "unfinished"] },
+                    "message": text(),
+                }))),
                 "counts": object(&kinds),
                 "active_scenarios": list(text()),
                 "forgotten_entries": count(),
@@ -61,7 +61,7 @@ pub(super) fn describe(action: Action) -> Option<Described> {
                 "judged_deliveries": count(),
                 "forgotten_deliveries": count(),
             }));
-            call("What fell short so far", answer).keyed().query("wait", wait()).not_found()
+            call("What fell short so far", answer).query("wait", wait()).not_found()
         }
         _ => return None,
     };

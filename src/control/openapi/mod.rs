@@ -65,6 +65,9 @@ fn operation(id: &str, pattern: &str, action: Action, described: &Described) -> 
             json!({ "name": described.segment, "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } }),
         );
     }
+    if !action.is_open() {
+        parameters.push(json!({ "name": "key", "in": "query", "required": false, "schema": { "type": "string" } }));
+    }
     let mut operation = json!({
         "operationId": id,
         "summary": described.summary,
@@ -72,12 +75,17 @@ fn operation(id: &str, pattern: &str, action: Action, described: &Described) -> 
         "responses": responses(action, described),
         "security": if action.is_open() { json!([]) } else { json!([{ "token": [] }]) },
     });
-    if let Some(schema) = &described.body {
+    if let Some(mut schema) = described.body.clone() {
+        if schema["type"] == "object" {
+            schema["properties"]["key"] = shapes::wish();
+        }
         let mut content = json!({ "application/json": { "schema": schema } });
         if action.takes_toml() {
             content["application/toml"] = json!({ "schema": { "type": "string" } });
         }
-        operation["requestBody"] = json!({ "required": true, "content": content });
+        // Where no field is needed, no body is.
+        let required = schema["required"] != json!([]);
+        operation["requestBody"] = json!({ "required": required, "content": content });
     }
     operation
 }
@@ -99,7 +107,7 @@ fn responses(action: Action, described: &Described) -> Value {
         (408, "The body did not arrive in time, or a wait was in vain."),
         (413, "The body is too large."),
         (414, "The request target is too long."),
-        (415, "Another content type than the call takes, or a transfer coding other than chunked."),
+        (415, "Another content type than the call takes, a content coding, or a transfer coding other than chunked."),
         (421, "The host is none that the control API answers to."),
         (422, "A parameter or field is wrong; the message names it."),
         (431, "The header block is too large."),

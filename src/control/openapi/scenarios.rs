@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::shapes::{Described, call, count, list, named, object, or_null, text, wish};
+use super::shapes::{Described, call, count, list, named, object, or_null, text};
 use crate::control::route::Action;
 
 pub(super) fn describe(action: Action) -> Option<Described> {
@@ -16,29 +16,23 @@ pub(super) fn describe(action: Action) -> Option<Described> {
                 "data": list(named("Scenario")),
                 "diagnostics": list(named("Diagnostic")),
             }));
-            call("All scenarios, with what is active and what is broken", answer).keyed()
+            call("All scenarios, with what is active and what is broken", answer)
         }
-        Action::ShowScenario => {
-            call("One scenario with its text", named("ScenarioWhole")).segment("name").keyed().not_found()
-        }
+        Action::ShowScenario => call("One scenario with its text", named("ScenarioWhole")).segment("name").not_found(),
         Action::PutScenario => {
             let answer =
                 object(&json!({ "name": text(), "generation": count(), "diagnostics": list(named("Diagnostic")) }));
             // The language has a schema of its own: `wrs-emulator scenarios schema`.
-            call("Add a scenario, or replace it", answer)
-                .segment("name")
-                .keyed()
-                .body(json!({ "type": "object" }))
-                .not_found()
+            call("Add a scenario, or replace it", answer).segment("name").body(json!({ "type": "object" })).not_found()
         }
         Action::RemoveScenario => {
             let answer = object(&json!({ "removed": text(), "generation": count() }));
-            call("Remove a scenario that was added here", answer).segment("name").keyed().empty_body().not_found()
+            call("Remove a scenario that was added here", answer).segment("name").empty_body().not_found()
         }
         Action::ReloadScenarios => {
             let answer =
                 object(&json!({ "generation": count(), "files": count(), "diagnostics": list(named("Diagnostic")) }));
-            call("Read the folders again now", answer).keyed().empty_body().not_found()
+            call("Read the folders again now", answer).empty_body().not_found()
         }
         Action::ActivateScenarios => {
             let answer = object(&json!({
@@ -47,8 +41,7 @@ pub(super) fn describe(action: Action) -> Option<Described> {
                 "key": { "type": ["string", "null"] },
             }));
             call("Choose the active scenarios, for all keys or one", answer)
-                .keyed()
-                .body(object(&json!({ "active?": or_null(list(text())), "key?": wish() })))
+                .body(object(&json!({ "active?": or_null(list(text())) })))
                 .not_found()
         }
         _ => return None,

@@ -45,11 +45,6 @@ impl Described {
         self
     }
 
-    /// The query parameter `key`.
-    pub(super) fn keyed(self) -> Self {
-        self.query("key", json!({ "type": "string" }))
-    }
-
     /// `limit` and `cursor`.
     pub(super) fn paged(self) -> Self {
         self.query("limit", json!({ "type": "integer", "minimum": 1, "maximum": 1000, "default": 20 }))
@@ -61,7 +56,7 @@ impl Described {
         self
     }
 
-    /// A body that says nothing: the content type alone keeps pages of other sites out.
+    /// A body without fields of its own.
     pub(super) fn empty_body(self) -> Self {
         self.body(object(&json!({})))
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::shapes::{Described, call, count, data, duration, id, list, named, object, text, time, wish};
+use super::shapes::{Described, call, count, data, duration, id, list, named, object, text, time};
 use crate::control::route::Action;
 
 pub(super) fn describe(action: Action) -> Option<Described> {
@@ -19,46 +19,40 @@ pub(super) fn describe(action: Action) -> Option<Described> {
         Action::CaPem => {
             call("The authority made for --tls self-signed", text()).media("application/x-pem-file").not_found()
         }
-        Action::Assumptions => {
-            call("What the contract leaves open and what is assumed", data("LedgerRow")).keyed().not_found()
-        }
+        Action::Assumptions => call("What the contract leaves open and what is assumed", data("LedgerRow")).not_found(),
         Action::Profile => {
             let answer = object(&json!({ "data": list(named("Knob")), "patch": knobs(), "key_patch": knobs() }));
-            call("Every knob in force and where it comes from", answer).keyed().not_found()
+            call("Every knob in force and where it comes from", answer).not_found()
         }
         Action::PatchProfile => {
             let answer =
                 object(&json!({ "generation": count(), "key": { "type": ["string", "null"] }, "patch": knobs() }));
             call("Change knobs, for all keys or one; null takes a change back", answer)
-                .keyed()
-                .body(json!({ "type": "object", "minProperties": 1, "properties": { "key": { "type": ["string", "null"] } } }))
+                .body(json!({ "type": "object", "minProperties": 1 }))
                 .not_found()
         }
         Action::OpenApi => call("This document", json!({ "type": "object" })),
         Action::EmulatedOpenApi => call("The document of the emulated API", json!({ "type": "object" })),
-        Action::ShowClock => call("The emulator's time, or that of one key", clock()).keyed().not_found(),
+        Action::ShowClock => call("The emulator's time, or that of one key", clock()).not_found(),
         Action::MoveClock => {
             let body = object(&json!({
                 "mode?": { "enum": ["real", "frozen", "follow", null] },
                 "advance?": duration(),
                 "set?": { "type": ["string", "null"], "format": "date-time" },
-                "key?": wish(),
                 "timeout?": duration(),
             }));
             let summary = "Stop, set, move or resume a clock; answers when what was due on the way is done";
-            call(summary, clock()).keyed().body(body).not_found()
+            call(summary, clock()).body(body).not_found()
         }
         Action::Reset => {
             let answer = object(&json!({ "reset": list(id("ws")), "generation": count() }));
-            let body = object(&json!({ "key?": wish() }));
-            call("Forget what a key did, or everything", answer).keyed().body(body).not_found()
+            let body = object(&json!({}));
+            call("Forget what a key did, or everything", answer).body(body).not_found()
         }
-        Action::SaveSnapshot => {
-            call("The state of a key, or everything, as a document", named("Snapshot")).keyed().not_found()
-        }
+        Action::SaveSnapshot => call("The state of a key, or everything, as a document", named("Snapshot")).not_found(),
         Action::LoadSnapshot => {
             let answer = object(&json!({ "loaded": count(), "generation": count(), "warnings": list(text()) }));
-            call("Put a saved state in place", answer).keyed().body(named("Snapshot")).not_found()
+            call("Put a saved state in place", answer).body(named("Snapshot")).not_found()
         }
         _ => return None,
     };

@@ -10,10 +10,9 @@ use crate::control::route::Action;
 
 pub(super) fn describe(action: Action) -> Option<Described> {
     let described = match action {
-        Action::ListSubscriptions => call("Subscriptions, oldest first", data("Subscription")).keyed().not_found(),
-        Action::ShowSubscription => call("One subscription", named("Subscription")).keyed().not_found(),
+        Action::ListSubscriptions => call("Subscriptions, oldest first", data("Subscription")).not_found(),
+        Action::ShowSubscription => call("One subscription", named("Subscription")).not_found(),
         Action::ChangeSubscription => call("Change a subscription; what is left out stays", named("Subscription"))
-            .keyed()
             .body(object(&json!({
                 "url?": wish(),
                 "events?": or_null(list(text())),
@@ -22,33 +21,27 @@ pub(super) fn describe(action: Action) -> Option<Described> {
             })))
             .not_found(),
         Action::DeleteSubscription => {
-            call("Delete a subscription", object(&json!({ "deleted": id("sub") }))).keyed().empty_body().not_found()
+            call("Delete a subscription", object(&json!({ "deleted": id("sub") }))).empty_body().not_found()
         }
         Action::RotateSecret => call(
             "Give a subscription a new secret; the old one signs on for a while",
             object(&json!({ "subscription": named("Subscription"), "secret": text(), "old_secret_signs_for": text() })),
         )
-        .keyed()
         .body(object(&json!({ "secret?": wish() })))
         .not_found(),
-        Action::FireEvents => call("Fire events at the matching subscriptions", fired())
-            .keyed()
-            .query("wait", wait())
-            .body(fire())
-            .not_found(),
+        Action::FireEvents => {
+            call("Fire events at the matching subscriptions", fired()).query("wait", wait()).body(fire()).not_found()
+        }
         Action::ListDeliveries => call("Deliveries, newest first", page("Delivery"))
-            .keyed()
             .paged()
             .query("status", json!({ "type": "string", "enum": ["pending", "delivered", "exhausted", "cancelled"] }))
             .query("event", text())
             .query("type", text())
             .query("subscription", text())
             .not_found(),
-        Action::ShowDelivery => call("One delivery with each attempt", named("DeliveryWhole")).keyed().not_found(),
+        Action::ShowDelivery => call("One delivery with each attempt", named("DeliveryWhole")).not_found(),
         Action::WaitDeliveries => call("Wait until so many deliveries fit", data("Delivery"))
-            .keyed()
             .body(object(&json!({
-                "key?": wish(),
                 "status?": { "enum": ["pending", "delivered", "exhausted", "cancelled", null] },
                 "event?": wish(),
                 "type?": wish(),
@@ -61,16 +54,14 @@ pub(super) fn describe(action: Action) -> Option<Described> {
             "Send the same event to the same subscription again",
             object(&json!({ "delivery": or_null(named("DeliveryWhole")) })),
         )
-        .keyed()
         .query("wait", wait())
         .empty_body()
         .not_found(),
-        Action::ShowSink => call("What a built-in receiver got", data("Receipt")).segment("name").keyed(),
+        Action::ShowSink => call("What a built-in receiver got", data("Receipt")).segment("name"),
         Action::ScriptSink => {
             let statuses = json!({ "type": "integer", "minimum": 200, "maximum": 599 });
             call("What a built-in receiver answers next", object(&json!({ "scripted": { "const": true } })))
                 .segment("name")
-                .keyed()
                 .body(object(&json!({ "respond": { "type": "array", "maxItems": 1000, "items": statuses } })))
         }
         _ => return None,
@@ -85,7 +76,6 @@ fn fire() -> Value {
         "emit?": wish(),
         "data?": { "type": ["object", "null"] },
         "set?": { "type": "object" },
-        "key?": wish(),
         "subscription?": wish(),
         "count?": wanted_count(),
         "delay?": duration(),

@@ -82,6 +82,33 @@ async fn other_transfer_codings_are_refused() {
 }
 
 #[tokio::test]
+async fn content_codings_are_refused_by_name() {
+    let emulator = start().await;
+    let body = proper_body();
+    let length = format!("Content-Length: {}\r\n", body.len());
+    for coding in ["gzip", "br", "GZIP, identity", "deflate\r\nContent-Encoding: gzip"] {
+        let fields = format!("Content-Encoding: {coding}\r\n{length}");
+        let named = format!("`{}`", coding.replace("\r\nContent-Encoding:", ","));
+        let mut peer = Peer::sending(&emulator, subscription(&fields) + &body).await;
+        let answer = peer.answer().await;
+        assert_error(&answer, 415, "unsupported_media_type", &fields);
+        assert!(answer.message().contains(&named), "{coding:?}: {}", answer.message());
+        assert_journaled(&emulator, &answer).await;
+        let control = "POST /_emulator/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+        let mut peer = Peer::sending(&emulator, format!("{control}{fields}\r\n{body}")).await;
+        let answer = peer.answer().await;
+        assert_eq!((answer.status, answer.code().as_str()), (415, "unsupported_media_type"), "{coding:?}");
+        assert!(answer.message().contains(&named), "{coding:?}: {}", answer.message());
+    }
+    let identity = format!("Content-Encoding: identity\r\n{length}");
+    let mut peer = Peer::sending(&emulator, subscription(&identity) + &body).await;
+    assert_eq!(peer.answer().await.status, 200, "identity is no coding");
+    // Without a body there is nothing that could be coded.
+    let mut peer = Peer::sending(&emulator, subscription("Content-Encoding: gzip\r\nContent-Length: 0\r\n")).await;
+    assert_eq!(peer.answer().await.status, 422);
+}
+
+#[tokio::test]
 async fn malformed_chunks_are_no_large_body() {
     let emulator = start().await;
     for chunks in [

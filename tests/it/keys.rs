@@ -1,0 +1,127 @@
+//! `key` in calls of the control API: taken by each, as query parameter and as body field, and never beside a thing of another
+//! key.
+
+use serde_json::{Value, json};
+use wrs_emulator::Emulator;
+
+use crate::support::{Answer, KEY, control, fire, get, start, subscribe_sink};
+
+const OTHER: &str = "sk_test_other";
+
+/// A call that names a key in one of the two ways.
+async fn call(emulator: &Emulator, method: &str, path: &str, body: &Value, key: &str, in_body: bool) -> Answer {
+    if in_body {
+        let mut body = if body.is_null() { json!({}) } else { body.clone() };
+        body["key"] = key.into();
+        control(emulator, method, path, &body).await
+    } else {
+        let mark = if path.contains('?') { '&' } else { '?' };
+        control(emulator, method, &format!("{path}{mark}key={key}"), body).await
+    }
+}
+
+/// Every call of the control API's document, with the waits cut short.
+async fn calls(emulator: &Emulator) -> Vec<(String, String, Value)> {
+    let document = control(emulator, "GET", "openapi.json", &Value::Null).await.json();
+    let mut calls = Vec::new();
+    for (path, operations) in document["paths"].as_object().expect("paths") {
+        let place = path.trim_start_matches("/_emulator/").replace("{id}", "x").replace("{name}", "x");
+        for method in operations.as_object().expect("operations").keys().filter(|method| *method != "head") {
+            let body = if place.ends_with("/wait") { json!({ "timeout": "1ms" }) } else { Value::Null };
+            calls.push((method.to_ascii_uppercase(), place.clone(), body));
+        }
+    }
+    assert!(calls.len() > 30, "{calls:?}");
+    calls
+}
+
+#[tokio::test]
+async fn every_call_takes_a_key_in_both_ways_and_refuses_one_that_is_none() {
+    let emulator = start().await;
+    for (method, path, body) in calls(&emulator).await {
+        let open = ["health", "ca.pem"].contains(&path.as_str());
+        for in_body in [false, true] {
+            // A body of a GET is not read, and the stream does not end.
+            if method == "GET" && in_body {
+                continue;
+            }
+            let wrong = call(&emulator, &method, &path, &body, "sk_live_nobody", in_body).await;
+            let expected = if open { wrong.status } else { 404 };
+            assert_eq!(wrong.status, expected, "{method} {path}, in the body: {in_body}: {wrong:?}");
+            if !open {
+                assert!(wrong.message().contains("there is no workspace for the key"), "{method} {path}: {wrong:?}");
+            }
+            if path == "stream" {
+                continue;
+            }
+            let taken = call(&emulator, &method, &path, &body, KEY, in_body).await;
+            if taken.status >= 400 && !(open && taken.status == 405) {
+                assert!(!taken.message().contains("`key`"), "{method} {path}, in the body: {in_body}: {taken:?}");
+            }
+        }
+        if method != "GET" {
+            let answer = control(&emulator, &method, &path, &json!({ "key": 5 })).await;
+            assert_eq!(answer.status, 422, "{method} {path}: {answer:?}");
+            assert!(answer.message().starts_with("body: key: invalid type: integer"), "{method} {path}: {answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_beside_an_id_must_own_it() {
+    let emulator = start().await;
+    let sub = subscribe_sink(&emulator, "app").await["id"].as_str().expect("an id").to_owned();
+    let fired = fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    let id = |value: &Value| value["id"].as_str().expect("an id").to_owned();
+    let (event, delivery) = (id(&fired["events"][0]), id(&fired["deliveries"][0]));
+    let request = get(&emulator, "/v1/system/status").await;
+    let request = request.header("x-emulator-request-id").expect("an id");
+    let calls = [
+        ("GET", format!("requests/{request}")),
+        ("GET", format!("explain/{request}")),
+        ("GET", format!("explain/{event}")),
+        ("GET", format!("explain/{delivery}")),
+        ("GET", format!("deliveries/{delivery}")),
+        ("POST", format!("deliveries/{delivery}/redeliver?wait=15s")),
+        ("GET", format!("subscriptions/{sub}")),
+        ("PUT", format!("subscriptions/{sub}")),
+        ("POST", format!("subscriptions/{sub}/rotate")),
+        ("DELETE", format!("subscriptions/{sub}")),
+    ];
+    for (method, path) in &calls {
+        for in_body in [false, true] {
+            if *method == "GET" && in_body {
+                continue;
+            }
+            let refused = call(&emulator, method, path, &Value::Null, OTHER, in_body).await;
+            assert_eq!(refused.status, 404, "{method} {path}, in the body: {in_body}: {refused:?}");
+            assert!(refused.message().contains("of the key named"), "{method} {path}: {refused:?}");
+        }
+    }
+    let shown = control(&emulator, "GET", &format!("subscriptions/{sub}"), &Value::Null).await.json();
+    assert_eq!(shown["signing_secrets"], 1, "nothing was rotated: {shown}");
+    for (method, path) in &calls {
+        let keys = if *method == "DELETE" { &[KEY][..] } else { &[KEY, "*"] };
+        for key in keys {
+            let taken = call(&emulator, method, path, &Value::Null, key, *method != "GET").await;
+            assert_eq!(taken.status, 200, "{method} {path} with {key}: {taken:?}");
+        }
+    }
+}
+
+/// A snapshot and a scenario are documents of their own; the key beside their fields is none of them.
+#[tokio::test]
+async fn a_key_within_a_document_is_no_part_of_it() {
+    let emulator = start().await;
+    get(&emulator, "/v1/system/status").await;
+    let saved = control(&emulator, "GET", &format!("snapshot?key={KEY}"), &Value::Null).await.json();
+    assert!(saved["key"].is_null(), "{saved}");
+    for (key, status) in [(KEY, 200), (OTHER, 422)] {
+        let loaded = call(&emulator, "PUT", "snapshot", &saved, key, true).await;
+        assert_eq!(loaded.status, status, "{key}: {loaded:?}");
+    }
+    let put = call(&emulator, "PUT", "scenarios/mine", &json!({ "title": "t" }), KEY, true).await;
+    assert_eq!(put.status, 200, "{put:?}");
+    let text = control(&emulator, "GET", "scenarios/mine", &Value::Null).await.json()["text"].clone();
+    assert!(text.as_str().is_some_and(|text| text.contains("title") && !text.contains("key")), "{text}");
+}
