@@ -25,6 +25,7 @@ mod layers;
 mod library;
 mod memory;
 mod metrics;
+mod mistakes;
 mod model;
 mod openapi;
 mod overload;
