@@ -27,8 +27,8 @@ pub(super) struct Front {
 }
 
 impl Refusals for Front {
-    fn refuse(&self, status: StatusCode) -> Bytes {
-        self.refusals.refuse(status)
+    fn refuse(&self, status: StatusCode, tls: bool) -> Bytes {
+        self.refusals.refuse(status, tls)
     }
 }
 

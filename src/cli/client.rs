@@ -1,5 +1,6 @@
 //! The command line as a client of the control API.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
@@ -13,10 +14,11 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use url::{Url, form_urlencoded};
+use url::{Host, Url, form_urlencoded};
 
-use super::Target;
+use super::address::address;
 use super::failure::Failure;
+use super::{DEFAULT_URL, Target};
 use crate::webhook::tls::Trust;
 
 /// One answer of the control API.
@@ -60,8 +62,12 @@ pub(super) fn call(
         .map_err(|cause| unreachable(target, &cause))
 }
 
+/// The base URL of an emulator, as people type it: `localhost:9770` has no scheme.
 fn base(text: &str) -> Result<Url, Failure> {
-    let url = Url::parse(text).map_err(|error| Failure::usage(format!("--url: `{text}` is not a URL: {error}")))?;
+    let port = text.split('/').next().and_then(|authority| authority.rsplit_once(':')).map(|(_, port)| port);
+    let is_address = port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+    let spelled = if is_address { format!("http://{text}") } else { text.to_owned() };
+    let url = Url::parse(&spelled).map_err(|error| Failure::usage(format!("--url: `{text}` is not a URL: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
         return Err(Failure::usage(format!(
             "--url: expected an address such as http://127.0.0.1:9770, found `{text}`"
@@ -101,15 +107,14 @@ async fn send(
         let trust = Trust::new(&target.ca, target.insecure).map_err(|problem| format!("--ca: {problem}"))?;
         let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
         let connected = TlsConnector::from(trust.config().await).connect(name, stream).await;
-        open(connected.map_err(|error| {
-            format!("{error}; its authority: --ca FILE (from {url}_emulator/ca.pem), or --insecure")
-        })?)
-        .await?
+        open(connected.map_err(|error| format!("{error}; {}", distrusted(url, target)))?).await?
     } else {
         open(stream).await?
     };
     let mut pairs = form_urlencoded::Serializer::new(String::new());
-    let target_text = format!("/_emulator/{path}?{}", pairs.extend_pairs(query).finish());
+    // A reverse proxy may serve the emulator below a path.
+    let below = url.path().trim_end_matches('/');
+    let target_text = format!("{below}/_emulator/{path}?{}", pairs.extend_pairs(query).finish());
     let bytes = body.map(Value::to_string).unwrap_or_default();
     let mut request = Request::builder()
         .method(method)
@@ -121,6 +126,16 @@ async fn send(
     }
     let request = request.body(Full::new(Bytes::from(bytes))).map_err(|error| error.to_string())?;
     sender.send_request(request).await.map_err(|error| error.to_string())
+}
+
+/// What makes a certificate trusted.
+fn distrusted(url: &Url, target: &Target) -> String {
+    let base = url.as_str().trim_end_matches('/');
+    if target.ca.is_empty() {
+        format!("its authority: --ca FILE (from {base}/_emulator/ca.pem), or --insecure")
+    } else {
+        format!("no authority in the file given signed it; the present one is at {base}/_emulator/ca.pem")
+    }
 }
 
 async fn open<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
@@ -168,10 +183,41 @@ pub(super) fn events(target: &Target, key: &str, mut each: impl FnMut(&str, &Val
 }
 
 fn unreachable(target: &Target, cause: &str) -> Failure {
-    Failure::Unreachable {
-        message: format!("cannot reach the emulator at {}: {cause}", target.url),
-        hint: Some("start it with `wrs-emulator`, or name another with --url or WRS_EMULATOR_URL".to_owned()),
+    let listen = target.url.split("//").last().unwrap_or_default().trim_end_matches('/');
+    let hint = if target.url == DEFAULT_URL {
+        "start it with `wrs-emulator`, or name another with --url or WRS_EMULATOR_URL".to_owned()
+    } else if address("--listen", listen).is_ok() {
+        format!("start it there with `wrs-emulator --listen {listen}`")
+    } else {
+        "start it there, or correct the address".to_owned()
+    };
+    Failure::Unreachable { message: format!("cannot reach the emulator at {}: {cause}", target.url), hint: Some(hint) }
+}
+
+/// The same URL with an address that can be dialled, where it names every interface.
+pub(super) fn reachable(text: &str) -> String {
+    let Ok(mut url) = Url::parse(text) else { return text.to_owned() };
+    let loopback = match url.host() {
+        Some(Host::Ipv4(address)) if address.is_unspecified() => "127.0.0.1",
+        Some(Host::Ipv6(address)) if address.is_unspecified() => "[::1]",
+        _ => return text.to_owned(),
+    };
+    match url.set_host(Some(loopback)) {
+        Ok(()) => url.as_str().trim_end_matches('/').to_owned(),
+        Err(_) => text.to_owned(),
     }
+}
+
+/// The URL of an emulator that answers at this address; `None` if none does.
+pub(super) fn emulator_at(address: SocketAddr) -> Option<String> {
+    ["http", "https"].into_iter().find_map(|scheme| {
+        let url = reachable(&format!("{scheme}://{address}"));
+        let target = Target { url: url.clone(), control_token: None, ca: Vec::new(), insecure: true };
+        let body = call(&target, Method::GET, "health", &[], None, Duration::from_secs(1)).ok()?.body;
+        // Where the control API has a port of its own, the emulated one refuses the path.
+        let is_one = body["status"] == "ready" || body["error"]["request_id"].is_string();
+        is_one.then_some(url)
+    })
 }
 
 /// A path segment with everything escaped that could end it.
@@ -181,3 +227,37 @@ pub(super) fn segment(text: &str) -> String {
 
 /// How long commands wait that ask for something at hand.
 pub(super) const SHORT: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_interface_is_reached_by_loopback() {
+        for (url, expected) in [
+            ("http://127.0.0.1:9770", "http://127.0.0.1:9770"),
+            ("http://0.0.0.0:9770", "http://127.0.0.1:9770"),
+            ("https://[::]:9770", "https://[::1]:9770"),
+            ("http://10.0.0.7:80", "http://10.0.0.7:80"),
+        ] {
+            assert_eq!(reachable(url), expected);
+        }
+    }
+
+    #[test]
+    fn an_address_needs_no_scheme() {
+        for (text, expected) in [
+            ("http://127.0.0.1:9770", Some("http://127.0.0.1:9770/")),
+            ("localhost:9770", Some("http://localhost:9770/")),
+            ("emulator:80/sub/path", Some("http://emulator/sub/path")),
+            ("[::1]:9770", Some("http://[::1]:9770/")),
+            ("https://emulator/sub/", Some("https://emulator/sub/")),
+            ("nowhere", None),
+            ("localhost:", None),
+            ("ftp://localhost:9770", None),
+            ("localhost:port", None),
+        ] {
+            assert_eq!(base(text).ok().map(|url| url.to_string()).as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -14,9 +14,9 @@ use std::time::Duration;
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
-use url::{Host, Url};
 
 use super::Target;
+use super::client::reachable;
 use super::failure::{Failure, colored, report};
 use super::log::Log;
 use super::serve::{ServeArgs, Signals, settings, start_failure, write_port_file};
@@ -77,7 +77,10 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
         Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
     // Opened before the command runs: a path that cannot be written is told at once, and no older verdict is left there.
     let mut file = args.verdict_file.as_deref().map(open).transpose()?;
-    let emulator = Emulator::start(settings).await.map_err(start_failure)?;
+    let emulator = match Emulator::start(settings).await {
+        Ok(emulator) => emulator,
+        Err(error) => return Err(start_failure(error).await),
+    };
     let cannot_log = |error| Failure::usage(format!("cannot start the log: {error}"));
     let log =
         (args.verbose && !args.serve.quiet).then(|| Log::start(emulator.control(), args.serve.log).map_err(cannot_log));
@@ -128,20 +131,6 @@ fn target(emulator: &Emulator) -> Target {
         ca: Vec::new(),
         // It is this very process: no certificate could say more.
         insecure: true,
-    }
-}
-
-/// The same URL with an address that can be dialled, where it names every interface.
-fn reachable(text: &str) -> String {
-    let Ok(mut url) = Url::parse(text) else { return text.to_owned() };
-    let loopback = match url.host() {
-        Some(Host::Ipv4(address)) if address.is_unspecified() => "127.0.0.1",
-        Some(Host::Ipv6(address)) if address.is_unspecified() => "[::1]",
-        _ => return text.to_owned(),
-    };
-    match url.set_host(Some(loopback)) {
-        Ok(()) => url.as_str().trim_end_matches('/').to_owned(),
-        Err(_) => text.to_owned(),
     }
 }
 
@@ -236,18 +225,6 @@ fn tell(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_interface_is_reached_by_loopback() {
-        for (url, expected) in [
-            ("http://127.0.0.1:9770", "http://127.0.0.1:9770"),
-            ("http://0.0.0.0:9770", "http://127.0.0.1:9770"),
-            ("https://[::]:9770", "https://[::1]:9770"),
-            ("http://10.0.0.7:80", "http://10.0.0.7:80"),
-        ] {
-            assert_eq!(reachable(url), expected);
-        }
-    }
 
     #[test]
     fn exit_codes_are_those_of_shells() {

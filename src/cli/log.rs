@@ -1,6 +1,7 @@
 //! The log on stderr: one line a record, as text or JSON, read from the journal with a cursor of its own. A log that
 //! cannot keep up skips entries and says how many; it never holds a request back.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::pin::pin;
 use std::time::Duration;
@@ -158,14 +159,15 @@ fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
 }
 
 fn event_record(event: &EventRecord) -> Value {
-    let count = event.deliveries.len();
+    // One subscription may get several copies.
+    let subscriptions = event.deliveries.iter().map(|delivery| &delivery.subscription).collect::<BTreeSet<_>>().len();
     json!({
         "at": stamp(event.created_at),
         "event": "event",
         "id": event.id,
         "type": event.event_type,
-        "deliveries": count,
-        "message": format!("event {} {} goes to {}", event.event_type, event.id, counted(count as u64, "subscription")),
+        "deliveries": event.deliveries.len(),
+        "message": format!("event {} {} goes to {}", event.event_type, event.id, counted(subscriptions as u64, "subscription")),
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Data goes to stdout, talk to stderr. Commands other than `serve` are clients of the control API.
 
+mod address;
 mod client;
 mod clock;
 mod deliveries;
@@ -16,6 +17,7 @@ mod junit;
 mod listen;
 mod log;
 mod manual;
+mod mistakes;
 mod output;
 mod profile;
 mod profile_source;
@@ -32,6 +34,7 @@ mod twins;
 mod verdict;
 mod verify;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -124,11 +127,14 @@ enum Command {
     Health(health::HealthArgs),
 }
 
+/// Where an emulator is looked for.
+const DEFAULT_URL: &str = "http://127.0.0.1:9770";
+
 /// How to reach a running emulator.
 #[derive(Clone, Debug, Args)]
 struct Target {
     /// The emulator's address.
-    #[arg(long, env = "WRS_EMULATOR_URL", default_value = "http://127.0.0.1:9770", value_name = "URL")]
+    #[arg(long, env = "WRS_EMULATOR_URL", default_value = DEFAULT_URL, value_name = "URL")]
     url: String,
     /// The control API's token, where it wants one.
     #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
@@ -162,8 +168,16 @@ struct OneArgs {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    let command = settled(definition());
-    let cli = Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let mut command = settled(definition());
+    let parsed = command.try_get_matches_from_mut(&arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => match mistakes::failure(&error, &command, &arguments) {
+            Some(failure) => return report(&failure),
+            None => error.exit(),
+        },
+    };
     let result = match cli.command {
         None => serve::run(cli.serve),
         Some(Command::Serve(args)) => serve::run(*args),

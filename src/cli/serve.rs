@@ -1,7 +1,6 @@
 //! `serve`: flags to settings, then the emulator until it is told to stop.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,6 +10,8 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::address::address;
+use super::client::emulator_at;
 use super::failure::Failure;
 use super::log::{Log, LogFormat};
 use super::output::print;
@@ -162,7 +163,10 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
     // Installed before the ready line: whoever reads it may send a signal at once.
     let mut signals =
         Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
-    let emulator = Emulator::start(settings).await.map_err(start_failure)?;
+    let emulator = match Emulator::start(settings).await {
+        Ok(emulator) => emulator,
+        Err(error) => return Err(start_failure(error).await),
+    };
     let cannot_log = |error| Failure::usage(format!("cannot start the log: {error}"));
     let log = if args.quiet { None } else { Some(Log::start(emulator.control(), args.log).map_err(cannot_log)?) };
     write_port_file(args, &emulator)?;
@@ -232,15 +236,24 @@ impl Signals {
     }
 }
 
-pub(super) fn start_failure(error: StartError) -> Failure {
+/// What is wrong with the start, and what to do.
+pub(super) async fn start_failure(error: StartError) -> Failure {
     match &error {
-        StartError::Bind { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => Failure::usage(
-            error.to_string(),
-        )
-        .with_hint(
-            "another program listens there; stop it, or choose another port with --listen 127.0.0.1:9771, and tell commands \
-             with --url or WRS_EMULATOR_URL",
-        ),
+        StartError::Bind { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            let address = *address;
+            let found = tokio::task::spawn_blocking(move || emulator_at(address)).await;
+            match found.ok().flatten() {
+                Some(url) => {
+                    Failure::usage(format!("{error}: a wrs-emulator already answers at {url}")).with_hint(format!(
+                        "use that one (`--url {url}`), or start another on a free port with `--listen 127.0.0.1:0`"
+                    ))
+                }
+                None => Failure::usage(error.to_string()).with_hint(
+                    "another program listens there; stop it, or choose another port with --listen 127.0.0.1:9771, and \
+                     pass it to commands with --url or WRS_EMULATOR_URL",
+                ),
+            }
+        }
         StartError::Scenarios(found) => {
             let rendered = render_all(found, false);
             Failure::usage(format!("the scenarios cannot be used\n\n{}", rendered.trim_end()))
@@ -334,20 +347,6 @@ fn check_limits(limits: &LimitArgs) -> Result<(), Failure> {
         None => Ok(()),
         Some(flag) => Err(Failure::usage(format!("{flag}: expected more than 0"))),
     }
-}
-
-/// An address to listen at, as people type it.
-pub(super) fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
-    // `:0` and `localhost:9770` are what people type.
-    let spelled = match text.strip_prefix("localhost:") {
-        Some(port) => format!("127.0.0.1:{port}"),
-        None if text.starts_with(':') => format!("127.0.0.1{text}"),
-        None => text.to_owned(),
-    };
-    spelled.parse().map_err(|_| {
-        Failure::usage(format!("{flag}: expected an IP address and a port, found `{text}`"))
-            .with_hint(format!("for example {flag} 127.0.0.1:9770, or 0.0.0.0:9770 for every interface"))
-    })
 }
 
 fn profile(args: &ServeArgs) -> Result<Layered, Failure> {

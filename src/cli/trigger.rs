@@ -84,9 +84,12 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     }
     let mut set = Map::new();
     for assignment in &args.data {
-        let (path, value) = assignment
-            .split_once('=')
-            .ok_or_else(|| Failure::usage(format!("--data: expected path=value, found `{assignment}`")))?;
+        // A name of a field begins otherwise.
+        let is_json = assignment.trim_start().starts_with(['{', '[', '"']);
+        let (path, value) = assignment.split_once('=').filter(|_| !is_json).ok_or_else(|| {
+            let hint = if is_json { "for JSON use `--data-json`" } else { "for example `--data workflow_id=wf_42`" };
+            Failure::usage(format!("--data: expected path=value, found `{assignment}`")).with_hint(hint)
+        })?;
         set.insert(path.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned())));
     }
     wish["set"] = Value::Object(set);
@@ -116,7 +119,16 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     let deliveries = body["deliveries"].as_array().cloned().unwrap_or_default();
     if !args.json {
         print_fired(&body);
-        deliveries.iter().for_each(print_delivery);
+        deliveries.iter().filter(|_| !args.drop).for_each(print_delivery);
+    }
+    if args.drop {
+        if !args.json {
+            let events = body["events"].as_array().into_iter().flatten();
+            let count = events.map(|event| event["deliveries"].as_array().map_or(0, Vec::len)).sum::<usize>() as u64;
+            let was = if count == 1 { "was" } else { "were" };
+            print(&format!("{} {was} dropped, as asked for\n", counted(count, "delivery")));
+        }
+        return Ok(ExitCode::SUCCESS);
     }
     let accepted = |delivery: &Value| delivery["status"] == "delivered";
     let missed = deliveries.iter().filter(|delivery| !accepted(delivery)).count();

@@ -166,6 +166,21 @@ pub fn judge(key: &str, profile: &Profile) -> Result<(), KeyRefusal> {
     }
 }
 
+/// Why a text is not a key, for whoever typed it in place of one.
+pub fn not_a_key(text: &str, refusal: KeyRefusal, profile: &Profile) -> String {
+    let keys = &profile.keys;
+    let prefix = match profile.environment {
+        Environment::Sandbox => &keys.test_prefix,
+        Environment::Production => &keys.live_prefix,
+    };
+    let reason = match refusal {
+        KeyRefusal::NotListed => "neither `keys.list` nor `keys.workspaces` has it".to_owned(),
+        KeyRefusal::Malformed => format!("after `{prefix}` come one or more of A-Z a-z 0-9 _ -"),
+        _ => format!("keys begin with `{prefix}`"),
+    };
+    format!("`{}` is not an API key: {reason}", shown(text, keys))
+}
+
 fn is_key_text(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::call::Call;
 use super::{Control, ControlError};
-use crate::contract::keys::{SAMPLE_KEY, judge, shown, workspace_of};
+use crate::contract::keys::{SAMPLE_KEY, judge, not_a_key, workspace_of};
 use crate::diagnostic::Diagnostic;
 use crate::http::preview::open_workspace;
 use crate::workspace::Workspace;
@@ -88,11 +88,12 @@ pub fn workspace_name(control: &Control, key: Option<&str>) -> Result<Arc<str>, 
     let generation = control.library.load();
     let profile = &generation.setup_for(Some(key)).profile;
     let is_group = profile.keys.workspaces.contains_key(key);
-    if !is_group && judge(key, profile).is_err() {
-        return Err(ControlError::not_found(format!(
-            "there is no workspace for the key `{}`",
-            shown(key, &profile.keys)
-        )));
+    if !is_group && let Err(refusal) = judge(key, profile) {
+        let message = match key.strip_prefix("ws_") {
+            Some(_) => format!("there is no workspace `{}`", key.escape_debug()),
+            None => not_a_key(key, refusal, profile),
+        };
+        return Err(ControlError::not_found(message));
     }
     Ok(Arc::from(workspace_of(key, profile)))
 }

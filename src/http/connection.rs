@@ -34,6 +34,9 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Longest that a peer that has closed its sending side waits for the next bytes of its answers; the idle deadline if shorter.
 pub(crate) const HALF_CLOSED: Duration = Duration::from_secs(10);
 
+/// How a TLS record begins that holds a handshake: its type and the version's first byte.
+const TLS_HANDSHAKE: &[u8] = &[22, 3];
+
 /// What the connection and the service on it tell each other.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -123,8 +126,8 @@ impl Progress {
 
 /// Gives the answer to a request that hyper refused to parse: its status in, the whole answer's bytes out.
 pub trait Refusals: Send + Sync + 'static {
-    /// The answer, head and body, ending the connection.
-    fn refuse(&self, status: StatusCode) -> Bytes;
+    /// The answer, head and body, ending the connection; `tls` if the bytes began a TLS handshake.
+    fn refuse(&self, status: StatusCode, tls: bool) -> Bytes;
 }
 
 /// What may still be written.
@@ -172,6 +175,8 @@ pub struct TimedStream<S, R> {
     head_deadline: Option<Pin<Box<Sleep>>>,
     /// The first line of that block has been read whole: what is too large now is not the target.
     line_ended: bool,
+    /// The first bytes of the connection are those of a TLS handshake, where nobody speaks TLS.
+    began_tls: bool,
     /// What the last read left of a block to come.
     left: Left,
     write_deadline: Option<Pin<Box<Sleep>>>,
@@ -198,6 +203,7 @@ impl<S: Socket, R: Refusals> TimedStream<S, R> {
             head_began_at: Some(0),
             head_deadline: None,
             line_ended: false,
+            began_tls: false,
             left: Left::Nothing,
             write_deadline: None,
             linger_deadline: None,
@@ -355,6 +361,7 @@ impl<S: Socket, R: Refusals> AsyncRead for TimedStream<S, R> {
                         self.begin_head(begun);
                     }
                     let read = &buf.filled()[before..];
+                    self.began_tls |= begun == 0 && read.starts_with(TLS_HANDSHAKE);
                     self.line_ended = self.line_ended || read.contains(&b'\n');
                     self.left = Left::after_blank_line(read);
                 }
@@ -387,7 +394,7 @@ impl<S: Socket, R: Refusals> AsyncWrite for TimedStream<S, R> {
                 status = StatusCode::URI_TOO_LONG;
             }
             self.refused = true;
-            self.replacement = Some(self.refusals.refuse(status));
+            self.replacement = Some(self.refusals.refuse(status, self.began_tls));
             return Poll::Ready(Ok(bytes.len()));
         }
         self.unread_peer = None;

@@ -98,7 +98,7 @@ impl Api {
     }
 
     /// The answer to bytes that hyper could not read as a request.
-    pub fn refuse(&self, status: StatusCode) -> Bytes {
+    pub fn refuse(&self, status: StatusCode, tls: bool) -> Bytes {
         let kind = match status {
             StatusCode::URI_TOO_LONG => ErrorKind::UriTooLong,
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => ErrorKind::HeadersTooLarge,
@@ -108,7 +108,8 @@ impl Api {
         let mut exchange = Exchange::begin(parts, self.registry.clock().now(), &self.library.load());
         exchange.identify(&self.registry.anonymous());
         let text = match kind {
-            ErrorKind::BadRequest => "the bytes sent are no HTTP/1.1 request",
+            ErrorKind::BadRequest if tls => "this is a TLS handshake: use http:// or start with --tls self-signed",
+            ErrorKind::BadRequest => "the bytes sent are not an HTTP/1.1 request",
             kind => kind.message(),
         };
         let outcome = exchange.refused(kind, text);

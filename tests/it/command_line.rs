@@ -229,7 +229,7 @@ fn wrong_usage_is_exit_2_naming_value_place_and_remedy() {
         (&["serve", "--scenarios", &missing], &["--scenarios", "missing.toml"]),
         (&["serve", "--scenario", "rate-limit-brust"], &["rate-limit-brust", "did you mean `rate-limit-burst`"]),
         (&["serve", "--scenario-text", "rule = 5"], &["scenario/"]),
-        (&["trigger"], &["EVENT"]),
+        (&["trigger"], &["<EVENT>", "hint: "]),
         (&["check"], &["PATHS"]),
         (&["check", &missing], &["missing.toml"]),
         (&["health", "--url", "nowhere"], &["--url", "nowhere"]),

@@ -87,7 +87,7 @@ async fn wrong_calls_say_what_is_wrong() {
         ("GET", "requests?cursor=x", Value::Null, 422, "cursor: expected"),
         ("GET", "requests?status=ok", Value::Null, 422, "status: expected a number"),
         ("GET", "requests?sort=up", Value::Null, 422, "unknown query parameter `sort`"),
-        ("GET", "requests?key=sk_live_x", Value::Null, 404, "no workspace for the key"),
+        ("GET", "requests?key=sk_live_x", Value::Null, 404, "not an API key"),
         ("GET", "requests/req_x", Value::Null, 404, "no request `req_x`"),
         ("GET", "deliveries/dlv_x", Value::Null, 404, "no delivery `dlv_x`"),
         ("GET", "deliveries?status=lost", Value::Null, 422, "status: expected pending"),

@@ -25,7 +25,7 @@ async fn scenarios_are_chosen_and_everything_is_reset() {
     control.reset_all().expect("the start had no scenarios");
     assert_eq!((status(&emulator, KEY).await, status(&emulator, "sk_test_b").await), (200, 200));
     let refused = control.reset("nonsense").expect_err("the key is not valid");
-    assert!(matches!(&refused, ResetProblem::Key(text) if text.contains("no workspace")), "{refused}");
+    assert!(matches!(&refused, ResetProblem::Key(text) if text.contains("not an API key")), "{refused}");
 }
 
 #[tokio::test]

@@ -28,6 +28,7 @@ mod library;
 mod lists;
 mod memory;
 mod metrics;
+mod mistakes;
 mod model;
 mod openapi;
 mod overload;

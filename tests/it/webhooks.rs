@@ -255,7 +255,7 @@ async fn firing_refuses_what_means_nothing() {
         (json!({ "type": "workflow.completed", "count": 0 }), 422, "count: expected 1 to"),
         (json!({ "type": "workflow.completed", "delay": "soon" }), 422, "delay: expected a duration"),
         (json!({ "type": "workflow.completed", "nonsense": 1 }), 422, "unknown field `nonsense`"),
-        (json!({ "type": "workflow.completed", "key": "sk_live_x" }), 404, "no workspace for the key"),
+        (json!({ "type": "workflow.completed", "key": "sk_live_x" }), 404, "not an API key"),
         (json!({ "type": "workflow.completed", "key": "sk_test_other" }), 404, "no subscription for key"),
         // It says whose subscription there is.
         (

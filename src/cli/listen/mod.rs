@@ -14,9 +14,10 @@ use clap::Args;
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::address::address;
 use super::failure::Failure;
 use super::output::print;
-use super::serve::{Signals, address};
+use super::serve::Signals;
 use super::signing::{Signing, SigningArgs, check_url};
 use crate::http::limits::Limits;
 use crate::http::tls::{ServerTls, TlsSetting};

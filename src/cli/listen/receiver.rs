@@ -223,8 +223,12 @@ fn answer(status: u16) -> Response<AnswerBody> {
 }
 
 impl Refusals for Receiver {
-    fn refuse(&self, status: StatusCode) -> Bytes {
-        let body = "these bytes are no HTTP/1.1 request\n";
+    fn refuse(&self, status: StatusCode, tls: bool) -> Bytes {
+        let body = if tls {
+            "this is a TLS handshake: use http:// or listen with --tls self-signed\n"
+        } else {
+            "the bytes sent are not an HTTP/1.1 request\n"
+        };
         let length = body.len();
         format!("HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
             .into()
