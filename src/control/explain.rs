@@ -241,7 +241,13 @@ fn event_steps(event: &EventRecord) -> Vec<Value> {
         };
         json!({ "check": skipped.subscription, "verdict": "not_reached", "detail": detail })
     });
-    went.chain(skipped).collect()
+    went.chain(skipped).chain(damage_step(event)).collect()
+}
+
+/// What is deliberately wrong with an event's deliveries, as a step.
+fn damage_step(event: &EventRecord) -> Option<Value> {
+    let damage = event.damage.as_deref()?;
+    Some(json!({ "check": "damage", "verdict": "decided", "detail": damage }))
 }
 
 pub(super) fn delivery_summary(delivery: &DeliveryRecord) -> String {
@@ -277,14 +283,11 @@ fn outcome_text(outcome: &AttemptOutcome) -> String {
 }
 
 fn delivery_steps(delivery: &DeliveryRecord) -> Vec<Value> {
-    delivery
-        .attempts
-        .iter()
-        .map(|attempt| {
-            let verdict = if attempt.outcome.is_success() { "decided" } else { "passed" };
-            json!({ "check": format!("attempt {}", attempt.number), "verdict": verdict, "detail": outcome_text(&attempt.outcome) })
-        })
-        .collect()
+    let attempts = delivery.attempts.iter().map(|attempt| {
+        let verdict = if attempt.outcome.is_success() { "decided" } else { "passed" };
+        json!({ "check": format!("attempt {}", attempt.number), "verdict": verdict, "detail": outcome_text(&attempt.outcome) })
+    });
+    attempts.chain(damage_step(&delivery.event)).collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod commands;
 mod contract;
 mod control;
 mod control_openapi;
+mod damage;
 mod determinism;
 mod documents;
 mod embedding;

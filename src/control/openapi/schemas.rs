@@ -119,7 +119,13 @@ fn event() -> Value {
         "body": named("Bytes"),
         "deliveries": list(object(&json!({ "id": id("dlv"), "subscription": id("sub"), "url": text() }))),
         "skipped": list(object(&json!({ "subscription": id("sub"), "url": text(), "reason": text() }))),
+        "damage": damage(),
     }))
+}
+
+/// What is deliberately wrong with an event, a delivery or an attempt.
+pub(super) fn damage() -> Value {
+    json!({ "type": ["string", "null"], "description": "What is deliberately wrong, and who asked for it." })
 }
 
 fn delivery() -> Value {
@@ -135,6 +141,7 @@ fn delivery() -> Value {
         "last": or_null(named("Outcome")),
         "next_attempt_in_ms": { "type": ["number", "null"] },
         "note": { "type": ["string", "null"] },
+        "damage": damage(),
     })
 }
 
@@ -144,6 +151,7 @@ fn attempt() -> Value {
         "at": time(),
         "url": text(),
         "dialled": text(),
+        "damage": damage(),
         "request": object(&json!({ "headers": named("Headers"), "body": named("Bytes") })),
         "signed_content": named("Bytes"),
         "outcome": named("Outcome"),
