@@ -142,6 +142,16 @@ fn attempt_line(attempt: &Value) -> String {
     format!("{fields}  {said}{}", damaged(attempt))
 }
 
+/// Where a delivery with its attempts, or an attempt, goes: the subscription's URL, and where it was sent if that is elsewhere.
+pub(super) fn destination(view: &Value) -> String {
+    let url = cell(view, "url");
+    let last = view["attempts"].as_array().and_then(|attempts| attempts.last()).unwrap_or(view);
+    match last["dialled"].as_str() {
+        Some(dialled) if !dialled.is_empty() && dialled != url => format!("{url}, sent to {}", visible(dialled)),
+        _ => url,
+    }
+}
+
 /// What is deliberately wrong with an event or a delivery, as the end of a line.
 pub(super) fn damaged(view: &Value) -> String {
     view["damage"].as_str().map_or_else(String::new, |damage| format!("; {}", visible(damage)))

@@ -124,7 +124,8 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if args.wait && missed > 0 {
         let were = if missed == 1 { "was" } else { "were" };
         let message = format!("{missed} of {} {were} not accepted", counted(deliveries.len() as u64, "delivery"));
-        return Err(Failure::short(message).with_hint("`wrs-emulator deliveries show ID` shows each attempt"));
+        return Err(Failure::short(message)
+            .with_hint("`wrs-emulator explain ID` says why and what to try; `deliveries show ID` shows each attempt"));
     }
     Ok(ExitCode::SUCCESS)
 }

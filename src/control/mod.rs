@@ -6,6 +6,7 @@
 mod advance;
 mod clock;
 mod deliveries;
+mod diagnosis;
 mod events;
 mod explain;
 mod filter;

@@ -12,8 +12,9 @@ use hyper::header::AUTHORIZATION;
 use serde_json::{Map, Value, json};
 
 use super::advance::settle;
+use super::diagnosis::delivery_summary;
 use super::events::wait_limit;
-use super::explain::{delivery_summary, no_endpoint};
+use super::explain::no_endpoint;
 use super::scope::{Scope, scope};
 use super::view::{delivery_row, request_row};
 use super::{Call, Control, ControlError, Reply, ok};
@@ -150,7 +151,7 @@ fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec
     let entry = |(_, delivery): &(u64, DeliveryRecord)| {
         let row = delivery_row(delivery, &control.registry, redactor);
         let (event, url) = (&delivery.event.event_type, &delivery.planned.url);
-        let message = format!("{event} to {url}: {}", delivery_summary(delivery));
+        let message = format!("{event} to {url}: {}", delivery_summary(delivery, redactor));
         let fields = ["id", "event", "type", "subscription", "url", "workspace", "status", "attempts"];
         pick(&row, &fields, message)
     };

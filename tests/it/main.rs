@@ -12,6 +12,7 @@ mod control;
 mod control_openapi;
 mod damage;
 mod determinism;
+mod diagnosis;
 mod documents;
 mod embedding;
 mod endurance;

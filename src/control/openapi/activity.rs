@@ -37,9 +37,12 @@ pub(super) fn describe(action: Action) -> Option<Described> {
             .keyed()
             .empty_body()
             .not_found(),
-        Action::Explain => {
-            call("Why a request was answered so, or where an event or delivery went", explanation()).keyed().not_found()
-        }
+        Action::Explain => call(
+            "Why a request was answered so, or where an event or delivery went; `latest` is the newest",
+            explanation(),
+        )
+        .keyed()
+        .not_found(),
         Action::Stream => call("Everything that happens, as server-sent events", text())
             .media("text/event-stream")
             .keyed()
@@ -85,6 +88,7 @@ fn explanation() -> Value {
         "kind": { "enum": ["request", "event", "delivery"] },
         "summary": text(),
         "steps": list(named("Step")),
+        "advice?": list(named("Advice")),
         "request?": named("RequestWhole"),
         "event?": named("Event"),
         "delivery?": named("DeliveryWhole"),

@@ -21,9 +21,10 @@ pub(super) fn schemas() -> Value {
         "Subscription": subscription(),
         "Step": object(&json!({
             "check": text(),
-            "verdict": { "enum": ["passed", "decided", "not_reached"] },
+            "verdict": { "enum": ["passed", "failed", "decided", "not_reached"] },
             "detail": text(),
         })),
+        "Advice": object(&json!({ "text": text(), "command": { "type": ["string", "null"] } })),
         "RuleTrace": object(&json!({ "scenario": text(), "rule": text(), "applied": { "type": "boolean" }, "outcome": text() })),
         "Knob": object(&json!({ "knob": text(), "value": true, "source": text() })),
         "LedgerRow": object(&json!({
