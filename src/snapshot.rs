@@ -310,6 +310,9 @@ pub struct SavedDelivery {
     pub body: Bytes,
     /// What is falsified.
     pub tamper: Option<String>,
+    /// What is deliberately wrong with it and who asked for it, in words; absent if nothing is, or an older version saved it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
 }
 
 /// Values that are written as text.

@@ -139,7 +139,22 @@ fn attempt_line(attempt: &Value) -> String {
         (None, detail) => visible(detail.unwrap_or("failed")).into_owned(),
     };
     let fields = ["at", "delivery", "type", "number", "url"].map(|field| cell(attempt, field)).join("  ");
-    format!("{fields}  {said}")
+    format!("{fields}  {said}{}", damaged(attempt))
+}
+
+/// Where a delivery with its attempts, or an attempt, goes: the subscription's URL, and where it was sent if that is elsewhere.
+pub(super) fn destination(view: &Value) -> String {
+    let url = cell(view, "url");
+    let last = view["attempts"].as_array().and_then(|attempts| attempts.last()).unwrap_or(view);
+    match last["dialled"].as_str() {
+        Some(dialled) if !dialled.is_empty() && dialled != url => format!("{url}, sent to {}", visible(dialled)),
+        _ => url,
+    }
+}
+
+/// What is deliberately wrong with an event or a delivery, as the end of a line.
+pub(super) fn damaged(view: &Value) -> String {
+    view["damage"].as_str().map_or_else(String::new, |damage| format!("; {}", visible(damage)))
 }
 
 fn wait(args: &WaitArgs) -> Result<ExitCode, Failure> {
@@ -180,6 +195,9 @@ fn show(delivery: &Value, json: bool) -> ExitCode {
         cell(delivery, "event"),
         cell(delivery, "url")
     ));
+    if let Some(damage) = delivery["damage"].as_str() {
+        print(&format!("{damage}\n"));
+    }
     for attempt in delivery["attempts"].as_array().into_iter().flatten() {
         print(&format!(
             "\nattempt {} at {}, {} ms, to {}\n\n",

@@ -86,9 +86,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "explain",
         &[
+            "wrs-emulator explain  the newest request or delivery",
             "wrs-emulator explain req_01k...  why this answer",
             "wrs-emulator explain evt_01k...  where the event went, and where not",
-            "wrs-emulator explain dlv_01k... --json",
+            "wrs-emulator explain dlv_01k...  what the receiver answered, and what to try",
         ],
     ),
     (

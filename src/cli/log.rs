@@ -167,7 +167,14 @@ fn event_record(event: &EventRecord) -> Value {
         "id": event.id,
         "type": event.event_type,
         "deliveries": event.deliveries.len(),
-        "message": format!("event {} {} goes to {}", event.event_type, event.id, counted(subscriptions as u64, "subscription")),
+        "damage": event.damage.as_deref(),
+        "message": format!(
+            "event {} {} goes to {}{}",
+            event.event_type,
+            event.id,
+            counted(subscriptions as u64, "subscription"),
+            damage(event.damage.as_deref())
+        ),
     })
 }
 
@@ -183,8 +190,20 @@ fn attempt_record(attempt: &AttemptRecord) -> Value {
         "number": attempt.number,
         "url": attempt.url.as_ref(),
         "accepted": attempt.outcome.is_success(),
-        "message": format!("delivery {} attempt {} to {}: {outcome}", attempt.delivery, attempt.number, attempt.url),
+        "damage": attempt.damage.as_deref(),
+        "message": format!(
+            "delivery {} attempt {} to {}: {outcome}{}",
+            attempt.delivery,
+            attempt.number,
+            attempt.url,
+            damage(attempt.damage.as_deref())
+        ),
     })
+}
+
+/// What is deliberately wrong, as the end of a line.
+fn damage(damage: Option<&str>) -> String {
+    damage.map_or_else(String::new, |damage| format!("; {damage}"))
 }
 
 fn stamp(at: Timestamp) -> String {

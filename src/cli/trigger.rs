@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::Target;
 use super::client::{SHORT, call};
+use super::deliveries::damaged;
 use super::failure::Failure;
 use super::output::{cell, counted, plain, print, print_json};
 use crate::contract::signature::Tamper;
@@ -135,7 +136,8 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if args.wait && missed > 0 {
         let were = if missed == 1 { "was" } else { "were" };
         let message = format!("{missed} of {} {were} not accepted", counted(deliveries.len() as u64, "delivery"));
-        return Err(Failure::short(message).with_hint("`wrs-emulator deliveries show ID` shows each attempt"));
+        return Err(Failure::short(message)
+            .with_hint("`wrs-emulator explain ID` says why and what to try; `deliveries show ID` shows each attempt"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -153,7 +155,8 @@ fn set_off(args: &TriggerArgs, name: &str) -> Result<ExitCode, Failure> {
     if args.json {
         print_json(&body);
     } else {
-        print(&format!("emission {name} set off\n"));
+        let damage = body["damage"].as_str().map_or_else(String::new, |damage| format!(": {damage}"));
+        print(&format!("emission {name} set off{damage}\n"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -165,14 +168,15 @@ fn print_fired(body: &Value) {
         && first["type"].is_null()
     {
         let count = counted(events.len() as u64, "event");
-        return print(&format!("{count} fired, {} to {}\n", cell(first, "id"), cell(last, "id")));
+        return print(&format!("{count} fired, {} to {}{}\n", cell(first, "id"), cell(last, "id"), damaged(body)));
     }
     for event in events {
         // One subscription may get several copies.
         let deliveries = event["deliveries"].as_array().into_iter().flatten();
         let count = deliveries.map(|delivery| delivery["subscription"].as_str()).collect::<BTreeSet<_>>().len();
         let subscriptions = counted(count as u64, "subscription");
-        print(&format!("{} {} fired at {subscriptions}\n", cell(event, "id"), cell(event, "type")));
+        let (id, kind) = (cell(event, "id"), cell(event, "type"));
+        print(&format!("{id} {kind} fired at {subscriptions}{}\n", damaged(event)));
     }
 }
 

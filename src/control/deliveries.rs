@@ -55,7 +55,7 @@ fn check_status(status: Option<&str>) -> Result<(), ControlError> {
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&[])?;
-    let delivery = find(control, call)?;
+    let delivery = find(control, call, &call.segment)?;
     Ok(ok(delivery_whole(&delivery, &control.registry, call.redactor())))
 }
 
@@ -157,7 +157,7 @@ pub(super) async fn redeliver(control: &Control, call: &Call) -> Result<Reply, C
     call.allow_queries(&["wait"])?;
     call.no_body()?;
     let wait = call.query("wait").map(|text| wait_limit("wait", &text)).transpose()?;
-    let old = find(control, call)?;
+    let old = find(control, call, &call.segment)?;
     let Some(workspace) = control.registry.find(&old.event.workspace) else {
         return Err(ControlError::not_found("the delivery's workspace is gone"));
     };
@@ -181,9 +181,9 @@ pub(super) async fn redeliver(control: &Control, call: &Call) -> Result<Reply, C
     ))
 }
 
-/// The delivery that a call names by its id.
-pub(super) fn find(control: &Control, call: &Call) -> Result<DeliveryRecord, ControlError> {
-    let (scope, id) = (scope_or_all(control, call)?, &call.segment);
+/// The delivery with this id, unless the call names a key that it is not of.
+pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<DeliveryRecord, ControlError> {
+    let scope = scope_or_all(control, call)?;
     let found = control.book.get(id).filter(|delivery| scope.covers(Some(&delivery.event.workspace)));
     found.ok_or_else(|| {
         ControlError::not_found(format!("there is no delivery `{}`{}", id.escape_debug(), scope.owner()))

@@ -19,8 +19,9 @@ use crate::redact::Redactor;
 use crate::scenario::emit_named;
 use crate::webhook::book::{DeliveryRecord, Full};
 use crate::webhook::deliver::hand_over;
+use crate::webhook::emitter::fire_request as emitted;
 use crate::webhook::held;
-use crate::workspace::{EventRecord, FireRequest, SkipReason, Workspace};
+use crate::workspace::{EventRecord, FireRequest, Origin, SkipReason, Workspace};
 
 /// Most events fired by one call.
 pub(crate) const MOST_EVENTS: usize = 10_000;
@@ -170,7 +171,8 @@ fn fire_all(control: &Control, call: &Call) -> Result<Fired, ControlError> {
             no_match(control, call.redactor(), &workspace, kept.first(), &template.event_type).beside("events", events)
         );
     }
-    Ok(Fired { answer: json!({ "events": events }), deliveries, is_shown })
+    let answer = json!({ "events": events, "damage": template.damage().as_deref() });
+    Ok(Fired { answer, deliveries, is_shown })
 }
 
 /// Refuses what would make too many deliveries pending.
@@ -257,7 +259,9 @@ fn fire_request(wish: &Fire) -> Result<FireRequest, ControlError> {
         due: None,
         tamper,
         extra_copies: duplicate - 1,
+        shuffled: wish.shuffle && wish.count.is_some_and(|Whole(count)| count > 1),
         lost: wish.drop,
+        origin: Origin::Command,
     })
 }
 
@@ -281,8 +285,9 @@ fn fire_emission(
         let message = format!("no emission of the active scenarios is named `{}`; {known}", name.escape_debug());
         return Err(ControlError::not_found(message));
     };
+    let damage = emitted(&emit).damage();
     control.emissions.fire(workspace, emit, workspace.clock().moment());
-    Ok(json!({ "emit": name, "events": [] }))
+    Ok(json!({ "emit": name, "events": [], "damage": damage.as_deref() }))
 }
 
 /// How long a call waits, on the machine's time; `field` is what the call names it.

@@ -1,13 +1,16 @@
 //! `GET explain/{id}`: why a request was answered so, where an event went and where not, how a delivery came about.
 //!
-//! An explanation is a list of checks in the order in which they were made; one of them decided.
+//! An explanation is a list of checks in the order in which they were made; one of them decided. `diagnosis` explains
+//! deliveries.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::diagnosis::{Diagnosis, damage_step, delivery_summary};
 use super::requests;
 use super::scope::scope_or_all;
 use super::trace::{RULES_NOTE, rules_of};
@@ -15,41 +18,52 @@ use super::view::{delivery_whole, event, request_whole};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::profile::Profile;
 use crate::contract::routes::Operation;
-use crate::journal::{AttemptOutcome, Entry, Reason, RequestRecord};
+use crate::journal::{Entry, Reason, RequestRecord};
 use crate::rate_limit::Verdict;
 use crate::redact::Redactor;
-use crate::webhook::book::{DeliveryRecord, DeliveryStatus};
 use crate::workspace::{EventRecord, SkipReason};
 
-/// One check on the way to an answer.
+/// In place of an id: the newest request or delivery.
+const NEWEST: &str = "latest";
+
+/// One check on the way to an answer, or one attempt.
 #[derive(Debug, Serialize)]
-struct Step {
+pub(super) struct Step {
     /// What was looked at.
-    check: &'static str,
+    check: Cow<'static, str>,
     /// How it went.
     verdict: StepVerdict,
     /// What was found, in words.
     detail: String,
 }
 
+impl Step {
+    pub(super) fn new(check: impl Into<Cow<'static, str>>, verdict: StepVerdict, detail: impl Into<String>) -> Self {
+        Self { check: check.into(), verdict, detail: detail.into() }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum StepVerdict {
-    /// The check let the request through.
+pub(super) enum StepVerdict {
+    /// The check let the request through, or the attempt was accepted.
     Passed,
+    /// The attempt was not accepted.
+    Failed,
     /// The check made the answer.
     Decided,
-    /// An earlier check had decided.
+    /// An earlier check had decided, or it is yet to come.
     NotReached,
 }
 
 pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&[])?;
-    let id = call.segment.as_str();
+    let newest = (call.segment == NEWEST).then(|| newest(control, call)).transpose()?;
+    let id = newest.as_deref().unwrap_or(&call.segment);
     let registry = &control.registry;
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {
-            let request = requests::find(control, call)?;
+            let request = requests::find(control, call, id)?;
             let profile = Arc::clone(&control.library.load().setup_for(None).profile);
             let steps = request_steps(&request, &profile, call.redactor());
             let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
@@ -79,17 +93,36 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
             ))
         }
         Some("dlv") => {
-            let delivery = super::deliveries::find(control, call)?;
+            let delivery = super::deliveries::find(control, call, id)?;
+            let diagnosis = Diagnosis::new(control, &delivery, call.redactor());
             Ok(ok(json!({
                 "id": id,
                 "kind": "delivery",
-                "summary": delivery_summary(&delivery),
-                "steps": delivery_steps(&delivery),
+                "summary": delivery_summary(&delivery, call.redactor()),
+                "steps": diagnosis.steps(),
+                "advice": diagnosis.advice(),
                 "delivery": delivery_whole(&delivery, registry, call.redactor()),
             })))
         }
         _ => Err(unknown(id, "")),
     }
+}
+
+/// The id of the newest request or delivery.
+fn newest(control: &Control, call: &Call) -> Result<String, ControlError> {
+    let scope = scope_or_all(control, call)?;
+    let found = control.journal.search(None, 1, |_, entry| {
+        let id = match entry {
+            _ if !scope.covers(entry.workspace()) => return None,
+            Entry::Request(request) => return Some(request.transcript.id().to_owned()),
+            Entry::Attempt(attempt) => &attempt.delivery,
+            Entry::Event(event) => &event.deliveries.first()?.id,
+            Entry::Notice(_) => return None,
+        };
+        control.book.get(id).map(|_| id.clone())
+    });
+    let none = || ControlError::not_found("there is no request and no delivery to explain yet");
+    found.into_iter().next().ok_or_else(none)
 }
 
 fn unknown(id: &str, owner: &str) -> ControlError {
@@ -137,7 +170,7 @@ fn request_steps(request: &RequestRecord, profile: &Profile, redactor: Redactor<
             None => (StepVerdict::Passed, passed),
         };
         decided |= verdict == StepVerdict::Decided;
-        steps.push(Step { check, verdict, detail });
+        steps.push(Step::new(check, verdict, detail));
     };
     let before_route = no_endpoint(request).filter(|_| matches!(request.reason, Reason::Refused(..)));
     push("http", before_route, "a proper HTTP/1.1 request".to_owned());
@@ -214,13 +247,14 @@ fn quota_text(quota: &Verdict) -> String {
 }
 
 /// A length of time as people say it, to a tenth of its unit.
-fn duration_text(duration: Duration) -> String {
+pub(super) fn duration_text(duration: Duration) -> String {
     let millis = duration.as_secs_f64() * 1000.0;
     let (amount, unit) = match millis {
         ..1000.0 => (millis, "ms"),
         ..120_000.0 => (millis / 1000.0, "s"),
         ..7_200_000.0 => (millis / 60_000.0, "min"),
-        _ => (millis / 3_600_000.0, "h"),
+        ..172_800_000.0 => (millis / 3_600_000.0, "h"),
+        _ => (millis / 86_400_000.0, "d"),
     };
     format!("{} {unit}", (amount * 10.0).round() / 10.0)
 }
@@ -233,8 +267,11 @@ fn event_summary(event: &EventRecord) -> String {
     }
 }
 
-fn event_steps(event: &EventRecord) -> Vec<Value> {
-    let went = event.deliveries.iter().map(|delivery| json!({ "check": delivery.subscription, "verdict": "passed", "detail": format!("delivery {} to {}", delivery.id, delivery.url) }));
+fn event_steps(event: &EventRecord) -> Vec<Step> {
+    let went = event.deliveries.iter().map(|delivery| {
+        let detail = format!("delivery {} to {}", delivery.id, delivery.url);
+        Step::new(delivery.subscription.clone(), StepVerdict::Passed, detail)
+    });
     let skipped = event.skipped.iter().map(|skipped| {
         let detail = match skipped.reason {
             SkipReason::TypeNotSubscribed => format!("{} is not subscribed to {}", skipped.url, event.event_type),
@@ -243,52 +280,9 @@ fn event_steps(event: &EventRecord) -> Vec<Value> {
             }
             SkipReason::NotNamed => "another subscription was named".to_owned(),
         };
-        json!({ "check": skipped.subscription, "verdict": "not_reached", "detail": detail })
+        Step::new(skipped.subscription.clone(), StepVerdict::NotReached, detail)
     });
-    went.chain(skipped).collect()
-}
-
-pub(super) fn delivery_summary(delivery: &DeliveryRecord) -> String {
-    let attempts = delivery.made;
-    match delivery.status {
-        DeliveryStatus::Delivered => format!("delivered at attempt {attempts}"),
-        DeliveryStatus::Exhausted => format!("given up after {attempts} attempts: {}", last_outcome(delivery)),
-        DeliveryStatus::Cancelled => {
-            format!("cancelled: {}", delivery.note.clone().unwrap_or_else(|| last_outcome(delivery)))
-        }
-        DeliveryStatus::Pending if attempts == 0 => "the first attempt has not ended yet".to_owned(),
-        DeliveryStatus::Pending => format!("attempt {attempts} failed and another is due: {}", last_outcome(delivery)),
-    }
-}
-
-fn last_outcome(delivery: &DeliveryRecord) -> String {
-    match delivery.attempts.last() {
-        Some(attempt) => outcome_text(&attempt.outcome),
-        None if delivery.made == 0 => "no attempt was made".to_owned(),
-        None => "what the receiver answered was evicted, as the pending deliveries hold too much memory".to_owned(),
-    }
-}
-
-fn outcome_text(outcome: &AttemptOutcome) -> String {
-    match outcome {
-        AttemptOutcome::Answered { status, .. } if outcome.is_success() => format!("the receiver answered {status}"),
-        AttemptOutcome::Answered { status: status @ 300..=399, .. } => {
-            format!("the receiver answered {status}; redirects are failures and not followed")
-        }
-        AttemptOutcome::Answered { status, .. } => format!("the receiver answered {status}; only 2xx accepts an event"),
-        AttemptOutcome::Failed { detail, .. } => detail.clone(),
-    }
-}
-
-fn delivery_steps(delivery: &DeliveryRecord) -> Vec<Value> {
-    delivery
-        .attempts
-        .iter()
-        .map(|attempt| {
-            let verdict = if attempt.outcome.is_success() { "decided" } else { "passed" };
-            json!({ "check": format!("attempt {}", attempt.number), "verdict": verdict, "detail": outcome_text(&attempt.outcome) })
-        })
-        .collect()
+    went.chain(skipped).chain(damage_step(event)).collect()
 }
 
 #[cfg(test)]
@@ -306,6 +300,7 @@ mod tests {
             (90_000_000, "90 s"),
             (150_000_000, "2.5 min"),
             (86_400_000_000, "24 h"),
+            (259_200_000_000, "3 d"),
         ] {
             assert_eq!(duration_text(Duration::from_micros(micros)), shown);
         }

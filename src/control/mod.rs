@@ -7,6 +7,7 @@ mod advance;
 mod call;
 mod clock;
 mod deliveries;
+mod diagnosis;
 mod events;
 mod explain;
 mod filter;

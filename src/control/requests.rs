@@ -165,7 +165,7 @@ impl Search {
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&[])?;
-    let request = find(control, call)?;
+    let request = find(control, call, &call.segment)?;
     Ok(ok(request_whole(&request, call.redactor())))
 }
 
@@ -179,9 +179,9 @@ pub(super) fn clear(control: &Control, call: &Call) -> Result<Reply, ControlErro
     Ok(ok(json!({ "cleared": true })))
 }
 
-/// The request that a call names by its id.
-pub(super) fn find(control: &Control, call: &Call) -> Result<Arc<RequestRecord>, ControlError> {
-    let (scope, id) = (scope_or_all(control, call)?, &call.segment);
+/// The request with this id, unless the call names a key that it is not of.
+pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<Arc<RequestRecord>, ControlError> {
+    let scope = scope_or_all(control, call)?;
     let found = control.journal.search(None, 1, |_, entry| match entry {
         Entry::Request(request) if request.transcript.id() == id && is_of(&scope, request) => Some(Arc::clone(request)),
         _ => None,

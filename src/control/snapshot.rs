@@ -32,7 +32,7 @@ use crate::snapshot::{
 use crate::webhook::book::DeliveryStatus;
 use crate::webhook::deliver::hand_over;
 use crate::webhook::emitter::Planned;
-use crate::workspace::{Alias, EventRecord, PlannedDelivery, Workspace, restore_clock, save_clock};
+use crate::workspace::{Alias, EventRecord, Origin, PlannedDelivery, Workspace, restore_clock, save_clock};
 
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
@@ -204,6 +204,7 @@ fn pending(control: &Control) -> HashMap<Arc<str>, Vec<SavedDelivery>> {
             created_at: event.created_at,
             body: event.body.clone(),
             tamper: event.tamper.map(|tamper| tamper.name().to_owned()),
+            damage: event.damage.as_deref().map(str::to_owned),
         });
     }
     found
@@ -331,6 +332,8 @@ fn event(workspace: &Workspace, saved: &SavedDelivery) -> Result<EventRecord, St
         skipped: Vec::new(),
         tamper,
         lost: false,
+        damage: saved.damage.as_deref().map(Arc::from),
+        origin: Origin::default(),
     })
 }
 

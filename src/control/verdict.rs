@@ -13,8 +13,9 @@ use hyper::header::AUTHORIZATION;
 use serde_json::{Map, Value, json};
 
 use super::advance::settle_ahead;
+use super::diagnosis::delivery_summary;
 use super::events::wait_limit;
-use super::explain::{delivery_summary, no_endpoint};
+use super::explain::no_endpoint;
 use super::scope::{Scope, scope_or_all};
 use super::view::{delivery_row, request_row};
 use super::{Call, Control, ControlError, Reply, ok};
@@ -142,7 +143,7 @@ fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec
     let entry = |(_, delivery): &(u64, DeliveryRecord)| {
         let row = delivery_row(delivery, &control.registry, redactor);
         let (event, url) = (&delivery.event.event_type, &delivery.planned.url);
-        let message = format!("{event} to {url}: {}", delivery_summary(delivery));
+        let message = format!("{event} to {url}: {}", delivery_summary(delivery, redactor));
         let fields = ["id", "event", "type", "subscription", "url", "workspace", "status", "attempts"];
         pick(&row, &fields, message)
     };

@@ -141,6 +141,7 @@ pub(super) fn event(event: &EventRecord, registry: &Registry, redactor: Redactor
         "body": body(redactor, &event.body),
         "deliveries": event.deliveries.iter().map(|delivery| json!(**delivery)).collect::<Value>(),
         "skipped": event.skipped,
+        "damage": event.damage.as_deref(),
     })
 }
 
@@ -161,6 +162,7 @@ pub(super) fn delivery_row(delivery: &DeliveryRecord, registry: &Registry, redac
         "last": last.map(|attempt| outcome(&attempt.outcome, redactor)),
         "next_attempt_in_ms": delivery.next.map(|due| millis(due.since(moment))),
         "note": delivery.note,
+        "damage": delivery.event.damage.as_deref(),
     })
 }
 
@@ -179,6 +181,7 @@ pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value 
         "at": timestamp(attempt.at),
         "url": attempt.url.as_ref(),
         "dialled": attempt.dialled.as_ref(),
+        "damage": attempt.damage.as_deref(),
         "request": {
             "headers": headers(redactor, sent),
             "body": body(redactor, &attempt.body),

@@ -23,6 +23,8 @@ pub struct AttemptRecord {
     pub subscription: String,
     /// The workspace.
     pub workspace: Arc<str>,
+    /// What is deliberately wrong with it, and who asked for it.
+    pub damage: Option<Arc<str>>,
     /// 1 for the first attempt.
     pub number: u32,
     /// When it began.

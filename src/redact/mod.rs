@@ -5,6 +5,7 @@
 //! passwords are masked. `body` reads JSON, `visible` escapes characters. It knows nothing of what is shown, or where.
 
 mod body;
+mod line;
 mod visible;
 
 use std::borrow::Cow;

@@ -76,6 +76,8 @@ fn event() -> Arc<EventRecord> {
         skipped: Vec::new(),
         tamper: None,
         lost: false,
+        damage: None,
+        origin: crate::workspace::Origin::default(),
     })
 }
 
@@ -141,6 +143,7 @@ fn attempt(size: usize) -> Arc<AttemptRecord> {
         event_type: "workflow.completed".to_owned(),
         subscription: "sub_1".to_owned(),
         workspace: Arc::from("w"),
+        damage: None,
         number: 1,
         at: jiff::Timestamp::UNIX_EPOCH,
         url: Arc::from("https://a.example/"),

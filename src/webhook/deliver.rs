@@ -125,7 +125,7 @@ impl Deliverer {
     ) {
         let HandedOver { event, workspace, .. } = &handed;
         if event.lost {
-            return self.cancel_all(event, "dropped on purpose");
+            return self.cancel_all(event, event.damage.as_deref().unwrap_or("dropped deliberately"));
         }
         if event.deliveries.is_empty() {
             return;
@@ -240,6 +240,7 @@ impl Deliverer {
             event_type: job.event.event_type.clone(),
             subscription: job.delivery.subscription.clone(),
             workspace: Arc::clone(workspace.name()),
+            damage: job.event.damage.clone(),
             number: job.attempt,
             at: now.wall.checked_sub(looked_up).unwrap_or(now.wall),
             url: Arc::clone(&job.delivery.url),

@@ -19,7 +19,7 @@ use crate::webhook::book::Book;
 use crate::webhook::deliver::hand_over;
 use crate::webhook::residents::Residents;
 use crate::webhook::timeline::{Plans, Timeline};
-use crate::workspace::{FireRequest, Workspace};
+use crate::workspace::{FireRequest, Origin, Workspace};
 
 pub use crate::webhook::timeline::{MOST_PLANNED, Planned};
 
@@ -36,6 +36,20 @@ pub struct Emitter {
     timelines: Mutex<Residents<Arc<Timeline>>>,
     planned: Arc<AtomicUsize>,
     left_out: AtomicU64,
+}
+
+/// What an emission fires, each time.
+pub fn fire_request(emit: &Emit) -> FireRequest {
+    FireRequest {
+        event_type: emit.event.clone(),
+        data: emit.data.clone(),
+        tamper: emit.delivery.tamper,
+        extra_copies: emit.delivery.duplicate.saturating_sub(1),
+        shuffled: emit.delivery.shuffle,
+        lost: emit.delivery.drop,
+        origin: Origin::emission(&emit.scenario, emit.name.as_deref(), &emit.label),
+        ..FireRequest::default()
+    }
 }
 
 impl Emitter {
@@ -183,15 +197,7 @@ impl Emitter {
 
     fn fire(&self, workspace: &Arc<Workspace>, emit: &Emit, due: Option<Moment>) {
         let setup = self.setup_of(workspace);
-        let request = FireRequest {
-            event_type: emit.event.clone(),
-            data: emit.data.clone(),
-            due,
-            tamper: emit.delivery.tamper,
-            extra_copies: emit.delivery.duplicate.saturating_sub(1),
-            lost: emit.delivery.drop,
-            ..FireRequest::default()
-        };
+        let request = FireRequest { due, ..fire_request(emit) };
         self.hand_in(workspace, &setup, request, &format!("scenario {}, {}", emit.scenario, emit.label));
     }
 

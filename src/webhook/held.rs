@@ -83,7 +83,8 @@ impl Held {
 }
 
 fn event_bytes(event: &EventRecord) -> usize {
-    EVENT + event.body.len() + SKIPPED * event.skipped.len()
+    let damage = event.damage.as_ref().map_or(0, |damage| damage.len());
+    EVENT + event.body.len() + damage + SKIPPED * event.skipped.len()
 }
 
 fn address(event: &Arc<EventRecord>) -> usize {

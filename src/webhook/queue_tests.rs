@@ -32,6 +32,8 @@ fn event(number: u64, due: Moment, subscriptions: &[usize]) -> Arc<EventRecord> 
         skipped: Vec::new(),
         tamper: None,
         lost: false,
+        damage: None,
+        origin: crate::workspace::Origin::default(),
     })
 }
 

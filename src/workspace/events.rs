@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::State;
+use super::{Origin, State};
 use crate::clock::{Moment, Now};
 use crate::contract::ids::IdKind;
 use crate::contract::nearest;
@@ -42,8 +42,12 @@ pub struct FireRequest {
     pub tamper: Option<Tamper>,
     /// Copies of each delivery beside the first; at least as many in all as the profile wants.
     pub extra_copies: u32,
+    /// Whether events of one call or trigger go out in another order than the one in which they happen.
+    pub shuffled: bool,
     /// Whether nothing is delivered at all, as if it were lost on the way.
     pub lost: bool,
+    /// Who fires it: named wherever deliveries are shown that are damaged on purpose.
+    pub origin: Origin,
 }
 
 /// An event that was fired.
@@ -69,6 +73,10 @@ pub struct EventRecord {
     pub tamper: Option<Tamper>,
     /// Whether nothing is delivered at all, as if it were lost on the way.
     pub lost: bool,
+    /// What is deliberately wrong with the deliveries, and who asked for it.
+    pub damage: Option<Arc<str>>,
+    /// Who fired it.
+    pub origin: Origin,
 }
 
 /// One event on its way to one subscription.
@@ -155,6 +163,7 @@ impl State {
         if let Some(id) = request.subscription.as_ref().filter(|id| self.subscriptions.get(id).is_none()) {
             return Err(FireProblem::UnknownSubscription(id.clone()));
         }
+        let damage = request.damage();
         let template = match request.data {
             Some(data) => data,
             None => profile.events.data.get(&request.event_type).cloned().unwrap_or_default(),
@@ -213,6 +222,8 @@ impl State {
             skipped,
             tamper: request.tamper,
             lost: request.lost,
+            damage,
+            origin: request.origin,
         })
     }
 

@@ -1,8 +1,9 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time comes in as `now`.
-//! Reading order: this file, `room` (what all keys share), `subscriptions`, `events`, `workflows`, `registry`, `tokens`, `saved`.
+//! Reading order: this file, `room` (what all keys share), `subscriptions`, `events`, `damage`, `workflows`, `registry`, `tokens`, `saved`.
 
+mod damage;
 mod events;
 mod registry;
 mod room;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
+pub use damage::Origin;
 pub use events::{EventRecord, FireProblem, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription};
 pub use registry::{MOST_WORKSPACES, Registry};
 pub use room::{Bounds, SUBSCRIPTIONS, WORKFLOWS};

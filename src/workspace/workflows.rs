@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
 use super::room::{Room, Share};
-use super::{FireRequest, State};
+use super::{FireRequest, Origin, State};
 use crate::clock::{Moment, Now};
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::ids::IdKind;
@@ -365,7 +365,12 @@ fn event(event_type: &str, fields: [(&str, Value); 2], profile: &Profile) -> Fir
     let template = profile.events.data.get(event_type);
     let has = |name: &str| template.is_some_and(|template| template.contains_key(name));
     let set = fields.into_iter().filter(|(name, _)| has(name)).map(|(name, value)| (name.to_owned(), value));
-    FireRequest { event_type: event_type.to_owned(), set: set.collect(), ..FireRequest::default() }
+    FireRequest {
+        event_type: event_type.to_owned(),
+        set: set.collect(),
+        origin: Origin::Workflow,
+        ..FireRequest::default()
+    }
 }
 
 fn later(wall: Timestamp, by: Duration) -> Timestamp {

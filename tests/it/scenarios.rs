@@ -246,7 +246,7 @@ async fn firing_can_forge_double_reorder_and_lose() {
     let lost = crate::support::fire(&emulator, &json!({ "type": "workflow.completed", "drop": true })).await;
     assert_eq!(
         (&lost["deliveries"][0]["status"], &lost["deliveries"][0]["note"]),
-        (&json!("cancelled"), &json!("dropped on purpose"))
+        (&json!("cancelled"), &json!("dropped deliberately (`trigger --drop`, or POST /_emulator/events)"))
     );
     let shuffled =
         crate::support::fire(&emulator, &json!({ "type": "workflow.completed", "count": 5, "shuffle": true })).await;

@@ -33,9 +33,11 @@ pub(super) fn describe(action: Action) -> Option<Described> {
         Action::ClearRequests => {
             call("Forget what happened", object(&json!({ "cleared": { "const": true } }))).empty_body().not_found()
         }
-        Action::Explain => {
-            call("Why a request was answered so, or where an event or delivery went", explanation()).not_found()
-        }
+        Action::Explain => call(
+            "Why a request was answered so, or where an event or delivery went; `latest` is the newest",
+            explanation(),
+        )
+        .not_found(),
         Action::Stream => call("Everything that happens, as server-sent events", text())
             .media("text/event-stream")
             .query("kind", json!({ "type": "string", "description": "Kinds of events, joined by commas." }))
@@ -85,6 +87,7 @@ fn explanation() -> Value {
         "kind": { "enum": ["request", "event", "delivery"] },
         "summary": text(),
         "steps": list(named("Step")),
+        "advice?": list(named("Advice")),
         "request?": named("RequestWhole"),
         "event?": named("Event"),
         "delivery?": named("DeliveryWhole"),

@@ -21,9 +21,10 @@ pub(super) fn schemas() -> Value {
         "Subscription": subscription(),
         "Step": object(&json!({
             "check": text(),
-            "verdict": { "enum": ["passed", "decided", "not_reached"] },
+            "verdict": { "enum": ["passed", "failed", "decided", "not_reached"] },
             "detail": text(),
         })),
+        "Advice": object(&json!({ "text": text(), "command": { "type": ["string", "null"] } })),
         "RuleTrace": object(&json!({ "scenario": text(), "rule": text(), "applied": { "type": "boolean" }, "outcome": text() })),
         "Knob": object(&json!({ "knob": text(), "value": true, "source": text() })),
         "LedgerRow": object(&json!({
@@ -120,7 +121,13 @@ fn event() -> Value {
         "body": named("Bytes"),
         "deliveries": list(object(&json!({ "id": id("dlv"), "subscription": id("sub"), "url": text() }))),
         "skipped": list(object(&json!({ "subscription": id("sub"), "url": text(), "reason": text() }))),
+        "damage": damage(),
     }))
+}
+
+/// What is deliberately wrong with an event, a delivery or an attempt.
+pub(super) fn damage() -> Value {
+    json!({ "type": ["string", "null"], "description": "What is deliberately wrong, and who asked for it." })
 }
 
 fn delivery() -> Value {
@@ -136,6 +143,7 @@ fn delivery() -> Value {
         "last": or_null(named("Outcome")),
         "next_attempt_in_ms": { "type": ["number", "null"] },
         "note": { "type": ["string", "null"] },
+        "damage": damage(),
     })
 }
 
@@ -145,6 +153,7 @@ fn attempt() -> Value {
         "at": time(),
         "url": text(),
         "dialled": text(),
+        "damage": damage(),
         "request": object(&json!({ "headers": named("Headers"), "body": named("Bytes") })),
         "signed_content": named("Bytes"),
         "outcome": named("Outcome"),

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::schemas::damage;
 use super::shapes::{
     Described, call, data, duration, id, list, named, object, or_null, page, text, wait, wanted_count, wish,
 };
@@ -91,5 +92,6 @@ fn fired() -> Value {
         "events": list(named("Event")),
         "deliveries?": list(named("DeliveryWhole")),
         "emit?": text(),
+        "damage?": damage(),
     }))
 }

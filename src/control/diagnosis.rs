@@ -1,0 +1,265 @@
+//! What became of a delivery, and what to do about it: the part of `explain` that is about `dlv_…`.
+//!
+//! Steps say what happened, attempt by attempt; advice says what to check or run next, with a command to paste. What
+//! explains requests and events is in `explain`.
+
+use hyper::header::CONTENT_TYPE;
+use serde::Serialize;
+
+use super::Control;
+use super::explain::{Step, StepVerdict, duration_text};
+use super::view::timestamp;
+use crate::clock::{ClockMode, Now, machine_wall_time};
+use crate::contract::profile::{DurationText, Profile, SignatureTime};
+use crate::contract::signature::{KeyReading, SchemeName, SigningKey, Verified, verify};
+use crate::journal::{AttemptOutcome, AttemptRecord};
+use crate::redact::{Redactor, visible};
+use crate::webhook::book::{DeliveryRecord, DeliveryStatus};
+use crate::workspace::{EventRecord, Workspace};
+
+/// Longest body that a command repeats.
+const LONGEST_PASTED: usize = 4096;
+/// Answers by which receivers refuse a signature.
+const REFUSALS: [u16; 4] = [400, 401, 403, 422];
+/// How many seconds receivers usually let a timestamp be off.
+const TOLERANCE_SECONDS: u64 = 300;
+
+/// What to check or do next.
+#[derive(Debug, Serialize)]
+pub(super) struct Advice {
+    /// What, and why.
+    text: String,
+    /// A command for a shell.
+    command: Option<String>,
+}
+
+/// A delivery with what was looked up to explain it.
+pub(super) struct Diagnosis<'a> {
+    control: &'a Control,
+    delivery: &'a DeliveryRecord,
+    redactor: Redactor<'a>,
+}
+
+impl<'a> Diagnosis<'a> {
+    pub(super) fn new(control: &'a Control, delivery: &'a DeliveryRecord, redactor: Redactor<'a>) -> Self {
+        Self { control, delivery, redactor }
+    }
+
+    /// Each attempt, what is deliberately wrong, and when the next attempt is due.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        let attempts = self.delivery.attempts.iter().map(|attempt| {
+            let verdict = if attempt.outcome.is_success() { StepVerdict::Passed } else { StepVerdict::Failed };
+            Step::new(format!("attempt {}", attempt.number), verdict, outcome_text(&attempt.outcome, self.redactor))
+        });
+        attempts.chain(damage_step(&self.delivery.event)).chain(self.next_step()).collect()
+    }
+
+    /// What to check or do next, most likely first.
+    pub(super) fn advice(&self) -> Vec<Advice> {
+        let workspace = self.control.registry.find(&self.delivery.event.workspace);
+        let mut advice = self.judged_receiver();
+        if let Some(workspace) = &workspace {
+            advice.extend(self.secret(workspace));
+            advice.extend(self.run_next(workspace));
+        }
+        if self.delivery.status != DeliveryStatus::Delivered && self.delivery.made > 0 {
+            advice.push(Advice {
+                text: "to send the event again now, signed afresh, as a delivery of its own:".to_owned(),
+                command: Some(format!("wrs-emulator deliveries redeliver {}", self.delivery.planned.id)),
+            });
+        }
+        advice
+    }
+
+    fn now(&self) -> Now {
+        let workspace = self.control.registry.find(&self.delivery.event.workspace);
+        workspace.map_or_else(|| self.control.registry.clock().now(), |workspace| workspace.clock().now())
+    }
+
+    /// The number of the next attempt; a loaded snapshot knows of those before only their count.
+    fn next_number(&self) -> u32 {
+        self.delivery.planned.attempts_before.saturating_add(self.delivery.made).saturating_add(1)
+    }
+
+    fn next_step(&self) -> Option<Step> {
+        let (now, due) = (self.now(), self.delivery.next?);
+        let wait = due.since(now.moment);
+        let when = match now.wall.checked_add(wait) {
+            Ok(at) if !wait.is_zero() => format!("is due in {}, at {}", duration_text(wait), timestamp(at)),
+            _ => "is due now".to_owned(),
+        };
+        Some(Step::new(format!("attempt {}", self.next_number()), StepVerdict::NotReached, when))
+    }
+
+    /// How to make the next attempt without waiting for it.
+    fn run_next(&self, workspace: &Workspace) -> Option<Advice> {
+        let wait = self.delivery.next?.since(workspace.clock().moment());
+        if wait.is_zero() {
+            return None;
+        }
+        // To the next millisecond, so that a step this long reaches the moment.
+        let millis = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        let step = DurationText(std::time::Duration::from_millis(millis));
+        let whose = if workspace.clock().is_plain() { String::new() } else { format!(" --key {}", workspace.id()) };
+        Some(Advice {
+            text: format!(
+                "to run attempt {} now, with everything else that is due until then:",
+                self.delivery.made + 1
+            ),
+            command: Some(format!("wrs-emulator clock advance {step}{whose}")),
+        })
+    }
+
+    /// A receiver that was sent a forged delivery has passed or failed a test.
+    fn judged_receiver(&self) -> Vec<Advice> {
+        let Some(attempt) = self.delivery.attempts.last().filter(|_| self.delivery.event.tamper.is_some()) else {
+            return Vec::new();
+        };
+        let text = match attempt.outcome {
+            AttemptOutcome::Failed { .. } => return Vec::new(),
+            // The built-in receiver keeps whether it could verify a delivery, and answers by its script alone.
+            AttemptOutcome::Answered { .. } if attempt.dialled.starts_with("sink ") => return Vec::new(),
+            AttemptOutcome::Answered { .. } if attempt.outcome.is_success() => {
+                "the receiver accepted a delivery that it must refuse: does it verify signatures?"
+            }
+            AttemptOutcome::Answered { .. } => "the receiver refused the delivery, as it must",
+        };
+        vec![Advice { text: text.to_owned(), command: None }]
+    }
+
+    /// Whether a refusal can be about the signature, and how to find out.
+    fn secret(&self, workspace: &Workspace) -> Vec<Advice> {
+        let attempt = match self.delivery.attempts.last() {
+            Some(attempt) if self.delivery.event.tamper.is_none() && is_refusal(&attempt.outcome) => attempt,
+            _ => return Vec::new(),
+        };
+        let profile = self.control.library.load().setup_for(Some(workspace.name())).profile.clone();
+        let subscription = &attempt.subscription;
+        let Some(verified) = verified(attempt, workspace, &profile) else {
+            let text =
+                format!("the secret of {subscription} is another one by now: does your receiver use the newest?");
+            return vec![Advice { text, command: None }];
+        };
+        let asked = format!("signed correctly with the secret of {subscription}: does your receiver use the same one?");
+        let mut advice = Vec::new();
+        match self.verify_command(attempt, &verified, &profile) {
+            None => advice.push(Advice { text: asked, command: None }),
+            Some(command) => advice.push(Advice {
+                text: format!("{asked} To check, put your receiver's secret in WRS_WEBHOOK_SECRET and run:"),
+                command: Some(command),
+            }),
+        }
+        advice.extend(off_clock(&verified, workspace, &profile));
+        advice
+    }
+
+    /// A command that verifies the attempt with the secret in `WRS_WEBHOOK_SECRET`.
+    fn verify_command(&self, attempt: &AttemptRecord, verified: &Verified, profile: &Profile) -> Option<String> {
+        let scheme = profile.schemes().into_iter().next()?.name();
+        // What a custom scheme signs takes more settings than fit a line.
+        if scheme == SchemeName::Custom {
+            return None;
+        }
+        let body = std::str::from_utf8(&attempt.body).ok();
+        let shown_as_it_is =
+            |text: &&str| text.len() <= LONGEST_PASTED && visible(text) == *text && self.redactor.text(text) == *text;
+        let mut command = match body.filter(shown_as_it_is) {
+            Some(body) => format!("printf '%s' {} | wrs-emulator verify -", quoted(body)),
+            None => "wrs-emulator verify BODY-FILE".to_owned(),
+        };
+        for (name, value) in &attempt.headers {
+            if *name != CONTENT_TYPE && name.as_str() != "x-emulator-delivery" {
+                let header = format!("{name}: {}", value.to_str().ok()?);
+                command.push_str(&format!(" --header {}", quoted(&header)));
+            }
+        }
+        if let Some(signed_at) = verified.timestamp {
+            command.push_str(&format!(" --now {signed_at}"));
+        }
+        if scheme != SchemeName::Standard {
+            command.push_str(&format!(" --scheme {scheme}"));
+        }
+        if profile.webhooks.secret_key != KeyReading::Auto {
+            command.push_str(&format!(" --secret-key {}", profile.webhooks.secret_key));
+        }
+        Some(command)
+    }
+}
+
+/// Verifies an attempt with the secrets that its subscription has now.
+fn verified(attempt: &AttemptRecord, workspace: &Workspace, profile: &Profile) -> Option<Verified> {
+    let scheme = profile.schemes().into_iter().next()?;
+    let secrets = workspace.lock().signing_secrets(&attempt.subscription, workspace.clock().now())?;
+    let keys = secrets.iter().map(|secret| SigningKey::read(secret.reveal(), &scheme, profile.webhooks.secret_key));
+    let keys: Vec<SigningKey> = keys.collect::<Result<_, _>>().ok()?;
+    let header = |name: &str| attempt.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let now = attempt.at.as_second();
+    verify(&scheme, &keys, &header, &attempt.url, &attempt.body, now, i64::MAX).ok()
+}
+
+/// A receiver compares the signature's time with its own clock, of which the emulator's may be far.
+fn off_clock(verified: &Verified, workspace: &Workspace, profile: &Profile) -> Option<Advice> {
+    let by_clock = match profile.webhooks.timestamp {
+        SignatureTime::Real => false,
+        SignatureTime::Clock => true,
+        SignatureTime::Auto => workspace.clock().mode() == ClockMode::Frozen,
+    };
+    let signed_at = jiff::Timestamp::from_second(verified.timestamp?).ok()?;
+    let off = machine_wall_time().as_second().abs_diff(signed_at.as_second());
+    (by_clock && off > TOLERANCE_SECONDS).then(|| Advice {
+        text: format!(
+            "signed at {} by the emulator's clock, {} off this machine's: a receiver that checks the time refuses that; to sign by the machine's clock:",
+            timestamp(signed_at),
+            duration_text(std::time::Duration::from_secs(off))
+        ),
+        command: Some("wrs-emulator profile set webhooks.timestamp=real".to_owned()),
+    })
+}
+
+fn is_refusal(outcome: &AttemptOutcome) -> bool {
+    matches!(outcome, AttemptOutcome::Answered { status, .. } if REFUSALS.contains(status))
+}
+
+/// A text as one word of a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// What is deliberately wrong with an event's deliveries.
+pub(super) fn damage_step(event: &EventRecord) -> Option<Step> {
+    let damage = event.damage.as_deref()?;
+    Some(Step::new("damage", StepVerdict::Decided, damage))
+}
+
+/// A delivery in one sentence.
+pub(super) fn delivery_summary(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> String {
+    let attempts = delivery.made;
+    let last = || match delivery.attempts.last() {
+        Some(attempt) => outcome_text(&attempt.outcome, redactor),
+        None if delivery.made == 0 => "no attempt was made".to_owned(),
+        None => "what the receiver answered was evicted, as the pending deliveries hold too much memory".to_owned(),
+    };
+    match delivery.status {
+        DeliveryStatus::Delivered => format!("delivered at attempt {attempts}"),
+        DeliveryStatus::Exhausted => format!("given up after {attempts} attempts: {}", last()),
+        DeliveryStatus::Cancelled => format!("cancelled: {}", delivery.note.clone().unwrap_or_else(last)),
+        DeliveryStatus::Pending if attempts == 0 => "the first attempt has not ended yet".to_owned(),
+        DeliveryStatus::Pending => format!("attempt {attempts} failed and another is due: {}", last()),
+    }
+}
+
+fn outcome_text(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> String {
+    let (status, body) = match outcome {
+        AttemptOutcome::Answered { status, body, .. } => (status, body),
+        AttemptOutcome::Failed { detail, .. } => return detail.clone(),
+    };
+    let why = match status {
+        200..=299 => "",
+        300..=399 => "; redirects are failures and not followed",
+        _ => "; only 2xx accepts an event",
+    };
+    match redactor.first_line(body) {
+        Some(said) => format!("the receiver answered {status}: {said}{why}"),
+        None => format!("the receiver answered {status}{why}"),
+    }
+}

@@ -1,0 +1,107 @@
+//! What is deliberately wrong with an event's deliveries, and who asked for it, in words. Everything that shows a damaged
+//! delivery shows this text, so that nobody takes it for a mistake of the emulator or of their own.
+
+use std::sync::Arc;
+
+use super::FireRequest;
+
+/// Longest name of an emission that is repeated, in characters.
+const LONGEST_NAME: usize = 80;
+
+/// Who fires an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// A Rust test that embeds the emulator.
+    #[default]
+    Embedding,
+    /// `trigger`, or the control API.
+    Command,
+    /// A workflow of the preview that completed.
+    Workflow,
+    /// An emission of a scenario.
+    Emission {
+        /// The scenario's name.
+        scenario: Arc<str>,
+        /// The emission: its name as `` emission `late` ``, or its position as `emission 3`.
+        emission: Arc<str>,
+    },
+}
+
+impl Origin {
+    /// The origin of what this emission of a scenario fires: its name, if it has one, and its position as `emit 3`.
+    pub fn emission(scenario: &Arc<str>, name: Option<&str>, label: &str) -> Self {
+        let emission = match name {
+            Some(name) => format!("emission `{}`", name.chars().take(LONGEST_NAME).collect::<String>()),
+            None => format!("emission {}", label.trim_start_matches("emit ")),
+        };
+        Self::Emission { scenario: Arc::clone(scenario), emission: emission.into() }
+    }
+
+    /// The scenario and its emission, as log lines name them.
+    pub fn in_scenario(&self) -> Option<String> {
+        match self {
+            Self::Emission { scenario, emission } => Some(format!("scenario `{scenario}`, {emission}")),
+            Self::Embedding | Self::Command | Self::Workflow => None,
+        }
+    }
+}
+
+impl FireRequest {
+    /// What is deliberately wrong with the deliveries and who asked for it; `None` if nothing is.
+    pub fn damage(&self) -> Option<Arc<str>> {
+        let copies = self.extra_copies.saturating_add(1);
+        let kinds = [
+            self.tamper.map(|tamper| {
+                (format!("tampered deliberately: {}", tamper.name()), format!("--tamper {}", tamper.name()))
+            }),
+            (copies > 1).then(|| (format!("sent {copies} times deliberately"), format!("--duplicate {copies}"))),
+            self.shuffled.then(|| ("sent out of order deliberately".to_owned(), "--shuffle".to_owned())),
+            self.lost.then(|| ("dropped deliberately".to_owned(), "--drop".to_owned())),
+        ];
+        let (what, flags): (Vec<String>, Vec<String>) = kinds.into_iter().flatten().unzip();
+        if what.is_empty() {
+            return None;
+        }
+        let by = self.origin.in_scenario().unwrap_or_else(|| match self.origin {
+            Origin::Command => format!("`trigger {}`, or POST /_emulator/events", flags.join(" ")),
+            _ => "a `FireRequest`".to_owned(),
+        });
+        Some(format!("{} ({by})", what.join(", ")).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::signature::Tamper;
+
+    #[test]
+    fn the_text_names_each_kind_and_the_origin() {
+        let tampered = |origin| FireRequest { tamper: Some(Tamper::Body), origin, ..FireRequest::default() };
+        let scenario: Arc<str> = "forged".into();
+        for (request, expected) in [
+            (FireRequest::default(), None),
+            (tampered(Origin::Embedding), Some("tampered deliberately: body (a `FireRequest`)")),
+            (
+                FireRequest { extra_copies: 1, ..tampered(Origin::Command) },
+                Some(
+                    "tampered deliberately: body, sent 2 times deliberately (`trigger --tamper body --duplicate 2`, or POST /_emulator/events)",
+                ),
+            ),
+            (
+                tampered(Origin::emission(&scenario, None, "emit 3")),
+                Some("tampered deliberately: body (scenario `forged`, emission 3)"),
+            ),
+            (
+                FireRequest {
+                    lost: true,
+                    origin: Origin::emission(&scenario, Some(&"x".repeat(200)), "x"),
+                    ..FireRequest::default()
+                },
+                Some(&*format!("dropped deliberately (scenario `forged`, emission `{}`)", "x".repeat(80))),
+            ),
+        ] {
+            assert_eq!(request.damage().as_deref(), expected);
+        }
+    }
+}

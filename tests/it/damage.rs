@@ -1,0 +1,137 @@
+//! Deliberate damage: every place that shows a damaged delivery names what was done to it and who asked for it.
+
+use serde_json::{Value, json};
+
+use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::support::{control, fire, start, subscribe_sink, text};
+
+/// A scenario whose third emission, which has no name, is damaged, and whose fourth has a name.
+const FORGED: &str = r#"
+[[given.subscription]]
+url = "https://app.sink.localhost/hooks"
+events = ["workflow.completed"]
+
+[[emit]]
+event = "workflow.completed"
+on = "activation"
+
+[[emit]]
+event = "workflow.completed"
+on = "activation"
+
+[[emit]]
+event = "workflow.completed"
+on = "activation"
+delivery = { tamper = "signature" }
+
+[[emit]]
+name = "late"
+event = "workflow.completed"
+on = "command"
+delivery = { tamper = "body", duplicate = 2 }
+"#;
+
+const BY_SCENARIO: &str = "tampered deliberately: signature (scenario `webhook-forged`, emission 3)";
+const BY_COMMAND: &str = "tampered deliberately: signature (`trigger --tamper signature`, or POST /_emulator/events)";
+
+#[test]
+fn log_explain_listings_and_trigger_name_the_damage_and_its_origin() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("webhook-forged.toml"), FORGED).expect("the file is written");
+    let folder = folder.path().display().to_string();
+    for format in ["text", "json"] {
+        let served = Served::start(&["--log", format, "--scenarios", &folder, "--scenario", "webhook-forged"]);
+        let status = "GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
+        assert!(request(&served.url, status, "").starts_with("HTTP/1.1 200 "));
+        let waited = served.json(&["deliveries", "wait", "--count", "3", "--status", "delivered", "--json"]);
+        let damaged: Vec<&Value> =
+            waited["data"].as_array().expect("rows").iter().filter(|row| row["damage"] == BY_SCENARIO).collect();
+        assert_eq!(damaged.len(), 1, "{waited}");
+        let undamaged = waited["data"].as_array().expect("rows").iter().filter(|row| row["damage"].is_null()).count();
+        assert_eq!(undamaged, 2, "{waited}");
+        let (id, event) = (damaged[0]["id"].as_str().expect("an id"), damaged[0]["event"].as_str().expect("an id"));
+        for arguments in [
+            &["explain", id][..],
+            &["explain", id, "--json"],
+            &["explain", event],
+            &["deliveries", "show", id],
+            &["deliveries", "show", id, "--json"],
+        ] {
+            let shown = text(&served.call(arguments).stdout);
+            assert!(shown.contains(BY_SCENARIO), "{arguments:?}: {shown}");
+        }
+        let late =
+            "tampered deliberately: body, sent 2 times deliberately (scenario `webhook-forged`, emission `late`)";
+        assert_eq!(
+            text(&served.call(&["trigger", "--emit", "late"]).stdout),
+            format!("emission late set off: {late}\n")
+        );
+        let fired = text(&served.call(&["trigger", "workflow.completed", "--tamper", "signature", "--wait"]).stdout);
+        assert!(fired.contains(BY_COMMAND), "{fired}");
+        let (_, log) = served.stop();
+        for said in [BY_SCENARIO, BY_COMMAND] {
+            let told = |kind: &str| log.lines().any(|line| line.contains(kind) && line.contains(said));
+            assert!(told("event") && told("attempt"), "{format}: `{said}` is not in {log}");
+        }
+        let field = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        assert_eq!(field.filter(|line| line["damage"] == BY_SCENARIO).count(), if format == "json" { 2 } else { 0 });
+    }
+}
+
+#[tokio::test]
+async fn every_kind_of_damage_asked_for_by_a_command_is_named() {
+    let emulator = start().await;
+    subscribe_sink(&emulator, "app").await;
+    for (asked, said, flags) in [
+        (json!({ "tamper": "headers" }), "tampered deliberately: headers", "--tamper headers"),
+        (json!({ "duplicate": 3 }), "sent 3 times deliberately", "--duplicate 3"),
+        (json!({ "drop": true }), "dropped deliberately", "--drop"),
+        (json!({ "count": 2, "shuffle": true }), "sent out of order deliberately", "--shuffle"),
+        (
+            json!({ "tamper": "secret", "drop": true }),
+            "tampered deliberately: secret, dropped deliberately",
+            "--tamper secret --drop",
+        ),
+    ] {
+        let mut body = asked.clone();
+        body["type"] = "workflow.completed".into();
+        let fired = fire(&emulator, &body).await;
+        let expected = format!("{said} (`trigger {flags}`, or POST /_emulator/events)");
+        for of in ["events", "deliveries"] {
+            let rows = fired[of].as_array().expect("rows");
+            assert!(!rows.is_empty() && rows.iter().all(|row| row["damage"] == expected), "{of}: {fired}");
+        }
+    }
+    let plain = fire(&emulator, &json!({ "type": "workflow.completed", "duplicate": 1, "shuffle": true })).await;
+    assert_eq!((&plain["events"][0]["damage"], &plain["deliveries"][0]["damage"]), (&Value::Null, &Value::Null));
+}
+
+#[tokio::test]
+async fn damage_is_still_named_after_a_redelivery_and_in_a_loaded_snapshot() {
+    let emulator = start().await;
+    subscribe_sink(&emulator, "app").await;
+    control(&emulator, "POST", "sink/app", &json!({ "respond": [500] })).await;
+    let fired = fire(&emulator, &json!({ "type": "workflow.completed", "tamper": "signature" })).await;
+    assert_eq!(fired["deliveries"][0]["status"], "pending", "{fired}");
+    let id = fired["deliveries"][0]["id"].as_str().expect("an id").to_owned();
+    let again = control(&emulator, "POST", &format!("deliveries/{id}/redeliver?wait=5s"), &Value::Null).await.json();
+    assert_eq!(again["delivery"]["damage"], BY_COMMAND, "{again}");
+    let snapshot = emulator.control().snapshot().await;
+    emulator.control().restore(&snapshot).expect("it loads");
+    let loaded = control(&emulator, "GET", &format!("deliveries/{id}"), &Value::Null).await.json();
+    assert_eq!(loaded["damage"], BY_COMMAND, "{loaded}");
+}
+
+#[test]
+fn a_subscription_to_forged_events_is_told_as_that_by_the_shipped_scenario() {
+    let served = Served::start(&["--scenario", "webhook-forged", "--clock", "frozen"]);
+    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
+    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    served.call(&["clock", "advance", "10s"]);
+    let listed = served.json(&["deliveries", "list", "--json"]);
+    let found: Vec<&str> =
+        listed["data"].as_array().expect("rows").iter().filter_map(|row| row["damage"].as_str()).collect();
+    assert_eq!(found.len(), 5, "{listed}");
+    let expected = "tampered deliberately: headers (scenario `webhook-forged`, emission `no signature`)";
+    assert_eq!(found[0], expected);
+}

@@ -1,0 +1,122 @@
+//! `explain` of a delivery as a diagnosis: what failed, what the receiver said, what to paste next.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::support::text;
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// A receiver that gives one answer to all; gives its port. It ends with the test's process.
+pub(crate) fn receiver(status: u16, body: &'static str) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut head = Vec::new();
+            let mut buffer = [0; 4096];
+            // The whole request is small and ends with the event's last brace.
+            while !head.ends_with(b"}") {
+                let count = stream.read(&mut buffer).expect("a request");
+                head.extend_from_slice(&buffer[..count]);
+            }
+            let length = body.len();
+            write!(stream, "HTTP/1.1 {status} Some\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")
+                .expect("it is sent");
+            let _ = stream.shutdown(Shutdown::Write);
+        }
+    });
+    port
+}
+
+/// An emulator that forwards to this receiver and has one delivery of one event to it.
+fn delivered(arguments: &[&str], port: u16) -> Served {
+    let forward = format!("https://app.example.com=http://127.0.0.1:{port}");
+    let served = Served::start(&[&["--forward", &forward][..], arguments].concat());
+    let hook =
+        format!(r#"{{"url":"https://app.example.com/hooks","events":["workflow.completed"],"secret":"{SECRET}"}}"#);
+    assert!(request(&served.url, SUBSCRIBE, &hook).starts_with("HTTP/1.1 200 "));
+    served.call(&["trigger", "workflow.completed", "--data", "workflow_id=it's", "--wait"]);
+    served
+}
+
+/// Pastes a line of the output into a shell.
+fn pasted(served: &Served, shown: &str, begins: &str, secret: &str) -> Output {
+    let line = shown.lines().map(str::trim_start).find(|line| line.starts_with(begins));
+    let line = line.unwrap_or_else(|| panic!("no line begins with `{begins}`: {shown}"));
+    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_wrs-emulator")).parent().expect("a folder");
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").expect("a path"));
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).env("PATH", path).env("WRS_EMULATOR_URL", &served.url);
+    command.env("WRS_WEBHOOK_SECRET", secret).output().expect("sh runs")
+}
+
+#[test]
+fn a_refused_delivery_is_told_with_the_answer_and_commands_to_paste() {
+    let port = receiver(401, "signature mismatch\nand a stack trace");
+    let served = delivered(&["--clock", "frozen"], port);
+    let shown = text(&served.call(&["explain"]).stdout);
+    assert!(shown.contains("\n  ✗ attempt 1        the receiver answered 401: signature mismatch"), "{shown}");
+    assert!(!shown.contains('✓') && !shown.contains("stack trace"), "{shown}");
+    let subscriptions = served.json(&["subscriptions", "list", "--key", "*", "--json"]);
+    let subscription = subscriptions["data"][0]["id"].as_str().expect("an id");
+    let asked = format!("signed correctly with the secret of {subscription}: does your receiver use the same one?");
+    assert!(shown.contains(&asked), "{shown}");
+    let verified = pasted(&served, &shown, "printf", SECRET);
+    assert_eq!((verified.status.code(), text(&verified.stdout).as_str()), (Some(0), "verified\n"), "{verified:?}");
+    assert_eq!(pasted(&served, &shown, "printf", "whsec_aGlkZGVuaGlkZGVuaGlkZGVu").status.code(), Some(1));
+    assert!(shown.contains("· attempt 2        is due in "), "{shown}");
+    let advanced = pasted(&served, &shown, "wrs-emulator clock advance", SECRET);
+    assert_eq!(advanced.status.code(), Some(0), "{advanced:?}");
+    let listed = served.json(&["deliveries", "list", "--json"]);
+    assert_eq!(listed["data"][0]["attempts"], 2, "{listed}");
+    let again = pasted(&served, &shown, "wrs-emulator deliveries redeliver", SECRET);
+    assert!(text(&again.stdout).starts_with("dlv_"), "{again:?}");
+    let id = listed["data"][0]["id"].as_str().expect("an id");
+    let explained = served.json(&["explain", id, "--json"]);
+    let verdicts: Vec<&str> =
+        explained["steps"].as_array().expect("steps").iter().filter_map(|step| step["verdict"].as_str()).collect();
+    assert_eq!(verdicts, ["failed", "failed", "not_reached"], "{explained}");
+    assert!(explained["advice"].as_array().is_some_and(|advice| advice.len() >= 3), "{explained}");
+}
+
+#[test]
+fn explain_without_an_id_explains_the_newest_request_or_delivery() {
+    let served = delivered(&[], receiver(200, "fine"));
+    let shown = text(&served.call(&["explain"]).stdout);
+    assert!(
+        shown.starts_with("dlv_") && shown.contains("✓ attempt 1        the receiver answered 200: fine"),
+        "{shown}"
+    );
+    assert!(!shown.contains("does your receiver"), "{shown}");
+    let status = "GET /v1/system/status?include_checks=x HTTP/1.1\r\nAuthorization: Bearer sk_test_other";
+    assert!(request(&served.url, status, "").starts_with("HTTP/1.1 422 "));
+    let shown = text(&served.call(&["explain"]).stdout);
+    assert!(shown.starts_with("req_") && shown.contains("include_checks"), "{shown}");
+    let own = text(&served.call(&["explain", "--key", "sk_test_local"]).stdout);
+    assert!(own.starts_with("dlv_"), "{own}");
+    let nothing = served.call(&["explain", "--key", "sk_test_nobody"]);
+    assert_eq!(nothing.status.code(), Some(1), "{nothing:?}");
+    assert!(text(&nothing.stderr).contains("no request and no delivery"), "{nothing:?}");
+}
+
+#[test]
+fn a_failure_without_an_answer_and_a_forged_delivery_are_not_told_as_a_wrong_secret() {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let served = delivered(&[], free);
+    let shown = text(&served.call(&["explain"]).stdout);
+    assert!(shown.contains("✗ attempt 1") && !shown.contains("does your receiver"), "{shown}");
+    let served = delivered(&["--set", "webhooks.retry.preset=none"], receiver(401, "no"));
+    served.call(&["trigger", "workflow.completed", "--tamper", "signature", "--wait"]);
+    let shown = text(&served.call(&["explain"]).stdout);
+    assert!(shown.contains("✗ attempt 1        the receiver answered 401: no"), "{shown}");
+    assert!(shown.contains("tampered deliberately: signature (") && !shown.contains("signed correctly"), "{shown}");
+    assert!(!shown.contains("clock advance"), "{shown}");
+    let rows: Value = served.json(&["deliveries", "list", "--json"]);
+    assert_eq!(rows["data"][0]["status"], "exhausted", "{rows}");
+}
