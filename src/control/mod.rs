@@ -73,7 +73,6 @@ use crate::webhook::emitter::Emitter;
 use crate::webhook::sink::Sinks;
 use crate::workspace::Registry;
 use route::{Action, Match};
-use scope::scope_or_all;
 
 /// How much there may be, for the page that lists it.
 pub(crate) mod limits {
@@ -200,7 +199,7 @@ impl Control {
     async fn answer(self: &Arc<Self>, action: Action, call: Call) -> Result<Reply, ControlError> {
         // Also where it changes nothing, a key must be one; the call of a large body looks for itself.
         if !action.is_open() && action.most_bytes().is_none() {
-            scope_or_all(self, &call)?;
+            scope::check_key(self, &call)?;
         }
         let writing = action.is_write().then(|| self.writes.begin());
         let at_once: fn(&Self, &Call) -> Result<Reply, ControlError> = match action {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::call::KeyField;
-use super::scope::{activate as activate_list, scope_or_all};
+use super::scope::{activate as activate_list, workspace_name};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::diagnostic::Diagnostic;
 use crate::scenario::{Generation, HeldBack, Origin, Scenario, json_to_toml};
@@ -123,7 +123,9 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
     call.allow_queries(&[])?;
     let wish: Activate = call.json()?;
     let now = control.registry.clock().moment();
-    let key = scope_or_all(control, call)?.key();
+    // Its workspace is not opened yet: the list of all keys would begin in it.
+    let key = call.key()?.filter(|key| key != "*");
+    let key = key.map(|key| workspace_name(control, Some(&key))).transpose()?;
     let names: Option<Vec<&str>> = wish.active.as_ref().map(|names| names.iter().map(String::as_str).collect());
     if names.is_none() && key.is_none() {
         return Err(ControlError::invalid("expected `active`, a list of scenario names"));

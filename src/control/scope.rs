@@ -63,6 +63,12 @@ pub(super) fn scope_or_all(control: &Control, call: &Call) -> Result<Scope, Cont
     read(control, Some(call.key()?.as_deref().unwrap_or("*")))
 }
 
+/// Refuses a call whose key is none. Opens no workspace.
+pub(super) fn check_key(control: &Control, call: &Call) -> Result<(), ControlError> {
+    let key = call.key()?.filter(|key| key != "*");
+    key.map_or(Ok(()), |key| workspace_name(control, Some(&key)).map(drop))
+}
+
 fn read(control: &Control, key: Option<&str>) -> Result<Scope, ControlError> {
     match key {
         Some("*") => Ok(Scope::All),

@@ -49,7 +49,7 @@ async fn every_call_takes_a_key_in_both_ways_and_refuses_one_that_is_none() {
             let expected = if open { wrong.status } else { 404 };
             assert_eq!(wrong.status, expected, "{method} {path}, in the body: {in_body}: {wrong:?}");
             if !open {
-                assert!(wrong.message().contains("there is no workspace for the key"), "{method} {path}: {wrong:?}");
+                assert!(wrong.message().contains("is not an API key: keys begin with"), "{method} {path}: {wrong:?}");
             }
             if path == "stream" {
                 continue;
