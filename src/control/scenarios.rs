@@ -4,6 +4,7 @@ use hyper::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::reload::take;
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::diagnostic::Diagnostic;
 use crate::scenario::{Generation, Origin, Scenario, json_to_toml};
@@ -115,7 +116,7 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
                     return Err(found);
                 }
                 // A file that was saved a moment ago may not have been seen yet. What is wrong with files is told elsewhere.
-                let _ = control.library.replace_files(control.scenario_folders.read(), now);
+                let _ = take(control, control.scenario_folders.read());
                 activate()
             });
             activated.map_err(|found| refused(&found).told_further(|| read_from(control, &found)))?
@@ -124,7 +125,7 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
     // Files that were not taken because what was active had gone may be taken now.
     let gone = |problem: &Diagnostic| problem.code == "scenario/active-missing";
     let generation = if control.library.diagnostics().iter().any(gone) {
-        control.library.replace_files(control.scenario_folders.read(), now).unwrap_or(generation)
+        take(control, control.scenario_folders.read()).map_or(generation, |reload| reload.generation)
     } else {
         generation
     };
@@ -137,11 +138,15 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
 pub(super) fn reload(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["key"])?;
     call.no_body()?;
-    let now = control.registry.clock().now().moment;
     let files = control.scenario_folders.read();
     let count = files.len();
-    let generation = control.library.replace_files(files, now).map_err(|found| refused(&found))?;
-    Ok(ok(json!({ "generation": generation, "files": count, "diagnostics": *control.library.diagnostics() })))
+    let reload = take(control, files).map_err(|found| refused(&found))?;
+    Ok(ok(json!({
+        "generation": reload.generation,
+        "files": count,
+        "changes": reload.changes,
+        "diagnostics": *control.library.diagnostics(),
+    })))
 }
 
 /// Whether a scenario was named that is not there.

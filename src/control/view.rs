@@ -51,6 +51,7 @@ pub(super) fn request_row(request: &RequestRecord, redactor: Redactor<'_>) -> Va
         "query": query.map(|query| redactor.text(query)),
         "operation": request.operation.map(super::super::contract::routes::Operation::name),
         "status": request.status,
+        "broken": request.broken,
         "reason": reason_name(&request.reason),
         "latency_ms": millis(request.latency),
         "generation": request.generation,

@@ -314,6 +314,7 @@ impl Exchange {
             group_key: self.group_key.take(),
             operation: self.operation,
             status,
+            broken: None,
             latency: ended.since(self.now.moment),
             reason,
             quota: self.quota,

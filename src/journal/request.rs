@@ -31,6 +31,8 @@ pub struct RequestRecord {
     pub operation: Option<Operation>,
     /// The answer's status; 0 if the connection was broken instead.
     pub status: u16,
+    /// What the connection did instead: `reset`, `empty` or `garbage`.
+    pub broken: Option<&'static str>,
     /// From arrival to answer, by the emulator's clock.
     pub latency: Duration,
     /// Why this answer.

@@ -11,6 +11,7 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use super::built_in::built_in_loaded;
+use super::changes::{Reload, changes};
 use super::content::{ByName, Content, MOST_ACTIVE, MOST_WEIGHT};
 use super::knob_patch::{KnobPatch, KnobPatches};
 use super::named::{MOST_NAMED_TEXT, Named};
@@ -204,22 +205,30 @@ impl Library {
         self.diagnostics.load_full()
     }
 
+    /// The same as [`Self::reload_files`], for whoever needs the number of the generation alone.
+    pub fn replace_files(&self, files: FileTexts, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+        self.reload_files(files, now).map(|reload| reload.generation)
+    }
+
     /// Takes the contents of all scenario files in place of those before. With any error nothing changes, and
     /// [`Self::diagnostics`] says why. Files that did not change keep everything, and if none did there is no new generation.
-    pub fn replace_files(&self, files: FileTexts, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+    pub fn reload_files(&self, files: FileTexts, now: Moment) -> Result<Reload, Vec<Diagnostic>> {
         let changing = self.changing.lock();
         let (read, mut found) = self.read_files(files);
         let failed = found.iter().any(Diagnostic::is_error);
+        let before = self.load().number;
+        let mut changed = Vec::new();
         let swapped = if failed {
             Err(Vec::new())
         } else {
             self.change_while(&changing, now, |content, _| {
+                changed = changes(&content.files, &read);
                 content.files = read;
                 Ok(())
             })
         };
         let outcome = match swapped {
-            Ok(number) => Ok(number),
+            Ok(generation) => Ok(Reload { generation, is_new: generation > before, changes: changed }),
             Err(problems) => {
                 found.extend(problems);
                 Err(found.clone())

@@ -25,6 +25,7 @@ mod json;
 mod knobs;
 mod layers;
 mod library;
+mod log;
 mod memory;
 mod metrics;
 mod model;
