@@ -166,6 +166,7 @@ fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
         Reason::Subscribed { warnings, .. } if !warnings.is_empty() => format!(" - warning: {}", warnings.join("; ")),
         Reason::RateLimited => " - the quota is used up".to_owned(),
         Reason::Refused(_, text) => format!(" - {text}"),
+        Reason::NotFound(message) => format!(" - {message}"),
         Reason::Announced(_) => " - announced, not open yet".to_owned(),
         Reason::Panicked(text) => format!(" - the emulator failed: {text}"),
         _ => String::new(),

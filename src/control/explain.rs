@@ -147,7 +147,7 @@ pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
     let path = target.split('?').next().unwrap_or_default();
     match &request.reason {
         Reason::Refused(_, text) if request.operation.is_none() => Some(text.clone()),
-        Reason::NotFound => Some(format!("no endpoint has the path `{path}`")),
+        Reason::NotFound(message) => Some(message.to_string()),
         Reason::Announced(entry) => {
             Some(format!("`{entry}` is announced by the contract as upcoming and not open yet"))
         }

@@ -123,7 +123,7 @@ pub(super) fn reason_name(reason: &Reason) -> &'static str {
         Reason::Unauthorized(_) => "unauthorized",
         Reason::RateLimited => "rate_limited",
         Reason::Invalid(_) => "invalid",
-        Reason::NotFound => "not_found",
+        Reason::NotFound(_) => "not_found",
         Reason::Announced(_) => "announced",
         Reason::MethodNotAllowed(_) => "method_not_allowed",
         Reason::Refused(kind, _) => kind.name(),

@@ -76,8 +76,8 @@ pub enum Reason {
     RateLimited,
     /// Fields failed validation.
     Invalid(Vec<FieldProblem>),
-    /// No such path.
-    NotFound,
+    /// No such path, in words.
+    NotFound(Box<str>),
     /// Announced by the contract, not open.
     Announced(&'static str),
     /// The path has other methods: the `Allow` value.

@@ -29,6 +29,7 @@ mod log;
 mod memory;
 mod metrics;
 mod model;
+mod not_found;
 mod openapi;
 mod overload;
 mod packaging;
