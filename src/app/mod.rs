@@ -24,7 +24,6 @@ mod descriptors;
 mod front;
 mod handle;
 pub mod limits;
-mod reload;
 mod settings;
 mod state;
 
@@ -43,7 +42,7 @@ pub use settings::{ClockSetting, Settings, StartError};
 pub use state::StopProblem;
 
 use crate::clock::{Clock, Random, Seed};
-use crate::control::{Access, Control, Guesses, MOST_VIEWERS, Texts, Writes};
+use crate::control::{Access, Control, Guesses, MOST_VIEWERS, Texts, Writes, log_held_back, take_seen};
 use crate::http::blocking::Blocking;
 use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
@@ -66,7 +65,6 @@ use crate::workspace::Registry;
 pub(crate) use descriptors::Raised;
 use descriptors::Shares;
 use front::Front;
-use reload::{log_held_back, reload};
 use state::StateFile;
 
 /// How long saving the state may hold up a process that has nothing else to do.
@@ -268,7 +266,7 @@ fn watch(settings: &Settings, control: &Arc<Control>) -> Result<(Option<Watcher>
         return Ok((None, FileTexts::default()));
     }
     let control = Arc::clone(control);
-    let watched = Watcher::start(settings.scenario_folders.clone(), move |texts| reload(&control, texts));
+    let watched = Watcher::start(settings.scenario_folders.clone(), move |texts| take_seen(&control, texts));
     let (watcher, files) =
         watched.map_err(|error| StartError::Setting(format!("cannot watch the scenario folders: {error}")))?;
     Ok((Some(watcher), files))

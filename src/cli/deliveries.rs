@@ -13,7 +13,8 @@ use super::follow::follow;
 use super::output::{cell, plain, print, print_json, print_table};
 use super::requests::{headers, text, waited};
 use super::{OneArgs, Target};
-use crate::redact::visible;
+use crate::journal::is_elsewhere;
+use crate::redact::{Redactor, visible};
 
 /// `deliveries …`
 #[derive(Debug, Subcommand)]
@@ -133,13 +134,21 @@ fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
 
 /// An attempt of the event stream on one line.
 fn attempt_line(attempt: &Value) -> String {
-    let outcome = &attempt["outcome"];
-    let said = match (outcome["status"].as_u64(), outcome["detail"].as_str()) {
-        (Some(status), _) => format!("answered {status}"),
-        (None, detail) => visible(detail.unwrap_or("failed")).into_owned(),
-    };
-    let fields = ["at", "delivery", "type", "number", "url"].map(|field| cell(attempt, field)).join("  ");
-    format!("{fields}  {said}{}", damaged(attempt))
+    let fields = ["at", "delivery", "type", "number"].map(|field| cell(attempt, field)).join("  ");
+    format!("{fields}  {}  {}{}", destination(attempt), said(&attempt["outcome"]), damaged(attempt))
+}
+
+/// What a receiver answered, with the first line of its body, or why it did not.
+pub(super) fn said(outcome: &Value) -> String {
+    let line = outcome["body"].as_str().and_then(|body| Redactor::default().first_line(body.as_bytes()));
+    match (outcome["status"].as_u64(), outcome["detail"].as_str()) {
+        (Some(status), _) => match line {
+            Some(line) => format!("answered {status}: {}", visible(&line)),
+            None => format!("answered {status}"),
+        },
+        (None, Some(detail)) => visible(detail).into_owned(),
+        (None, None) => "not tried yet".to_owned(),
+    }
 }
 
 /// Where a delivery with its attempts, or an attempt, goes: the subscription's URL, and where it was sent if that is elsewhere.
@@ -147,7 +156,7 @@ pub(super) fn destination(view: &Value) -> String {
     let url = cell(view, "url");
     let last = view["attempts"].as_array().and_then(|attempts| attempts.last()).unwrap_or(view);
     match last["dialled"].as_str() {
-        Some(dialled) if !dialled.is_empty() && dialled != url => format!("{url}, sent to {}", visible(dialled)),
+        Some(dialled) if is_elsewhere(&url, dialled) => format!("{url}, sent to {}", visible(dialled)),
         _ => url,
     }
 }

@@ -10,11 +10,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
+use super::failure::colored;
 use super::output::{compact, counted};
 use crate::app::ControlHandle;
-use crate::contract::profile::Precision;
+use crate::contract::profile::{Precision, duration_text};
 use crate::contract::timestamp::format_timestamp;
-use crate::journal::{AttemptOutcome, AttemptRecord, Entry, Reason, RequestRecord};
+use crate::journal::{AttemptOutcome, AttemptRecord, Entry, Reason, RequestRecord, is_elsewhere};
 use crate::redact::{Redactor, visible};
 use crate::workspace::EventRecord;
 
@@ -27,6 +28,13 @@ pub(super) enum LogFormat {
     Json,
 }
 
+/// The same, with whether there are colors.
+#[derive(Clone, Copy, Debug)]
+enum Look {
+    Json,
+    Text { colored: bool },
+}
+
 /// The log of a running emulator, written by a thread of its own: a stderr that nobody reads holds nothing up.
 pub(super) struct Log {
     ending: watch::Sender<bool>,
@@ -37,11 +45,15 @@ impl Log {
     /// Starts the log; everything that the journal has so far is told as well.
     pub(super) fn start(control: &ControlHandle, format: LogFormat) -> std::io::Result<Self> {
         let control = control.clone();
+        let look = match format {
+            LogFormat::Json => Look::Json,
+            LogFormat::Text => Look::Text { colored: colored() },
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let (ending, end) = watch::channel(false);
         let (done, ended) = oneshot::channel();
         std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-            runtime.block_on(follow(&control, format, end));
+            runtime.block_on(follow(&control, look, end));
             // Whoever started the log may be gone.
             let _ = done.send(());
         })?;
@@ -56,7 +68,7 @@ impl Log {
 }
 
 /// Prints what is appended until the end is near and nothing is left.
-async fn follow(control: &ControlHandle, format: LogFormat, mut end: watch::Receiver<bool>) {
+async fn follow(control: &ControlHandle, look: Look, mut end: watch::Receiver<bool>) {
     let journal = control.journal();
     let reader = journal.reader();
     let mut next = 1;
@@ -80,12 +92,12 @@ async fn follow(control: &ControlHandle, format: LogFormat, mut end: watch::Rece
         let mut text = String::new();
         for (number, entry) in entries {
             if number > next {
-                push_line(&mut text, format, &skipped(number - next));
+                push_line(&mut text, look, &skipped(number - next));
             }
             next = number + 1;
             if let Some(mut record) = record(&entry, redactor) {
                 redactor.value(&mut record);
-                push_line(&mut text, format, &record);
+                push_line(&mut text, look, &record);
             }
         }
         // Nobody is left to read the log if stderr is gone; the emulator serves on.
@@ -97,24 +109,43 @@ fn skipped(count: u64) -> Value {
     json!({ "event": "skipped", "message": format!("{count} records were skipped: the log could not keep up") })
 }
 
-fn push_line(text: &mut String, format: LogFormat, record: &Value) {
-    match format {
-        LogFormat::Json => text.push_str(&compact(record)),
-        LogFormat::Text => {
-            let at = record["at"].as_str().and_then(|at| at.get(11..23)).unwrap_or("");
-            let message = record["message"].as_str().unwrap_or_default();
-            text.push_str(&format!("{at} {}", visible(message)));
+fn push_line(text: &mut String, look: Look, record: &Value) {
+    let at = record["at"].as_str().and_then(|at| at.get(11..23)).unwrap_or("");
+    let message = visible(record["message"].as_str().unwrap_or_default());
+    match look {
+        Look::Json => text.push_str(&compact(record)),
+        Look::Text { colored: false } => text.push_str(&format!("{at} {message}")),
+        Look::Text { colored: true } => {
+            let (first, rest) = message.split_once(' ').unwrap_or((&message, ""));
+            text.push_str(&format!("{DIM}{at}{PLAIN} {}{first}{PLAIN} {rest}", color(record)));
         }
     }
     text.push('\n');
+}
+
+const PLAIN: &str = "\u{1b}[0m";
+const DIM: &str = "\u{1b}[2m";
+const RED: &str = "\u{1b}[31m";
+const GREEN: &str = "\u{1b}[32m";
+const YELLOW: &str = "\u{1b}[33m";
+const CYAN: &str = "\u{1b}[36m";
+
+/// The color of a line's first word: how it went.
+fn color(record: &Value) -> &'static str {
+    match (record["status"].as_u64(), record["accepted"].as_bool(), record["level"].as_str()) {
+        (Some(200..=299), ..) | (_, Some(true), _) => GREEN,
+        (Some(400..=499), ..) | (.., Some("warning")) => YELLOW,
+        (Some(_), ..) | (_, Some(false), _) => RED,
+        _ => CYAN,
+    }
 }
 
 /// An entry as a JSON object whose `message` is the line of text.
 fn record(entry: &Entry, redactor: Redactor<'_>) -> Option<Value> {
     match entry {
         Entry::Request(request) => Some(request_record(request, redactor)),
-        Entry::Event(event) => Some(event_record(event)),
-        Entry::Attempt(attempt) => Some(attempt_record(attempt)),
+        Entry::Event(event) => Some(event_record(event, redactor)),
+        Entry::Attempt(attempt) => Some(attempt_record(attempt, redactor)),
         Entry::Notice(notice) if notice.message.is_empty() => None,
         Entry::Notice(notice) => {
             let level = if notice.warning { "warning" } else { "info" };
@@ -125,6 +156,7 @@ fn record(entry: &Entry, redactor: Redactor<'_>) -> Option<Value> {
 
 fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
     let (method, target) = request.transcript.request_line();
+    let scripted = request.scripted.as_ref();
     let why = match &request.reason {
         Reason::Unauthorized(refusal) => format!(" - {refusal}"),
         Reason::Invalid(problems) => {
@@ -135,41 +167,53 @@ fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
         Reason::Subscribed { warnings, .. } if !warnings.is_empty() => format!(" - warning: {}", warnings.join("; ")),
         Reason::RateLimited => " - the quota is used up".to_owned(),
         Reason::Refused(_, text) => format!(" - {text}"),
+        Reason::NotFound(message) => format!(" - {message}"),
         Reason::Announced(_) => " - announced, not open yet".to_owned(),
         Reason::Panicked(text) => format!(" - the emulator failed: {text}"),
-        Reason::Scripted => request
-            .scripted
-            .as_ref()
-            .map(|scripted| format!(" - scenario {}, {}", scripted.scenario, scripted.rule))
-            .unwrap_or_default(),
         _ => String::new(),
     };
     let line = if method.is_empty() { "unreadable request".to_owned() } else { format!("{method} {target}") };
+    let status = request.broken.map_or_else(|| request.status.to_string(), str::to_owned);
+    let key = request.key().map(|key| redactor.key(key));
+    let about = about(
+        request.latency,
+        key.as_deref(),
+        scripted.map(|by| format!("scenario `{}`, {}: {}", by.scenario, by.rule, by.action)),
+    );
     json!({
         "at": stamp(request.at),
         "event": "request",
         "id": request.transcript.id(),
-        "key": request.key().map(|key| redactor.key(key)),
+        "key": key,
         "method": method,
         "target": target,
         "operation": request.operation.map(super::super::contract::routes::Operation::name),
         "status": request.status,
-        "message": format!("{} {line} {}{why}", request.status, request.transcript.id()),
+        "broken": request.broken,
+        "latency_ms": millis(request.latency),
+        "scenario": scripted.map(|by| by.scenario.as_ref()),
+        "rule": scripted.map(|by| by.rule.as_ref()),
+        "message": format!("{status} {line} {} ({about}){why}", request.transcript.id()),
     })
 }
 
-fn event_record(event: &EventRecord) -> Value {
+fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
     // One subscription may get several copies.
     let subscriptions = event.deliveries.iter().map(|delivery| &delivery.subscription).collect::<BTreeSet<_>>().len();
+    let key = redactor.key(&event.workspace);
+    // What is deliberately wrong names the scenario as well.
+    let scenario = event.origin.in_scenario().filter(|_| event.damage.is_none());
+    let about = [Some(key.to_string()), scenario].into_iter().flatten().collect::<Vec<_>>().join(", ");
     json!({
         "at": stamp(event.created_at),
         "event": "event",
         "id": event.id,
         "type": event.event_type,
+        "key": key,
         "deliveries": event.deliveries.len(),
         "damage": event.damage.as_deref(),
         "message": format!(
-            "event {} {} goes to {}{}",
+            "event {} {} goes to {} ({about}){}",
             event.event_type,
             event.id,
             counted(subscriptions as u64, "subscription"),
@@ -178,27 +222,48 @@ fn event_record(event: &EventRecord) -> Value {
     })
 }
 
-fn attempt_record(attempt: &AttemptRecord) -> Value {
+fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
     let outcome = match &attempt.outcome {
-        AttemptOutcome::Answered { status, .. } => format!("answered {status}"),
+        AttemptOutcome::Answered { status, body, .. } => match redactor.first_line(body) {
+            Some(line) => format!("answered {status}: {line}"),
+            None => format!("answered {status}"),
+        },
         AttemptOutcome::Failed { detail, .. } => detail.clone(),
     };
+    let elsewhere = is_elsewhere(&attempt.url, &attempt.dialled);
+    let sent = if elsewhere { format!(", sent to {}", attempt.dialled) } else { String::new() };
+    let key = redactor.key(&attempt.workspace);
+    let about = about(attempt.latency, Some(&key), None);
     json!({
         "at": stamp(attempt.at),
         "event": "attempt",
         "id": attempt.delivery,
         "number": attempt.number,
+        "key": key,
         "url": attempt.url.as_ref(),
+        "dialled": attempt.dialled.as_ref(),
+        "latency_ms": millis(attempt.latency),
         "accepted": attempt.outcome.is_success(),
         "damage": attempt.damage.as_deref(),
         "message": format!(
-            "delivery {} attempt {} to {}: {outcome}{}",
+            "delivery {} attempt {} to {}{sent}: {outcome} ({about}){}",
             attempt.delivery,
             attempt.number,
             attempt.url,
             damage(attempt.damage.as_deref())
         ),
     })
+}
+
+/// How long it took, whose it is, and what a scenario did.
+fn about(latency: Duration, key: Option<&str>, scenario: Option<String>) -> String {
+    let parts = [Some(duration_text(latency)), key.map(str::to_owned), scenario];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Milliseconds, to a thousandth.
+fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
 }
 
 /// What is deliberately wrong, as the end of a line.
@@ -208,4 +273,37 @@ fn damage(damage: Option<&str>) -> String {
 
 fn stamp(at: Timestamp) -> String {
     format_timestamp(at, Precision::Milliseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colors_say_how_it_went_and_come_after_escaping() {
+        let line = |look, record: &Value| {
+            let mut text = String::new();
+            push_line(&mut text, look, record);
+            text
+        };
+        let at = "2026-01-31T09:30:00.123Z";
+        for (record, color) in [
+            (json!({ "at": at, "status": 200, "message": "200 GET /\u{1b}[31m" }), GREEN),
+            (json!({ "at": at, "status": 302, "message": "302 GET /\u{1b}[31m" }), RED),
+            (json!({ "at": at, "status": 429, "message": "429 GET /\u{1b}[31m" }), YELLOW),
+            (json!({ "at": at, "status": 503, "message": "503 GET /\u{1b}[31m" }), RED),
+            (json!({ "at": at, "status": 0, "message": "reset GET /\u{1b}[31m" }), RED),
+            (json!({ "at": at, "accepted": true, "message": "delivery /\u{1b}[31m" }), GREEN),
+            (json!({ "at": at, "accepted": false, "message": "delivery /\u{1b}[31m" }), RED),
+            (json!({ "at": at, "level": "warning", "message": "scenarios /\u{1b}[31m" }), YELLOW),
+            (json!({ "at": at, "level": "info", "message": "scenarios /\u{1b}[31m" }), CYAN),
+        ] {
+            let message = record["message"].as_str().expect("a text").replace('\u{1b}', "\\u{1b}");
+            let (first, rest) = message.split_once(' ').expect("two words");
+            let expected = format!("\u{1b}[2m09:30:00.123\u{1b}[0m {color}{first}\u{1b}[0m {rest}\n");
+            assert_eq!(line(Look::Text { colored: true }, &record), expected);
+            assert_eq!(line(Look::Text { colored: false }, &record), format!("09:30:00.123 {message}\n"));
+            assert!(!line(Look::Json, &record).contains('\u{1b}'));
+        }
+    }
 }

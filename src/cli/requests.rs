@@ -98,9 +98,7 @@ pub(super) fn run(command: RequestsCommand) -> Result<ExitCode, Failure> {
 fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     let filter = &args.filter;
     if args.follow {
-        return follow(&args.target, &filter.key, "request", args.json, |row| {
-            Some(["id", "at", "key", "status", "method", "path", "reason"].map(|field| cell(row, field)).join("  "))
-        });
+        return follow(&args.target, &filter.key, "request", args.json, |row| Some(columns(row).join("  ")));
     }
     let (limit, status) = (args.limit.to_string(), filter.status.map(|status| status.to_string()));
     let mut query = vec![("key", filter.key.as_str()), ("limit", limit.as_str())];
@@ -125,11 +123,21 @@ fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A request as a row of the listing.
+fn columns(row: &Value) -> [String; 7] {
+    ["id", "at", "key", "status", "method", "path", "reason"].map(|field| match field {
+        "status" => status(row),
+        field => cell(row, field),
+    })
+}
+
+/// A request's status, or what its connection did in place of an answer.
+fn status(row: &Value) -> String {
+    row["broken"].as_str().map_or_else(|| cell(row, "status"), str::to_owned)
+}
+
 fn print_rows(body: &Value) {
-    let rows =
-        body["data"].as_array().into_iter().flatten().map(|row| {
-            ["id", "at", "key", "status", "method", "path", "reason"].map(|field| cell(row, field)).to_vec()
-        });
+    let rows = body["data"].as_array().into_iter().flatten().map(|row| columns(row).to_vec());
     print_table(&["ID", "AT", "KEY", "STATUS", "METHOD", "PATH", "REASON"], &rows.collect::<Vec<_>>());
 }
 
@@ -185,7 +193,7 @@ fn show(args: &OneArgs) -> Result<ExitCode, Failure> {
     print(&format!("{} {target}\n{}\n{}\n\n", cell(&body, "method"), headers(&body["headers"]), text(&body["body"])));
     print(&format!(
         "{}\n{}\n{}\n\n",
-        plain(&body["answer"]["status"]),
+        status(&body),
         headers(&body["answer"]["headers"]),
         text(&body["answer"]["body"])
     ));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::Target;
 use super::client::{SHORT, call, segment};
 use super::failure::{Failure, colored};
-use super::output::{cell, counted, print, print_json, print_table};
+use super::output::{cell, counted, plain, print, print_json, print_table};
 use super::profile_source::load_profile;
 use crate::diagnostic::Diagnostic;
 use crate::redact::{Redactor, visible};
@@ -128,10 +128,12 @@ pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
         ScenariosCommand::New(args) => new(&args),
         ScenariosCommand::Reload(args) => {
             let body = call(&args.target, Method::POST, "scenarios/reload", &[], Some(&json!({})), SHORT)?.success()?;
+            let changes = body["changes"].as_array().into_iter().flatten().map(|change| format!("{}\n", plain(change)));
             let text = format!(
-                "{} read, generation {}\n",
+                "{} read, generation {}\n{}",
                 counted(body["files"].as_u64().unwrap_or_default(), "file"),
-                cell(&body, "generation")
+                cell(&body, "generation"),
+                changes.collect::<String>()
             );
             Ok(told(&body, &args, &text))
         }

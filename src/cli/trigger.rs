@@ -10,11 +10,10 @@ use serde_json::{Map, Value, json};
 
 use super::Target;
 use super::client::{SHORT, call};
-use super::deliveries::damaged;
+use super::deliveries::{damaged, destination, said};
 use super::failure::Failure;
-use super::output::{cell, counted, plain, print, print_json};
+use super::output::{cell, counted, print, print_json};
 use crate::contract::signature::Tamper;
-use crate::redact::visible;
 
 /// Arguments of `trigger`.
 #[derive(Debug, Args)]
@@ -181,11 +180,6 @@ fn print_fired(body: &Value) {
 }
 
 fn print_delivery(delivery: &Value) {
-    let last = &delivery["last"];
-    let said = match (last["status"].as_u64(), last["detail"].as_str()) {
-        (Some(status), _) => format!("answered {status}"),
-        (None, Some(detail)) => visible(detail).into_owned(),
-        (None, None) => "not tried yet".to_owned(),
-    };
-    print(&format!("  {} {} {}: {said}\n", cell(delivery, "id"), cell(delivery, "status"), plain(&delivery["url"])));
+    let (id, status) = (cell(delivery, "id"), cell(delivery, "status"));
+    print(&format!("  {id} {status} {}: {}\n", destination(delivery), said(&delivery["last"])));
 }

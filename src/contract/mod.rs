@@ -1,13 +1,14 @@
 //! The emulated API's rules: what is valid, what is answered, how it is signed. Front page of layer 0.
 //!
 //! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments.
-//! Reading order: `routes` (which operations exist), `keys` (who may call them), `rules` (what they accept), `types`
+//! Reading order: `routes` (which operations exist), `nowhere` (what other paths are answered), `keys` (who may call them), `rules` (what they accept), `types`
 //! and `error` (what they answer), `preview` and `oauth` (what is announced), `profile` (what the published contract
 //! leaves open), `variation` (what a body may be like), `signature` (webhooks).
 
 pub mod error;
 pub mod ids;
 pub mod keys;
+pub mod nowhere;
 pub mod oauth;
 pub mod openapi;
 mod openapi_preview;

@@ -7,10 +7,10 @@ use hyper::header::CONTENT_TYPE;
 use serde::Serialize;
 
 use super::Control;
-use super::explain::{Step, StepVerdict, duration_text};
+use super::explain::{Step, StepVerdict};
 use super::view::timestamp;
 use crate::clock::{ClockMode, Now, machine_wall_time};
-use crate::contract::profile::{DurationText, Profile, SignatureTime};
+use crate::contract::profile::{DurationText, Profile, SignatureTime, duration_text};
 use crate::contract::signature::{KeyReading, SchemeName, SigningKey, Verified, verify};
 use crate::journal::{AttemptOutcome, AttemptRecord};
 use crate::redact::{Redactor, visible};

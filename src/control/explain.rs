@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
@@ -16,7 +15,7 @@ use super::scope::scope_or_all;
 use super::trace::{RULES_NOTE, rules_of};
 use super::view::{delivery_whole, event, request_whole};
 use super::{Call, Control, ControlError, Reply, ok};
-use crate::contract::profile::Profile;
+use crate::contract::profile::{Profile, duration_text};
 use crate::contract::routes::Operation;
 use crate::journal::{Entry, Reason, RequestRecord};
 use crate::rate_limit::Verdict;
@@ -69,7 +68,7 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
             let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
             let summary = format!(
                 "{} because {}",
-                status_text(request.status),
+                status_text(&request),
                 decided.map_or("all checks passed", |step| &step.detail)
             );
             let mut view = json!({ "id": id, "kind": "request", "summary": summary, "steps": steps, "request": request_whole(&request, call.redactor()) });
@@ -133,10 +132,15 @@ fn unknown(id: &str, owner: &str) -> ControlError {
     ControlError::not_found(message)
 }
 
-fn status_text(status: u16) -> String {
-    match hyper::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()) {
-        Some(words) => format!("{status} {words}"),
-        None => "a broken connection".to_owned(),
+fn status_text(request: &RequestRecord) -> String {
+    let status = request.status;
+    let words = hyper::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    match (request.broken, words) {
+        (Some("reset"), _) => "connection reset".to_owned(),
+        (Some("empty"), _) => "connection closed without an answer".to_owned(),
+        (Some(broken), _) => format!("{broken} in place of an answer"),
+        (None, Some(words)) => format!("{status} {words}"),
+        (None, None) => status.to_string(),
     }
 }
 
@@ -146,7 +150,7 @@ pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
     let path = target.split('?').next().unwrap_or_default();
     match &request.reason {
         Reason::Refused(_, text) if request.operation.is_none() => Some(text.clone()),
-        Reason::NotFound => Some(format!("no endpoint has the path `{path}`")),
+        Reason::NotFound(message) => Some(message.to_string()),
         Reason::Announced(entry) => {
             Some(format!("`{entry}` is announced by the contract as upcoming and not open yet"))
         }
@@ -246,19 +250,6 @@ fn quota_text(quota: &Verdict) -> String {
     text
 }
 
-/// A length of time as people say it, to a tenth of its unit.
-pub(super) fn duration_text(duration: Duration) -> String {
-    let millis = duration.as_secs_f64() * 1000.0;
-    let (amount, unit) = match millis {
-        ..1000.0 => (millis, "ms"),
-        ..120_000.0 => (millis / 1000.0, "s"),
-        ..7_200_000.0 => (millis / 60_000.0, "min"),
-        ..172_800_000.0 => (millis / 3_600_000.0, "h"),
-        _ => (millis / 86_400_000.0, "d"),
-    };
-    format!("{} {unit}", (amount * 10.0).round() / 10.0)
-}
-
 fn event_summary(event: &EventRecord) -> String {
     match (event.deliveries.len(), event.skipped.len()) {
         (0, 0) => "nobody got it: there was no subscription".to_owned(),
@@ -283,26 +274,4 @@ fn event_steps(event: &EventRecord) -> Vec<Step> {
         Step::new(skipped.subscription.clone(), StepVerdict::NotReached, detail)
     });
     went.chain(skipped).chain(damage_step(event)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lengths_of_time_are_rounded_for_people() {
-        for (micros, shown) in [
-            (0, "0 ms"),
-            (1_234, "1.2 ms"),
-            (250_000, "250 ms"),
-            (30_000_000, "30 s"),
-            (59_755_807, "59.8 s"),
-            (90_000_000, "90 s"),
-            (150_000_000, "2.5 min"),
-            (86_400_000_000, "24 h"),
-            (259_200_000_000, "3 d"),
-        ] {
-            assert_eq!(duration_text(Duration::from_micros(micros)), shown);
-        }
-    }
 }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::call::KeyField;
+use super::reload::take;
 use super::scope::{activate as activate_list, workspace_name};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::diagnostic::Diagnostic;
@@ -122,7 +123,6 @@ struct Activate {
 pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&[])?;
     let wish: Activate = call.json()?;
-    let now = control.registry.clock().moment();
     // Its workspace is not opened yet: the list of all keys would begin in it.
     let key = call.key()?.filter(|key| key != "*");
     let key = key.map(|key| workspace_name(control, Some(&key))).transpose()?;
@@ -136,7 +136,7 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
             return Err(found);
         }
         // A file that was saved a moment ago may not have been seen yet. What is wrong with files is told elsewhere.
-        control.library.replace_files(control.scenario_folders.read(), now);
+        take(control, control.scenario_folders.read());
         activate()
     });
     let generation = activated.map_err(|found| refused(&found).told_further(|| read_from(control, &found)))?;
@@ -149,15 +149,20 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
 pub(super) fn reload(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&[])?;
     call.no_body()?;
-    let now = control.registry.clock().now().moment;
     let files = control.scenario_folders.read();
     let count = files.len();
-    let (generation, found) = control.library.replace_files(files, now);
-    if found.iter().any(Diagnostic::is_error) {
+    let reload = take(control, files);
+    let generation = reload.generation;
+    if reload.found.iter().any(Diagnostic::is_error) {
         let loaded = format!("everything else is loaded, generation {generation}");
-        return Err(refused(&found).told_further(|| Some(loaded)).beside("generation", json!(generation)));
+        return Err(refused(&reload.found).told_further(|| Some(loaded)).beside("generation", json!(generation)));
     }
-    Ok(ok(json!({ "generation": generation, "files": count, "diagnostics": found })))
+    Ok(ok(json!({
+        "generation": generation,
+        "files": count,
+        "changes": reload.changes,
+        "diagnostics": reload.found,
+    })))
 }
 
 /// Whether a scenario was named that is not there.

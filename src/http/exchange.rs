@@ -14,6 +14,7 @@ use crate::clock::{Moment, Now, Random};
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::ids::IdKind;
 use crate::contract::keys::{KeyRefusal, bearer_token, workspace_of};
+use crate::contract::nowhere::no_endpoint;
 use crate::contract::profile::Profile;
 use crate::contract::routes::{Lookup, Operation};
 use crate::contract::variation::{Outermost, vary};
@@ -241,7 +242,11 @@ impl Exchange {
                 );
                 self.error(&Error::new(ErrorKind::NotFound, message), Reason::Announced(entry.path))
             }
-            _ => self.error(&Error::new(ErrorKind::NotFound, ErrorKind::NotFound.message()), Reason::NotFound),
+            _ => {
+                let serves_announced = self.setup.profile.preview.enabled;
+                let message = no_endpoint(&self.parts.method, self.parts.uri.path(), serves_announced);
+                self.error(&Error::new(ErrorKind::NotFound, message.as_str()), Reason::NotFound(message.into()))
+            }
         }
     }
 
@@ -314,6 +319,7 @@ impl Exchange {
             group_key: self.group_key.take(),
             operation: self.operation,
             status,
+            broken: None,
             latency: ended.since(self.now.moment),
             reason,
             quota: self.quota,

@@ -27,6 +27,17 @@ pub enum Break {
     Garbage(Bytes),
 }
 
+impl Break {
+    /// The name that scenarios, the journal and the log have for it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Reset => "reset",
+            Self::Empty => "empty",
+            Self::Garbage(_) => "garbage",
+        }
+    }
+}
+
 /// How a body is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {

@@ -26,7 +26,7 @@ use crate::http::limits::Limits;
 use crate::http::preview::{MARKED, PREVIEW, PreviewParts, open_workspace};
 use crate::http::quota::push_quota_headers;
 use crate::http::scripted::scripted_or_ordinary;
-use crate::journal::{Entry, Journal, Reason, Transcript, Wire};
+use crate::journal::{Entry, Journal, Reason, RequestRecord, Transcript, Wire};
 use crate::scenario::{Generation, Library};
 use crate::workspace::{Alias, Registry};
 
@@ -93,7 +93,11 @@ impl Api {
         progress: &Progress,
     ) -> Response<AnswerBody> {
         let outcome = responded.unwrap_or_else(|panic| exchange.panicked(panic, &self.registry.anonymous()));
-        let broken = exchange.broken.take().map(|how| progress.break_off(how)).is_some();
+        let broken = exchange.broken.take().map(|how| {
+            let name = how.name();
+            progress.break_off(how);
+            name
+        });
         self.finish(exchange, outcome, broken)
     }
 
@@ -268,7 +272,7 @@ impl Api {
     }
 
     /// Adds what every answer has, and writes the journal entry.
-    fn finish(&self, exchange: &mut Exchange, outcome: Outcome, broken: bool) -> Response<AnswerBody> {
+    fn finish(&self, exchange: &mut Exchange, outcome: Outcome, broken: Option<&'static str>) -> Response<AnswerBody> {
         let Outcome { mut response, body, reason } = outcome;
         let status = response.status();
         exchange.refund(status);
@@ -297,11 +301,11 @@ impl Api {
             answer_headers: headers,
             answer_body: &body,
         });
-        let status = if broken { 0 } else { status.as_u16() };
+        let status = if broken.is_some() { 0 } else { status.as_u16() };
         let ended = exchange.owner().map_or_else(|| self.registry.clock().moment(), |owner| owner.clock().moment());
         // What the clock has waited for ends when the journal has it.
         let _task = exchange.task.take();
-        let record = exchange.record(transcript, status, reason, ended);
+        let record = RequestRecord { broken, ..exchange.record(transcript, status, reason, ended) };
         self.journal.append(Entry::Request(Arc::new(record)));
         response
     }

@@ -60,6 +60,15 @@ impl AttemptRecord {
     }
 }
 
+/// Whether an attempt was sent elsewhere than to the URL of its subscription: by `--forward`. A built-in receiver is dialled as
+/// `sink NAME`.
+pub fn is_elsewhere(url: &str, dialled: &str) -> bool {
+    match dialled.strip_prefix("sink ") {
+        Some(name) => !url.contains(&format!("//{name}.sink.localhost")),
+        None => !dialled.is_empty() && dialled != url,
+    }
+}
+
 /// The bytes that were signed. They usually end with the event's body, which is shared and not copied.
 #[derive(Clone, Debug, Default)]
 pub struct SignedContent {
@@ -173,6 +182,19 @@ impl FailureReason {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_forwarded_went_elsewhere() {
+        for (url, dialled, expected) in [
+            ("https://a.example/x", "https://a.example/x", false),
+            ("https://a.example/x", "", false),
+            ("https://a.example/x", "http://127.0.0.1:1/x", true),
+            ("https://a.sink.localhost/x", "sink a", false),
+            ("https://a.example/x", "sink a", true),
+        ] {
+            assert_eq!(is_elsewhere(url, dialled), expected, "{url} {dialled}");
+        }
+    }
 
     /// A cause that is missing here would be missing in the metrics.
     #[test]

@@ -137,6 +137,7 @@ mod tests {
             group_key: None,
             operation,
             status,
+            broken: None,
             latency: std::time::Duration::ZERO,
             reason: Reason::Answered,
             quota: None,

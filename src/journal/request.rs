@@ -31,6 +31,8 @@ pub struct RequestRecord {
     pub operation: Option<Operation>,
     /// The answer's status; 0 if the connection was broken instead.
     pub status: u16,
+    /// What the connection did instead: `reset`, `empty` or `garbage`.
+    pub broken: Option<&'static str>,
     /// From arrival to answer, by the emulator's clock.
     pub latency: Duration,
     /// Why this answer.
@@ -74,8 +76,8 @@ pub enum Reason {
     RateLimited,
     /// Fields failed validation.
     Invalid(Vec<FieldProblem>),
-    /// No such path.
-    NotFound,
+    /// No such path, in words.
+    NotFound(Box<str>),
     /// Announced by the contract, not open.
     Announced(&'static str),
     /// The path has other methods: the `Allow` value.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::changes::{Reload, changes};
 use super::content::{ByName, Content, MOST_WEIGHT};
 use super::library::{Generation, Library};
 use super::{Origin, Scenario, parse};
@@ -97,15 +98,20 @@ impl Taken {
 }
 
 impl Library {
-    /// Takes the contents of all scenario files in place of those before, and gives the generation's number with everything
-    /// that is wrong. A file with an error leaves its scenario at the last good version; one that is gone does so as long as a
-    /// list names it. Files that did not change keep everything, and if none did there is no new generation.
+    /// The same as [`Self::reload_files`], for whoever needs only the generation's number and what is wrong.
     pub fn replace_files(&self, files: FileTexts, now: Moment) -> (u64, Vec<Diagnostic>) {
+        let reload = self.reload_files(files, now);
+        (reload.generation, reload.found)
+    }
+
+    /// Takes the contents of all scenario files in place of those before. A file with an error leaves its scenario at the last good version; one that is gone does so as long as a
+    /// list names it. Files that did not change keep everything, and if none did there is no new generation.
+    pub fn reload_files(&self, files: FileTexts, now: Moment) -> Reload {
         let changing = self.changing();
         let current = self.load();
         let listed = current.content().listed(&self.start.load());
         let mut taken = self.read_files(files, &current, &listed);
-        let number = loop {
+        let generation = loop {
             let (files, held) = (taken.files.clone(), taken.held.clone());
             let swapped = self.change_while(&changing, now, |content, _| {
                 (content.files, content.held) = (files, held);
@@ -123,8 +129,10 @@ impl Library {
         };
         taken.found.truncate(MOST_PROBLEMS);
         self.found.store(Arc::new(taken.found));
+        let changes = changes(&current.content().files, &self.load().content().files);
+        let is_new = generation > current.number;
         drop(changing);
-        (number, self.diagnostics())
+        Reload { generation, is_new, changes, found: self.diagnostics() }
     }
 
     /// What was found in the files at the last reading, and a warning for each scenario whose file is gone.

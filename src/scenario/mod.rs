@@ -3,11 +3,12 @@
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `decide` (which rule applies),
 //! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active, as one generation;
-//! `content` is what it is made from, `files` takes files into it, `named` what requests choose by name, `knob_patch` the knobs changed while running, `restart` the way back), `progress`
+//! `content` is what it is made from, `changes` what a reload reports, `files` takes files into it, `named` what requests choose by name, `knob_patch` the knobs changed while running, `restart` the way back), `progress`
 //! (what is left of them), `watch` (files on disk).
 
 mod action;
 mod built_in;
+mod changes;
 mod content;
 mod decide;
 mod emit;
@@ -35,6 +36,7 @@ use serde_json::{Map, Value};
 
 pub use action::{Action, Delay, Fault, Patch, Reply, ReplyBody};
 pub use built_in::{STARTER_TEXT, built_in, built_in_names};
+pub use changes::Reload;
 pub use content::Activation;
 use decide::RuleIndex;
 pub use decide::{RuleSet, RuleTrace};

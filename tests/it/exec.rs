@@ -190,7 +190,7 @@ fn each_kind_makes_a_run_fail_when_it_is_named_and_only_then() {
         format!("{CURL} $WRS_BASE_URL/v1/helo; {}; {}; {}", subscribe("app"), fire("app", "[500]"), status_checks(1));
     let flags = ["--scenario-text", TWO_REFUSALS, "--set", "webhooks.retry.preset=custom"];
     for (kind, part) in [
-        ("unmatched", "GET /v1/helo: no endpoint has the path"),
+        ("unmatched", "GET /v1/helo: no endpoint `/v1/helo`; did you mean GET /v1/hello?"),
         ("undelivered", "given up after 1 attempts: the receiver answered 500"),
         ("unfinished", "rule `two` of scenario `inline-1` applied 1 of 2 times"),
     ] {

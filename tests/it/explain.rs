@@ -38,7 +38,7 @@ async fn each_kind_of_answer_names_what_decided() {
             "for example sk_test_local",
         ),
         (&send(&emulator, "GET", "/v1/system/status", &[], "").await, 401, "authentication", "missing"),
-        (&get(&emulator, "/nowhere").await, 404, "route", "no endpoint has the path `/nowhere`"),
+        (&get(&emulator, "/nowhere").await, 404, "route", "no endpoint `/nowhere`; there are "),
         (&get(&emulator, "/v1/users").await, 404, "route", "announced"),
         (&send(&emulator, "PUT", "/v1/hello", &[], "").await, 405, "route", "takes GET, HEAD, not PUT"),
     ] {

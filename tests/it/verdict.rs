@@ -39,7 +39,7 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
     let found = messages(&told, "unmatched");
     assert_eq!(found.len(), 5, "{found:#?}");
     for (message, parts) in found.iter().zip([
-        &["GET /v1/helo: no endpoint has the path `/v1/helo` (404)"][..],
+        &["GET /v1/helo: no endpoint `/v1/helo`; did you mean GET /v1/hello? (404)"][..],
         &["GET /v1/workflows: ", "not open yet (404)"],
         &["DELETE /v1/system/status: `/v1/system/status` takes GET", "(405)"],
         &["bytes that are no request", "(400)"],

@@ -208,13 +208,13 @@ impl Delivery<'_> {
     }
 }
 
-/// A short answer; a status that may have no body gets none.
-fn answer(status: u16) -> Response<AnswerBody> {
+/// A short answer that says this; a status that may have no body gets none.
+fn answer(status: u16, said: &str) -> Response<AnswerBody> {
     let status = StatusCode::from_u16(status).expect("statuses are checked when the flags are read");
     let body = match status {
         StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED => String::new(),
         // A 4xx without a body would be taken for one that the HTTP library wrote by itself.
-        status => format!("answered {}\n", status.as_u16()),
+        _ => format!("{said}\n"),
     };
     let mut response = Response::new(Either::Left(Full::new(Bytes::from(body))));
     *response.status_mut() = status;
@@ -246,7 +246,7 @@ impl Receiver {
     async fn receive(&self, request: Request<Incoming>) -> Response<AnswerBody> {
         let (parts, body) = request.into_parts();
         if parts.method != Method::POST {
-            let mut response = answer(405);
+            let mut response = answer(405, "only POST is a delivery");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
             return response;
         }
@@ -261,6 +261,15 @@ impl Receiver {
             Err(problem) => (Bytes::new(), Verdict::Unreadable(problem)),
         };
         let delivery = Delivery { at, target, headers: &parts.headers, body: &body };
-        self.record(&delivery, &verdict).map_or_else(|| answer(503), answer)
+        // Why a signature does not hold is for whoever runs the receiver, not for the sender.
+        let said = match verdict {
+            Verdict::NotChecked => "not checked",
+            Verdict::Verified => "verified",
+            Verdict::Rejected(..) | Verdict::Unreadable(_) => "not verified",
+        };
+        match self.record(&delivery, &verdict) {
+            Some(status) => answer(status, said),
+            None => answer(503, "no more deliveries are taken"),
+        }
     }
 }

@@ -44,6 +44,19 @@ impl<'de> Deserialize<'de> for DurationText {
     }
 }
 
+/// A length of time as people say it, to a tenth of its unit: `1.2 ms`, `90 s`, `2.5 min`.
+pub fn duration_text(duration: Duration) -> String {
+    let millis = duration.as_secs_f64() * 1000.0;
+    let (amount, unit) = match millis {
+        ..1000.0 => (millis, "ms"),
+        ..120_000.0 => (millis / 1000.0, "s"),
+        ..7_200_000.0 => (millis / 60_000.0, "min"),
+        ..172_800_000.0 => (millis / 3_600_000.0, "h"),
+        _ => (millis / 86_400_000.0, "d"),
+    };
+    format!("{} {unit}", (amount * 10.0).round() / 10.0)
+}
+
 /// Reads a duration such as `250ms`, `30s`, `1m30s` or `24h`. Units: `ms`, `s`, `m`, `h`, `d`.
 ///
 /// The error names what was expected and is written for the person who typed the text.
@@ -93,6 +106,23 @@ mod tests {
             let read = parse_duration(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(read, Duration::from_millis(millis), "{text}");
             assert_eq!(DurationText(read).to_string(), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn lengths_of_time_are_rounded_for_people() {
+        for (micros, shown) in [
+            (0, "0 ms"),
+            (1_234, "1.2 ms"),
+            (250_000, "250 ms"),
+            (30_000_000, "30 s"),
+            (59_755_807, "59.8 s"),
+            (90_000_000, "90 s"),
+            (150_000_000, "2.5 min"),
+            (86_400_000_000, "24 h"),
+            (259_200_000_000, "3 d"),
+        ] {
+            assert_eq!(duration_text(Duration::from_micros(micros)), shown);
         }
     }
 

@@ -25,6 +25,16 @@ pub struct Layered {
 #[derive(Clone, Debug)]
 pub struct Settings(Vec<(&'static Knob, Value, Range<usize>)>);
 
+impl Settings {
+    /// Whether both set the same knobs to the same values, wherever in their texts.
+    pub fn same_values(&self, other: &Self) -> bool {
+        let set = |settings: &Self| -> BTreeMap<&'static str, String> {
+            settings.0.iter().map(|(knob, value, _)| (knob.path, value.to_string())).collect()
+        };
+        set(self) == set(other)
+    }
+}
+
 /// A knob that could not be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileProblem {

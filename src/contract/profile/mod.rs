@@ -17,7 +17,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-pub use duration::{DurationText, parse_duration};
+pub use duration::{DurationText, duration_text, parse_duration};
 pub use layers::{KnobSetting, Layered, ProfileProblem, Settings, knob_path};
 pub use ledger::{KNOBS, Knob, LedgerRow, ledger, ledger_markdown};
 pub(crate) use plain::syntax_problem;

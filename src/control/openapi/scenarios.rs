@@ -30,8 +30,12 @@ pub(super) fn describe(action: Action) -> Option<Described> {
             call("Remove a scenario that was added here", answer).segment("name").empty_body().not_found()
         }
         Action::ReloadScenarios => {
-            let answer =
-                object(&json!({ "generation": count(), "files": count(), "diagnostics": list(named("Diagnostic")) }));
+            let answer = object(&json!({
+                "generation": count(),
+                "files": count(),
+                "changes": list(text()),
+                "diagnostics": list(named("Diagnostic")),
+            }));
             call("Read the folders again now", answer).empty_body().not_found()
         }
         Action::ActivateScenarios => {

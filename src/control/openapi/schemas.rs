@@ -92,6 +92,7 @@ fn request_row() -> Value {
         "query": { "type": ["string", "null"] },
         "operation": { "type": ["string", "null"] },
         "status": { "type": "integer", "description": "0 if the connection was broken instead." },
+        "broken": { "enum": ["reset", "empty", "garbage", null], "description": "What the connection did in place of an answer." },
         "reason": text(),
         "latency_ms": { "type": "number", "minimum": 0 },
         "generation": count(),

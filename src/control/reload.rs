@@ -1,33 +1,42 @@
-//! Ties the watcher to the library: new texts in, one generation out, with what is held back told in the journal.
+//! New contents of the scenario folders: one generation, with what changed and what is held back reported in the journal. The
+//! watcher brings them, and calls that read the folders again.
 
 use std::sync::Arc;
 
-use crate::control::Control;
+use super::Control;
 use crate::diagnostic::Diagnostic;
 use crate::journal::{Entry, Notice};
-use crate::scenario::{FileTexts, HeldBack};
+use crate::scenario::{FileTexts, HeldBack, Reload};
 
-/// Most files told of at a time; `GET scenarios` lists all.
-const MOST_TOLD: usize = 10;
+/// Most files reported at a time; `GET scenarios` lists all.
+const MOST_REPORTED: usize = 10;
 
-/// Takes new contents of the scenario folders; a broken file holds back only itself and is told.
-pub(super) fn reload(control: &Control, texts: FileTexts) {
+/// Takes what the watcher has seen. A broken file holds back only itself.
+pub fn take_seen(control: &Control, texts: FileTexts) {
+    take(control, texts);
+}
+
+/// Takes the contents of all scenario files, and reports what changed and what is newly held back.
+pub(super) fn take(control: &Control, texts: FileTexts) -> Reload {
     let now = control.registry.clock().now();
-    let (before, known) = (control.library.load().number, held_back(control));
-    let (number, _) = control.library.replace_files(texts, now.moment);
-    if number != before {
-        note(control, format!("scenarios reloaded, generation {number}"), false);
+    let known = held_back(control);
+    let reload = control.library.reload_files(texts, now.moment);
+    let generation = reload.generation;
+    if reload.is_new {
+        let changes = reload.changes.join("; ");
+        note(control, format!("scenarios reloaded, generation {generation}: {changes}"), false);
     } else if !known.is_empty() && held_back(control).is_empty() {
-        note(control, format!("scenarios are as saved again, generation {number} stays active"), false);
+        note(control, format!("scenarios are as saved again, generation {generation} stays active"), false);
     }
     log_held_back(control, &known);
+    reload
 }
 
 /// Logs what is held back beside what was `known`.
-pub(super) fn log_held_back(control: &Control, known: &[String]) {
+pub fn log_held_back(control: &Control, known: &[String]) {
     let new: Vec<String> = held_back(control).into_iter().filter(|held| !known.contains(held)).collect();
-    let more = new.len().saturating_sub(MOST_TOLD);
-    for held in new.into_iter().take(MOST_TOLD) {
+    let more = new.len().saturating_sub(MOST_REPORTED);
+    for held in new.into_iter().take(MOST_REPORTED) {
         note(control, held, true);
     }
     if more > 0 {
