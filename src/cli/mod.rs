@@ -12,6 +12,7 @@ mod exec;
 mod explain;
 mod failure;
 mod follow;
+mod forwards;
 mod health;
 mod junit;
 mod listen;
@@ -25,6 +26,7 @@ mod requests;
 mod reset;
 mod scenarios;
 mod serve;
+mod shorthand;
 mod sign;
 mod signing;
 mod snapshot;
@@ -34,7 +36,6 @@ mod twins;
 mod verdict;
 mod verify;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -92,9 +93,12 @@ enum Command {
     /// List and show webhook deliveries, or deliver again.
     #[command(subcommand)]
     Deliveries(deliveries::DeliveriesCommand),
-    /// List subscriptions, rotate their secrets, stop and resume deliveries, delete.
+    /// List and create subscriptions, rotate their secrets, stop and resume deliveries, delete.
     #[command(subcommand)]
     Subscriptions(subscriptions::SubscriptionsCommand),
+    /// List, add and remove forwards: where deliveries to a URL really go.
+    #[command(subcommand)]
+    Forwards(forwards::ForwardsCommand),
     /// Say why a request was answered so, or where an event went.
     Explain(explain::ExplainArgs),
     /// Say what fell short: requests to no endpoint, deliveries that did not arrive, scenarios not played to their end.
@@ -168,7 +172,7 @@ struct OneArgs {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let arguments = shorthand::expanded(std::env::args_os().collect());
     let mut command = settled(definition());
     let parsed = command.try_get_matches_from_mut(&arguments).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
@@ -189,6 +193,7 @@ pub fn main() -> ExitCode {
         Some(Command::Requests(command)) => requests::run(command),
         Some(Command::Deliveries(command)) => deliveries::run(command),
         Some(Command::Subscriptions(command)) => subscriptions::run(command),
+        Some(Command::Forwards(command)) => forwards::run(command),
         Some(Command::Explain(args)) => explain::run(args),
         Some(Command::Verdict(args)) => verdict::run(&args),
         Some(Command::Scenarios(command)) => scenarios::run(command),

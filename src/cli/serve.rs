@@ -18,14 +18,13 @@ use super::output::print;
 use super::profile_source::load_profile;
 use crate::app::{ClockSetting, Emulator, Raised, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
-use crate::contract::profile::{Layered, parse_duration};
+use crate::contract::profile::{Forward, Layered, parse_duration};
 use crate::diagnostic::render_all;
 use crate::file;
 use crate::http::host::host_name;
 use crate::http::limits::Limits;
 use crate::http::tls::TlsSetting;
 use crate::scenario::Folders;
-use crate::webhook::egress::Forward;
 use crate::webhook::resolve::LookUp;
 
 /// Arguments of `serve`.
@@ -281,7 +280,6 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
             limits.max_header_bytes
         )));
     }
-    let forwards = args.forward.iter().map(|rule| Forward::parse(rule)).collect::<Result<_, _>>();
     // Also where it is not there yet: it is read as soon as somebody makes it.
     let usual = args.scenarios.is_empty().then(|| PathBuf::from("scenarios"));
     let scenario_folders = Folders { given: args.scenarios.clone(), usual };
@@ -299,7 +297,6 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         seed: args.seed,
         clock: clock(&args.clock)?,
         tls: args.tls.clone(),
-        forwards: forwards.map_err(|problem| Failure::usage(format!("--forward: {problem}")))?,
         webhook_ca: args.webhook_ca.clone(),
         webhook_insecure: args.webhook_insecure,
         allow_egress: args.allow_egress.clone(),
@@ -350,7 +347,12 @@ fn check_limits(limits: &LimitArgs) -> Result<(), Failure> {
 }
 
 fn profile(args: &ServeArgs) -> Result<Layered, Failure> {
-    let layered = load_profile(args.profile.as_deref(), &args.set)?;
+    let mut layered = load_profile(args.profile.as_deref(), &args.set)?;
+    for rule in &args.forward {
+        let with = |rule| layered.with_forward(&rule, "--forward").map_err(|problem| problem.message);
+        let added = Forward::parse(rule).and_then(with);
+        layered = added.map_err(|problem| Failure::usage(format!("--forward: {problem}")))?;
+    }
     if !args.preview {
         return Ok(layered);
     }

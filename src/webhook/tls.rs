@@ -62,6 +62,11 @@ impl Trust {
         Ok(Self { extra, insecure, config: OnceLock::new() })
     }
 
+    /// Whether authorities were given beside those of the system.
+    pub(super) fn has_authorities(&self) -> bool {
+        !self.extra.is_empty()
+    }
+
     /// The client's settings, made on first use.
     pub fn config(&self) -> Arc<ClientConfig> {
         Arc::clone(self.config.get_or_init(|| Arc::new(self.build())))
