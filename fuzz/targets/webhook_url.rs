@@ -1,11 +1,13 @@
 //! URLs of subscriptions and of `--forward`: what is taken has a host, stays taken in its normal form, and leads somewhere.
 #![no_main]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
+use wrs_emulator::contract::profile::{Forward, Forwards};
 use wrs_emulator::contract::webhook_url::check_webhook_url;
-use wrs_emulator::webhook::egress::{Egress, Forward};
+use wrs_emulator::webhook::egress::Egress;
 
 fuzz_target!(|text: &str| {
     if let Ok(url) = check_webhook_url(text, false) {
@@ -15,10 +17,11 @@ fuzz_target!(|text: &str| {
         if url.as_str().chars().count() <= 2048 {
             assert_eq!(check_webhook_url(url.as_str(), false).as_ref(), Ok(&url), "the normal form of {text:?}");
         }
-        let plain = Egress::new(Vec::new(), &[]);
-        let _ = plain.destination(&url, &Arc::from(url.as_str()));
-        let forward = Forward::parse("https://a=http://127.0.0.1:1/b").expect("a proper rule");
-        let _ = Egress::new(vec![forward], &[]).destination(&url, &Arc::from(url.as_str()));
+        let (egress, text) = (Egress::default(), Arc::from(url.as_str()));
+        let _ = egress.destination(&Forwards::default(), &url, &text);
+        let rule = [("https://a".to_owned(), "http://127.0.0.1:1/b".to_owned())];
+        let forwards = Forwards::try_from(BTreeMap::from(rule)).expect("a proper rule");
+        let _ = egress.destination(&forwards, &url, &text);
     }
     let _ = Forward::parse(text);
 });

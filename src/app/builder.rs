@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use super::{ClockSetting, Emulator, Settings, StartError};
+use crate::contract::profile::Forward;
 use crate::http::limits::Limits;
-use crate::webhook::egress::Forward;
 
 /// Collects settings; what is wrong with them is told by [`Builder::start`].
 #[derive(Clone, Debug, Default)]
@@ -82,8 +82,9 @@ impl Builder {
     /// Delivers webhooks elsewhere: `https://app.example.com=http://localhost:3000`.
     #[must_use]
     pub fn forward(mut self, rule: &str) -> Self {
-        match Forward::parse(rule) {
-            Ok(forward) => self.settings.forwards.push(forward),
+        let with = |rule| self.settings.profile.with_forward(&rule, "builder").map_err(|problem| problem.message);
+        match Forward::parse(rule).and_then(with) {
+            Ok(profile) => self.settings.profile = profile,
             Err(problem) => drop(self.problem.get_or_insert(problem)),
         }
         self

@@ -133,6 +133,12 @@ impl ControlHandle {
         self.control.profile()
     }
 
+    /// The names of the scenarios that are active for every key without a list of its own, and how many files there are.
+    pub(crate) fn scenarios(&self) -> (Vec<String>, usize) {
+        let generation = self.control.library.load();
+        (generation.active().names.iter().map(ToString::to_string).collect(), generation.file_count())
+    }
+
     /// Fires an event at the matching subscriptions of a key.
     pub fn fire(&self, key: &str, request: FireRequest) -> Result<Arc<EventRecord>, FireProblem> {
         let control = &self.control;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::{Settings, descriptors};
+use crate::contract::profile::MOST_FORWARDS;
 use crate::contract::{keys, preview, webhook_url};
 use crate::control::limits as control;
 use crate::http::{BACKLOG, HALF_CLOSED, blocking};
@@ -70,6 +71,7 @@ pub fn limits_markdown() -> String {
         negative = time(resolve::NEGATIVE_TTL),
         kept = count(client::MOST_KEPT),
         kept_origin = count(client::IDLE_PER_ORIGIN),
+        forwards = count(MOST_FORWARDS),
         known = count(egress::MOST_KNOWN),
         known_bytes = bytes(egress::MOST_KNOWN_BYTES),
         file = bytes(usize::try_from(LARGEST_FILE).unwrap_or(usize::MAX)),

@@ -109,7 +109,7 @@ impl Emulator {
         let journal = Arc::new(Journal::new(settings.most_journal_entries, settings.most_journal_bytes));
         let (book, sinks) = (Arc::new(Book::default()), Arc::new(Sinks::default()));
         let bodies = Arc::new(BodyReader::new(&settings.limits));
-        let egress = Arc::new(Egress::new(settings.forwards.clone(), &settings.allow_egress));
+        let egress = Arc::new(Egress::new(&settings.allow_egress));
         let resolver = Arc::new(Resolver::new(settings.look_up.clone()));
         let shares =
             Shares::of_process(settings.limits.connections, 1 + usize::from(settings.control_listen.is_some()));

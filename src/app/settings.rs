@@ -13,7 +13,6 @@ use crate::http::limits::Limits;
 use crate::http::tls::{TlsProblem, TlsSetting};
 use crate::journal::{MOST_BYTES, MOST_ENTRIES};
 use crate::scenario::{FileTexts, Folders, Library};
-use crate::webhook::egress::Forward;
 use crate::webhook::resolve::LookUp;
 use crate::webhook::tls::TrustProblem;
 use crate::workspace::MOST_WORKSPACES;
@@ -57,8 +56,6 @@ pub struct Settings {
     pub clock: ClockSetting,
     /// Serve TLS in place of plain HTTP.
     pub tls: Option<TlsSetting>,
-    /// Where webhooks go instead.
-    pub forwards: Vec<Forward>,
     /// Files with authorities that receivers' certificates may be signed by.
     pub webhook_ca: Vec<PathBuf>,
     /// Take any certificate.
@@ -96,7 +93,6 @@ impl Default for Settings {
             seed: None,
             clock: ClockSetting::Real,
             tls: None,
-            forwards: Vec::new(),
             webhook_ca: Vec::new(),
             webhook_insecure: false,
             allow_egress: Vec::new(),

@@ -36,6 +36,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "listen",
         &[
             "wrs-emulator listen --secret whsec_...",
+            "wrs-emulator listen --forward-to localhost:3000/hooks",
             "wrs-emulator listen --respond 500,500,200 --count 3 --json",
             "wrs-emulator serve --forward https://app.example.com=http://127.0.0.1:9780",
         ],
@@ -55,7 +56,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "wrs-emulator verify --scheme github --header 'x-hub-signature-256: sha256=...' - <body.json",
         ],
     ),
-    ("requests", &["wrs-emulator requests list --status 404", "wrs-emulator requests show req_01k..."]),
+    ("requests", &["wrs-emulator requests --status 404", "wrs-emulator requests show req_01k..."]),
     (
         "requests list",
         &[
@@ -65,7 +66,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("requests show", &["wrs-emulator requests show req_01k...", "wrs-emulator requests show req_01k... --json"]),
-    ("deliveries", &["wrs-emulator deliveries list --status exhausted", "wrs-emulator deliveries wait --count 2"]),
+    ("deliveries", &["wrs-emulator deliveries --status exhausted", "wrs-emulator deliveries wait --count 2"]),
     (
         "deliveries list",
         &[
@@ -100,7 +101,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "wrs-emulator verdict --fail-on unfinished --format junit > verdict.xml",
         ],
     ),
-    ("scenarios", &["wrs-emulator scenarios list", "wrs-emulator scenarios use rate-limit-burst"]),
+    ("scenarios", &["wrs-emulator scenarios", "wrs-emulator scenarios use rate-limit-burst"]),
     ("scenarios list", &["wrs-emulator scenarios list", "wrs-emulator scenarios list --json"]),
     ("scenarios show", &["wrs-emulator scenarios show rate-limit-burst > scenarios/mine.toml"]),
     (
@@ -120,12 +121,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "check",
         &[
-            "wrs-emulator check scenarios",
+            "wrs-emulator check",
+            "wrs-emulator check scenarios/mine.toml",
             "wrs-emulator check --deny warnings scenarios",
             "wrs-emulator check --profile profile.toml",
         ],
     ),
-    ("clock", &["wrs-emulator clock freeze", "wrs-emulator clock advance 60s"]),
+    ("clock", &["wrs-emulator clock", "wrs-emulator clock freeze", "wrs-emulator clock advance 60s"]),
     ("clock show", &["wrs-emulator clock show", "wrs-emulator clock show --key sk_test_a --json"]),
     ("clock freeze", &["wrs-emulator clock freeze"]),
     (
@@ -160,7 +162,27 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("profile unset", &["wrs-emulator profile unset rate_limit.requests"]),
-    ("subscriptions", &["wrs-emulator subscriptions list", "wrs-emulator subscriptions rotate sub_01k..."]),
+    (
+        "subscriptions",
+        &["wrs-emulator subscriptions", "wrs-emulator subscriptions create https://app.example.com/hooks"],
+    ),
+    (
+        "subscriptions create",
+        &[
+            "wrs-emulator subscriptions create https://app.example.com/hooks",
+            "wrs-emulator subscriptions create https://app.example.com/hooks --events workflow.completed --key sk_test_a",
+        ],
+    ),
+    ("forwards", &["wrs-emulator forwards", "wrs-emulator forwards add https://app.example.com=http://localhost:3000"]),
+    ("forwards list", &["wrs-emulator forwards list", "wrs-emulator forwards list --key sk_test_a --json"]),
+    (
+        "forwards add",
+        &[
+            "wrs-emulator forwards add https://app.example.com=http://localhost:3000",
+            "wrs-emulator forwards add https://app.example.com/hooks=http://localhost:4000/in --key sk_test_a",
+        ],
+    ),
+    ("forwards remove", &["wrs-emulator forwards remove https://app.example.com"]),
     (
         "subscriptions list",
         &["wrs-emulator subscriptions list", "wrs-emulator subscriptions list --key sk_test_a --json"],
@@ -233,6 +255,9 @@ fn add(command: Command, path: &[&'static str], lines: &[&str]) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
+    use super::super::shorthand::expanded;
     use super::*;
 
     /// The words of an example as a shell would pass them on, up to a comment, a pipe or a file.
@@ -275,8 +300,8 @@ mod tests {
         let definition = super::super::definition();
         for (path, lines) in EXAMPLES {
             for line in *lines {
-                let words = words(line);
-                let taken = definition.clone().try_get_matches_from(&words);
+                let words = words(line).into_iter().map(OsString::from).collect();
+                let taken = definition.clone().try_get_matches_from(expanded(words));
                 assert!(taken.is_ok(), "{path}: `{line}`: {}", taken.expect_err("it is refused"));
             }
             let first = path.split(' ').next().unwrap_or_default();

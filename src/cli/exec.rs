@@ -159,7 +159,7 @@ fn not_run(program: &OsStr, error: &std::io::Error) -> Failure {
         ErrorKind::NotFound => (127, format!("there is no command `{shown}`")),
         _ => (126, format!("cannot run `{shown}`: {error}")),
     };
-    let hint = "the command stands behind `--` and is no shell line; for one, pass it on: -- sh -c '…'";
+    let hint = "what follows `--` is a program and its arguments; for a line of shell: -- sh -c '…'";
     Failure::NotRun { code, message, hint: Some(hint.to_owned()) }
 }
 

@@ -3,6 +3,7 @@
 //! Data goes to stdout, talk to stderr. Commands other than `serve` are clients of the control API.
 
 mod address;
+mod banner;
 mod client;
 mod clock;
 mod deliveries;
@@ -12,7 +13,9 @@ mod exec;
 mod explain;
 mod failure;
 mod follow;
+mod forwards;
 mod health;
+mod help;
 mod junit;
 mod listen;
 mod log;
@@ -25,6 +28,7 @@ mod requests;
 mod reset;
 mod scenarios;
 mod serve;
+mod shorthand;
 mod sign;
 mod signing;
 mod snapshot;
@@ -34,7 +38,6 @@ mod twins;
 mod verdict;
 mod verify;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -42,29 +45,31 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use examples::with_examples;
 use failure::report;
+use help::{brief, with_help};
 pub(crate) use listen::MOST_CONNECTIONS as LISTEN_CONNECTIONS;
 use twins::{settled, with_twins};
 
 const EXAMPLES: &str = "\
 Examples:
-  wrs-emulator                                          serve on http://127.0.0.1:9770
-  wrs-emulator serve --listen 127.0.0.1:0 --port-file url.txt
-  wrs-emulator serve --scenario rate-limit-burst --set rate_limit.window=10s
-  wrs-emulator trigger workflow.completed --wait        fire a webhook and see what the receiver said
-  wrs-emulator listen --secret whsec_... --respond 500,200  receive webhooks and verify them
-  wrs-emulator exec --fail-on unmatched -- npm test     run tests against it, then stop
-  wrs-emulator explain req_01k...                       why this answer
+  wrs-emulator                                       serve on 127.0.0.1:9770
+  wrs-emulator --scenario rate-limit-burst --set rate_limit.window=10s
+  wrs-emulator --forward https://app.example.com=http://localhost:3000
+  wrs-emulator listen --forward-to localhost:3000/hooks
+  wrs-emulator trigger workflow.completed --wait     fire a webhook
+  wrs-emulator exec --fail-on unmatched -- npm test  run tests against it
+  wrs-emulator explain req_01k...                    why this answer
 
-Exit status: 0 done, 1 the thing checked falls short, 2 wrong usage or an invalid file, 3 the emulator cannot be reached.
-Every flag has an environment twin: --listen is WRS_EMULATOR_LISTEN. That of a command's own flag, where its help shows none, is named
-after the command: `clock advance --json` is WRS_EMULATOR_CLOCK_ADVANCE_JSON.";
+Exit status: 0 done, 1 the thing checked falls short, 2 wrong usage or an
+invalid file, 3 the emulator cannot be reached. Every flag has an environment
+variable: --listen is WRS_EMULATOR_LISTEN, --json of `clock advance` is
+WRS_EMULATOR_CLOCK_ADVANCE_JSON.";
 
 /// Offline emulator of the Workflow Reference Service API (v1.0, sandbox beta).
 ///
 /// Serves the whole v1 contract from memory, plays scenario files, keeps a quota per API key, and delivers signed
 /// webhooks. Without a command it serves.
 #[derive(Debug, Parser)]
-#[command(name = "wrs-emulator", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true, max_term_width = 110)]
+#[command(name = "wrs-emulator", version, after_help = EXAMPLES, help_template = help::TEMPLATE, args_conflicts_with_subcommands = true, max_term_width = 110)]
 struct Cli {
     #[command(flatten)]
     serve: serve::ServeArgs,
@@ -76,28 +81,31 @@ struct Cli {
 enum Command {
     /// Serve the emulated API (what happens without a command).
     Serve(Box<serve::ServeArgs>),
-    /// Serve while a command runs: a free port, the address in its environment, its exit code.
+    /// Serve while a command runs, and exit with its code.
     Exec(Box<exec::ExecArgs>),
     /// Fire an event at the matching subscriptions now.
     Trigger(trigger::TriggerArgs),
-    /// Receive webhooks: print each delivery, verified or with the reason it is not.
+    /// Receive webhooks: verify, print, and pass them on.
     Listen(listen::ListenArgs),
-    /// Print the headers that sign a body, as a delivery would carry them.
+    /// Print the headers that sign a body.
     Sign(sign::SignArgs),
-    /// Check the signature of a delivery, and say what would make it hold.
+    /// Check the signature of a delivery, and what is wrong with it.
     Verify(verify::VerifyArgs),
-    /// List and show requests and their answers.
+    /// List, show and wait for requests.
     #[command(subcommand)]
     Requests(requests::RequestsCommand),
-    /// List and show webhook deliveries, or deliver again.
+    /// List, show, wait for and repeat deliveries.
     #[command(subcommand)]
     Deliveries(deliveries::DeliveriesCommand),
-    /// List subscriptions, rotate their secrets, stop and resume deliveries, delete.
+    /// List, create and change subscriptions.
     #[command(subcommand)]
     Subscriptions(subscriptions::SubscriptionsCommand),
-    /// Say why a request was answered so, or where an event went.
+    /// List, add and remove forwards of deliveries.
+    #[command(subcommand)]
+    Forwards(forwards::ForwardsCommand),
+    /// Explain an answer, an event or a delivery.
     Explain(explain::ExplainArgs),
-    /// Say what fell short: requests to no endpoint, deliveries that did not arrive, scenarios not played to their end.
+    /// Report what fell short: unmatched, undelivered, unfinished.
     Verdict(verdict::VerdictArgs),
     /// List, show, choose, reload and write scenarios.
     #[command(subcommand)]
@@ -107,23 +115,23 @@ enum Command {
     /// Show, stop or move the emulator's clock.
     #[command(subcommand)]
     Clock(clock::ClockCommand),
-    /// Save the state of one key, or everything, and put it back.
+    /// Save the state of a key, or all, and load it.
     #[command(subcommand)]
     Snapshot(snapshot::SnapshotCommand),
-    /// Forget what a key did, or everything: as before the first request.
+    /// Forget what a key did, or everything.
     Reset(reset::ResetArgs),
-    /// Show the knobs in force, change them while the emulator runs, take changes back.
+    /// Show and change settings while the emulator runs.
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
-    /// List what the contract leaves open and what is assumed: every knob of the profile.
+    /// List what the contract leaves open, and what is assumed.
     Assumptions(documents::AssumptionsArgs),
-    /// Print the OpenAPI 3.1 document of the emulated API, or with --control that of the control API.
+    /// Print the OpenAPI document of the emulated API, or the control API's.
     Openapi(documents::OpenapiArgs),
     /// Print a completion script for a shell.
     Completions(manual::CompletionsArgs),
     /// Print the manual page, or write a page for each command.
     Man(manual::ManArgs),
-    /// Exit with 0 when the emulator is ready: a health check for images without a shell.
+    /// Exit with 0 when the emulator is ready.
     Health(health::HealthArgs),
 }
 
@@ -151,7 +159,8 @@ struct Target {
 fn definition() -> clap::Command {
     // What runs beside other jobs of the same machine must not fight them for a port.
     let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
-    with_twins(with_examples(Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port))))
+    let command = Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
+    with_help(with_twins(with_examples(command)))
 }
 
 /// One thing, named by its id.
@@ -168,8 +177,9 @@ struct OneArgs {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().collect();
-    let mut command = settled(definition());
+    let arguments = shorthand::expanded(std::env::args_os().collect());
+    let wants_all = arguments.iter().any(|argument| argument == help::ALL);
+    let mut command = settled(if wants_all { definition() } else { brief(definition()) });
     let parsed = command.try_get_matches_from_mut(&arguments).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
@@ -189,6 +199,7 @@ pub fn main() -> ExitCode {
         Some(Command::Requests(command)) => requests::run(command),
         Some(Command::Deliveries(command)) => deliveries::run(command),
         Some(Command::Subscriptions(command)) => subscriptions::run(command),
+        Some(Command::Forwards(command)) => forwards::run(command),
         Some(Command::Explain(args)) => explain::run(args),
         Some(Command::Verdict(args)) => verdict::run(&args),
         Some(Command::Scenarios(command)) => scenarios::run(command),

@@ -73,3 +73,8 @@ pub(super) fn counted(count: u64, what: &str) -> String {
         _ => format!("{count} {what}{}", if count == 1 { "" } else { "s" }),
     }
 }
+
+/// For whom, where it is not for all keys.
+pub(super) fn whose(body: &Value) -> String {
+    body["key"].as_str().map(|key| format!(" for {key}")).unwrap_or_default()
+}

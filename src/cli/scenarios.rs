@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::Target;
 use super::client::{SHORT, call, segment};
 use super::failure::{Failure, colored};
-use super::output::{cell, counted, plain, print, print_json, print_table};
+use super::output::{cell, counted, plain, print, print_json, print_table, whose};
 use super::profile_source::load_profile;
 use crate::diagnostic::Diagnostic;
 use crate::redact::{Redactor, visible};
@@ -92,8 +92,7 @@ pub(super) struct NewArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Exit status: 0 no errors, 1 a file is broken, 2 a path cannot be read.")]
 pub(super) struct CheckArgs {
-    /// Scenario files, or folders of them.
-    #[arg(required_unless_present = "profile")]
+    /// Scenario files, or folders of them; ./scenarios if neither these nor --profile are given.
     paths: Vec<PathBuf>,
     /// A profile file to check.
     #[arg(long, value_name = "FILE")]
@@ -142,11 +141,6 @@ pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-/// For whom, where it is not for all keys.
-fn whose(body: &Value) -> String {
-    body["key"].as_str().map(|key| format!(" for {key}")).unwrap_or_default()
 }
 
 fn told(body: &Value, args: &CommonArgs, text: &str) -> ExitCode {
@@ -217,7 +211,12 @@ fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
 pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let mut found: Vec<Diagnostic> = Vec::new();
     let mut files = 0;
-    for path in &args.paths {
+    let usual = [PathBuf::from("scenarios")];
+    let paths = if args.paths.is_empty() && args.profile.is_empty() { &usual[..] } else { &args.paths };
+    if paths == usual && !usual[0].is_dir() {
+        return Err(Failure::usage("there is no folder ./scenarios here").with_hint("name files or folders to check"));
+    }
+    for path in paths {
         for (file, text) in texts(path, &mut found)? {
             files += 1;
             let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();

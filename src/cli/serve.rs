@@ -11,21 +11,21 @@ use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::address::address;
+use super::banner::banner;
 use super::client::emulator_at;
 use super::failure::Failure;
 use super::log::{Log, LogFormat};
 use super::output::print;
 use super::profile_source::load_profile;
 use crate::app::{ClockSetting, Emulator, Raised, Settings, StartError};
-use crate::contract::keys::SAMPLE_KEY;
-use crate::contract::profile::{Layered, parse_duration};
+use crate::contract::profile::{Forward, Layered, parse_duration};
 use crate::diagnostic::render_all;
 use crate::file;
 use crate::http::host::host_name;
 use crate::http::limits::Limits;
 use crate::http::tls::TlsSetting;
+use crate::redact::visible_lines;
 use crate::scenario::Folders;
-use crate::webhook::egress::Forward;
 use crate::webhook::resolve::LookUp;
 
 /// Arguments of `serve`.
@@ -37,58 +37,120 @@ pub(super) struct ServeArgs {
     /// Write the base URL to this file once ready.
     #[arg(long, env = "WRS_EMULATOR_PORT_FILE", value_name = "FILE")]
     pub(super) port_file: Option<PathBuf>,
-    /// A folder of scenario files, watched while running. Repeatable; else ./scenarios, also if it is made later.
-    #[arg(long, env = "WRS_EMULATOR_SCENARIOS", value_name = "DIR", value_delimiter = ';')]
-    scenarios: Vec<PathBuf>,
-    /// Make this scenario active from the start. Repeatable; the first rule that applies decides.
-    #[arg(long, env = "WRS_EMULATOR_SCENARIO", value_name = "NAME", value_delimiter = ',')]
-    scenario: Vec<String>,
-    /// A scenario as text, active from the start: for containers.
-    #[arg(long, env = "WRS_EMULATOR_SCENARIO_TEXT", value_name = "TOML")]
-    scenario_text: Option<String>,
-    /// What is assumed where the contract is silent: `contract`, `friendly`, `hostile`, or a file (TOML).
+    /// `contract`, `friendly`, `hostile`, or a TOML file.
+    ///
+    /// What is assumed where the contract is silent.
     #[arg(long, env = "WRS_EMULATOR_PROFILE", value_name = "NAME|FILE")]
     profile: Option<PathBuf>,
-    /// Set one knob of the profile: `path=value`. Repeatable; joined by `;` in the environment.
+    /// Set one setting of the profile. Repeatable.
+    ///
+    /// In the environment they are joined by `;`.
     #[arg(long, env = "WRS_EMULATOR_SET", value_name = "PATH=VALUE", value_delimiter = ';')]
     set: Vec<String>,
-    /// Serve the endpoints that the contract announces, in assumed shapes: `--set preview.enabled=true`.
+    /// Serve the announced endpoints, in assumed shapes.
+    ///
+    /// The same as `--set preview.enabled=true`.
     #[arg(long, env = "WRS_EMULATOR_PREVIEW")]
     preview: bool,
     /// Fix every id, secret, jitter and dice roll.
     #[arg(long, env = "WRS_EMULATOR_SEED", value_name = "N")]
     seed: Option<u64>,
-    /// `real`, `frozen` (at the present time) or a timestamp to stand at.
+    /// `real`, `frozen`, or the timestamp to show.
+    ///
+    /// `frozen` is frozen at the present time.
     #[arg(long, env = "WRS_EMULATOR_CLOCK", default_value = "real", value_name = "CLOCK")]
     clock: String,
-    /// Deliver webhooks elsewhere: `https://app.example.com=http://localhost:3000`. Repeatable.
-    #[arg(long, env = "WRS_EMULATOR_FORWARD", value_name = "FROM=TO", value_delimiter = ';')]
+    /// Deliver elsewhere: `https://a.example=http://localhost:3000`.
+    ///
+    /// Webhooks for the first URL, or below it, go to the second. Repeatable.
+    #[arg(
+        help_heading = "Webhooks",
+        long,
+        env = "WRS_EMULATOR_FORWARD",
+        value_name = "FROM=TO",
+        value_delimiter = ';'
+    )]
     forward: Vec<String>,
-    /// Trust the authorities in this PEM file when delivering webhooks. Repeatable.
-    #[arg(long, env = "WRS_EMULATOR_WEBHOOK_CA", value_name = "FILE", value_delimiter = ';')]
+    /// Trust the authorities in this PEM file.
+    ///
+    /// For receivers with a certificate of their own. Repeatable.
+    #[arg(
+        help_heading = "Webhooks",
+        long,
+        env = "WRS_EMULATOR_WEBHOOK_CA",
+        value_name = "FILE",
+        value_delimiter = ';'
+    )]
     webhook_ca: Vec<PathBuf>,
-    /// Deliver webhooks to receivers with any certificate.
-    #[arg(long, env = "WRS_EMULATOR_WEBHOOK_INSECURE")]
+    /// Accept any certificate of a receiver.
+    #[arg(help_heading = "Webhooks", long, env = "WRS_EMULATOR_WEBHOOK_INSECURE")]
     webhook_insecure: bool,
-    /// Let webhooks go to this public host, or to `any`. Repeatable.
-    #[arg(long, env = "WRS_EMULATOR_ALLOW_EGRESS", value_name = "HOST", value_delimiter = ',')]
+    /// Deliver to this public host, or to `any`.
+    ///
+    /// Webhooks stay on this machine and private networks otherwise. Repeatable.
+    #[arg(
+        help_heading = "Webhooks",
+        long,
+        env = "WRS_EMULATOR_ALLOW_EGRESS",
+        value_name = "HOST",
+        value_delimiter = ','
+    )]
     allow_egress: Vec<String>,
-    /// Serve TLS: `self-signed` (its CA at /_emulator/ca.pem), or CERT:KEY as PEM files.
+    /// A folder of scenario files; else ./scenarios.
+    ///
+    /// Watched while running, also ./scenarios if it is made later. Repeatable.
+    #[arg(help_heading = "Scenarios", long, env = "WRS_EMULATOR_SCENARIOS", value_name = "DIR", value_delimiter = ';')]
+    scenarios: Vec<PathBuf>,
+    /// Make this scenario active from the start.
+    ///
+    /// Repeatable; the first rule that applies decides.
+    #[arg(help_heading = "Scenarios", long, env = "WRS_EMULATOR_SCENARIO", value_name = "NAME", value_delimiter = ',')]
+    scenario: Vec<String>,
+    /// A scenario as text, active from the start.
+    ///
+    /// For containers without a folder.
+    #[arg(help_heading = "Scenarios", long, env = "WRS_EMULATOR_SCENARIO_TEXT", value_name = "TOML")]
+    scenario_text: Option<String>,
+    /// Serve TLS: `self-signed`, or CERT:KEY (PEM files).
+    ///
+    /// The authority of a self-signed certificate is at /_emulator/ca.pem.
     #[arg(long, env = "WRS_EMULATOR_TLS", value_name = "SETTING", value_parser = TlsSetting::parse)]
     tls: Option<TlsSetting>,
-    /// The token that control calls need. Beyond loopback one is made and printed if none is given.
-    #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    /// The token that control calls need.
+    ///
+    /// Beyond loopback one is made and printed if none is given.
+    #[arg(
+        help_heading = "Control API",
+        long,
+        env = "WRS_EMULATOR_CONTROL_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true
+    )]
     control_token: Option<String>,
-    /// No control token even beyond loopback: for closed networks.
-    #[arg(long, env = "WRS_EMULATOR_CONTROL_OPEN")]
+    /// Require no control token even beyond loopback.
+    ///
+    /// For closed networks.
+    #[arg(help_heading = "Control API", long, env = "WRS_EMULATOR_CONTROL_OPEN")]
     control_open: bool,
-    /// Serve the control API here instead of beside the emulated one.
-    #[arg(long, env = "WRS_EMULATOR_CONTROL_LISTEN", value_name = "ADDRESS")]
+    /// Serve the control API at this address.
+    ///
+    /// Instead of beside the emulated API.
+    #[arg(help_heading = "Control API", long, env = "WRS_EMULATOR_CONTROL_LISTEN", value_name = "ADDRESS")]
     control_listen: Option<String>,
-    /// A host name that the control API answers to, beside local ones. Repeatable.
-    #[arg(long, env = "WRS_EMULATOR_ALLOW_HOST", value_name = "HOST", value_delimiter = ',')]
+    /// A further host name that may be called by.
+    ///
+    /// The control API answers to local names otherwise. Repeatable.
+    #[arg(
+        help_heading = "Control API",
+        long,
+        env = "WRS_EMULATOR_ALLOW_HOST",
+        value_name = "HOST",
+        value_delimiter = ','
+    )]
     allow_host: Vec<String>,
-    /// Keep the state in this file: loaded at the start, saved while running and at the end. It holds keys and secrets.
+    /// Keep the state in this file between runs.
+    ///
+    /// Loaded at the start, saved while running and at the end. It contains keys and secrets.
     #[arg(long, env = "WRS_EMULATOR_STATE", value_name = "FILE")]
     state: Option<PathBuf>,
     /// How the log on stderr looks.
@@ -109,13 +171,13 @@ pub(super) struct ServeArgs {
 #[command(next_help_heading = "Limits")]
 struct LimitArgs {
     /// Bytes of a header block (at least 8192).
-    #[arg(long, env = "WRS_EMULATOR_MAX_HEADER_BYTES", default_value_t = Limits::default().header_bytes, value_name = "N")]
+    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_MAX_HEADER_BYTES", default_value_t = Limits::default().header_bytes, value_name = "N")]
     max_header_bytes: usize,
     /// Fields of a header block.
-    #[arg(long, env = "WRS_EMULATOR_MAX_HEADER_FIELDS", default_value_t = Limits::default().header_fields, value_name = "N")]
+    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_MAX_HEADER_FIELDS", default_value_t = Limits::default().header_fields, value_name = "N")]
     max_header_fields: usize,
     /// Bytes of a request target.
-    #[arg(long, env = "WRS_EMULATOR_MAX_URI_BYTES", default_value_t = Limits::default().uri_bytes, value_name = "N")]
+    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_MAX_URI_BYTES", default_value_t = Limits::default().uri_bytes, value_name = "N")]
     max_uri_bytes: usize,
     /// Bytes of a request body, on every route.
     #[arg(long, env = "WRS_EMULATOR_MAX_BODY_BYTES", default_value_t = Limits::default().body_bytes, value_name = "N")]
@@ -124,22 +186,22 @@ struct LimitArgs {
     #[arg(long, env = "WRS_EMULATOR_MAX_CONNECTIONS", default_value_t = Limits::default().connections, value_name = "N")]
     max_connections: usize,
     /// For a header block.
-    #[arg(long, env = "WRS_EMULATOR_HEADER_TIMEOUT", default_value = "10s", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_HEADER_TIMEOUT", default_value = "10s", value_name = "DURATION", value_parser = parse_duration)]
     header_timeout: Duration,
     /// For a request body.
-    #[arg(long, env = "WRS_EMULATOR_BODY_TIMEOUT", default_value = "10s", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_BODY_TIMEOUT", default_value = "10s", value_name = "DURATION", value_parser = parse_duration)]
     body_timeout: Duration,
     /// Between two requests of a connection.
-    #[arg(long, env = "WRS_EMULATOR_IDLE_TIMEOUT", default_value = "60s", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_IDLE_TIMEOUT", default_value = "60s", value_name = "DURATION", value_parser = parse_duration)]
     idle_timeout: Duration,
     /// For a client that does not take bytes.
-    #[arg(long, env = "WRS_EMULATOR_WRITE_TIMEOUT", default_value = "30s", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_WRITE_TIMEOUT", default_value = "30s", value_name = "DURATION", value_parser = parse_duration)]
     write_timeout: Duration,
     /// Entries in the journal; the oldest leave first.
     #[arg(long, env = "WRS_EMULATOR_MAX_JOURNAL_ENTRIES", default_value_t = crate::journal::MOST_ENTRIES, value_name = "N")]
     max_journal_entries: usize,
     /// Bytes in the journal.
-    #[arg(long, env = "WRS_EMULATOR_MAX_JOURNAL_BYTES", default_value_t = crate::journal::MOST_BYTES, value_name = "N")]
+    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_MAX_JOURNAL_BYTES", default_value_t = crate::journal::MOST_BYTES, value_name = "N")]
     max_journal_bytes: usize,
     /// Workspaces; the longest unused leave first.
     #[arg(long, env = "WRS_EMULATOR_MAX_WORKSPACES", default_value_t = crate::workspace::MOST_WORKSPACES, value_name = "N")]
@@ -208,11 +270,8 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
         let _ = writeln!(stderr, "control token: {token} (set your own with --control-token)");
     }
     if !args.quiet && args.log == LogFormat::Text && stderr.is_terminal() {
-        let _ = writeln!(
-            stderr,
-            "\n  any key that begins with sk_test_ works; try:\n\n    curl -H 'Authorization: Bearer {SAMPLE_KEY}' {url}/v1/system/status\n\n  what happens is shown here; control API at {}/_emulator/health; stop with Ctrl-C\n",
-            emulator.control_url()
-        );
+        let profile = args.profile.as_ref().map(|profile| profile.display().to_string());
+        let _ = stderr.write_all(visible_lines(&banner(emulator, profile.as_deref())).as_bytes());
     }
 }
 
@@ -281,7 +340,6 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
             limits.max_header_bytes
         )));
     }
-    let forwards = args.forward.iter().map(|rule| Forward::parse(rule)).collect::<Result<_, _>>();
     // Also where it is not there yet: it is read as soon as somebody makes it.
     let usual = args.scenarios.is_empty().then(|| PathBuf::from("scenarios"));
     let scenario_folders = Folders { given: args.scenarios.clone(), usual };
@@ -299,7 +357,6 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         seed: args.seed,
         clock: clock(&args.clock)?,
         tls: args.tls.clone(),
-        forwards: forwards.map_err(|problem| Failure::usage(format!("--forward: {problem}")))?,
         webhook_ca: args.webhook_ca.clone(),
         webhook_insecure: args.webhook_insecure,
         allow_egress: args.allow_egress.clone(),
@@ -350,7 +407,12 @@ fn check_limits(limits: &LimitArgs) -> Result<(), Failure> {
 }
 
 fn profile(args: &ServeArgs) -> Result<Layered, Failure> {
-    let layered = load_profile(args.profile.as_deref(), &args.set)?;
+    let mut layered = load_profile(args.profile.as_deref(), &args.set)?;
+    for rule in &args.forward {
+        let with = |rule| layered.with_forward(&rule, "--forward").map_err(|problem| problem.message);
+        let added = Forward::parse(rule).and_then(with);
+        layered = added.map_err(|problem| Failure::usage(format!("--forward: {problem}")))?;
+    }
     if !args.preview {
         return Ok(layered);
     }

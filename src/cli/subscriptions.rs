@@ -1,4 +1,4 @@
-//! `subscriptions list|show|rotate|delete|disable|enable`: what is subscribed, and changes that the emulated API has no call
+//! `subscriptions list|create|show|rotate|delete|disable|enable`: what is subscribed, and changes that the emulated API has no call
 //! for.
 
 use std::process::ExitCode;
@@ -11,12 +11,15 @@ use super::client::{SHORT, call, segment};
 use super::failure::Failure;
 use super::output::{cell, plain, print, print_json, print_table};
 use super::{OneArgs, Target};
+use crate::contract::keys::SAMPLE_KEY;
 
 /// `subscriptions …`
 #[derive(Debug, Subcommand)]
 pub(super) enum SubscriptionsCommand {
     /// List subscriptions, oldest first.
     List(ListArgs),
+    /// Subscribe a URL, as a client of the key would, without a request of its own.
+    Create(CreateArgs),
     /// Show one subscription.
     Show(OneArgs),
     /// Give a subscription a new secret and print it; the old one signs on for a while.
@@ -42,6 +45,31 @@ pub(super) struct ListArgs {
     json: bool,
 }
 
+/// Arguments of `subscriptions create`.
+#[derive(Debug, Args)]
+pub(super) struct CreateArgs {
+    /// Where events go; the rules are those of a client's subscribe.
+    #[arg(value_name = "URL")]
+    hook: String,
+    /// Event types, joined by commas; by default every type that can be subscribed.
+    #[arg(long, value_name = "TYPES", value_delimiter = ',')]
+    events: Vec<String>,
+    /// The signing secret; by default one is generated and printed.
+    #[arg(long, env = "WRS_WEBHOOK_SECRET", hide_env_values = true)]
+    secret: Option<String>,
+    /// A short label.
+    #[arg(long)]
+    description: Option<String>,
+    /// Whose subscription: a key, or a workspace `ws_…`.
+    #[arg(long, env = "WRS_API_KEY", default_value = SAMPLE_KEY, hide_env_values = true)]
+    key: String,
+    #[command(flatten)]
+    target: Target,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Arguments of `subscriptions rotate`.
 #[derive(Debug, Args)]
 pub(super) struct RotateArgs {
@@ -55,6 +83,7 @@ pub(super) struct RotateArgs {
 pub(super) fn run(command: SubscriptionsCommand) -> Result<ExitCode, Failure> {
     match command {
         SubscriptionsCommand::List(args) => list(&args),
+        SubscriptionsCommand::Create(args) => create(&args),
         SubscriptionsCommand::Show(args) => {
             let body = on(&args, Method::GET, "", None)?;
             Ok(told(&args, &body, &lines(&body)))
@@ -86,6 +115,28 @@ fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
         vec![id, workspace, status, events(row), url]
     });
     print_table(&["ID", "WORKSPACE", "STATUS", "EVENTS", "URL"], &rows.collect::<Vec<_>>());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn create(args: &CreateArgs) -> Result<ExitCode, Failure> {
+    let wish = json!({
+        "url": args.hook,
+        "events": Some(&args.events).filter(|events| !events.is_empty()),
+        "secret": args.secret,
+        "description": args.description,
+        "key": args.key,
+    });
+    let body = call(&args.target, Method::POST, "subscriptions", &[], Some(&wish), SHORT)?.success()?;
+    if args.json {
+        print_json(&body);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let subscription = &body["subscription"];
+    let did = if body["created"] == true { "created" } else { "updated" };
+    print(&format!("{} {did}: {} to {}\n", cell(subscription, "id"), events(subscription), cell(subscription, "url")));
+    if let Some(secret) = body["secret"].as_str() {
+        print(&format!("secret: {secret}\n"));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -224,6 +224,7 @@ impl Control {
             Action::ClearRequests => requests::clear,
             Action::Explain => explain::explain,
             Action::ListSubscriptions => subscriptions::list,
+            Action::CreateSubscription => subscriptions::create,
             Action::ShowSubscription => subscriptions::show,
             Action::ChangeSubscription => subscriptions::change,
             Action::DeleteSubscription => subscriptions::delete,

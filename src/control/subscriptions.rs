@@ -1,4 +1,4 @@
-//! `GET subscriptions`, `GET`/`PUT`/`DELETE subscriptions/{id}`, `POST subscriptions/{id}/rotate`.
+//! `GET`/`POST subscriptions`, `GET`/`PUT`/`DELETE subscriptions/{id}`, `POST subscriptions/{id}/rotate`.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::call::KeyField;
-use super::scope::{scope, scope_or_all};
+use super::scope::{scope, scope_or_all, workspace};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::contract::error::Error;
 use crate::contract::profile::Profile;
@@ -43,6 +43,41 @@ fn view(control: &Control, workspace: &Workspace, id: &str) -> Result<Value, Con
     let mut view = json!(view);
     view["workspace"] = json!(workspace.id());
     Ok(view)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Create {
+    url: String,
+    /// Every type that can be subscribed, if left out.
+    events: Option<Vec<String>>,
+    secret: Option<String>,
+    description: Option<String>,
+    #[serde(default, rename = "key")]
+    _key: KeyField,
+}
+
+/// Subscribes a URL for a key, by the rules of a client's subscribe; no request of the key is counted. The answer carries the
+/// secret if one was generated, once.
+pub(super) fn create(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    call.allow_queries(&[])?;
+    let wish: Create = call.json()?;
+    let workspace = workspace(control, call.key()?.as_deref())?;
+    let profile = profile_of(control, &workspace);
+    let events = wish.events.unwrap_or_else(|| profile.event_types().map(str::to_owned).collect());
+    let mut request = json!({ "url": wish.url, "events": events });
+    for (field, value) in [("secret", wish.secret), ("description", wish.description)] {
+        if let Some(value) = value {
+            request[field] = value.into();
+        }
+    }
+    let refused = |error: Error| ControlError::invalid(error.message);
+    let checked = parse_subscribe(request.to_string().as_bytes(), &profile).map_err(refused)?;
+    let now = workspace.clock().now();
+    let subscribed = workspace.lock().subscribe(checked, &profile, now).map_err(refused)?;
+    let secret = subscribed.body.get(&profile.subscriptions.secret_field);
+    let view = view(control, &workspace, &subscribed.id)?;
+    Ok(Reply::plain(&json!({ "subscription": view, "secret": secret, "created": subscribed.created })))
 }
 
 #[derive(Deserialize)]

@@ -94,6 +94,11 @@ impl Generation {
         self.content.names()
     }
 
+    /// How many scenarios come from files.
+    pub fn file_count(&self) -> usize {
+        self.content.files.len()
+    }
+
     /// The list that is active for every key without one of its own.
     pub fn active(&self) -> &Activation {
         &self.content.global

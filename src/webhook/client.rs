@@ -107,15 +107,17 @@ impl Client {
         if self.idle.lock().by_origin.get(&target.origin).is_some_and(|kept| !kept.is_empty()) {
             return Ok(None);
         }
-        let found = timeout(limit, resolve(&target.url, &self.reach.resolver, look_ups)).await;
-        found.unwrap_or_else(|_| {
-            let host = target.url.host_str().unwrap_or_default();
-            let detail = format!(
-                "the look-up of the name `{host}` did not end within {} s (webhooks.timeout); to deliver to your own machine: --forward https://{host}=http://localhost:PORT",
-                limit.as_secs_f64()
-            );
-            Err(DialProblem::new(FailureReason::Timeout, detail))
-        }).map(Some)
+        let found = timeout(limit, resolve(target, &self.reach.resolver, look_ups)).await;
+        found
+            .unwrap_or_else(|_| {
+                let (host, limit) = (target.host_text(), limit.as_secs_f64());
+                let detail = format!(
+                    "the look-up of the name `{host}` did not end within {limit} s (webhooks.timeout); {}",
+                    target.elsewhere()
+                );
+                Err(DialProblem::new(FailureReason::Timeout, detail))
+            })
+            .map(Some)
     }
 
     /// Makes one attempt; never takes longer than its timeout.
@@ -150,9 +152,9 @@ impl Client {
         }
         let addresses = match addresses {
             Some(addresses) => addresses,
-            None => resolve(&target.url, &self.reach.resolver, &look_ups).await?,
+            None => resolve(&target, &self.reach.resolver, &look_ups).await?,
         };
-        let mut sender = dial(&target.url, &addresses, &self.reach, connect_timeout).await?;
+        let mut sender = dial(&target, &addresses, &self.reach, connect_timeout).await?;
         let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
         self.read(origin, sender, response).await
     }
@@ -274,6 +276,7 @@ mod tests {
     use url::Url;
 
     use super::*;
+    use crate::contract::profile::Forwards;
     use crate::webhook::egress::{Destination, Egress};
     use crate::webhook::resolve::{LookUp, Resolver};
     use crate::webhook::tls::Trust;
@@ -293,7 +296,9 @@ mod tests {
     fn post(client: &Arc<Client>, listener: &TcpListener) -> tokio::task::JoinHandle<AttemptOutcome> {
         let address = listener.local_addr().expect("an address");
         let url = Url::parse(&format!("http://{address}/")).expect("a URL");
-        let Some(Destination::Dial(target)) = Egress::default().destination(&url, &Arc::from(url.as_str())) else {
+        let Some(Destination::Dial(target)) =
+            Egress::default().destination(&Forwards::default(), &url, &Arc::from(url.as_str()))
+        else {
             panic!("it is a server");
         };
         let post = Post {

@@ -112,7 +112,7 @@ impl Deliverer {
     async fn send_off(self: &Arc<Self>, round: &Arc<Round>, due: Vec<(Job, Task)>, workers: &mut JoinSet<()>) -> bool {
         let mut made = false;
         for (job, task) in due {
-            if self.stays_inside(&job) {
+            if self.stays_inside(&round.workspace, &job) {
                 self.make(round, job).await;
                 made = true;
             } else {

@@ -168,10 +168,11 @@ impl Deliverer {
     /// Where an attempt goes; `None` if no request can be made for its URL. Looks up the name, for at most as long as the
     /// attempt may take.
     async fn route(&self, round: &Round, delivery: &PlannedDelivery) -> Option<Route> {
-        match self.egress.destination(&delivery.target, &delivery.url)? {
+        let profile = self.profile_of(&round.workspace);
+        match self.egress.destination(&profile.webhooks.forwards, &delivery.target, &delivery.url)? {
             Destination::Sink(name) => Some(Route::Sink(name)),
             Destination::Dial(target) => {
-                let limit = self.profile_of(&round.workspace).webhooks.timeout.get();
+                let limit = profile.webhooks.timeout.get();
                 let (machine, clock) = (Clock::real(), round.workspace.clock());
                 let began = (machine.moment(), clock.moment());
                 let addresses = self.client.look_up(&target, &round.look_ups, limit).await;
@@ -182,9 +183,10 @@ impl Deliverer {
     }
 
     /// Whether an attempt needs nobody outside: it goes to the built-in receiver.
-    pub(super) fn stays_inside(&self, job: &Job) -> bool {
-        let delivery = &job.delivery;
-        matches!(self.egress.destination(&delivery.target, &delivery.url), Some(Destination::Sink(_)))
+    pub(super) fn stays_inside(&self, workspace: &Workspace, job: &Job) -> bool {
+        let (delivery, profile) = (&job.delivery, self.profile_of(workspace));
+        let destination = self.egress.destination(&profile.webhooks.forwards, &delivery.target, &delivery.url);
+        matches!(destination, Some(Destination::Sink(_)))
     }
 
     pub(super) fn profile_of(&self, workspace: &Workspace) -> Arc<Profile> {

@@ -17,10 +17,10 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use url::{Host, Url};
+use url::Host;
 
 use crate::journal::FailureReason;
-use crate::webhook::egress::Egress;
+use crate::webhook::egress::{Egress, Target};
 use crate::webhook::resolve::{NotFound, Resolver, lacks_descriptors};
 use crate::webhook::tls::Trust;
 
@@ -42,36 +42,35 @@ impl DialProblem {
 /// A connection on which requests can be sent.
 pub type Sender = SendRequest<Full<Bytes>>;
 
-/// Opens a connection to the origin of `url` at one of its addresses.
+/// Opens a connection to a server at one of its addresses.
 pub async fn dial(
-    url: &Url,
+    target: &Target,
     addresses: &[SocketAddr],
     reach: &Reach,
     connect_timeout: Duration,
 ) -> Result<Sender, DialProblem> {
-    let host = url.host_str().unwrap_or_default();
     let addresses = reach
         .egress
-        .choose(host, addresses)
+        .choose(target, addresses)
         .map_err(|detail| DialProblem::new(FailureReason::EgressRefused, detail))?;
-    let stream = connect(host, &addresses, connect_timeout).await?;
-    if url.scheme() == "https" {
-        let stream = handshake(url, stream, &reach.trust, connect_timeout).await?;
+    let stream = connect(target, &addresses, connect_timeout).await?;
+    if target.url.scheme() == "https" {
+        let stream = handshake(target, stream, &reach.trust, connect_timeout).await?;
         open(stream).await
     } else {
         open(stream).await
     }
 }
 
-/// The addresses of the origin of `url`. Only a name of another machine is looked up; `share` bounds the look-ups of the
+/// The addresses of a server. Only a name of another machine is looked up; `share` bounds the look-ups of the
 /// workspace that asks.
 pub async fn resolve(
-    url: &Url,
+    target: &Target,
     resolver: &Arc<Resolver>,
     share: &Arc<Semaphore>,
 ) -> Result<Vec<SocketAddr>, DialProblem> {
-    let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or(443));
-    match url.host() {
+    let (host, port) = (target.host_text(), target.url.port_or_known_default().unwrap_or(443));
+    match target.url.host() {
         Some(Host::Ipv4(address)) => return Ok(vec![SocketAddr::from((address, port))]),
         Some(Host::Ipv6(address)) => return Ok(vec![SocketAddr::from((address, port))]),
         _ => {}
@@ -87,16 +86,14 @@ pub async fn resolve(
         Ok(addresses) => Ok(addresses.iter().map(|address| SocketAddr::from((*address, port))).collect()),
         Err(cause) if cause.lacks_descriptors => Err(no_descriptors(&cause.text)),
         Err(NotFound { text: cause, .. }) => {
-            let detail = format!(
-                "the name `{host}` has no address ({cause}); to deliver to your own machine: --forward https://{host}=http://localhost:PORT"
-            );
+            let detail = format!("the name `{host}` has no address ({cause}); {}", target.elsewhere());
             Err(DialProblem::new(FailureReason::NameNotFound, detail))
         }
     }
 }
 
-async fn connect(host: &str, addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, DialProblem> {
-    let mut last = DialProblem::new(FailureReason::NameNotFound, format!("`{host}` has no address"));
+async fn connect(target: &Target, addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, DialProblem> {
+    let mut last = DialProblem::new(FailureReason::NameNotFound, format!("`{}` has no address", target.host_text()));
     for address in addresses {
         last = match timeout(limit, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
@@ -104,9 +101,8 @@ async fn connect(host: &str, addresses: &[SocketAddr], limit: Duration) -> Resul
                 return Ok(stream);
             }
             Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                let detail = format!(
-                    "nothing listens on {address}; start your receiver there, or --forward the URL to where it listens"
-                );
+                let elsewhere = target.elsewhere();
+                let detail = format!("nothing listens on {address}; start your receiver there; {elsewhere}");
                 DialProblem::new(FailureReason::ConnectionRefused, detail)
             }
             Ok(Err(error)) if lacks_descriptors(&error) => return Err(no_descriptors(&error)),
@@ -133,18 +129,18 @@ fn no_descriptors(cause: &dyn std::fmt::Display) -> DialProblem {
 }
 
 async fn handshake(
-    url: &Url,
+    target: &Target,
     stream: TcpStream,
     trust: &Trust,
     limit: Duration,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, DialProblem> {
-    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let host = target.host_text().trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| DialProblem::new(FailureReason::TlsFailed, format!("`{host}` cannot be a certificate's name")))?;
     let connected = async { TlsConnector::from(trust.config().await).connect(name, stream).await };
     match timeout(limit, connected).await {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(tls_problem(host, &error)),
+        Ok(Err(error)) => Err(tls_problem(target, host, trust, &error)),
         Err(_) => {
             let detail = format!(
                 "`{host}` accepted the connection but said nothing in the TLS handshake for {} s (webhooks.connect_timeout); is it a TLS server?",
@@ -156,21 +152,28 @@ async fn handshake(
 }
 
 /// Tells the ways apart in which a handshake fails.
-fn tls_problem(host: &str, error: &io::Error) -> DialProblem {
+fn tls_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) -> DialProblem {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
     let (reason, detail) = match tls {
         Some(TlsError::InvalidCertificate(problem)) => match problem {
             // A bad signature is what an authority made anew under the same name looks like.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => (
                 FailureReason::UnknownCertificateAuthority,
-                format!(
-                    "the certificate of `{host}` is not signed by an authority known here; pass its CA with --webhook-ca FILE, or --webhook-insecure to skip the check"
-                ),
+                if trust.has_authorities() {
+                    format!(
+                        "none of the authorities of --webhook-ca signed the certificate of `{host}`; add its own, or --webhook-insecure to skip the check"
+                    )
+                } else {
+                    format!(
+                        "the certificate of `{host}` is not signed by an authority known here; pass its CA with --webhook-ca FILE, or --webhook-insecure to skip the check"
+                    )
+                },
             ),
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => (
                 FailureReason::CertificateNameMismatch,
                 format!(
-                    "the certificate is not for `{host}`: {problem}; subscribe with a name that the certificate holds, or --forward to it, or --webhook-insecure to skip the check"
+                    "the certificate is not for `{host}`: {problem}; use a name that it holds, or --webhook-insecure to skip the check; {}",
+                    target.elsewhere()
                 ),
             ),
             CertificateError::Expired
@@ -187,12 +190,9 @@ fn tls_problem(host: &str, error: &io::Error) -> DialProblem {
                 format!("the certificate of `{host}` is not acceptable: {other}; --webhook-insecure skips the check"),
             ),
         },
-        Some(TlsError::InvalidMessage(_)) => (
-            FailureReason::NotTls,
-            format!(
-                "`{host}` does not speak TLS there; deliver over plain http with --forward https://{host}=http://localhost:PORT"
-            ),
-        ),
+        Some(TlsError::InvalidMessage(_)) => {
+            (FailureReason::NotTls, format!("`{host}` does not speak TLS there; {}", target.elsewhere()))
+        }
         Some(other) => (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` failed: {other}")),
         None => (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` was broken off: {error}")),
     };
@@ -222,8 +222,14 @@ pub struct Reach {
 
 #[cfg(test)]
 mod tests {
+    use url::Url;
+
     use super::*;
     use crate::webhook::resolve::LookUp;
+
+    fn target(url: &str) -> Target {
+        Target::new(Url::parse(url).expect("a URL"), None).expect("a server")
+    }
 
     #[tokio::test]
     async fn addresses_and_names_of_this_machine_are_not_asked_for() {
@@ -234,8 +240,7 @@ mod tests {
             ("http://localhost:3000/", vec!["127.0.0.1:3000", "[::1]:3000"]),
             ("https://any.name.localhost/", vec!["127.0.0.1:443", "[::1]:443"]),
         ] {
-            let url = Url::parse(url).expect("a URL");
-            let found = resolve(&url, &resolver, &Arc::new(Semaphore::new(1))).await.expect("addresses");
+            let found = resolve(&target(url), &resolver, &Arc::new(Semaphore::new(1))).await.expect("addresses");
             assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{url}");
         }
     }
@@ -243,12 +248,14 @@ mod tests {
     #[tokio::test]
     async fn a_refused_connection_says_where_nothing_listens() {
         let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-        let problem = connect("a.example", &[closed], Duration::from_secs(5)).await.expect_err("nobody listens");
+        let problem =
+            connect(&target("https://a.example"), &[closed], Duration::from_secs(5)).await.expect_err("nobody listens");
         assert_eq!(problem.reason, FailureReason::ConnectionRefused);
         assert!(problem.detail.starts_with(&format!("nothing listens on {closed}")), "{}", problem.detail);
         // Not refused: no socket can be connected to a broadcast address.
         let unreachable = SocketAddr::from(([255, 255, 255, 255], 9));
-        let problem = connect("a.example", &[unreachable], Duration::from_secs(5)).await.expect_err("no way");
+        let problem =
+            connect(&target("https://a.example"), &[unreachable], Duration::from_secs(5)).await.expect_err("no way");
         assert!(problem.detail.starts_with("cannot connect to"), "{}", problem.detail);
     }
 }

@@ -65,6 +65,11 @@ impl Trust {
         Ok(Self { extra, insecure, config: OnceLock::new() })
     }
 
+    /// Whether authorities were given beside those of the system.
+    pub(super) fn has_authorities(&self) -> bool {
+        !self.extra.is_empty()
+    }
+
     /// The client's settings, made on first use.
     pub async fn config(&self) -> Arc<ClientConfig> {
         let made = self.config.get_or_init(|| {

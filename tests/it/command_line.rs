@@ -230,7 +230,7 @@ fn wrong_usage_is_exit_2_naming_value_place_and_remedy() {
         (&["serve", "--scenario", "rate-limit-brust"], &["rate-limit-brust", "did you mean `rate-limit-burst`"]),
         (&["serve", "--scenario-text", "rule = 5"], &["scenario/"]),
         (&["trigger"], &["<EVENT>", "hint: "]),
-        (&["check"], &["PATHS"]),
+        (&["check"], &["no folder ./scenarios", "hint: "]),
         (&["check", &missing], &["missing.toml"]),
         (&["health", "--url", "nowhere"], &["--url", "nowhere"]),
         (&["assumptions", "--set", "x=1"], &["unknown knob `x`"]),

@@ -5,9 +5,9 @@ use std::process::{Command, Output, Stdio};
 
 use crate::support::{text, wrs_emulator};
 
-/// The help of a command, as wide as it is without a terminal.
+/// The help of a command, whole, as wide as it is without a terminal.
 fn help(path: &[String]) -> String {
-    let arguments: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
+    let arguments: Vec<&str> = path.iter().map(String::as_str).chain(["--help-all"]).collect();
     let output = wrs_emulator(&arguments).env_remove("COLUMNS").env_remove("LINES").output().expect("the binary runs");
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
     text(&output.stdout)
@@ -34,6 +34,39 @@ fn run(arguments: &[&str]) -> Output {
     let output = wrs_emulator(arguments).output().expect("the binary runs");
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
     output
+}
+
+/// Examples first, options in groups, no more than two screens; what is rare is there when everything is asked for.
+#[test]
+fn the_help_of_the_program_fits_two_screens() {
+    for columns in ["80", "100"] {
+        let said = wrs_emulator(&["--help"]).env("COLUMNS", columns).output().expect("the binary runs");
+        let said = text(&said.stdout);
+        assert!(said.lines().count() <= 100, "{} lines of {columns} columns\n{said}", said.lines().count());
+        let heads = ["\nExamples:\n", "\nUsage: ", "\nCommands:\n", "\nOptions:\n", "\nWebhooks:\n", "\nScenarios:\n"];
+        for head in heads.into_iter().chain(["\nControl API:\n", "\nLimits:\n"]) {
+            assert_eq!(said.matches(head).count(), 1, "{head:?} in\n{said}");
+        }
+        assert!(said.find("Examples:") < said.find("Usage:"), "{said}");
+        assert!(said.contains("--max-connections") && !said.contains("--header-timeout"), "{said}");
+        assert!(said.lines().take_while(|line| !line.starts_with("Usage")).all(|line| line.len() < 80), "{said}");
+        let option =
+            |flag: &str| said.find(&format!("\n      --{flag} ")).unwrap_or_else(|| panic!("no --{flag}\n{said}"));
+        let head = |name: &str| said.find(&format!("\n{name}:\n")).expect("a heading");
+        for (flag, from, to) in [
+            ("forward", "Webhooks", "Scenarios"),
+            ("scenario", "Scenarios", "Control API"),
+            ("control-token", "Control API", "Limits"),
+        ] {
+            assert!((head(from)..head(to)).contains(&option(flag)), "--{flag} is not below {from}\n{said}");
+        }
+    }
+    for command in [&[][..], &["serve"], &["exec"]] {
+        let all = text(&run(&[command, &["--help-all"]].concat()).stdout);
+        assert!(all.contains("--header-timeout") && all.contains("[env: WRS_EMULATOR_HEADER_TIMEOUT"), "{all}");
+        let short = text(&run(&[command, &["-h"]].concat()).stdout);
+        assert!(!short.contains("--header-timeout") && short.contains("--help-all"), "{short}");
+    }
 }
 
 #[test]
@@ -86,7 +119,7 @@ const REWRITE: &str = "WRS_REWRITE_HELP";
 const REFERENCE_HEAD: &str = "\
 # Command line
 
-What `--help` says of every command. `wrs-emulator` without a command is `wrs-emulator serve`. Data goes to stdout, talk to stderr.
+What `--help-all` says of every command; `--help` is shorter. `wrs-emulator` without a command is `wrs-emulator serve`. Data goes to stdout, talk to stderr.
 Every flag of `serve` and `exec` has an environment twin: `--listen` is `WRS_EMULATOR_LISTEN`; the flag wins. Exit status: 0 done,
 1 the thing checked falls short, 2 wrong usage or an invalid file, 3 the emulator cannot be reached.
 

@@ -45,6 +45,8 @@ enum Probe {
     Hello,
     /// An event of this type at a sink, with this secret.
     Delivery(&'static str, &'static str),
+    /// Where an event arrives that is fired at a sink.
+    Forwarded,
     /// Attempts at a receiver that answers so, with the clock advanced by so many seconds between them.
     Attempts(&'static [u16], &'static [u64]),
     /// Two events at a receiver that fails the first attempt: who comes after a second.
@@ -215,6 +217,12 @@ const ROWS: &[(&str, &[&str], Probe, &str)] = &[
         Probe::Delivery("workflow.completed", PLAIN),
         "x-my-signature: sha256=",
     ),
+    (
+        "webhooks.forwards",
+        &["webhooks.forwards={\"https://a.sink.localhost\" = \"https://b.sink.localhost\"}"],
+        Probe::Forwarded,
+        "a 0 b 1",
+    ),
     ("preview.enabled", &["preview.enabled=true"], Probe::Workflows(""), "x-emulator-preview: true"),
     ("preview.page_size", &["preview.enabled=true", "preview.page_size=1"], Probe::Workflows(""), "\"has_more\":true"),
     (
@@ -325,6 +333,13 @@ async fn look(probe: Probe, knobs: &[&str]) -> String {
         }
         Probe::Delivery(event, secret) => look_at_delivery(&start_with(knobs).await, event, secret).await,
         Probe::Attempts(statuses, seconds) => look_at_attempts(knobs, statuses, seconds).await,
+        Probe::Forwarded => {
+            let emulator = start_with(knobs).await;
+            let hook = json!({ "url": "https://a.sink.localhost/x", "events": ["workflow.completed"] });
+            assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+            fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+            ["a", "b"].map(|sink| format!("{sink} {}", emulator.control().received(sink).len())).join(" ")
+        }
         Probe::Order => look_at_order(knobs).await,
         Probe::Scatter => look_at_scatter(&start_with(knobs).await),
         Probe::Silent => look_at_silence(knobs, "http").await,

@@ -137,7 +137,7 @@ fn an_address_without_a_scheme_is_taken_and_a_path_kept() {
             assert_eq!(output.status.code(), Some(0), "{url}: {output:?}");
             serving.join().expect("no panic")
         });
-        let path = if url.ends_with("b") { "/a%20b" } else { "/sub/path" };
+        let path = if url.ends_with('b') { "/a%20b" } else { "/sub/path" };
         assert_eq!(asked, format!("GET {path}/_emulator/health HTTP/1.1\r\n"), "{url}");
     }
 }

@@ -133,7 +133,7 @@ def shell(text, _):
 def words(text, _):
     """A command of an engine: what it runs inside has such a command line."""
     inner = text.split("/wrs-emulator ", 1)[1].split()
-    help_text = run(["wrs-emulator", inner[0], "--help"])
+    help_text = run(["wrs-emulator", inner[0], "--help-all"])
     missing = [word for word in inner if word.startswith("--") and word not in help_text]
     assert not missing, missing
     return "the command line inside has its flags"

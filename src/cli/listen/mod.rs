@@ -1,10 +1,13 @@
 //! `listen`: a webhook receiver for trying things out. Prints each delivery, verified or with the reason it is not, and
 //! answers from a script of statuses.
 //!
-//! Flags and the life of the process are here, what one delivery comes to is in `receiver`. It shares the accept loop,
+//! Flags and the life of the process are here, what one delivery comes to is in `receiver`, who else answers it in `application`,
+//! and how deliveries find here in `registration`. It shares the accept loop,
 //! the deadlines and the limits of the emulator itself (`crate::http`).
 
+mod application;
 mod receiver;
+mod registration;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,6 +16,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use tokio::sync::watch;
+use url::Url;
 
 use super::address::address;
 use super::failure::Failure;
@@ -22,7 +26,9 @@ use super::signing::{Signing, SigningArgs, check_url};
 use crate::http::limits::Limits;
 use crate::http::tls::{ServerTls, TlsSetting};
 use crate::http::{bind, serve};
-use receiver::{Receiver, Tally};
+use application::{Application, application_url};
+use receiver::{Answers, Receiver, Tally};
+use registration::{Registration, RegistrationArgs, registered};
 
 /// Most connections at a time.
 pub(crate) const MOST_CONNECTIONS: usize = 64;
@@ -45,6 +51,15 @@ pub(super) struct ListenArgs {
     /// that refusing all is `--respond 401`.
     #[arg(long, default_value = "200", value_name = "STATUSES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(200..=599))]
     respond: Vec<u16>,
+    /// Hand each delivery on to this application, such as `localhost:3000/hooks`, and answer what it answers. Without a secret it
+    /// subscribes at the running emulator, and is unsubscribed at the end.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "respond")]
+    forward_to: Option<String>,
+    /// Let --forward-to lead to this public host, or to `any`. Repeatable.
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    allow_egress: Vec<String>,
+    #[command(flatten)]
+    registration: RegistrationArgs,
     /// End after this many deliveries.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
@@ -62,6 +77,7 @@ pub(super) struct ListenArgs {
 
 pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
     let signing = Signing::resolve(&args.signing)?;
+    let application = args.forward_to.as_deref().map(application_url).transpose()?;
     if let Some(url) = &args.url {
         check_url(url)?;
     }
@@ -70,12 +86,17 @@ pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::usage(format!("cannot start: {error}")))?;
-    let code = runtime.block_on(listen(args, signing, tls));
+    let code = runtime.block_on(listen(args, signing, tls, application));
     runtime.shutdown_background();
     code
 }
 
-async fn listen(args: ListenArgs, signing: Signing, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
+async fn listen(
+    args: ListenArgs,
+    mut signing: Signing,
+    tls: Option<ServerTls>,
+    application: Option<Url>,
+) -> Result<ExitCode, Failure> {
     // Installed before the ready line: whoever reads it may send a signal at once.
     let mut signals =
         Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
@@ -88,18 +109,23 @@ async fn listen(args: ListenArgs, signing: Signing, tls: Option<ServerTls>) -> R
     let local = listener.local_addr().map_err(cannot_bind)?;
     let url = format!("{}://{local}", if tls.is_some() { "https" } else { "http" });
     signing.warn();
-    warn_without_secret(&signing);
-    if args.json {
-        print(&format!("{}\n", json!({ "event": "ready", "url": url })));
-    } else {
-        print(&format!("wrs-emulator listening on {url}\n"));
+    let wants_subscription = application.is_some() && signing.secrets.is_empty();
+    let registration = if wants_subscription { registered(&args.registration, &url).await? } else { None };
+    match &registration {
+        Some(registration) => signing.secrets.push(registration.secret.clone()),
+        None => warn_without_secret(&signing),
     }
+    announce(&url, registration.as_ref(), args.json);
     let (stop, stopping) = watch::channel(false);
     let limits = Limits { connections: MOST_CONNECTIONS, ..Limits::default() };
-    let base = args.url.map_or(receiver::Address::Own(url), receiver::Address::Fixed);
-    let receiver = Arc::new(Receiver::new(signing, base, args.respond, args.count, args.json, &limits, stop.clone()));
+    let base = args.url.map_or(receiver::Address::Own(url.clone()), receiver::Address::Fixed);
+    let answers = match application {
+        None => Answers::Script(args.respond),
+        Some(application) => Answers::Application(Application::new(application, url, &args.allow_egress)),
+    };
+    let receiver = Arc::new(Receiver::new(signing, base, answers, args.count, args.json, &limits, stop.clone()));
     let mut served = tokio::spawn(serve(listener, Arc::clone(&receiver), tls, limits, stopping, GRACE));
-    tokio::select! {
+    let code = tokio::select! {
         _ = &mut served => verdict(&receiver.tally()),
         _ = signals.wait() => {
             let _ = stop.send(true);
@@ -108,6 +134,26 @@ async fn listen(args: ListenArgs, signing: Signing, tls: Option<ServerTls>) -> R
                 number = signals.wait() => Ok(ExitCode::from(128u8.saturating_add(number))),
             }
         }
+    };
+    if let Some(registration) = registration {
+        registration.remove().await;
+    }
+    code
+}
+
+/// The ready line, and with a subscription what the application needs to verify deliveries itself.
+fn announce(url: &str, registration: Option<&Registration>, json: bool) {
+    if json {
+        let mut ready = json!({ "event": "ready", "url": url });
+        if let Some(Registration { subscription, secret, .. }) = registration {
+            ready["subscription"] = subscription.as_str().into();
+            ready["secret"] = secret.as_str().into();
+        }
+        return print(&format!("{ready}\n"));
+    }
+    print(&format!("wrs-emulator listening on {url}\n"));
+    if let Some(Registration { subscription, secret, key, .. }) = registration {
+        print(&format!("{subscription} of {key} leads here; its signing secret is {secret}\n"));
     }
 }
 

@@ -8,13 +8,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::application::{Application, Forwarded};
 use crate::cli::output::{cell, compact, print};
 use crate::cli::signing::Signing;
 use crate::cli::verify::{kind, remedies_view};
@@ -40,6 +41,14 @@ pub(super) enum Address {
     Fixed(String),
 }
 
+/// Where answers come from.
+pub(super) enum Answers {
+    /// A script of statuses, the last of which stays.
+    Script(Vec<u16>),
+    /// The application that deliveries are handed on to.
+    Application(Application),
+}
+
 /// What has come so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
@@ -53,7 +62,7 @@ pub(super) struct Tally {
 pub(super) struct Receiver {
     signing: Signing,
     address: Address,
-    respond: Vec<u16>,
+    answers: Answers,
     count: Option<u64>,
     json: bool,
     bodies: BodyReader,
@@ -73,18 +82,23 @@ impl Receiver {
     pub(super) fn new(
         signing: Signing,
         address: Address,
-        respond: Vec<u16>,
+        answers: Answers,
         count: Option<u64>,
         json: bool,
         limits: &Limits,
         stop: watch::Sender<bool>,
     ) -> Self {
         let bodies = BodyReader::new(limits);
-        Self { signing, address, respond, count, json, bodies, tally: Mutex::default(), stop }
+        Self { signing, address, answers, count, json, bodies, tally: Mutex::default(), stop }
     }
 
     pub(super) fn tally(&self) -> Tally {
         *self.tally.lock()
+    }
+
+    /// Whether as many came as were asked for.
+    fn is_full(&self) -> bool {
+        self.count.is_some_and(|count| self.tally.lock().received >= count)
     }
 
     /// Every scheme must hold; the first that does not is told.
@@ -117,20 +131,29 @@ impl Receiver {
     }
 
     /// Takes the next place in the script and prints the delivery; `None` if as many came as were asked for.
-    fn record(&self, delivery: &Delivery<'_>, verdict: &Verdict) -> Option<u16> {
+    fn record(&self, delivery: &Delivery<'_>, verdict: &Verdict, forwarded: Option<&Forwarded>) -> Option<u16> {
         let mut tally = self.tally.lock();
         if self.count.is_some_and(|count| tally.received >= count) {
             return None;
         }
-        let at = usize::try_from(tally.received).unwrap_or(usize::MAX).min(self.respond.len() - 1);
-        let status = match verdict {
-            Verdict::Unreadable(BodyProblem::TransferCoding) => 400,
-            Verdict::Unreadable(problem) => problem.kind().status(),
-            _ => self.respond[at],
+        let status = match (verdict, forwarded, &self.answers) {
+            (Verdict::Unreadable(BodyProblem::TransferCoding), ..) => 400,
+            (Verdict::Unreadable(problem), ..) => problem.kind().status(),
+            (_, Some(forwarded), _) => forwarded.status,
+            (_, None, Answers::Script(statuses)) => {
+                let at = usize::try_from(tally.received).unwrap_or(usize::MAX).min(statuses.len() - 1);
+                statuses[at]
+            }
+            (_, None, Answers::Application(_)) => 503,
         };
         tally.received += 1;
         tally.rejected += u64::from(matches!(verdict, Verdict::Rejected(..) | Verdict::Unreadable(_)));
-        print(&if self.json { delivery.json(verdict, status) } else { delivery.line(verdict, status) });
+        let shown = if self.json {
+            delivery.json(verdict, forwarded, status)
+        } else {
+            delivery.line(verdict, forwarded, status)
+        };
+        print(&shown);
         if self.count == Some(tally.received) {
             let _ = self.stop.send(true);
         }
@@ -147,8 +170,8 @@ struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
-    /// Time, path, event type and id, verdict, status.
-    fn line(&self, verdict: &Verdict, status: u16) -> String {
+    /// Time, path, event type and id, verdict, where it was handed on to, status.
+    fn line(&self, verdict: &Verdict, forwarded: Option<&Forwarded>, status: u16) -> String {
         let at = format_timestamp(self.at, Precision::Milliseconds);
         let event: Value = serde_json::from_slice(self.body).unwrap_or_default();
         let told = match verdict {
@@ -161,11 +184,16 @@ impl Delivery<'_> {
             }
         };
         let (kind, id) = (cell(&event, "type"), cell(&event, "id"));
-        let line = format!("{at} {} {kind} {id} {told}, answered {status}", self.target);
+        let passed = match forwarded {
+            None => String::new(),
+            Some(Forwarded { to, problem: None, .. }) => format!(", forwarded to {to}"),
+            Some(Forwarded { to, problem: Some(problem), .. }) => format!(", not forwarded to {to}: {problem}"),
+        };
+        let line = format!("{at} {} {kind} {id} {told}{passed}, answered {status}", self.target);
         format!("{}\n", visible(&Redactor::default().text(&line)))
     }
 
-    fn json(&self, verdict: &Verdict, status: u16) -> String {
+    fn json(&self, verdict: &Verdict, forwarded: Option<&Forwarded>, status: u16) -> String {
         let redactor = Redactor::default();
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers: Vec<Value> = self
@@ -197,6 +225,9 @@ impl Delivery<'_> {
                 view["would_verify"] = remedies_view(remedies);
             }
         }
+        if let Some(Forwarded { to, problem, .. }) = forwarded {
+            view["forwarded"] = json!({ "to": to, "problem": problem });
+        }
         view["headers"] = headers.into();
         let body = redactor.body(self.body);
         match std::str::from_utf8(&body) {
@@ -220,6 +251,20 @@ fn answer(status: u16, said: &str) -> Response<AnswerBody> {
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response
+}
+
+impl Forwarded {
+    /// The application's answer, as far as a sender of webhooks looks at it.
+    fn into_answer(self) -> Response<AnswerBody> {
+        let mut response = answer(self.status, "answered by the application");
+        if let Some(wait) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, wait.as_secs().into());
+        }
+        if !self.body.is_empty() {
+            *response.body_mut() = Either::Left(Full::new(self.body));
+        }
+        response
+    }
 }
 
 impl Refusals for Receiver {
@@ -260,6 +305,13 @@ impl Receiver {
             }
             Err(problem) => (Bytes::new(), Verdict::Unreadable(problem)),
         };
+        let forwarded = match (&self.answers, &verdict) {
+            (_, Verdict::Unreadable(_)) | (Answers::Script(_), _) => None,
+            (Answers::Application(_), _) if self.is_full() => None,
+            (Answers::Application(application), _) => {
+                Some(application.hand_on(target, &parts.headers, body.clone()).await)
+            }
+        };
         let delivery = Delivery { at, target, headers: &parts.headers, body: &body };
         // Why a signature does not hold is for whoever runs the receiver, not for the sender.
         let said = match verdict {
@@ -267,9 +319,10 @@ impl Receiver {
             Verdict::Verified => "verified",
             Verdict::Rejected(..) | Verdict::Unreadable(_) => "not verified",
         };
-        match self.record(&delivery, &verdict) {
-            Some(status) => answer(status, said),
-            None => answer(503, "no more deliveries are taken"),
+        match (self.record(&delivery, &verdict, forwarded.as_ref()), forwarded) {
+            (Some(_), Some(forwarded)) => forwarded.into_answer(),
+            (Some(status), None) => answer(status, said),
+            (None, _) => answer(503, "no more deliveries are taken"),
         }
     }
 }

@@ -247,6 +247,12 @@ pub const KNOBS: &[Knob] = &[
     ),
     knob("webhooks.retry.jitter", "not shown", "none", "a fraction from 0 to 1, such as 0.2"),
     map(
+        "webhooks.forwards",
+        "events are posted to the registered URL",
+        "to that URL, unless --forward or this knob leads elsewhere",
+        "URL subscribed = URL dialled, such as \"https://app.example.com\" = \"http://localhost:3000\"",
+    ),
+    map(
         "webhooks.custom",
         "not shown",
         "unused until the scheme is custom",

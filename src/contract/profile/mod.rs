@@ -6,6 +6,7 @@
 
 mod check;
 mod duration;
+mod forwards;
 mod layers;
 mod ledger;
 mod plain;
@@ -18,6 +19,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 pub use duration::{DurationText, duration_text, parse_duration};
+pub use forwards::{Forward, Forwards, MOST_FORWARDS};
 pub use layers::{KnobSetting, Layered, ProfileProblem, Settings, knob_path};
 pub use ledger::{KNOBS, Knob, LedgerRow, ledger, ledger_markdown};
 pub(crate) use plain::syntax_problem;
@@ -235,6 +237,8 @@ pub struct Webhooks {
     pub honor_retry_after: bool,
     /// How long a rotated secret still signs.
     pub rotation_grace: DurationText,
+    /// Where deliveries go instead of the URL subscribed.
+    pub forwards: Forwards,
     /// When failed attempts are repeated.
     pub retry: Retry,
     /// What the scheme `custom` sends.

@@ -12,6 +12,21 @@ use crate::control::route::Action;
 pub(super) fn describe(action: Action) -> Option<Described> {
     let described = match action {
         Action::ListSubscriptions => call("Subscriptions, oldest first", data("Subscription")).not_found(),
+        Action::CreateSubscription => call(
+            "Subscribe a URL for a key; the answer has the secret if one was generated",
+            object(&json!({
+                "subscription": named("Subscription"),
+                "secret": { "type": ["string", "null"] },
+                "created": { "type": "boolean" },
+            })),
+        )
+        .body(object(&json!({
+            "url": text(),
+            "events?": or_null(list(text())),
+            "secret?": wish(),
+            "description?": wish(),
+        })))
+        .not_found(),
         Action::ShowSubscription => call("One subscription", named("Subscription")).not_found(),
         Action::ChangeSubscription => call("Change a subscription; what is left out stays", named("Subscription"))
             .body(object(&json!({

@@ -1,0 +1,149 @@
+//! `listen --forward-to`: hands each delivery on to an application, unchanged, whose answer is the answer. Must not know
+//! whether it verified.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use tokio::sync::Semaphore;
+use url::Url;
+
+use crate::cli::failure::Failure;
+use crate::journal::AttemptOutcome;
+use crate::webhook::client::{Client, Post};
+use crate::webhook::dial::Reach;
+use crate::webhook::egress::{Egress, Target};
+use crate::webhook::resolve::{LookUp, Resolver};
+use crate::webhook::tls::Trust;
+
+/// What concerns one connection alone and is not passed on.
+const OF_THE_CONNECTION: [HeaderName; 8] =
+    [CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
+/// How long the application may take for its answer, and how long for accepting the connection.
+const TIMEOUT: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most connections kept for further deliveries.
+const MOST_KEPT: usize = 8;
+
+/// The application.
+pub(super) struct Application {
+    client: Arc<Client>,
+    url: Url,
+    /// This receiver, which leads there.
+    from: String,
+    look_ups: Arc<Semaphore>,
+}
+
+/// What handing on came to.
+pub(super) struct Forwarded {
+    /// The status to answer: the application's, or 502.
+    pub(super) status: u16,
+    /// Its body, as far as it is read.
+    pub(super) body: Bytes,
+    /// How long it asks to wait.
+    pub(super) retry_after: Option<Duration>,
+    /// Where it went.
+    pub(super) to: String,
+    /// Why there was no answer.
+    pub(super) problem: Option<String>,
+}
+
+/// The application's URL as people type it: a port, `localhost:3000/hooks`, or a whole URL.
+pub(super) fn application_url(text: &str) -> Result<Url, Failure> {
+    let is_port = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let spelled = match (is_port, text.contains("://")) {
+        (true, _) => format!("http://localhost:{text}"),
+        (false, true) => text.to_owned(),
+        (false, false) => format!("http://{text}"),
+    };
+    let url = Url::parse(&spelled).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    url.ok_or_else(|| {
+        Failure::usage(format!("--forward-to: expected an address, found `{}`", text.escape_debug()))
+            .with_hint("for example `--forward-to localhost:3000/hooks`")
+    })
+}
+
+impl Application {
+    /// The application at `url`; public hosts only if they are allowed, as for the emulator's own deliveries.
+    pub(super) fn new(url: Url, from: String, allow_egress: &[String]) -> Self {
+        let egress = Arc::new(Egress::new(allow_egress));
+        // What is handed on is made up: nothing is lost to whoever answers in the application's place.
+        let trust = Arc::new(Trust::new(&[], true).expect("no file is read"));
+        let resolver = Arc::new(Resolver::new(LookUp::default()));
+        let client = Client::new(Reach { egress, trust, resolver }, MOST_KEPT);
+        Self { client, url, from, look_ups: Arc::new(Semaphore::new(MOST_KEPT)) }
+    }
+
+    /// Hands a delivery on. An address with a path is meant whole; below one without, the delivery keeps its own.
+    pub(super) async fn hand_on(&self, target: &str, headers: &HeaderMap, body: Bytes) -> Forwarded {
+        let mut url = self.url.clone();
+        if url.path() == "/"
+            && let Ok(joined) = url.join(&format!(".{target}"))
+        {
+            url = joined;
+        }
+        let to = url.to_string();
+        let outcome = match Target::new(url, Some(&self.from)) {
+            None => Err("no request can be made for this URL".to_owned()),
+            Some(target) => self.post(Arc::new(target), headers, body).await,
+        };
+        match outcome {
+            Ok((status, body, retry_after)) => Forwarded { status, body, retry_after, to, problem: None },
+            Err(problem) => {
+                Forwarded { status: 502, body: Bytes::new(), retry_after: None, to, problem: Some(problem) }
+            }
+        }
+    }
+
+    async fn post(
+        &self,
+        target: Arc<Target>,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<(u16, Bytes, Option<Duration>), String> {
+        let mut headers = headers.clone();
+        for name in OF_THE_CONNECTION {
+            headers.remove(name);
+        }
+        let post = Post {
+            target,
+            headers,
+            body,
+            timeout: TIMEOUT,
+            looked_up: Duration::ZERO,
+            connect_timeout: CONNECT_TIMEOUT,
+            addresses: None,
+            look_ups: Arc::clone(&self.look_ups),
+        };
+        match self.client.post(post).await {
+            AttemptOutcome::Answered { status: status @ 200..=599, body, retry_after } => {
+                Ok((status, body, retry_after))
+            }
+            AttemptOutcome::Answered { status, .. } => Err(format!("it answered {status}")),
+            AttemptOutcome::Failed { detail, .. } => Err(detail),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_application_is_named_as_people_type_it() {
+        for (text, expected) in [
+            ("3000", Some("http://localhost:3000/")),
+            ("localhost:3000/hooks", Some("http://localhost:3000/hooks")),
+            ("127.0.0.1:80/a?b=1", Some("http://127.0.0.1/a?b=1")),
+            ("https://localhost:3000", Some("https://localhost:3000/")),
+            ("", None),
+            ("ftp://localhost", None),
+            ("http://", None),
+        ] {
+            assert_eq!(application_url(text).ok().map(|url| url.to_string()).as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! `listen --forward-to` without a secret: a subscription at the running emulator, whose deliveries lead here while this lasts.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use hyper::Method;
+use rand::Rng as _;
+use serde_json::{Value, json};
+
+use crate::cli::client::{SHORT, call, segment};
+use crate::cli::failure::Failure;
+use crate::cli::{DEFAULT_URL, Target};
+use crate::clock::{Random, Seed};
+use crate::contract::keys::SAMPLE_KEY;
+use crate::redact::visible;
+
+/// Where --forward-to subscribes.
+#[derive(Clone, Debug, Args)]
+pub(super) struct RegistrationArgs {
+    /// The emulator at which --forward-to subscribes.
+    #[arg(long, env = "WRS_EMULATOR_URL", default_value = DEFAULT_URL, value_name = "URL")]
+    emulator: String,
+    /// The control API's token, where it requires one.
+    #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    control_token: Option<String>,
+    /// The key whose events --forward-to subscribes to.
+    #[arg(long, env = "WRS_API_KEY", default_value = SAMPLE_KEY, hide_env_values = true)]
+    key: String,
+}
+
+/// A subscription made for this process.
+pub(super) struct Registration {
+    target: Target,
+    /// What is subscribed: no name of any machine, so that nothing but the forward leads anywhere.
+    url: String,
+    /// Its id.
+    pub(super) subscription: String,
+    /// Its signing secret.
+    pub(super) secret: String,
+    /// Whose it is.
+    pub(super) key: String,
+}
+
+/// Subscribes, and makes the emulator deliver to `here`. Where no emulator answers, says so and gives `None`.
+#[allow(clippy::print_stderr, reason = "talk goes to stderr")]
+pub(super) async fn registered(args: &RegistrationArgs, here: &str) -> Result<Option<Registration>, Failure> {
+    let (args, here) = (args.clone(), here.to_owned());
+    let made = tokio::task::spawn_blocking(move || register(args, &here)).await;
+    match made.map_err(|error| Failure::usage(format!("cannot subscribe: {error}")))? {
+        Ok(registration) => Ok(Some(registration)),
+        Err(Failure::Unreachable { message, .. }) => {
+            eprintln!("warning: nothing is subscribed: {}", visible(&message));
+            Ok(None)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+fn register(args: RegistrationArgs, here: &str) -> Result<Registration, Failure> {
+    let RegistrationArgs { emulator, control_token, key } = args;
+    let target = Target { url: emulator, control_token, ca: Vec::new(), insecure: false };
+    let port = here.rsplit(':').next().unwrap_or_default();
+    let (url, secret) = (format!("https://listen.localhost:{port}"), fresh_secret());
+    let wish = json!({ "url": url, "secret": secret, "key": key, "description": "wrs-emulator listen" });
+    let body = call(&target, Method::POST, "subscriptions", &[], Some(&wish), SHORT)?.success()?;
+    let subscription = body["subscription"]["id"].as_str().unwrap_or_default().to_owned();
+    let registration = Registration { target, url, subscription, secret, key };
+    registration.forward(&here.into())?;
+    Ok(registration)
+}
+
+fn fresh_secret() -> String {
+    let mut random: Random = Seed::from_entropy().source("listen");
+    let mut bytes = [0; 32];
+    random.fill_bytes(&mut bytes);
+    format!("whsec_{}", STANDARD.encode(bytes))
+}
+
+impl Registration {
+    /// Leads deliveries to this URL; null takes that back.
+    fn forward(&self, to: &Value) -> Result<(), Failure> {
+        let wish = json!({ "key": self.key, "webhooks": { "forwards": { &self.url: to } } });
+        call(&self.target, Method::PATCH, "profile", &[], Some(&wish), SHORT)?.success().map(drop)
+    }
+
+    /// Takes everything back. An emulator that is gone has nothing left of it.
+    pub(super) async fn remove(self) {
+        let removed = tokio::task::spawn_blocking(move || {
+            let path = format!("subscriptions/{}", segment(&self.subscription));
+            let _ = call(&self.target, Method::DELETE, &path, &[], None, SHORT);
+            let _ = self.forward(&Value::Null);
+        });
+        let _ = removed.await;
+    }
+}

@@ -1,0 +1,173 @@
+//! Where deliveries really go: the knob `webhooks.forwards`. Must not know who delivers, and what may be dialled.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::{Layered, ProfileProblem};
+
+/// Most forwards in force for one key.
+pub const MOST_FORWARDS: usize = 256;
+
+/// One rule: what is subscribed at `from` or below goes to `to`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forward {
+    from: Url,
+    to: Url,
+}
+
+impl Forward {
+    /// Reads `FROM=TO`; both are absolute http or https URLs without query and fragment.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        // `=` may stand in a path; the target starts with a scheme, so the last `=http` divides.
+        let at = text.rfind("=http").ok_or_else(|| {
+            format!(
+                "expected FROM=TO with two URLs, such as https://app.example.com=http://localhost:3000, found `{text}`"
+            )
+        })?;
+        Self::new(&text[..at], &text[at + 1..])
+    }
+
+    fn new(from: &str, to: &str) -> Result<Self, String> {
+        let url = |text: &str| -> Result<Url, String> {
+            let url = Url::parse(text).map_err(|error| format!("`{text}` is not a URL: {error}"))?;
+            let plain = matches!(url.scheme(), "http" | "https")
+                && url.host().is_some()
+                && url.query().is_none()
+                && url.fragment().is_none();
+            plain
+                .then_some(url)
+                .ok_or_else(|| format!("`{text}` must be an http or https URL without query and fragment"))
+        };
+        Ok(Self { from: url(from)?, to: url(to)? })
+    }
+
+    /// What is subscribed, in the form in which it names the rule.
+    pub fn from(&self) -> &str {
+        self.from.as_str().trim_end_matches('/')
+    }
+
+    /// Where it goes.
+    pub fn to(&self) -> &str {
+        self.to.as_str().trim_end_matches('/')
+    }
+
+    /// The target for `url` if this rule covers it: the origin is equal and the path is a prefix by whole segments.
+    fn apply(&self, url: &Url) -> Option<Url> {
+        if self.from.origin() != url.origin() {
+            return None;
+        }
+        let prefix = self.from.path().trim_end_matches('/');
+        let rest = url.path().strip_prefix(prefix)?;
+        if !(rest.is_empty() || rest.starts_with('/')) {
+            return None;
+        }
+        let mut target = self.to.clone();
+        let joined = format!("{}{rest}", self.to.path().trim_end_matches('/'));
+        target.set_path(&joined);
+        target.set_query(url.query());
+        Some(target)
+    }
+}
+
+/// All rules in force, ordered by what is subscribed. In TOML a table of URL to URL; an empty target takes a rule back that
+/// another layer made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
+pub struct Forwards(Vec<Forward>);
+
+impl Forwards {
+    /// The rules.
+    pub fn iter(&self) -> impl Iterator<Item = &Forward> {
+        self.0.iter()
+    }
+
+    /// The longest rule that covers a URL, and where it leads.
+    pub fn apply(&self, url: &Url) -> Option<(&Forward, Url)> {
+        let covering = self.0.iter().filter_map(|forward| Some((forward, forward.apply(url)?)));
+        covering.max_by_key(|(forward, _)| forward.from.path().len())
+    }
+}
+
+impl TryFrom<BTreeMap<String, String>> for Forwards {
+    type Error = String;
+
+    fn try_from(table: BTreeMap<String, String>) -> Result<Self, String> {
+        if table.len() > MOST_FORWARDS {
+            return Err(format!("expected at most {MOST_FORWARDS} forwards, found {}", table.len()));
+        }
+        let rules = table.iter().filter(|(_, to)| !to.is_empty()).map(|(from, to)| Forward::new(from, to));
+        rules.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl From<Forwards> for BTreeMap<String, String> {
+    fn from(Forwards(rules): Forwards) -> Self {
+        rules.iter().map(|rule| (rule.from().to_owned(), rule.to().to_owned())).collect()
+    }
+}
+
+impl Layered {
+    /// This profile with one more forward; `source` names where it comes from.
+    pub fn with_forward(&self, forward: &Forward, source: &str) -> Result<Self, ProfileProblem> {
+        // A JSON string is a TOML key.
+        let path = format!("webhooks.forwards.{}", serde_json::Value::from(forward.from()));
+        self.with_value(&path, &forward.to().into(), source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forwards(rules: &[&str]) -> Forwards {
+        let layered = rules.iter().fold(Layered::default(), |layered, rule| {
+            let rule = Forward::parse(rule).expect("the rule is valid");
+            layered.with_forward(&rule, "test").expect("there is room")
+        });
+        layered.profile().webhooks.forwards.clone()
+    }
+
+    #[test]
+    fn the_longest_forward_wins_and_paths_are_joined() {
+        let forwards = forwards(&[
+            "https://app.example.com=http://localhost:3000",
+            "https://app.example.com/hooks=http://localhost:4000/in/",
+        ]);
+        for (url, expected) in [
+            ("https://app.example.com/x?a=1", Some("http://localhost:3000/x?a=1")),
+            ("https://app.example.com/hooks", Some("http://localhost:4000/in")),
+            ("https://app.example.com/hooks/a", Some("http://localhost:4000/in/a")),
+            ("https://app.example.com/hooksx", Some("http://localhost:3000/hooksx")),
+            ("https://app.example.com:8443/x", None),
+            ("http://app.example.com/x", None),
+        ] {
+            let target = forwards.apply(&Url::parse(url).expect("a URL")).map(|(_, target)| target.to_string());
+            assert_eq!(target.as_deref(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_later_layer_replaces_a_rule_and_takes_it_back() {
+        let all = |rules: &Forwards| rules.iter().map(|rule| (rule.from().to_owned(), rule.to().to_owned())).collect();
+        let all: Vec<(String, String)> = all(&forwards(&["https://a=http://b", "https://a/=http://c/d/"]));
+        assert_eq!(all, [("https://a".to_owned(), "http://c/d".to_owned())]);
+        let rule = Forward::parse("https://a=http://b").expect("the rule is valid");
+        let layered = Layered::default().with_forward(&rule, "test").expect("there is room");
+        let without = layered.with_assignment("webhooks.forwards.\"https://a\"=", "test").expect("the value is valid");
+        assert_eq!(without.profile().webhooks.forwards, Forwards::default());
+    }
+
+    #[test]
+    fn malformed_forwards_are_refused() {
+        for text in ["", "https://a", "a=b", "https://a=ftp://b", "https://a?x=http://b", "=http://b"] {
+            assert!(Forward::parse(text).is_err(), "{text}");
+        }
+        for text in ["", "app.example.com=localhost:3000"] {
+            let problem = Forward::parse(text).expect_err(text);
+            let example = problem.split_once("such as ").and_then(|(_, rest)| rest.split(',').next());
+            assert!(Forward::parse(example.expect("an example")).is_ok(), "{problem}");
+        }
+    }
+}

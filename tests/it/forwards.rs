@@ -1,0 +1,184 @@
+//! Forwards: changed while the emulator runs, for all keys or one, kept like other settings; and what deliveries that fail
+//! advise.
+
+use serde_json::{Value, json};
+use wrs_emulator::webhook::resolve::LookUp;
+use wrs_emulator::{Builder, Emulator};
+
+use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::support::{Certificates, KEY, Receiver, builder, control, fire, subscribe_as, text};
+
+const PUBLIC: &str = "https://app.example.com:8443";
+
+/// An emulator for which no name has an address.
+fn nameless() -> Builder {
+    let look_up = LookUp::new(|_| Err(std::io::Error::other("no such host")));
+    builder().set("webhooks.retry.preset=none").configure(|settings| settings.look_up = look_up)
+}
+
+async fn subscribed(emulator: &Emulator, key: &str) {
+    let hook = json!({ "url": format!("{PUBLIC}/hooks?a=1"), "events": ["workflow.completed"] });
+    assert_eq!(subscribe_as(emulator, key, &hook).await.status, 200);
+}
+
+/// The outcome of the one attempt that an event for this key comes to.
+async fn outcome(emulator: &Emulator, key: &str) -> Value {
+    let event = json!({ "type": "workflow.completed", "key": key });
+    fire(emulator, &event).await["deliveries"][0]["attempts"][0].clone()
+}
+
+async fn patch(emulator: &Emulator, body: &Value) -> Value {
+    let answer = control(emulator, "PATCH", "profile", body).await;
+    assert_eq!(answer.status, 200, "{}", answer.message());
+    answer.json()
+}
+
+#[tokio::test]
+async fn a_forward_is_added_and_removed_for_one_key_while_running() {
+    let mut receiver = Receiver::plain(&[200]).await;
+    let emulator = nameless().start().await.expect("it starts");
+    for key in [KEY, "sk_test_other"] {
+        subscribed(&emulator, key).await;
+    }
+    let there = format!("http://{}/in", receiver.address);
+    patch(&emulator, &json!({ "key": KEY, "webhooks": { "forwards": { PUBLIC: there } } })).await;
+    assert_eq!(outcome(&emulator, KEY).await["dialled"], format!("{there}/hooks?a=1"));
+    receiver.next().await;
+    assert_eq!(outcome(&emulator, "sk_test_other").await["outcome"]["failure"], "name_not_found");
+    // A snapshot keeps it, a reset takes it back.
+    let saved = control(&emulator, "GET", "snapshot", &Value::Null).await.json();
+    control(&emulator, "POST", "reset", &json!({ "key": KEY })).await;
+    subscribed(&emulator, KEY).await;
+    assert_eq!(outcome(&emulator, KEY).await["outcome"]["failure"], "name_not_found");
+    assert_eq!(control(&emulator, "PUT", "snapshot", &saved).await.status, 200);
+    assert_eq!(outcome(&emulator, KEY).await["outcome"]["status"], 200);
+    receiver.next().await;
+    patch(&emulator, &json!({ "key": KEY, "webhooks": { "forwards": { PUBLIC: null } } })).await;
+    assert_eq!(outcome(&emulator, KEY).await["outcome"]["failure"], "name_not_found");
+    receiver.nothing_more();
+}
+
+#[tokio::test]
+async fn a_forward_of_the_start_is_taken_back_for_one_key_and_led_elsewhere() {
+    let (mut first, mut second) = (Receiver::plain(&[200]).await, Receiver::plain(&[200]).await);
+    let rule = format!("{PUBLIC}=http://{}", first.address);
+    let emulator = nameless().forward(&rule).start().await.expect("it starts");
+    for key in [KEY, "sk_test_other", "sk_test_third"] {
+        subscribed(&emulator, key).await;
+    }
+    let there = format!("http://{}", second.address);
+    patch(&emulator, &json!({ "key": KEY, "webhooks": { "forwards": { PUBLIC: "" } } })).await;
+    patch(&emulator, &json!({ "key": "sk_test_other", "webhooks": { "forwards": { PUBLIC: there } } })).await;
+    assert_eq!(outcome(&emulator, KEY).await["outcome"]["failure"], "name_not_found");
+    assert_eq!(outcome(&emulator, "sk_test_other").await["outcome"]["status"], 200);
+    second.next().await;
+    assert_eq!(outcome(&emulator, "sk_test_third").await["outcome"]["status"], 200);
+    first.next().await;
+}
+
+#[tokio::test]
+async fn the_egress_guard_and_the_limits_hold_for_forwards_made_while_running() {
+    let emulator = nameless().start().await.expect("it starts");
+    subscribed(&emulator, KEY).await;
+    for (target, failure) in
+        [("http://8.8.8.8", "8.8.8.8 is on the internet"), ("http://169.254.169.254", "it is never dialled")]
+    {
+        patch(&emulator, &json!({ "webhooks": { "forwards": { PUBLIC: target } } })).await;
+        let refused = outcome(&emulator, KEY).await;
+        let detail = refused["outcome"]["detail"].as_str().expect("a detail");
+        assert_eq!(refused["outcome"]["failure"], "egress_refused", "{refused}");
+        assert!(detail.contains(failure) && !detail.contains("--forward"), "{detail}");
+    }
+    for (forwards, said) in [
+        (json!({ "https://a?x": "http://b" }), "without query and fragment"),
+        (json!({ "https://a": "ftp://b" }), "must be an http or https URL"),
+        (json!({ "a": "http://b" }), "`a` is not a URL"),
+        (json!({ "https://a": 5 }), "expected a text"),
+    ] {
+        let refused = control(&emulator, "PATCH", "profile", &json!({ "webhooks": { "forwards": forwards } })).await;
+        assert_eq!(refused.status, 422);
+        assert!(refused.message().contains(said), "{}", refused.message());
+    }
+    let many: serde_json::Map<String, Value> =
+        (0..257).map(|number| (format!("https://a{number}.example"), json!("http://localhost"))).collect();
+    let refused = control(&emulator, "PATCH", "profile", &json!({ "webhooks": { "forwards": many } })).await;
+    assert_eq!(refused.status, 422);
+    let many = (0..257).map(|number| format!("https://a{number}.example=http://localhost"));
+    let refused = many.fold(builder(), |builder, rule| builder.forward(&rule)).start().await.expect_err("too many");
+    assert!(refused.to_string().contains("at most 256 forwards"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_failed_delivery_advises_what_was_not_done_yet_and_keeps_the_port() {
+    let emulator = nameless().start().await.expect("it starts");
+    subscribed(&emulator, KEY).await;
+    let detail = async |emulator: &Emulator| {
+        let failed = outcome(emulator, KEY).await;
+        failed["outcome"]["detail"].as_str().unwrap_or_else(|| panic!("it fails: {failed}")).to_owned()
+    };
+    let said = detail(&emulator).await;
+    assert!(said.ends_with(&format!("--forward {PUBLIC}=http://localhost:PORT")), "{said}");
+    // The forward is there, and leads to a name without an address, or to nobody.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    for target in ["http://nothing.example:3000".to_owned(), format!("http://{closed}"), format!("https://{closed}")] {
+        patch(&emulator, &json!({ "webhooks": { "forwards": { PUBLIC: target } } })).await;
+        let said = detail(&emulator).await;
+        assert!(said.contains(&format!("the forward of {PUBLIC} leads there")), "{said}");
+        assert!(!said.contains("--forward"), "{said}");
+    }
+    let (certificates, other) = (Certificates::for_localhost(), Certificates::for_localhost());
+    let receiver = Receiver::tls(&certificates, &[200]).await;
+    let rule = format!("{PUBLIC}=https://{}", receiver.address);
+    for (authority, advice, not) in [
+        (None, "pass its CA with --webhook-ca FILE", "the authorities of --webhook-ca"),
+        (Some(other.ca_file()), "none of the authorities of --webhook-ca signed", "FILE"),
+    ] {
+        let emulator = nameless().forward(&rule);
+        let emulator = match authority {
+            Some(file) => emulator.webhook_ca(file),
+            None => emulator,
+        };
+        let emulator = emulator.start().await.expect("it starts");
+        subscribed(&emulator, KEY).await;
+        let said = detail(&emulator).await;
+        assert!(said.contains(advice) && said.contains("--webhook-insecure") && !said.contains(not), "{said}");
+    }
+}
+
+#[test]
+fn forwards_are_listed_added_and_removed_by_commands() {
+    let served = Served::start(&["--quiet", "--forward", "https://old.example.com=http://127.0.0.1:3000/in"]);
+    let said = |arguments: &[&str]| {
+        let output = served.call(&[&["forwards"], arguments].concat());
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{arguments:?}: {output:?}");
+        text(&output.stdout)
+    };
+    assert_eq!(said(&[]), "https://old.example.com -> http://127.0.0.1:3000/in\n");
+    let added = said(&["add", "https://app.example.com/=http://localhost:4000", "--key", "sk_test_a"]);
+    assert_eq!(added, "https://app.example.com -> http://localhost:4000 for sk_test_a\n");
+    assert_eq!(said(&["list"]).lines().count(), 1, "{}", said(&["list"]));
+    let of_key = said(&["list", "--key", "sk_test_a"]);
+    assert!(of_key.lines().count() == 2 && of_key.contains("https://app.example.com -> "), "{of_key}");
+    let as_json = served.json(&["forwards", "list", "--key", "sk_test_a", "--json"]);
+    assert_eq!(as_json["data"][0], json!({ "from": "https://app.example.com", "to": "http://localhost:4000" }));
+    // One of the start is taken back as well, for the key alone.
+    let removed = said(&["remove", "https://old.example.com", "https://app.example.com", "--key", "sk_test_a"]);
+    assert_eq!(
+        removed,
+        "https://old.example.com is no longer forwarded for sk_test_a\nhttps://app.example.com is no longer forwarded for sk_test_a\n"
+    );
+    assert_eq!(said(&["--key", "sk_test_a"]), "no forwards\n");
+    assert_eq!(said(&[]).lines().count(), 1);
+    let unknown = served.call(&["forwards", "remove", "https://new.example.com"]);
+    assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
+    assert!(text(&unknown.stderr).contains("no forward of `https://new.example.com`"), "{unknown:?}");
+    let wrong = served.call(&["forwards", "add", "https://new.example.com"]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    assert!(text(&wrong.stderr).contains("expected FROM=TO"), "{wrong:?}");
+    // They are settings like others.
+    assert!(text(&served.call(&["profile", "show", "webhooks.forwards"]).stdout).contains("(from --forward)"));
+    let hook = r#"{"url":"https://app.example.com/x","events":["workflow.completed"]}"#;
+    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    said(&["add", "https://app.example.com=https://inbox.sink.localhost"]);
+    assert_eq!(served.call(&["trigger", "workflow.completed", "--wait"]).status.code(), Some(0));
+}

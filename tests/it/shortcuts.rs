@@ -1,0 +1,175 @@
+//! Fewer words to type: commands that may be left out, `subscriptions create`, `listen --forward-to`.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::command_line::Served;
+use crate::support::{PATIENCE, Receiver, text, wrs_emulator};
+
+#[test]
+fn a_group_of_commands_alone_lists_or_shows() {
+    let served = Served::start(&["--quiet", "--clock", "frozen"]);
+    for (short, long) in [
+        (&["requests"][..], &["requests", "list"][..]),
+        (&["requests", "--status", "404"], &["requests", "list", "--status", "404"]),
+        (&["deliveries", "--json"], &["deliveries", "list", "--json"]),
+        (&["subscriptions"], &["subscriptions", "list"]),
+        (&["scenarios"], &["scenarios", "list"]),
+        (&["forwards"], &["forwards", "list"]),
+        (&["clock"], &["clock", "show"]),
+        (&["profile", "--key", "sk_test_a"], &["profile", "show", "--key", "sk_test_a"]),
+    ] {
+        let (short, long) = (served.call(short), served.call(long));
+        assert!(long.status.success() && !long.stdout.is_empty(), "{long:?}");
+        assert_eq!((short.status, text(&short.stdout)), (long.status, text(&long.stdout)));
+    }
+    let help = |arguments: &[&str]| text(&wrs_emulator(arguments).output().expect("the binary runs").stdout);
+    assert_eq!(help(&["help", "clock", "advance"]), help(&["clock", "advance", "--help"]));
+    assert!(help(&["requests", "--help"]).contains("wait"));
+}
+
+#[test]
+fn check_reads_the_usual_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = || wrs_emulator(&["check"]).current_dir(folder.path()).output().expect("the binary runs");
+    let absent = check();
+    assert_eq!(absent.status.code(), Some(2), "{absent:?}");
+    assert!(text(&absent.stderr).contains("scenarios") && text(&absent.stderr).contains("hint: "), "{absent:?}");
+    std::fs::create_dir(folder.path().join("scenarios")).expect("a folder");
+    std::fs::write(folder.path().join("scenarios/mine.toml"), "title = 'mine'\n").expect("the file is written");
+    let checked = check();
+    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+    assert!(text(&checked.stdout).starts_with("1 file, 0 errors"), "{checked:?}");
+}
+
+#[test]
+fn a_subscription_is_created_for_a_key() {
+    let served = Served::start(&["--quiet"]);
+    let create = |arguments: &[&str]| served.call(&[&["subscriptions", "create"], arguments].concat());
+    let url = "https://app.sink.localhost/hooks";
+    let made = create(&[url]);
+    let said = text(&made.stdout);
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let first = said.lines().next().expect("a line");
+    assert!(
+        first.starts_with("sub_")
+            && first.ends_with(&format!(" created: workflow.completed,reference.matched to {url}")),
+        "{said}"
+    );
+    let secret = said.lines().nth(1).and_then(|line| line.strip_prefix("secret: whsec_"));
+    assert!(secret.is_some(), "{said}");
+    assert_eq!(served.call(&["trigger", "reference.matched", "--wait"]).status.code(), Some(0));
+    // The same again updates it; no request of the key was counted or noted.
+    let again = create(&[url, "--events", "workflow.completed", "--description", "mine", "--json"]);
+    let again: Value = serde_json::from_slice(&again.stdout).expect("JSON");
+    assert_eq!((&again["created"], &again["secret"]), (&json!(false), &Value::Null));
+    assert_eq!(
+        (&again["subscription"]["events"], &again["subscription"]["description"]),
+        (&json!(["workflow.completed"]), &json!("mine"))
+    );
+    assert_eq!(served.json(&["requests", "--json"])["data"], json!([]));
+    let other = create(&[url, "--key", "sk_test_other"]);
+    assert_eq!(other.status.code(), Some(0), "{other:?}");
+    assert_eq!(served.json(&["subscriptions", "--json"])["data"].as_array().map(Vec::len), Some(2));
+    for (arguments, part) in [(&["ftp://a"][..], "https"), (&[url, "--events", "nothing.happened"], "nothing.happened")]
+    {
+        let refused = create(arguments);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(text(&refused.stderr).contains(part), "{refused:?}");
+    }
+}
+
+/// `listen` as a process, killed at the end at the latest.
+struct Listening {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Listening {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("a line").expect("text")
+    }
+
+    fn stop(mut self) -> Option<i32> {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn listen_subscribes_verifies_prints_and_hands_on() {
+    let mut application = Receiver::plain(&[500, 200]).await;
+    let served = Served::start(&["--quiet", "--set", "webhooks.retry.schedule=[\"10ms\"]"]);
+    let there = format!("{}/hooks", application.address);
+    let arguments = ["listen", "--listen", "127.0.0.1:0", "--forward-to", &there, "--key", "sk_test_a"];
+    let mut listening = Listening::start(wrs_emulator(&arguments).env("WRS_EMULATOR_URL", &served.url));
+    assert!(listening.line().starts_with("wrs-emulator listening on http://127.0.0.1:"));
+    let told = listening.line();
+    assert!(told.contains(" of sk_test_a leads here; its signing secret is whsec_"), "{told}");
+    let fired = served.call(&["trigger", "workflow.completed", "--wait", "--key", "sk_test_a"]);
+    assert!(text(&fired.stdout).contains("answered 500"), "{fired:?}");
+    for status in [500, 200] {
+        let line = listening.line();
+        let expected = format!(" verified, forwarded to http://{there}, answered {status}");
+        assert!(line.contains(" / workflow.completed evt_") && line.ends_with(&expected), "{line}");
+        let received = tokio::time::timeout(PATIENCE, application.next()).await.expect("it arrives");
+        assert!(!received.header("webhook-signature").is_empty());
+    }
+    // The end takes subscription and forward back.
+    assert_eq!(served.json(&["subscriptions", "--json"])["data"].as_array().map(Vec::len), Some(1));
+    assert_eq!(listening.stop(), Some(0));
+    assert_eq!(served.json(&["subscriptions", "--json"])["data"], json!([]));
+    assert_eq!(text(&served.call(&["forwards", "--key", "sk_test_a"]).stdout), "no forwards\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn listen_answers_502_where_the_application_is_not_and_never_leaves_this_network() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    for (target, problem) in [
+        (closed.to_string(), "nothing listens on "),
+        ("8.8.8.8/hooks".to_owned(), "8.8.8.8 is on the internet"),
+        ("169.254.169.254".to_owned(), "it is never dialled"),
+    ] {
+        let arguments = ["listen", "--listen", "127.0.0.1:0", "--json", "--count", "1", "--forward-to", &target];
+        let mut listening = Listening::start(wrs_emulator(&arguments).env("WRS_WEBHOOK_SECRET", secret));
+        let ready: Value = serde_json::from_str(&listening.line()).expect("JSON");
+        assert!(ready["secret"].is_null(), "with a secret given nothing is subscribed: {ready}");
+        let url = ready["url"].as_str().expect("a URL").to_owned();
+        let answer = tokio::task::spawn_blocking(move || crate::command_line::request(&url, "POST /x HTTP/1.1", "{}"));
+        assert!(answer.await.expect("no panic").starts_with("HTTP/1.1 502 "));
+        let delivery: Value = serde_json::from_str(&listening.line()).expect("JSON");
+        let found = delivery["forwarded"]["problem"].as_str().expect("a problem");
+        assert!(found.contains(problem) && delivery["status"] == 502 && delivery["verified"] == false, "{delivery}");
+    }
+    let wrong = wrs_emulator(&["listen", "--forward-to", "ftp://x"]).output().expect("the binary runs");
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    assert!(text(&wrong.stderr).contains("hint: for example `--forward-to localhost:3000/hooks`"), "{wrong:?}");
+    // Without an emulator it works all the same, and says what is missing.
+    let arguments = ["listen", "--listen", "127.0.0.1:0", "--forward-to", "1", "--emulator", "http://127.0.0.1:1"];
+    let mut listening = Listening::start(&mut wrs_emulator(&arguments));
+    assert!(listening.line().starts_with("wrs-emulator listening on "));
+    let mut said = BufReader::new(listening.child.stderr.take().expect("a pipe")).lines();
+    let warning = said.next().expect("a line").expect("text");
+    assert!(
+        warning.starts_with("warning: nothing is subscribed: cannot reach the emulator at http://127.0.0.1:1"),
+        "{warning}"
+    );
+    assert!(said.next().expect("a line").expect("text").contains("no delivery is verified"));
+}
