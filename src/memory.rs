@@ -12,6 +12,8 @@ use memmap2::MmapMut;
 pub const LARGE: usize = 32 * 1024;
 /// Size of one piece of [`Pieces`].
 const PIECE: usize = 64 * 1024;
+/// Size of the pages that further pieces share.
+const BLOCK: usize = 16 * PIECE;
 
 /// Bytes as they are kept for a while.
 pub fn kept(bytes: Vec<u8>) -> Bytes {
@@ -64,27 +66,66 @@ impl Pages {
     }
 }
 
-/// A text of any length in small pieces, where one buffer would be large.
+/// A text of any length in small pieces, where one buffer would be large. All but the first share pages of their own.
 #[derive(Debug, Default)]
 pub struct Pieces {
     full: Vec<Bytes>,
-    last: Vec<u8>,
+    last: Last,
+}
+
+/// What is being written to.
+#[derive(Debug)]
+enum Last {
+    Heap(Vec<u8>),
+    Pages(Pages),
+}
+
+impl Default for Last {
+    fn default() -> Self {
+        Self::Heap(Vec::new())
+    }
+}
+
+impl Last {
+    fn room(&self) -> usize {
+        match self {
+            Self::Heap(bytes) => PIECE - bytes.len(),
+            Self::Pages(pages) => BLOCK - pages.len(),
+        }
+    }
 }
 
 impl Pieces {
     /// All pieces, in order; one at least.
     pub fn finish(mut self) -> Vec<Bytes> {
-        self.full.push(Bytes::from(self.last));
+        self.close(Last::default());
         self.full
+    }
+
+    /// Ends what was written last.
+    fn close(&mut self, next: Last) {
+        match std::mem::replace(&mut self.last, next) {
+            Last::Heap(bytes) => self.full.push(Bytes::from(bytes)),
+            Last::Pages(pages) => {
+                let mut rest = pages.freeze();
+                while !rest.is_empty() {
+                    self.full.push(rest.split_to(PIECE.min(rest.len())));
+                }
+            }
+        }
     }
 }
 
 impl io::Write for Pieces {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let size = bytes.len().min(PIECE - self.last.len());
-        self.last.extend_from_slice(&bytes[..size]);
-        if self.last.len() == PIECE {
-            self.full.push(Bytes::from(std::mem::take(&mut self.last)));
+        if self.last.room() == 0 {
+            let next = Pages::new(BLOCK).map_or_else(|_| Last::default(), Last::Pages);
+            self.close(next);
+        }
+        let size = bytes.len().min(self.last.room());
+        match &mut self.last {
+            Last::Heap(heap) => heap.extend_from_slice(&bytes[..size]),
+            Last::Pages(pages) => pages.push(&bytes[..size]),
         }
         Ok(size)
     }
@@ -102,7 +143,7 @@ mod tests {
 
     #[test]
     fn bytes_are_kept_whole_whatever_their_size() {
-        for size in [0, 1, LARGE - 1, LARGE, 5 * LARGE + 7] {
+        for size in [0, 1, LARGE - 1, LARGE, PIECE, 5 * LARGE + 7, PIECE + BLOCK, PIECE + 3 * BLOCK + 7] {
             let bytes: Vec<u8> = (0..size).map(|at| at.to_le_bytes()[0]).collect();
             assert_eq!(kept(bytes.clone()), bytes, "{size}");
             let mut pieces = Pieces::default();
