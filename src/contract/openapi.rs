@@ -94,6 +94,12 @@ fn include_checks(profile: &Profile) -> Value {
     })
 }
 
+/// The statuses that an endpoint answers, a failure of the emulator included.
+pub fn statuses(route: &Route, profile: &Profile) -> impl Iterator<Item = u16> {
+    let answered = responses(route, profile).as_object().cloned().unwrap_or_default();
+    answered.into_iter().filter_map(|(status, _)| status.parse().ok()).chain([500])
+}
+
 fn responses(route: &Route, profile: &Profile) -> Value {
     let body = match route.operation {
         Operation::SystemStatus => "SystemStatus",

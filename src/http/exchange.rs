@@ -20,6 +20,7 @@ use crate::contract::variation::{Outermost, vary};
 use crate::http::answer::{AnswerBody, JSON, answer};
 use crate::http::fault::Break;
 use crate::http::preview::PreviewParts;
+use crate::http::scripted::Unsettled;
 use crate::journal::{Reason, RequestRecord, Scripted, Transcript};
 use crate::rate_limit::Verdict;
 use crate::scenario::{Generation, RequestView, Setup};
@@ -54,6 +55,8 @@ pub struct Exchange {
     pub(super) quota: Option<Verdict>,
     pub(super) scripted: Option<Scripted>,
     pub(super) broken: Option<Break>,
+    /// A story waits for the status of the answer.
+    pub(super) unsettled: Option<Unsettled>,
     /// Under way for the workspace's clock, after a scenario's delay.
     pub(super) task: Option<Task>,
     /// What announced endpoints need; there while one of them answers.
@@ -96,6 +99,7 @@ impl Exchange {
             quota: None,
             scripted: None,
             broken: None,
+            unsettled: None,
             task: None,
             preview: None,
             generation: generation.number,

@@ -17,7 +17,8 @@ use crate::http::exchange::{Exchange, Outcome};
 use crate::http::fault::{Break, Pace, paced};
 use crate::http::handlers::perform;
 use crate::journal::{Reason, Scripted};
-use crate::scenario::{Action, Decision, Fault, Patch, Reply, ReplyBody, render_patch, render_reply};
+use crate::scenario::{Action, Decision, Fault, Patch, Reply, ReplyBody, Rule, render_patch, render_reply};
+use crate::workspace::Workspace;
 
 /// Answers by the scenario rule that decides, or by the operation itself.
 pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation) -> Outcome {
@@ -32,6 +33,11 @@ pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation)
         turn: decision.turn,
         action: describe(&decision),
     });
+    if let Some(rule) = decision.unsettled {
+        let (workspace, action) = (Arc::clone(exchange.workspace()), decision.action.clone());
+        let activation = exchange.setup.activation;
+        exchange.unsettled = Some(Unsettled { workspace, rule, action, activation, status: 0 });
+    }
     if let Some(delay) = decision.delay {
         wait(exchange, exchange.now.moment.plus(delay)).await;
     }
@@ -40,6 +46,35 @@ pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation)
         Action::Reply(reply) => scripted(exchange, &reply),
         Action::Patch(patch) => patched(exchange, operation, &patch),
         Action::Fault(fault) => faulty(exchange, operation, fault),
+    }
+}
+
+/// A request whose answer decides where a story goes on; one that ends without an answer counts as one with status 0.
+#[derive(Debug)]
+pub(super) struct Unsettled {
+    workspace: Arc<Workspace>,
+    rule: Arc<Rule>,
+    action: Action,
+    activation: u64,
+    status: u16,
+}
+
+impl Unsettled {
+    /// The request was answered.
+    pub(super) fn answered(mut self, status: u16) {
+        self.status = status;
+    }
+}
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        let mut state = self.workspace.lock();
+        let (turns, _) = state.turns_and_random();
+        // The counters of an activation that is over may be gone.
+        if self.activation == 0 || turns.has_met(self.activation) {
+            turns.begin(self.activation);
+            self.rule.settle(&self.action, self.status, turns);
+        }
     }
 }
 

@@ -153,7 +153,20 @@ impl Parser<'_> {
             return None;
         }
         let when = self.conditions(table);
-        let status = self.problems.number(table, "status", 200..=599).and_then(|status| u16::try_from(status).ok());
+        let status = self.status(table);
+        if let Some(never) =
+            status.filter(|status| !self.scripted.contains(status) && !self.can_answer(&when.operations, *status))
+        {
+            let who = match when.operations.as_slice() {
+                [] => "no operation ever answers".to_owned(),
+                [only] => format!("`{}` never answers", only.name()),
+                _ => "these operations never answer".to_owned(),
+            };
+            let span = table.get("status").map_or(0..0, Spanned::span);
+            let message = format!("this never holds: {who} {never}, and no rule of this file does");
+            let hint = "`wrs-emulator openapi` lists what each operation answers";
+            self.problems.warning("scenario/never-matches", span, message, hint);
+        }
         Some(Trigger::Answer { when, status })
     }
 

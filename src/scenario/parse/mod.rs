@@ -10,7 +10,8 @@ mod reader;
 mod rules;
 pub(crate) mod words;
 
-use std::collections::HashMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
@@ -19,6 +20,7 @@ use toml::de::{DeTable, DeValue};
 use super::content::MOST_WEIGHT;
 use super::{Origin, Overlay, Scenario};
 use crate::contract::profile::{Layered, Profile, syntax_problem};
+use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Severity};
 use reader::{Problems, shown};
 
@@ -54,6 +56,8 @@ pub(super) fn parse_scenario(
         patterns: 0,
         large_patterns: 0,
         pattern_bytes: 0,
+        statuses: OnceCell::new(),
+        scripted: BTreeSet::new(),
     };
     let scenario = parser.scenario(name, text, origin, base, document.get_ref());
     let failed = parser.problems.has_errors();
@@ -107,6 +111,10 @@ struct Parser<'t> {
     large_patterns: usize,
     /// About what they take once compiled.
     pattern_bytes: usize,
+    /// What each operation answers, once asked for.
+    statuses: OnceCell<Vec<(Operation, Vec<u16>)>>,
+    /// Statuses that the file's own rules answer.
+    scripted: BTreeSet<u16>,
 }
 
 impl Parser<'_> {
@@ -263,6 +271,8 @@ pub fn json_to_toml(json: &str) -> Result<String, String> {
     toml::to_string(&value).map_err(|error| format!("the JSON cannot be written as TOML: {error}"))
 }
 
+#[cfg(test)]
+mod advice_tests;
 #[cfg(test)]
 #[path = "parse_tests.rs"]
 mod tests;

@@ -1,0 +1,80 @@
+//! Tests of what the parser advises: what can never hold, and what was most likely meant.
+
+use super::check_text;
+use super::tests::{check, valid};
+
+#[test]
+fn a_path_that_no_endpoint_has_is_noticed() {
+    for path in [
+        "'/v1/systems/status'",
+        "'/v2/**'",
+        "{ starts_with = '/v2/' }",
+        "{ matches = '^/v2/' }",
+        "{ one_of = ['/v1/subscribe', '/v1/users/a/b'] }",
+        "{ equals = '/v1/workflows/' }",
+    ] {
+        let text = format!("[[rule]]\nwhen = {{ path = {path} }}\npass = true\n");
+        check(&text, "scenario/never-matches", path);
+    }
+    for path in [
+        "'/v1/system/status'",
+        "'/v1/**'",
+        "'/v1/workflows/wf_1'",
+        "'/v1/workflows/wf_*'",
+        "'/v1/workflows/wf_1/cancel'",
+        "{ matches = '^/v1/users/u[0-9]+$' }",
+        "{ matches = '^/v1/users?/u' }",
+        "{ matches = '^/v2|/v1/users/a$' }",
+        "{ ends_with = '/cancel', not = '/v1/hello' }",
+    ] {
+        valid(&format!("[[rule]]\nwhen = {{ path = {path} }}\npass = true\n"));
+    }
+    let (_, problems) = check_text("test", "[[rule]]\nwhen.path = '/v1/system/statis'\npass = true\n");
+    assert!(problems[0].hint.contains("did you mean \"/v1/system/status\"?"), "{problems:?}");
+}
+
+#[test]
+fn a_status_that_is_never_answered_is_noticed() {
+    let emit = |on: &str| format!("[[emit]]\nevent = 'workflow.completed'\non = {{ {on} }}\n");
+    check(&emit("operation = 'events.subscribe', status = 201"), "scenario/never-matches", "201");
+    check(&emit("operation = ['hello', 'system.status'], status = 404"), "scenario/never-matches", "404");
+    check(&emit("status = 418"), "scenario/never-matches", "418");
+    for on in
+        ["operation = 'events.subscribe', status = 422", "operation = 'workflows.read', status = 404", "status = 429"]
+    {
+        valid(&emit(on));
+    }
+    // A rule of the file may answer it.
+    valid(&format!("[[rule]]\nreply = {{ status = 201 }}\n{}", emit("operation = 'events.subscribe', status = 201")));
+}
+
+#[test]
+fn a_step_may_depend_on_the_answer() {
+    let story =
+        |rule: &str| format!("[[rule]]\n{rule}\n[[rule]]\nwhen = {{ step = 'b' }}\nreply = {{ status = 500 }}\n");
+    let scenario = valid(&story("when = { operation = 'hello' }\npass = true\nnext = { step = 'b', status = 200 }"));
+    let next = scenario.rules[0].next.as_ref().expect("it leads on");
+    assert_eq!((&*next.step, next.status), ("b", Some(200)));
+    valid(&story("when.step = 'start'\nnext = { step = 'b' }"));
+    valid(&story(
+        "when.operation = 'hello'\nsequence = [{ error = 'unauthorized' }, { pass = true }]\nnext = { step = 'b', status = 200 }",
+    ));
+    for (rule, code, place) in [
+        ("pass = true\nnext = { status = 200 }", "scenario/missing-key", "{ status = 200 }"),
+        ("pass = true\nnext = { step = 'b', states = 200 }", "scenario/unknown-key", "states"),
+        ("pass = true\nnext = { step = 'b', status = 99 }", "scenario/bad-value", "99"),
+        ("reply.status = 422\nnext = { step = 'b', status = 200 }", "scenario/never-matches", "200"),
+        ("when.operation = 'hello'\nnext = { step = 'b', status = 422 }", "scenario/never-matches", "422"),
+        ("fault = 'reset'\nnext = { step = 'b', status = 200 }", "scenario/never-matches", "200"),
+        (
+            "sequence = [{ pass = true }, { error = 'unauthorized' }]\nnext = { step = 'b', status = 200 }",
+            "scenario/never-matches",
+            "200",
+        ),
+    ] {
+        let text = format!("[[rule]]\n{rule}\n");
+        let (_, problems) = check_text("test", &text);
+        let found: Vec<_> = problems.iter().map(|problem| (problem.code, &text[problem.span.clone()])).collect();
+        assert_eq!(found, [(code, place)], "{text}");
+    }
+}
