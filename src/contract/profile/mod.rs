@@ -18,7 +18,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 pub use duration::{DurationText, parse_duration};
-pub use layers::{KnobSetting, Layered, ProfileProblem, Settings, knob_path};
+pub use layers::{KnobSetting, Layered, ProfileProblem, Settings, knob_path, setting_group};
 pub use ledger::{KNOBS, Knob, LedgerRow, ledger, ledger_markdown};
 pub(crate) use plain::syntax_problem;
 pub use presets::{PRESETS, Preset};

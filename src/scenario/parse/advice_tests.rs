@@ -2,6 +2,7 @@
 
 use super::check_text;
 use super::tests::{check, valid};
+use crate::diagnostic::render_all;
 
 #[test]
 fn a_path_that_no_endpoint_has_is_noticed() {
@@ -76,5 +77,56 @@ fn a_step_may_depend_on_the_answer() {
         let (_, problems) = check_text("test", &text);
         let found: Vec<_> = problems.iter().map(|problem| (problem.code, &text[problem.span.clone()])).collect();
         assert_eq!(found, [(code, place)], "{text}");
+    }
+}
+
+/// Checks that exactly one problem is found, and that its message and hint together say this.
+fn advised(text: &str, advice: &str) {
+    let (_, problems) = check_text("test", text);
+    assert_eq!(problems.len(), 1, "{text}\n{}", render_all(&problems, false));
+    let said = format!("{}; {}", problems[0].message, problems[0].hint);
+    assert!(said.contains(advice), "{text}\n{said}");
+}
+
+#[test]
+fn one_mistake_in_the_form_is_one_message() {
+    for text in [
+        "title = \"x\"\n[[rule]]\nwhen = { operation = \"system.status }\nreply = { status = 200, body = \"a\" }\n",
+        "[[rule]]\nreply = { status = 422, message = \"gone }\ntimes = 3\n",
+        "title = 'unfinished\n[[rule]]\npass = true\n",
+        "[[rule]]\nwhen = { path = '/v1/hello }\npass = true\n[[rule]]\npass = true\n",
+    ] {
+        advised(text, "a text in quotes does not end; expected");
+    }
+    advised("[[rule]]\nreply = { status = 200\ndelay = \"1s\"\n", "expected");
+    let yaml = "this looks like YAML; scenarios are TOML";
+    advised("title: Burst\nrules:\n  - when:\n      operation: system.status\n    reply:\n      status: 429\n", yaml);
+    advised("# a comment\n---\ntitle: \"Burst\"\nrule:\n- name: a\n  reply: {status: 500}\n", yaml);
+    advised("{ \"title\": \"Burst\", \"rule\": [{ \"pass\": true }] }", "this looks like JSON; scenarios are TOML");
+    // Mistakes of their own are told each.
+    let (_, problems) = check_text("test", "title = \"unfinished\n[[rule]\npass = true\n[[rule]]\ntimes = \n");
+    assert_eq!(problems.iter().map(|problem| problem.line).collect::<Vec<_>>(), [1, 2, 5], "{problems:?}");
+}
+
+#[test]
+fn words_of_other_tools_lead_to_those_of_the_language() {
+    let emit = |on: &str| format!("[[emit]]\nevent = 'workflow.completed'\non = {on}\n");
+    for (text, advice) in [
+        (emit("'subscribe'"), "on = { operation = \"events.subscribe\" }"),
+        (emit("'system.status'"), "on = { operation = \"system.status\" }"),
+        (emit("'activated'"), "did you mean `activation`?"),
+        ("[[rule]]\nsequence = [200]\n".to_owned(), "{ status = 429 }"),
+        ("[[rule]]\nresponse = { status = 200 }\n".to_owned(), "did you mean `reply`?"),
+        ("[[rule]]\nsequence = [{ response = { status = 200 } }]\n".to_owned(), "did you mean `reply`?"),
+        ("[[rules]]\npass = true\n".to_owned(), "did you mean `rule`?"),
+        ("[[rule]]\nfault = 'connection_reset'\n".to_owned(), "did you mean `reset`?"),
+        ("[[rule]]\nfault = 'econnreset'\n".to_owned(), "did you mean `reset`?"),
+        ("ratelimit = { requests = 3 }\n".to_owned(), "`rate_limit` belongs in `[profile]`"),
+        ("[[rule]]\nratelimit = 3\npass = true\n".to_owned(), "`rate_limit` belongs in `[profile]`"),
+        ("[profile]\nratelimit = { requests = 3 }\n".to_owned(), "did you mean `rate_limit`?"),
+        ("[profile]\nratelimit.requests = 3\n".to_owned(), "did you mean `rate_limit"),
+        ("[[rule]]\nreply = { error = 'ratelimit' }\n".to_owned(), "did you mean `rate_limit_exceeded`?"),
+    ] {
+        advised(&text, advice);
     }
 }

@@ -8,6 +8,7 @@ mod conditions;
 mod emits;
 mod reader;
 mod rules;
+mod syntax;
 pub(crate) mod words;
 
 use std::cell::OnceCell;
@@ -19,13 +20,11 @@ use toml::de::{DeTable, DeValue};
 
 use super::content::MOST_WEIGHT;
 use super::{Origin, Overlay, Scenario};
-use crate::contract::profile::{Layered, Profile, syntax_problem};
+use crate::contract::profile::{Layered, Profile};
 use crate::contract::routes::Operation;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use reader::{Problems, shown};
 
-/// Most syntax errors told: after the first few the reader of TOML is guessing.
-const MOST_SYNTAX_ERRORS: usize = 10;
 /// Most entries of a `[profile]`, all levels together; there are far fewer knobs.
 const MOST_KNOBS: usize = 2_000;
 /// Longest name of a scenario.
@@ -48,7 +47,7 @@ pub(super) fn parse_scenario(
     }
     let (document, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
-        return (None, syntax_errors(text, &errors));
+        return (None, syntax::problems_of(text, &errors));
     }
     let mut parser = Parser {
         problems: Problems::new(text),
@@ -72,20 +71,6 @@ fn problem_of_name(name: &str) -> Option<Diagnostic> {
     let message = format!("`{}` cannot be the name of a scenario", shown(name));
     let hint = "a name has 1 to 100 of the characters A-Z a-z 0-9 - _ and dots; it is the file's name without .toml";
     Some(Diagnostic::of_file("scenario/bad-name", message, hint))
-}
-
-fn syntax_errors(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
-    let hint = "the file must be TOML: texts stand in quotes, lists in [ ], tables in { } or under [names]";
-    let mut problems: Vec<_> = errors
-        .iter()
-        .take(MOST_SYNTAX_ERRORS)
-        .map(|error| {
-            let (span, message) = syntax_problem(text, error);
-            Diagnostic::at(Severity::Error, "scenario/syntax", text, span, message, hint)
-        })
-        .collect();
-    problems.sort_by_key(|problem| problem.span.start);
-    problems
 }
 
 /// About what a table becomes; measured on files that are dense with rules, conditions and bodies.
@@ -152,7 +137,9 @@ impl Parser<'_> {
         let given = self.given(file);
         let rules = self.rules(file, &name);
         let emits = self.emits(file, &name);
-        if ["profile", "given", "rule", "emit"].iter().all(|key| !file.contains_key(*key)) {
+        let is_empty = ["profile", "given", "rule", "emit"].iter().all(|key| !file.contains_key(*key));
+        // A key that nobody knows is most likely the one that is missing.
+        if is_empty && !self.problems.has_errors() {
             let message = "the scenario changes nothing";
             let hint = "add a `[[rule]]`, an `[[emit]]`, a `[profile]` or a `[[given.subscription]]`";
             self.problems.warning("scenario/no-effect", 0..0, message, hint);

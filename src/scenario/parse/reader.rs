@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::words::{self, Words};
 use crate::contract::nearest;
-use crate::contract::profile::parse_duration;
+use crate::contract::profile::{parse_duration, setting_group};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::template::{check_template, has_template};
 
@@ -324,7 +324,10 @@ impl<'t> Problems<'t> {
 
 /// "did you mean", or the whole list.
 pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
-    match nearest(typed, names.iter().copied()) {
+    // A longer word for the same thing ends with it: `connection_reset`.
+    let ends_with = |name: &&&str| name.len() > 3 && typed.to_ascii_lowercase().ends_with(**name);
+    let near = nearest(typed, names.iter().copied());
+    match near.or_else(|| names.iter().find(ends_with).copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
             format!("known: {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
@@ -332,8 +335,28 @@ pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
     }
 }
 
+/// What other tools call the things that have a key here.
+const OTHER_WORDS: [(&str, &str); 10] = [
+    ("rules", "rule"),
+    ("emits", "emit"),
+    ("response", "reply"),
+    ("respond", "reply"),
+    ("answer", "reply"),
+    ("request", "when"),
+    ("match", "when"),
+    ("if", "when"),
+    ("headers", "header"),
+    ("steps", "sequence"),
+];
+
 fn hint_for_key(name: &str, words: &Words) -> String {
     let known: Vec<&str> = words.keys().map(|key| key.name).collect();
+    if let Some((_, meant)) = OTHER_WORDS.iter().find(|(other, meant)| *other == name && words.has(meant)) {
+        return format!("did you mean `{meant}`?");
+    }
+    if let Some(group) = setting_group(name) {
+        return format!("`{group}` belongs in `[profile]`, for as long as the scenario is active");
+    }
     if let Some(near) = nearest(name, known.iter().copied()) {
         return format!("did you mean `{near}`?");
     }
@@ -345,6 +368,10 @@ fn hint_for_key(name: &str, words: &Words) -> String {
 
 /// What a key means, as a hint; nothing for a key that means different things in different places.
 fn meaning(key: &str) -> String {
+    if key == "sequence" {
+        let steps = "each step is a table: { status = 429 } or { error = \"unauthorized\" } for a scripted answer, { pass = true }";
+        return format!("{steps} for the ordinary one");
+    }
     let mut meanings =
         words::ALL.iter().flat_map(Words::keys).filter(|known| known.name == key).map(|known| known.meaning);
     match meanings.next() {
