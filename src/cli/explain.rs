@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Target;
 use super::client::{SHORT, call, segment};
 use super::failure::Failure;
-use super::output::{cell, print, print_json};
+use super::output::{cell, plain, print, print_json};
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
@@ -39,9 +39,18 @@ pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
         };
         text.push_str(&format!("{mark} {:<16} {}\n", cell(step, "check"), cell(step, "detail")));
     }
+    push_warnings(&mut text, &body["request"]);
+    push_warnings(&mut text, &body["event"]);
     push_rules(&mut text, &body);
     print(&text);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a request's answer or an event lacks that was meant to be there.
+pub(super) fn push_warnings(text: &mut String, record: &Value) {
+    for warning in record["warnings"].as_array().into_iter().flatten() {
+        text.push_str(&format!("warning: {}\n", plain(warning)));
+    }
 }
 
 /// The rules of the active scenarios and what each makes of the request, if there are any.

@@ -335,6 +335,7 @@ fn event(workspace: &Workspace, saved: &SavedDelivery) -> Result<EventRecord, St
         skipped: Vec::new(),
         tamper,
         lost: false,
+        warnings: Vec::new(),
     })
 }
 

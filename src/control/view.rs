@@ -74,6 +74,7 @@ pub(super) fn request_whole(request: &RequestRecord, redactor: Redactor<'_>) -> 
     view["body"] = request_body(request, redactor);
     view["answer"] = json!({ "status": request.status, "headers": headers(redactor, request.transcript.answer_headers()), "body": answer_body(request, redactor) });
     view["quota"] = json!(quota);
+    view["warnings"] = json!(request.warnings);
     view
 }
 
@@ -141,6 +142,7 @@ pub(super) fn event(event: &EventRecord, registry: &Registry, redactor: Redactor
         "body": body(redactor, &event.body),
         "deliveries": event.deliveries.iter().map(|delivery| json!(**delivery)).collect::<Value>(),
         "skipped": event.skipped,
+        "warnings": event.warnings,
     })
 }
 

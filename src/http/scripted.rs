@@ -109,7 +109,10 @@ fn scripted(exchange: &mut Exchange, reply: &Reply) -> Outcome {
         render_reply(reply, &exchange.view(), exchange.now.wall, state.random())
     };
     let reply = match rendered {
-        Ok(reply) => reply,
+        Ok((reply, missing)) => {
+            exchange.warn_of_missing(missing);
+            reply
+        }
         Err(problem) => return broken(exchange, &problem.to_string()),
     };
     match reply.error {
@@ -156,7 +159,7 @@ fn kind_of(status: StatusCode) -> ErrorKind {
     ErrorKind::ALL.into_iter().find(|kind| kind.status() == status.as_u16()).unwrap_or(ErrorKind::InternalError)
 }
 
-fn patched(exchange: &Exchange, operation: Operation, patch: &Patch) -> Outcome {
+fn patched(exchange: &mut Exchange, operation: Operation, patch: &Patch) -> Outcome {
     let outcome = perform(exchange, operation);
     let Ok(mut body) = serde_json::from_slice::<Value>(&outcome.body) else { return outcome };
     let rendered = {
@@ -164,7 +167,8 @@ fn patched(exchange: &Exchange, operation: Operation, patch: &Patch) -> Outcome 
         render_patch(patch, &exchange.view(), exchange.now.wall, state.random())
     };
     match rendered {
-        Ok(patch) => {
+        Ok((patch, missing)) => {
+            exchange.warn_of_missing(missing);
             patch.apply(&mut body);
             let status = outcome.response.status();
             let mut changed = Outcome::json(status, body.to_string().into_bytes(), outcome.reason);

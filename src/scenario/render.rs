@@ -10,7 +10,7 @@ use super::action::{Patch, Reply, ReplyBody};
 use super::matcher::Reading;
 use crate::clock::Random;
 use crate::contract::keys::shown;
-use crate::template::{TemplateProblem, render_map};
+use crate::template::{TemplateProblem, render_noting};
 
 /// Longest text body of a request that templates see, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
@@ -52,13 +52,13 @@ pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
     Map::from_iter([("request".to_owned(), request)])
 }
 
-/// A reply with its message and body rendered.
+/// A reply with its message and body rendered, and the parts of the request that its templates name in vain.
 pub fn render_reply(
     reply: &Reply,
     view: &RequestView<'_>,
     wall: Timestamp,
     random: &mut Random,
-) -> Result<Reply, TemplateProblem> {
+) -> Result<(Reply, Vec<String>), TemplateProblem> {
     let mut values = Map::new();
     if let Some(message) = &reply.message {
         values.insert("message".to_owned(), message.clone().into());
@@ -71,26 +71,26 @@ pub fn render_reply(
         values.insert("body".to_owned(), value);
     }
     if values.is_empty() {
-        return Ok(reply.clone());
+        return Ok((reply.clone(), Vec::new()));
     }
-    let mut rendered = render_map(&values, &facts_if_needed(&values, view), wall, random)?;
+    let (mut rendered, missing) = render_noting(&values, &facts_if_needed(&values, view), wall, random)?;
     let message = rendered.remove("message").and_then(|message| message.as_str().map(str::to_owned));
     let body = match (&reply.body, rendered.remove("body")) {
         (Some(ReplyBody::Text(_)), Some(Value::String(text))) => Some(ReplyBody::Text(text)),
         (_, value) => value.map(ReplyBody::Json),
     };
-    Ok(Reply { message, body, ..reply.clone() })
+    Ok((Reply { message, body, ..reply.clone() }, missing))
 }
 
-/// A patch with its values rendered.
+/// The same for the values of a patch.
 pub fn render_patch(
     patch: &Patch,
     view: &RequestView<'_>,
     wall: Timestamp,
     random: &mut Random,
-) -> Result<Patch, TemplateProblem> {
-    let merge = render_map(&patch.merge, &facts_if_needed(&patch.merge, view), wall, random)?;
-    Ok(Patch { merge, remove: patch.remove.clone() })
+) -> Result<(Patch, Vec<String>), TemplateProblem> {
+    let (merge, missing) = render_noting(&patch.merge, &facts_if_needed(&patch.merge, view), wall, random)?;
+    Ok((Patch { merge, remove: patch.remove.clone() }, missing))
 }
 
 /// The facts, unless no value can use them: making them reads the whole request.
@@ -137,7 +137,7 @@ mod tests {
         let scenario = scenario.unwrap_or_else(|| panic!("{problems:?}"));
         let Action::Reply(reply) = &scenario.rules[0].sequence.steps()[0].action else { panic!("it is a reply") };
         let random = &mut Seed::from_number(1).source("test");
-        match with_view(|view| render_reply(reply, view, Timestamp::UNIX_EPOCH, random)) {
+        match with_view(|view| render_reply(reply, view, Timestamp::UNIX_EPOCH, random)).map(|(reply, _)| reply) {
             Err(problem) => format!("problem: {problem}"),
             Ok(Reply { message, body: None, .. }) => message.unwrap_or_default(),
             Ok(Reply { body: Some(ReplyBody::Text(text)), .. }) => text,
@@ -167,6 +167,6 @@ mod tests {
         let Action::Patch(patch) = &scenario.rules[0].sequence.steps()[0].action else { panic!("it is a patch") };
         let random = &mut Seed::from_number(1).source("test");
         let patch = with_view(|view| render_patch(patch, view, Timestamp::UNIX_EPOCH, random));
-        assert_eq!(patch.map(|patch| patch.merge["echo"].clone()), Ok(json!("/v1/events/subscribe")));
+        assert_eq!(patch.map(|patch| patch.0.merge["echo"].clone()), Ok(json!("/v1/events/subscribe")));
     }
 }

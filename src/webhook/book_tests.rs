@@ -76,6 +76,7 @@ fn event() -> Arc<EventRecord> {
         skipped: Vec::new(),
         tamper: None,
         lost: false,
+        warnings: Vec::new(),
     })
 }
 

@@ -32,6 +32,7 @@ fn event(number: u64, due: Moment, subscriptions: &[usize]) -> Arc<EventRecord> 
         skipped: Vec::new(),
         tamper: None,
         lost: false,
+        warnings: Vec::new(),
     })
 }
 

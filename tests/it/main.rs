@@ -47,6 +47,7 @@ mod stream;
 mod subscribe;
 mod subscriptions;
 mod support;
+mod templates;
 mod tools;
 mod verdict;
 mod waiting;

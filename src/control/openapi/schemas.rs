@@ -108,6 +108,7 @@ fn request_rest() -> Value {
         "body": named("Bytes"),
         "answer": object(&json!({ "status": count(), "headers": named("Headers"), "body": named("Bytes") })),
         "quota": or_null(quota),
+        "warnings": list(text()),
     })
 }
 
@@ -120,6 +121,7 @@ fn event() -> Value {
         "body": named("Bytes"),
         "deliveries": list(object(&json!({ "id": id("dlv"), "subscription": id("sub"), "url": text() }))),
         "skipped": list(object(&json!({ "subscription": id("sub"), "url": text(), "reason": text() }))),
+        "warnings": list(text()),
     }))
 }
 

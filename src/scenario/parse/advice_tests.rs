@@ -130,3 +130,37 @@ fn words_of_other_tools_lead_to_those_of_the_language() {
         advised(&text, advice);
     }
 }
+
+#[test]
+fn parts_that_no_request_has_are_noticed() {
+    let reply = |operation: &str, template: &str| {
+        format!("[[rule]]\nwhen = {{ operation = '{operation}' }}\nreply = {{ status = 200, body = \"{template}\" }}\n")
+    };
+    for (operation, template) in [
+        ("system.status", "{{ request.body.url }}"),
+        ("hello", "{{ request.body }}"),
+        ("hello", "{{ request.key }}"),
+        ("system.status", "{{ request.query.page }}"),
+        ("system.status", "{{ request.path.id }}"),
+        ("system.status", "{{ request.method[0] }}"),
+        ("events.subscribe", "{{ request.bdy.url | upper }}"),
+        ("events.subscribe", "{{ random_int(1, request.nothing) }}"),
+        ("events.subscribe", "{{ request.headers.authorization }}"),
+    ] {
+        check(&reply(operation, template), "scenario/missing-part", &format!("\"{template}\""));
+    }
+    for (operation, template) in [
+        ("events.subscribe", "{{ request.body.url }} {{ request.key }}"),
+        ("system.status", "{{ request.query.include_checks }} {{ request.query.page | default('1') }}"),
+        ("workflows.list", "{{ request.query.limit }} {{ request.headers.x_trace }}"),
+    ] {
+        valid(&reply(operation, template));
+    }
+    // Whoever asks for a parameter knows that it comes, and a rule for every operation may meet any part.
+    valid(
+        "[[rule]]\nwhen = { operation = 'hello', query.page = { present = true } }\nreply = { status = 200, body = '{{ request.query.page }}' }\n",
+    );
+    valid("[[rule]]\nreply = { status = 200, body = '{{ request.query.page }}{{ request.body.a }}' }\n");
+    let text = "[[emit]]\nevent = 'workflow.completed'\non = 'command'\ndata = { a = '{{ request.body.a }}' }\n";
+    check(text, "scenario/missing-part", "'{{ request.body.a }}'");
+}

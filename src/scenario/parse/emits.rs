@@ -60,6 +60,7 @@ impl Parser<'_> {
             };
             self.problems.json_map(fields)
         });
+        self.warn_of_missing_parts(None);
         let delay = self.delay(table);
         let times = self.problems.number(table, "times", 1..=MOST_EVENTS);
         let interval = self.problems.duration(table, "interval");

@@ -6,6 +6,7 @@
 mod actions;
 mod conditions;
 mod emits;
+mod parts;
 mod reader;
 mod rules;
 mod syntax;

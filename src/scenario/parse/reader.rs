@@ -13,7 +13,7 @@ use super::words::{self, Words};
 use crate::contract::nearest;
 use crate::contract::profile::{parse_duration, setting_group};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::template::{check_template, has_template};
+use crate::template::{check_template, has_template, request_paths};
 
 /// Most problems told of one file; the rest would follow from the same slip.
 const MOST: usize = 100;
@@ -24,6 +24,8 @@ pub(super) struct Problems<'t> {
     found: Vec<Diagnostic>,
     untold: usize,
     templates: usize,
+    /// The paths into the request that templates name, and where, until somebody asks.
+    request_paths: Vec<(Range<usize>, Vec<String>)>,
 }
 
 /// Most templates tried in one file, as trying takes time; the others show their problems when they are rendered.
@@ -33,7 +35,7 @@ pub(super) type Place<'t, 'i> = &'t Spanned<DeValue<'i>>;
 
 impl<'t> Problems<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        Self { text, found: Vec::new(), untold: 0, templates: 0 }
+        Self { text, found: Vec::new(), untold: 0, templates: 0, request_paths: Vec::new() }
     }
 
     pub(super) fn error(
@@ -292,11 +294,17 @@ impl<'t> Problems<'t> {
                     let hint = "write values such as {{ request.body.url }}, {{ now }} or {{ ulid() }}; `docs/scenario-language.md` lists them";
                     self.error("scenario/bad-template", value.span(), problem.to_string(), hint);
                 }
+                self.request_paths.extend(request_paths(text).into_iter().map(|path| (value.span(), path)));
             }
             DeValue::Array(values) => values.iter().for_each(|value| self.check_templates(value)),
             DeValue::Table(table) => table.values().for_each(|value| self.check_templates(value)),
             _ => {}
         }
+    }
+
+    /// The paths into the request that templates named since this was asked last.
+    pub(super) fn take_request_paths(&mut self) -> Vec<(Range<usize>, Vec<String>)> {
+        std::mem::take(&mut self.request_paths)
     }
 
     /// A text that must be one of a few.

@@ -64,7 +64,9 @@ impl Parser<'_> {
             self.problems.warning("scenario/never-matches", span, message, "both count from activation");
         }
         let next = self.next(table);
-        let sequence = self.rule_actions(table, span)?;
+        let sequence = self.rule_actions(table, span);
+        self.warn_of_missing_parts(Some(&when));
+        let sequence = sequence?;
         self.warn_of_status_never_answered(table, &when, next.as_ref(), &sequence);
         self.warn_of_clashing_times(table, times, &sequence);
         Some(Rule {
