@@ -231,6 +231,10 @@ pub const CODES: &[(&str, &str)] = &[
     ("scenario/clashing-times", "the counts of a rule contradict each other, so that part of it is never played"),
     ("scenario/duplicate-name", "two files, or two rules or emissions of one file, have the same name"),
     ("scenario/missing-key", "a key that must be there is not"),
+    (
+        "scenario/missing-part",
+        "a template names a part that no request of the rule, or no event, has; it gives an empty text",
+    ),
     ("scenario/never-matches", "a condition can never hold"),
     ("scenario/no-effect", "a rule, sequence step or file does nothing"),
     ("scenario/syntax", "the file is not TOML"),

@@ -18,6 +18,8 @@ pub struct Turn {
     pub matched: u64,
     /// Requests that it decided.
     pub applied: u64,
+    /// Those among them whose answer decides whether they count, and is not there yet.
+    pub pending: u64,
 }
 
 /// The counters of all rules a workspace has met. Bounded: the fingerprints come from scenario files, not from requests.
@@ -75,8 +77,11 @@ impl Turns {
     /// The counters and steps of one activation, for a snapshot.
     pub fn save(&self, activation: u64) -> (Vec<SavedTurn>, Vec<(u64, String)>) {
         let rules = self.by_rule.range((activation, 0)..=(activation, u64::MAX));
-        let turns =
-            rules.map(|((_, rule), turn)| SavedTurn { rule: *rule, matched: turn.matched, applied: turn.applied });
+        let turns = rules.map(|((_, rule), turn)| {
+            // Requests under way are not saved.
+            let applied = turn.applied.saturating_sub(turn.pending);
+            SavedTurn { rule: *rule, matched: turn.matched, applied }
+        });
         let steps = self.steps.range((activation, 0)..=(activation, u64::MAX));
         (turns.collect(), steps.map(|((_, story), step)| (*story, step.to_string())).collect())
     }
@@ -85,7 +90,7 @@ impl Turns {
     pub fn restore(&mut self, activation: u64, turns: &[SavedTurn], steps: &[(u64, String)]) {
         self.begin(activation);
         for SavedTurn { rule, matched, applied } in turns {
-            *self.of(*rule) = Turn { matched: *matched, applied: *applied };
+            *self.of(*rule) = Turn { matched: *matched, applied: *applied, pending: 0 };
         }
         for (story, step) in steps {
             self.set_step(*story, Arc::from(step.as_str()));

@@ -10,7 +10,7 @@ use super::Target;
 use super::client::{SHORT, call, segment};
 use super::deliveries::destination;
 use super::failure::Failure;
-use super::output::{cell, print, print_json};
+use super::output::{cell, plain, print, print_json};
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
@@ -53,6 +53,8 @@ pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
         };
         text.push_str(&format!("{mark} {:<16} {}\n", cell(step, "check"), cell(step, "detail")));
     }
+    push_warnings(&mut text, &body["request"]);
+    push_warnings(&mut text, &body["event"]);
     for advice in body["advice"].as_array().into_iter().flatten() {
         text.push_str(&format!("{}\n", cell(advice, "text")));
         if let Some(command) = advice["command"].as_str() {
@@ -62,6 +64,13 @@ pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
     push_rules(&mut text, &body);
     print(&text);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a request's answer or an event lacks that was meant to be there.
+pub(super) fn push_warnings(text: &mut String, record: &Value) {
+    for warning in record["warnings"].as_array().into_iter().flatten() {
+        text.push_str(&format!("warning: {}\n", plain(warning)));
+    }
 }
 
 /// The rules of the active scenarios and what each makes of the request, if there are any.

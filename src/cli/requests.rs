@@ -8,6 +8,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::client::{SHORT, call, segment};
+use super::explain::push_warnings;
 use super::failure::Failure;
 use super::follow::follow;
 use super::output::{cell, compact, plain, print, print_json, print_table};
@@ -204,6 +205,9 @@ fn show(args: &OneArgs) -> Result<ExitCode, Failure> {
         cell(&body, "key"),
         cell(&body, "reason")
     ));
+    let mut warnings = String::new();
+    push_warnings(&mut warnings, &body);
+    print(&warnings);
     print(&format!("wrs-emulator explain {} says why\n", cell(&body, "id")));
     Ok(ExitCode::SUCCESS)
 }

@@ -94,6 +94,20 @@ fn include_checks(profile: &Profile) -> Value {
     })
 }
 
+/// The names of the query parameters that an endpoint has.
+pub fn query_parameters(route: &Route, profile: &Profile) -> Vec<String> {
+    let operation = operation(route, profile);
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    let queries = parameters.filter(|parameter| parameter["in"] == "query");
+    queries.filter_map(|parameter| parameter["name"].as_str().map(str::to_owned)).collect()
+}
+
+/// The statuses that an endpoint answers, a failure of the emulator included.
+pub fn statuses(route: &Route, profile: &Profile) -> impl Iterator<Item = u16> {
+    let answered = responses(route, profile).as_object().cloned().unwrap_or_default();
+    answered.into_iter().filter_map(|(status, _)| status.parse().ok()).chain([500])
+}
+
 fn responses(route: &Route, profile: &Profile) -> Value {
     let body = match route.operation {
         Operation::SystemStatus => "SystemStatus",

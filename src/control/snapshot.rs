@@ -334,6 +334,7 @@ fn event(workspace: &Workspace, saved: &SavedDelivery) -> Result<EventRecord, St
         lost: false,
         damage: saved.damage.as_deref().map(Arc::from),
         origin: Origin::default(),
+        warnings: Vec::new(),
     })
 }
 

@@ -75,6 +75,7 @@ pub(super) fn request_whole(request: &RequestRecord, redactor: Redactor<'_>) -> 
     view["body"] = request_body(request, redactor);
     view["answer"] = json!({ "status": request.status, "headers": headers(redactor, request.transcript.answer_headers()), "body": answer_body(request, redactor) });
     view["quota"] = json!(quota);
+    view["warnings"] = json!(request.warnings);
     view
 }
 
@@ -143,6 +144,7 @@ pub(super) fn event(event: &EventRecord, registry: &Registry, redactor: Redactor
         "deliveries": event.deliveries.iter().map(|delivery| json!(**delivery)).collect::<Value>(),
         "skipped": event.skipped,
         "damage": event.damage.as_deref(),
+        "warnings": event.warnings,
     })
 }
 

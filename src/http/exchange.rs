@@ -21,6 +21,7 @@ use crate::contract::variation::{Outermost, vary};
 use crate::http::answer::{AnswerBody, JSON, answer};
 use crate::http::fault::Break;
 use crate::http::preview::PreviewParts;
+use crate::http::scripted::Unsettled;
 use crate::journal::{Reason, RequestRecord, Scripted, Transcript};
 use crate::rate_limit::Verdict;
 use crate::scenario::{Generation, RequestView, Setup};
@@ -55,6 +56,10 @@ pub struct Exchange {
     pub(super) quota: Option<Verdict>,
     pub(super) scripted: Option<Scripted>,
     pub(super) broken: Option<Break>,
+    /// What its answer lacks that was meant to be there.
+    warnings: Vec<String>,
+    /// A story waits for the status of the answer.
+    pub(super) unsettled: Option<Unsettled>,
     /// Under way for the workspace's clock, after a scenario's delay.
     pub(super) task: Option<Task>,
     /// What announced endpoints need; there while one of them answers.
@@ -97,6 +102,8 @@ impl Exchange {
             quota: None,
             scripted: None,
             broken: None,
+            warnings: Vec::new(),
+            unsettled: None,
             task: None,
             preview: None,
             generation: generation.number,
@@ -255,6 +262,18 @@ impl Exchange {
         self.scripted = Some(scripted);
     }
 
+    /// Notes the parts of the request that templates of the deciding rule name and it does not have.
+    pub fn warn_of_missing(&mut self, missing: Vec<String>) {
+        let Some(scripted) = &self.scripted else { return };
+        let (scenario, rule) = (&scripted.scenario, &scripted.rule);
+        let told = |part: String| {
+            format!(
+                "a template of scenario `{scenario}`, {rule}, names `{part}`, which the request does not have; it gave an empty text"
+            )
+        };
+        self.warnings.extend(missing.into_iter().map(told));
+    }
+
     /// Lets the connection do something else in place of writing the answer.
     pub fn break_connection(&mut self, how: Break) {
         self.broken = Some(how);
@@ -324,6 +343,7 @@ impl Exchange {
             reason,
             quota: self.quota,
             scripted: self.scripted.take(),
+            warnings: std::mem::take(&mut self.warnings),
             generation: self.generation,
         }
     }

@@ -18,8 +18,9 @@ use crate::http::exchange::{Exchange, Outcome};
 use crate::http::fault::{Break, Pace, paced};
 use crate::http::handlers::perform;
 use crate::journal::{Reason, Scripted};
-use crate::scenario::{Action, Decision, Fault, Inputs, Patch, Reply, ReplyBody, Templated};
+use crate::scenario::{Action, Decision, Fault, Inputs, Patch, Reply, ReplyBody, Rule, Templated};
 use crate::template::TemplateProblem;
+use crate::workspace::Workspace;
 
 /// Answers by the scenario rule that decides, or by the operation itself.
 pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation, blocking: &Blocking) -> Outcome {
@@ -34,6 +35,11 @@ pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation,
         turn: decision.turn,
         action: describe(&decision),
     });
+    if let Some(rule) = decision.unsettled {
+        let (workspace, action) = (Arc::clone(exchange.workspace()), decision.action.clone());
+        let activation = exchange.setup.activation;
+        exchange.unsettled = Some(Unsettled { workspace, rule, action, activation, status: 0 });
+    }
     if let Some(delay) = decision.delay {
         wait(exchange, exchange.now.moment.plus(delay)).await;
     }
@@ -42,6 +48,35 @@ pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation,
         Action::Reply(reply) => scripted(exchange, reply, blocking).await,
         Action::Patch(patch) => patched(exchange, operation, patch, blocking).await,
         Action::Fault(fault) => faulty(exchange, operation, fault),
+    }
+}
+
+/// A request whose answer decides where a story goes on; one that ends without an answer counts as one with status 0.
+#[derive(Debug)]
+pub(super) struct Unsettled {
+    workspace: Arc<Workspace>,
+    rule: Arc<Rule>,
+    action: Action,
+    activation: u64,
+    status: u16,
+}
+
+impl Unsettled {
+    /// The request was answered.
+    pub(super) fn answered(mut self, status: u16) {
+        self.status = status;
+    }
+}
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        let mut state = self.workspace.lock();
+        let (turns, _) = state.turns_and_random();
+        // The counters of an activation that is over may be gone.
+        if self.activation == 0 || turns.has_met(self.activation) {
+            turns.begin(self.activation);
+            self.rule.settle(&self.action, self.status, turns);
+        }
     }
 }
 
@@ -70,9 +105,9 @@ fn decide(exchange: &Exchange) -> Option<Decision> {
     exchange.setup.decide(&view, turns, since, random)
 }
 
-/// The action with its templates rendered, where there are many beside the async workers.
+/// The action with its templates rendered and what they miss noted; where there are many, beside the async workers.
 async fn rendered<T: Templated + Send + Sync + 'static>(
-    exchange: &Exchange,
+    exchange: &mut Exchange,
     action: Arc<T>,
     blocking: &Blocking,
 ) -> Result<Arc<T>, TemplateProblem> {
@@ -83,7 +118,9 @@ async fn rendered<T: Templated + Send + Sync + 'static>(
         Some(inputs) if inputs.is_large() => blocking.run(move || action.rendered(inputs)).await,
         Some(inputs) => action.rendered(inputs),
     };
-    rendered.map(Arc::new)
+    let (rendered, missing) = rendered?;
+    exchange.warn_of_missing(missing);
+    Ok(Arc::new(rendered))
 }
 
 async fn scripted(exchange: &mut Exchange, reply: Arc<Reply>, blocking: &Blocking) -> Outcome {
@@ -135,7 +172,7 @@ fn kind_of(status: StatusCode) -> ErrorKind {
     ErrorKind::ALL.into_iter().find(|kind| kind.status() == status.as_u16()).unwrap_or(ErrorKind::InternalError)
 }
 
-async fn patched(exchange: &Exchange, operation: Operation, patch: Arc<Patch>, blocking: &Blocking) -> Outcome {
+async fn patched(exchange: &mut Exchange, operation: Operation, patch: Arc<Patch>, blocking: &Blocking) -> Outcome {
     let outcome = perform(exchange, operation);
     let Ok(mut body) = serde_json::from_slice::<Value>(&outcome.body) else { return outcome };
     match rendered(exchange, patch, blocking).await {

@@ -276,6 +276,9 @@ impl Api {
         let Outcome { mut response, body, reason } = outcome;
         let status = response.status();
         exchange.refund(status);
+        if let Some(unsettled) = exchange.unsettled.take() {
+            unsettled.answered(if broken.is_some() { 0 } else { status.as_u16() });
+        }
         let headers = response.headers_mut();
         let id = id_value(std::mem::take(&mut exchange.id));
         headers.insert(GENERATION, number_value(exchange.generation));

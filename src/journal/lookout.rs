@@ -142,6 +142,7 @@ mod tests {
             reason: Reason::Answered,
             quota: None,
             scripted: None,
+            warnings: Vec::new(),
             generation: 1,
         }))
     }

@@ -41,13 +41,15 @@ pub struct RequestRecord {
     pub quota: Option<Verdict>,
     /// The scenario rule that decided, if one did.
     pub scripted: Option<Scripted>,
+    /// What the answer lacks that was meant to be there; a few short texts.
+    pub warnings: Vec<String>,
     /// The generation of scenarios and profile that answered.
     pub generation: u64,
 }
 
 impl RequestRecord {
     pub(super) fn bytes(&self) -> usize {
-        self.transcript.bytes.len()
+        self.transcript.bytes.len() + self.warnings.iter().map(String::len).sum::<usize>()
     }
 
     /// The key, if a valid one came; shown by way of `redact` alone.

@@ -50,7 +50,7 @@ pub use progress::{RuleProgress, StoryProgress, counts_for, rule_progress, story
 pub use reference::language_markdown;
 pub use render::{Inputs, Templated, request_facts};
 pub use restart::{Restored, RestoredKey, RestoredWhole};
-pub use rule::{Decision, FIRST_STEP, Rule, Sequence, Step, Then};
+pub use rule::{Decision, FIRST_STEP, Next, Rule, Sequence, Step, Then};
 pub use schema::schema;
 pub use setup::Setup;
 pub use watch::{Folders, LARGEST_FILE, Watcher, read_directory, read_file};

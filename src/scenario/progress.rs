@@ -60,7 +60,7 @@ pub fn rule_progress(rule: &Rule, turns: &Turns) -> Option<RuleProgress> {
 /// How far a scenario's story is; `None` without a story, and for one that has no end.
 pub fn story_progress(scenario: &Scenario, turns: &Turns) -> Option<StoryProgress> {
     let leading: Vec<(Option<&Arc<str>>, &Arc<str>)> =
-        scenario.rules.iter().filter_map(|rule| Some((rule.step.as_ref(), rule.next.as_ref()?))).collect();
+        scenario.rules.iter().filter_map(|rule| Some((rule.step.as_ref(), &rule.next.as_ref()?.step))).collect();
     // A rule that names no step leads on from each.
     let leads_on =
         |step: &Arc<str>| leading.iter().any(|(from, to)| from.is_none_or(|from| from == step) && *to != step);

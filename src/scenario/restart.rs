@@ -93,7 +93,11 @@ impl Library {
 
     /// Puts in place what a snapshot kept. Every list that is restored is a new activation; with any error nothing changes.
     pub fn restore(&self, restored: Restored, now: Moment) -> Result<u64, Vec<Diagnostic>> {
-        let base = self.load().base.clone();
+        // Scenarios given as text were valid with the settings that come back with them.
+        let base = match &restored.whole {
+            Some(whole) => whole.knobs.over(&self.load().unpatched)?,
+            None => self.load().base.clone(),
+        };
         self.change(now, |content, now| {
             if let Some(whole) = restored.whole {
                 content.inline.clear();

@@ -46,10 +46,19 @@ pub struct Rule {
     pub every: u64,
     /// The probability with which it applies; always when absent.
     pub chance: Option<f64>,
-    /// The step the story goes on to once the rule is used up: after `times`, after its sequence, or else at once.
-    pub next: Option<Arc<str>>,
+    /// Where the story goes on once the rule is used up: after `times`, after its sequence, or else at once.
+    pub next: Option<Next>,
     /// What it does.
     pub sequence: Sequence,
+}
+
+/// Where a story goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// The step.
+    pub step: Arc<str>,
+    /// The status that the answer must have; any if absent.
+    pub status: Option<u16>,
 }
 
 /// What a rule does, request after request. A plain rule is a sequence of one step that stays.
@@ -144,6 +153,8 @@ pub struct Decision {
     pub delay: Option<Duration>,
     /// What happens.
     pub action: Action,
+    /// The rule, if its story depends on the answer: [`Rule::settle`] has to hear of it.
+    pub unsettled: Option<Arc<Rule>>,
 }
 
 /// Why a rule did not apply.
@@ -164,7 +175,7 @@ pub(crate) enum Refusal {
 impl Rule {
     /// Plays the rule for one request: counts it, and says what happens or why nothing does.
     pub(crate) fn play(
-        &self,
+        self: &Arc<Self>,
         reading: &Reading<'_>,
         turns: &mut Turns,
         since_activation: Duration,
@@ -173,9 +184,7 @@ impl Rule {
         if !self.when.holds(reading) {
             return Err(Refusal::When);
         }
-        if let Some(step) = &self.step
-            && **step != *turns.step(self.story).map_or(FIRST_STEP, |step| step)
-        {
+        if !self.is_at_its_step(turns) {
             return Err(Refusal::Step);
         }
         if self.from.is_some_and(|from| since_activation < from) {
@@ -186,7 +195,7 @@ impl Rule {
         }
         let turn = turns.of(self.fingerprint);
         turn.matched = turn.matched.saturating_add(1);
-        let Turn { matched, applied } = *turn;
+        let Turn { matched, applied, .. } = *turn;
         if matched <= self.skip {
             return Err(Refusal::Skipped(matched));
         }
@@ -205,9 +214,11 @@ impl Rule {
             }
         }
         turn.applied = applied.saturating_add(1);
+        let unsettled = self.next.as_ref().is_some_and(|next| next.status.is_some()).then(|| Arc::clone(self));
+        turn.pending += u64::from(unsettled.is_some());
         let turn = turn.applied;
-        if let Some(next) = self.next.as_ref().filter(|_| self.is_used_up(turn)) {
-            turns.set_step(self.story, Arc::clone(next));
+        if let Some(next) = self.next.as_ref().filter(|next| next.status.is_none() && self.is_used_up(turn)) {
+            turns.set_step(self.story, Arc::clone(&next.step));
         }
         Ok(Decision {
             scenario: Arc::clone(&self.scenario),
@@ -215,7 +226,31 @@ impl Rule {
             turn,
             delay: step.delay.map(|delay| delay.draw(random)),
             action: step.action.clone(),
+            unsettled,
         })
+    }
+
+    /// Takes the status of the answer to a request that the rule decided with this action; 0 for none. An ordinary answer
+    /// with another status than the story waits for gives its turn back, so that `times` counts the right ones alone; what
+    /// the rule itself answered keeps it. The story goes on once the rule is used up by answers, the last with the status.
+    pub fn settle(&self, action: &Action, status: u16, turns: &mut Turns) {
+        let Some(Next { step, status: Some(expected) }) = &self.next else { return };
+        let turn = turns.of(self.fingerprint);
+        turn.pending = turn.pending.saturating_sub(1);
+        if status != *expected {
+            turn.applied = turn.applied.saturating_sub(u64::from(action.is_ordinary()));
+            return;
+        }
+        let answered = turn.applied.saturating_sub(turn.pending);
+        // Another rule may have moved the story meanwhile.
+        let is_here = self.is_at_its_step(turns);
+        if is_here && self.is_used_up(answered) {
+            turns.set_step(self.story, Arc::clone(step));
+        }
+    }
+
+    fn is_at_its_step(&self, turns: &Turns) -> bool {
+        self.step.as_ref().is_none_or(|step| **step == *turns.step(self.story).map_or(FIRST_STEP, |step| step))
     }
 
     /// How often the rule applies in all; `None` for one without end.
@@ -318,5 +353,34 @@ mod tests {
         assert_eq!(delayed(Then::Repeat), [no, no, yes, no, no, yes, no]);
         assert!(Sequence::of(Vec::new(), Then::Repeat).step(0).is_none());
         assert!(Sequence::always(None, Action::Pass).step(u64::MAX).is_some());
+    }
+
+    #[test]
+    fn answers_that_are_not_there_yet_do_not_move_a_story() {
+        let rule = "[[rule]]\nwhen = { step = 'start' }\ntimes = 2\npass = true\nnext = { step = 'b', status = 200 }\n";
+        let (scenario, problems) = crate::scenario::check_text("test", rule);
+        let rule = Arc::clone(&scenario.unwrap_or_else(|| panic!("{problems:?}")).rules[0]);
+        // Two requests at a time, answered in either order; 0 is a client that left.
+        for (answers, steps) in [
+            ([200, 200], [false, true]),
+            ([200, 422], [false, false]),
+            ([422, 200], [false, false]),
+            ([0, 200], [false, false]),
+        ] {
+            let mut turns = Turns::default();
+            *turns.of(rule.fingerprint) = Turn { matched: 2, applied: 2, pending: 2 };
+            for (status, is_moved) in answers.into_iter().zip(steps) {
+                rule.settle(&Action::Pass, status, &mut turns);
+                assert_eq!(turns.step(rule.story).is_some(), is_moved, "{answers:?} after {status}");
+            }
+            let right = answers.iter().filter(|status| **status == 200).count() as u64;
+            assert_eq!(turns.get(rule.fingerprint), Turn { matched: 2, applied: right, pending: 0 });
+        }
+        // Another rule moved the story while the answer was under way.
+        let mut turns = Turns::default();
+        *turns.of(rule.fingerprint) = Turn { matched: 2, applied: 2, pending: 1 };
+        turns.set_step(rule.story, Arc::from("elsewhere"));
+        rule.settle(&Action::Pass, 200, &mut turns);
+        assert_eq!(turns.step(rule.story).map(AsRef::as_ref), Some("elsewhere"));
     }
 }

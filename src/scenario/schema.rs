@@ -33,6 +33,7 @@ pub fn schema() -> Value {
         ("condition", json!({"anyOf": [{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]})),
         ("when", object(&words::WHEN)),
         ("on", object(&words::ON)),
+        ("next", json!({"anyOf": [{"type": "string"}, required(object(&words::NEXT), &["step"])]})),
         ("reply", object(&words::REPLY)),
         ("step", object(&words::STEP)),
         ("fault", json!({"anyOf": [names(Fault::NAMES), required(object(&words::FAULT), &["kind"])]})),
@@ -67,7 +68,7 @@ fn object(words: &Words) -> Value {
 /// What the value of a key looks like. Most keys mean the same wherever they stand.
 fn shape(place: &str, key: &str) -> Value {
     match key {
-        "profile" | "given" | "when" | "reply" | "fault" | "delivery" => reference(key),
+        "profile" | "given" | "when" | "next" | "reply" | "fault" | "delivery" => reference(key),
         "on" => {
             json!({"anyOf": [{"enum": ["activation", "command"]}, reference("on")]})
         }
@@ -202,6 +203,8 @@ mod tests {
         for (text, valid) in [
             ("title = 'x'\n[profile]\nrate_limit.requests = 3\nerrors.codes.not_found = 'x'\n", true),
             ("[[rule]]\nwhen = { query.x = { not = { lt = 3 } }, body.\"/a\" = [1] }\nfault = 'reset'\n", true),
+            ("[[rule]]\npass = true\nnext = { step = 'b', status = 200 }\n[[rule]]\nnext = 'b'\n", true),
+            ("[[rule]]\nnext = { status = 200 }\n", false),
             ("[[rule]]\ndelay = { min = '1s', max = '2s' }\nevery = 3\n", true),
             ("[[emit]]\nevent = 'workflow.completed'\non = { every = '3s' }\n", true),
             ("titel = 'x'\n", false),

@@ -13,6 +13,9 @@ use crate::contract::timestamp::format_timestamp;
 
 /// Longest text that one template makes, in bytes.
 pub const LONGEST_TEXT: usize = 64 * 1024;
+/// Most parts told of that are missing, and the longest name of one.
+const MOST_MISSING: usize = 10;
+const LONGEST_PATH: usize = 100;
 /// What one step costs beside the bytes that it handles.
 const STEP: usize = 16;
 
@@ -23,12 +26,14 @@ pub(super) struct Scope<'s> {
     pub(super) random: Random,
     /// Bytes that may still be handled.
     pub(super) budget: usize,
+    /// Paths that led nowhere and gave an empty text.
+    pub(super) missing: Vec<String>,
 }
 
 /// A value on its way through filters.
 enum Term<'v> {
-    /// A part that the request does not have.
-    Missing,
+    /// A part that the request does not have, by its path.
+    Missing(String),
     Borrowed(&'v Value),
     Owned(Value),
 }
@@ -36,7 +41,7 @@ enum Term<'v> {
 impl Term<'_> {
     fn value(&self) -> &Value {
         match self {
-            Term::Missing => &Value::Null,
+            Term::Missing(_) => &Value::Null,
             Term::Borrowed(value) => value,
             Term::Owned(value) => value,
         }
@@ -79,7 +84,7 @@ impl<'s> Scope<'s> {
         let mut term = match &expression.source {
             Source::Literal(value) => Term::Owned(value.clone()),
             Source::Path { root, steps } => self.look_up(root, steps)?,
-            Source::Call(function, arguments) => Term::Owned(self.call(*function, arguments)?),
+            Source::Call(function, arguments) => self.call(*function, arguments)?,
         };
         for (filter, arguments) in &expression.filters {
             self.pay(0)?;
@@ -104,38 +109,44 @@ impl<'s> Scope<'s> {
                 _ => None,
             };
         }
-        Ok(found.map_or(Term::Missing, Term::Borrowed))
+        Ok(found.map_or_else(|| Term::Missing(path_text(root, steps)), Term::Borrowed))
     }
 
-    fn call(&mut self, function: Function, arguments: &[Expression<'_>]) -> Result<Value, String> {
+    fn call(&mut self, function: Function, arguments: &[Expression<'_>]) -> Result<Term<'s>, String> {
         self.pay(0)?;
         let style = match function {
             Function::Ulid => IdStyle::Ulid,
             Function::Uuid => IdStyle::Uuid,
             Function::RandomInt => {
-                let (low, high) = (self.integer(&arguments[0])?, self.integer(&arguments[1])?);
+                let (low, high) = match (self.integer(&arguments[0])?, self.integer(&arguments[1])?) {
+                    (Ok(low), Ok(high)) => (low, high),
+                    (Err(missing), _) | (_, Err(missing)) => return Ok(missing),
+                };
                 let drawn = if low > high {
                     self.random.next_u64().cast_signed()
                 } else {
                     self.random.random_range(low..=high)
                 };
-                return Ok(drawn.into());
+                return Ok(Term::Owned(drawn.into()));
             }
         };
         let millis = u64::try_from(self.wall.as_millisecond()).unwrap_or(0);
         let id = make_id(IdKind::Event, style, millis, 0, &mut self.random);
-        Ok(id[IdKind::Event.prefix().len()..].into())
+        Ok(Term::Owned(id[IdKind::Event.prefix().len()..].into()))
     }
 
-    fn integer(&mut self, expression: &Expression<'_>) -> Result<i64, String> {
-        let term = self.evaluate(expression)?;
-        integer(term.value()).ok_or_else(|| "expected a whole number as argument".to_owned())
+    /// A whole number as argument; a part that is missing makes the whole call missing.
+    fn integer(&mut self, expression: &Expression<'_>) -> Result<Result<i64, Term<'s>>, String> {
+        match self.evaluate(expression)? {
+            missing @ Term::Missing(_) => Ok(Err(missing)),
+            term => integer(term.value()).map(Ok).ok_or_else(|| "expected a whole number as argument".to_owned()),
+        }
     }
 
     fn filter(&mut self, term: Term<'s>, filter: Filter, arguments: &[Expression<'_>]) -> Result<Term<'s>, String> {
         Ok(Term::Owned(match filter {
             Filter::Default => match term {
-                Term::Missing | Term::Borrowed(Value::Null) => return self.evaluate(&arguments[0]),
+                Term::Missing(_) | Term::Borrowed(Value::Null) => return self.evaluate(&arguments[0]),
                 given => return Ok(given),
             },
             Filter::Json => self.json(term.value())?.into(),
@@ -145,7 +156,11 @@ impl<'s> Scope<'s> {
                 _ => self.text_of(&term)?.chars().count().into(),
             },
             Filter::Plus => {
-                let more = self.integer(&arguments[0])?;
+                let more = match self.integer(&arguments[0])? {
+                    _ if matches!(term, Term::Missing(_)) => return Ok(term),
+                    Ok(more) => more,
+                    Err(missing) => return Ok(missing),
+                };
                 let number = integer(term.value()).ok_or("`plus` needs a whole number before it")?;
                 number.saturating_add(more).into()
             }
@@ -158,7 +173,12 @@ impl<'s> Scope<'s> {
     /// A value as it appears in a text: a text as it is, anything else as JSON, and nothing for a part that is missing.
     fn text_of(&mut self, term: &Term<'_>) -> Result<String, String> {
         match (term, term.value()) {
-            (Term::Missing, _) => Ok(String::new()),
+            (Term::Missing(path), _) => {
+                if self.missing.len() < MOST_MISSING && !self.missing.contains(path) {
+                    self.missing.push(path.clone());
+                }
+                Ok(String::new())
+            }
             (_, Value::String(text)) => {
                 self.pay(text.len())?;
                 if text.len() > LONGEST_TEXT { Err(too_long()) } else { Ok(text.clone()) }
@@ -173,6 +193,21 @@ impl<'s> Scope<'s> {
         self.pay(output.bytes.len())?;
         Ok(String::from_utf8(output.bytes).expect("JSON is UTF-8"))
     }
+}
+
+/// A path as it is written, shortened.
+fn path_text(root: &str, steps: &[Step<'_>]) -> String {
+    let mut path = root.to_owned();
+    for step in steps {
+        path = match step {
+            Step::Field(name) => format!("{path}.{name}"),
+            Step::Position(at) => format!("{path}[{at}]"),
+        };
+        if path.len() > LONGEST_PATH {
+            return path.chars().take(LONGEST_PATH).chain(['…']).collect();
+        }
+    }
+    path
 }
 
 fn integer(value: &Value) -> Option<i64> {

@@ -37,12 +37,26 @@ pub fn render_map(
     wall: Timestamp,
     random: impl FnOnce() -> Random,
 ) -> Result<Map<String, Value>, TemplateProblem> {
+    render_noting(values, facts, wall, random).map(|(rendered, _)| rendered)
+}
+
+/// The same, with the first few paths that led nowhere and gave an empty text.
+pub fn render_noting(
+    values: &Map<String, Value>,
+    facts: &Map<String, Value>,
+    wall: Timestamp,
+    random: impl FnOnce() -> Random,
+) -> Result<(Map<String, Value>, Vec<String>), TemplateProblem> {
     if !values.values().any(has_template) {
-        return Ok(values.clone());
+        return Ok((values.clone(), Vec::new()));
     }
-    let mut scope = Scope { facts, wall, random: random(), budget: MOST_BYTES };
+    let mut scope = Scope { facts, wall, random: random(), budget: MOST_BYTES, missing: Vec::new() };
     let mut templates = MOST_TEMPLATES;
-    values.iter().map(|(key, value)| Ok((key.clone(), render(value, &mut scope, &mut templates)?))).collect()
+    let mut rendered = Map::new();
+    for (key, value) in values {
+        rendered.insert(key.clone(), render(value, &mut scope, &mut templates)?);
+    }
+    Ok((rendered, scope.missing))
 }
 
 /// Whether a template can be read: its form, the names in it, and how many arguments each call has.
@@ -63,6 +77,17 @@ pub fn each_template(value: &Value, see: &mut impl FnMut(&str)) {
         Value::Object(values) => values.values().for_each(|value| each_template(value, see)),
         _ => {}
     }
+}
+
+/// The paths into the request that a template names and gives nothing else for, each as its steps behind `request`.
+pub fn request_paths(text: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for piece in parse::parse(text).unwrap_or_default() {
+        if let parse::Piece::Value(expression) = &piece {
+            expression.request_paths(&mut found);
+        }
+    }
+    found
 }
 
 /// Whether a value holds a string with a template in it.

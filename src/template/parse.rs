@@ -31,6 +31,28 @@ pub(super) struct Expression<'t> {
     pub(super) filters: Vec<(Filter, Vec<Self>)>,
 }
 
+impl Expression<'_> {
+    /// Collects the paths that begin with `request` and have no `default`.
+    pub(super) fn request_paths(&self, found: &mut Vec<Vec<String>>) {
+        if self.filters.iter().any(|(filter, _)| *filter == Filter::Default) {
+            return;
+        }
+        match &self.source {
+            Source::Path { root: "request", steps } => found.push(
+                steps
+                    .iter()
+                    .map(|step| match step {
+                        Step::Field(name) => name.to_string(),
+                        Step::Position(at) => at.to_string(),
+                    })
+                    .collect(),
+            ),
+            Source::Call(_, arguments) => arguments.iter().for_each(|argument| argument.request_paths(found)),
+            _ => {}
+        }
+    }
+}
+
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Source<'t> {

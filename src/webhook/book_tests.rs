@@ -78,6 +78,7 @@ fn event() -> Arc<EventRecord> {
         lost: false,
         damage: None,
         origin: crate::workspace::Origin::default(),
+        warnings: Vec::new(),
     })
 }
 

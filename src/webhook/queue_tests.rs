@@ -34,6 +34,7 @@ fn event(number: u64, due: Moment, subscriptions: &[usize]) -> Arc<EventRecord> 
         lost: false,
         damage: None,
         origin: crate::workspace::Origin::default(),
+        warnings: Vec::new(),
     })
 }
 

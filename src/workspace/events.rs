@@ -23,7 +23,7 @@ use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{EventEnvelope, SubscriptionStatus};
 use crate::contract::variation::{Outermost, vary};
 use crate::memory::kept;
-use crate::template::render_map;
+use crate::template::render_noting;
 
 /// A wish to fire an event.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +77,8 @@ pub struct EventRecord {
     pub damage: Option<Arc<str>>,
     /// Who fired it.
     pub origin: Origin,
+    /// What its data lacks that was meant to be there; a few short texts.
+    pub warnings: Vec<String>,
 }
 
 /// One event on its way to one subscription.
@@ -168,7 +170,7 @@ impl State {
             Some(data) => data,
             None => profile.events.data.get(&request.event_type).cloned().unwrap_or_default(),
         };
-        let mut data = render_map(&template, &Map::new(), now.wall, || self.event_random().fork())
+        let (mut data, missing) = render_noting(&template, &Map::new(), now.wall, || self.event_random().fork())
             .map_err(|problem| FireProblem::Template(problem.to_string()))?;
         for (path, value) in request.set {
             set_path(&mut data, &path, value, &request.event_type)?;
@@ -224,6 +226,7 @@ impl State {
             lost: request.lost,
             damage,
             origin: request.origin,
+            warnings: missing.into_iter().map(warning).collect(),
         })
     }
 
@@ -235,6 +238,10 @@ impl State {
         }
         Duration::from_millis(self.event_random().random_range(0..=longest))
     }
+}
+
+fn warning(part: String) -> String {
+    format!("a template of the event's data names `{part}`, and an event has no request; it gave an empty text")
 }
 
 fn as_text<S: serde::Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {

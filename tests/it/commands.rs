@@ -154,9 +154,9 @@ fn a_scenario_is_played_where_there_was_no_folder_at_the_start() {
     assert!(text(&active.stdout).starts_with("active: story"), "{active:?}");
     // It is deleted while it is active and plays on; once another is chosen, nothing is left to complain of.
     std::fs::remove_file(folder.path().join("scenarios/story.toml")).expect("it can be removed");
-    assert_eq!(text(&here(&["scenarios", "reload"]).stdout), "0 files read, generation 3\n");
+    assert!(text(&here(&["scenarios", "reload"]).stdout).starts_with("0 files read"));
     let list = text(&here(&["scenarios", "list"]).stdout);
-    assert!(list.contains("story.toml (deleted)") && list.contains("its last good version stays"), "{list}");
+    assert!(list.contains("\nwarning: scenarios/story.toml: the file of `story` is gone"), "{list}");
     assert!(here(&["scenarios", "use", "always-429"]).status.success());
     let list = text(&here(&["scenarios", "list"]).stdout);
     assert!(!list.contains("story") && !list.contains("warning:"), "{list}");

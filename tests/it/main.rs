@@ -55,6 +55,7 @@ mod stream;
 mod subscribe;
 mod subscriptions;
 mod support;
+mod templates;
 mod tools;
 mod verdict;
 mod waiting;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{PATIENCE, builder, control, get, get_as, send};
+use crate::support::{PATIENCE, builder, control, get, get_as, send, subscribe};
 
 async fn statuses(emulator: &Emulator, count: usize) -> Vec<u16> {
     let mut statuses = Vec::new();
@@ -268,4 +268,38 @@ async fn firing_can_forge_double_reorder_and_lose() {
         wish["type"] = "workflow.completed".into();
         assert_eq!(control(&emulator, "POST", "events", &wish).await.status, 422, "{wrong}");
     }
+}
+
+/// The codes that subscribing to these URLs is answered, by a story whose second step answers `told` to everything.
+async fn story(rule: &str, urls: &[&str]) -> Vec<u16> {
+    let text = format!(
+        "[[rule]]\nwhen = {{ operation = \"events.subscribe\", step = \"start\" }}\n{rule}\n\n[[rule]]\nwhen = {{ step = \"later\" }}\nreply = {{ status = 503 }}\n"
+    );
+    let emulator = builder().scenario_text(text).start().await.expect("it starts");
+    let mut statuses = Vec::new();
+    for url in urls {
+        let body = json!({ "url": url, "events": ["workflow.completed"] });
+        statuses.push(subscribe(&emulator, &body).await.status);
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn a_story_goes_on_by_the_status_of_the_answer() {
+    let (good, bad) = ("https://app.sink.localhost/x", "ftp://nowhere");
+    let next = "next = { step = \"later\", status = 200 }";
+    // A subscribe that is refused changes nothing.
+    assert_eq!(story(next, &[bad, bad, good, good]).await, [422, 422, 200, 503]);
+    // Only answers with the status count towards `times`.
+    let twice = format!("times = 2\npass = true\n{next}");
+    assert_eq!(story(&twice, &[good, bad, bad, good, good]).await, [200, 422, 422, 200, 503]);
+    // What the rule answers itself is a step of its sequence like any other; the last one waits for the status.
+    let sequence =
+        format!("sequence = [{{ error = \"rate_limit_exceeded\", times = 2 }}, {{ delay = \"0ms\" }}]\n{next}");
+    assert_eq!(story(&sequence, &[good, good, bad, good, good]).await, [429, 429, 422, 200, 503]);
+    // The other way round.
+    let refused = "next = { step = \"later\", status = 422 }";
+    assert_eq!(story(refused, &[good, good, bad, good]).await, [200, 200, 422, 503]);
+    // Without a status the story goes on at once, as ever.
+    assert_eq!(story("next = \"later\"", &[bad, good]).await, [422, 503]);
 }

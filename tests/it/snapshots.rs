@@ -262,6 +262,36 @@ async fn one_key_is_saved_and_loaded_alone() {
     assert!(wrong.status == 422 && wrong.message().contains("not one of the key"), "{wrong:?}");
 }
 
+/// A scenario that is only valid with settings changed while running comes back with them, and a refused one brings none.
+#[tokio::test]
+async fn settings_come_before_the_scenarios_that_need_them() {
+    let (first, second) = (start().await, start().await);
+    let own = json!({ "events": { "extra": ["reference.failed"] } });
+    assert_eq!(control(&first, "PATCH", "profile", &own).await.status, 200);
+    let hook = json!({ "url": "https://app.sink.localhost/x", "events": ["reference.failed"] });
+    assert_eq!(subscribe(&first, &hook).await.status, 200);
+    let story = "[[emit]]\nname = \"by hand\"\nevent = \"reference.failed\"\non = \"command\"\n";
+    let toml = [("content-type", "application/toml")];
+    assert_eq!(send(&first, "PUT", "/_emulator/scenarios/story", &toml, story).await.status, 200);
+    assert_eq!(control(&first, "POST", "scenarios/active", &json!({ "active": ["story"] })).await.status, 200);
+    let saved = control(&first, "GET", "snapshot?key=*", &Value::Null).await.json();
+    let before = control(&second, "GET", "snapshot?key=*", &Value::Null).await.body;
+    let mut refused = saved.clone();
+    refused["whole"]["knobs"] = json!({ "rate_limit.requests": 3 });
+    let answer = control(&second, "PUT", "snapshot", &refused).await;
+    assert!(answer.status == 422 && answer.message().contains("reference.failed"), "{answer:?}");
+    assert_eq!(control(&second, "GET", "snapshot?key=*", &Value::Null).await.body, before, "nothing has changed");
+    let loaded = control(&second, "PUT", "snapshot", &saved).await;
+    assert_eq!(loaded.status, 200, "{loaded:?}");
+    assert_eq!(control(&second, "POST", "events", &json!({ "emit": "by hand" })).await.status, 200);
+    // A state is loaded by the same way at the start.
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("state.json");
+    std::fs::write(&file, saved.to_string()).expect("the file is written");
+    let third = builder().configure(|settings| settings.state = Some(file.clone())).start().await.expect("it starts");
+    assert_eq!(control(&third, "POST", "events", &json!({ "emit": "by hand" })).await.status, 200);
+}
+
 #[tokio::test]
 async fn what_cannot_be_loaded_is_refused_and_changes_nothing() {
     let emulator = start().await;

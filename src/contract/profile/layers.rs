@@ -333,8 +333,15 @@ fn collect<'t, 'i>(
     }
 }
 
+/// The group of settings that a name means, however its words are joined: `ratelimit` is `rate_limit`.
+pub fn setting_group(name: &str) -> Option<&'static str> {
+    let plain = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
+    let groups = KNOBS.iter().filter_map(|knob| knob.path.split_once('.')).map(|(group, _)| group);
+    groups.into_iter().find(|group| plain(group) == plain(name))
+}
+
 fn unknown(path: &str) -> (String, String) {
-    let nearest = crate::contract::nearest(path, KNOBS.iter().map(|knob| knob.path));
+    let nearest = setting_group(path).or_else(|| crate::contract::nearest(path, KNOBS.iter().map(|knob| knob.path)));
     let hint = match nearest {
         Some(name) => format!("did you mean `{name}`? `wrs-emulator assumptions` lists every knob"),
         None => "`wrs-emulator assumptions` lists every knob".to_owned(),

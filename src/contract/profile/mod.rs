@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use duration::{DurationText, duration_text, parse_duration};
 pub use forwards::{Forward, Forwards, MOST_FORWARDS};
-pub use layers::{KnobSetting, Layered, ProfileProblem, Settings, knob_path};
+pub use layers::{KnobSetting, Layered, ProfileProblem, Settings, knob_path, setting_group};
 pub use ledger::{KNOBS, Knob, LedgerRow, ledger, ledger_markdown};
 pub(crate) use plain::syntax_problem;
 pub use presets::{PRESETS, Preset};

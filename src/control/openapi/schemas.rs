@@ -110,6 +110,7 @@ fn request_rest() -> Value {
         "body": named("Bytes"),
         "answer": object(&json!({ "status": count(), "headers": named("Headers"), "body": named("Bytes") })),
         "quota": or_null(quota),
+        "warnings": list(text()),
     })
 }
 
@@ -123,6 +124,7 @@ fn event() -> Value {
         "deliveries": list(object(&json!({ "id": id("dlv"), "subscription": id("sub"), "url": text() }))),
         "skipped": list(object(&json!({ "subscription": id("sub"), "url": text(), "reason": text() }))),
         "damage": damage(),
+        "warnings": list(text()),
     }))
 }
 

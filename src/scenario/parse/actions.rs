@@ -39,6 +39,11 @@ impl Parser<'_> {
             // Both are read before either is given up, so that each says what is wrong with it.
             let (action, delay) = (self.action(table, &only), self.delay(table));
             let action = action?;
+            // A key that nobody knows was told of already, and is most likely the one that is missing.
+            let is_known = table.keys().all(|key| words::RULE.has(key.get_ref()));
+            if action.is_none() && !is_known {
+                return None;
+            }
             if action.is_none() && !table.contains_key("delay") && !table.contains_key("next") {
                 let hint = "add reply, patch, remove, delay, fault, sequence, or pass = true";
                 self.problems.error("scenario/missing-key", span, "the rule does not say what it does", hint);
@@ -78,6 +83,9 @@ impl Parser<'_> {
         };
         let delay = self.delay(table);
         let action = action?;
+        if action.is_none() && !table.keys().all(|key| words::STEP.has(key.get_ref())) {
+            return None;
+        }
         if action.is_none() && !table.contains_key("delay") {
             let hint = "say { pass = true } for the ordinary answer";
             self.problems.error("scenario/missing-key", span, "the step does not say what happens", hint);

@@ -12,6 +12,8 @@ use super::Parser;
 use super::reader::{Place, nearest_hint, shown};
 use super::words;
 use crate::contract::keys::judge;
+use crate::contract::nearest;
+use crate::contract::openapi::statuses;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::scenario::matcher::{Condition, Found, Literal, Subject, Test, When, glob_pattern};
 
@@ -50,6 +52,20 @@ impl Parser<'_> {
         }
         self.warn_of_foreign_route(&when, table);
         when
+    }
+
+    /// Whether one of these operations, of all if none is named, can answer with this status by itself.
+    pub(super) fn can_answer(&self, operations: &[Operation], status: u16) -> bool {
+        let known = self.statuses.get_or_init(|| {
+            ROUTES.iter().map(|route| (route.operation, statuses(route, &self.profile).collect())).collect()
+        });
+        let mut meant = known.iter().filter(|(operation, _)| operations.is_empty() || operations.contains(operation));
+        meant.any(|(_, answered)| answered.contains(&status))
+    }
+
+    /// The `status` of a `next` or `on`.
+    pub(super) fn status(&mut self, table: &DeTable<'_>) -> Option<u16> {
+        self.problems.number(table, "status", 200..=599).and_then(|status| u16::try_from(status).ok())
     }
 
     /// The `step` of a `when`.
@@ -289,41 +305,72 @@ impl Parser<'_> {
                 );
             }
         }
-        let first = tests.iter().find_map(|test| match test {
-            Test::Equals(literal) => Some(literal.text()),
-            Test::StartsWith(start) => Some(start),
-            Test::Glob(glob, _) => Some(glob),
-            _ => None,
-        });
-        if *subject == Subject::Path
-            && first.is_some_and(|first| !first.starts_with(['/', '*', '?']) && !first.is_empty())
-        {
-            never(self, "every path begins with a slash".to_owned(), "write the path as in \"/v1/hello\"");
-        }
     }
 
-    /// A method or path that none of the operations named has.
+    /// A method or path that no endpoint has, or none of the operations named.
     fn warn_of_foreign_route(&mut self, when: &When, table: &DeTable<'_>) {
         for condition in &when.conditions {
             let (key, fits): (_, fn(&Condition, &str, &str) -> bool) = match condition.subject {
-                Subject::Path => ("path", |condition, path, _| path.contains('{') || holds(condition, path)),
+                Subject::Path => ("path", |condition, path, _| may_have_path(condition, path)),
                 Subject::Method => ("method", |condition, _, method| {
                     holds(condition, method) || (method == "GET" && holds(condition, "HEAD"))
                 }),
                 _ => continue,
             };
-            let routes = || ROUTES.iter().filter(|route| when.operations.contains(&route.operation));
-            if routes().next().is_some() && !routes().any(|route| fits(condition, route.path, route.method.as_str())) {
-                let real: Vec<_> = routes().map(|route| format!("{} {}", route.method, route.path)).collect();
-                self.problems.warning(
-                    "scenario/never-matches",
-                    table.get(key).map_or(0..0, Spanned::span),
-                    format!("this never holds: the operation is {}", real.join(" or ")),
-                    format!("drop `{key}`: the operation says it already"),
-                );
+            let named = &when.operations;
+            let routes = || ROUTES.iter().filter(|route| named.is_empty() || named.contains(&route.operation));
+            if routes().any(|route| fits(condition, route.path, route.method.as_str())) {
+                continue;
             }
+            let (message, hint) = if named.is_empty() {
+                let hint = match condition.exact().and_then(|path| nearest(path, ROUTES.iter().map(|route| route.path)))
+                {
+                    Some(near) => format!("did you mean \"{near}\"? "),
+                    None => String::new(),
+                };
+                let answered = format!("{hint}such a request is answered before any rule is asked");
+                (format!("this never holds: no endpoint has this {key}"), answered)
+            } else {
+                let real: Vec<_> = routes().map(|route| format!("{} {}", route.method, route.path)).collect();
+                let message = format!("this never holds: the operation is {}", real.join(" or "));
+                (message, format!("drop `{key}`: the operation says it already"))
+            };
+            let span = table.get(key).map_or(0..0, Spanned::span);
+            self.problems.warning("scenario/never-matches", span, message, hint);
         }
     }
+}
+
+/// Whether a request to this endpoint may meet a condition on the path. Where the path has a part that can be anything, what
+/// cannot be told counts as met.
+fn may_have_path(condition: &Condition, path: &str) -> bool {
+    let Some((fixed, _)) = path.split_once('{') else { return holds(condition, path) };
+    let overlaps = |start: &str| start.starts_with(fixed) || fixed.starts_with(start);
+    let is_one = |text: &str| {
+        let (known, sent) = (path.split('/'), text.split('/'));
+        known.clone().count() == sent.clone().count()
+            && known.zip(sent).all(|(known, sent)| known == sent || (known == "{id}" && !sent.is_empty()))
+    };
+    let literal =
+        |text: &str| text.find(|at: char| !at.is_ascii_alphanumeric() && !"/_-".contains(at)).unwrap_or(text.len());
+    condition.tests.iter().all(|test| match test {
+        Test::Equals(value) => is_one(value.text()),
+        Test::OneOf(values) => values.iter().any(|value| is_one(value.text())),
+        Test::StartsWith(start) => overlaps(start),
+        Test::Glob(glob, _) => overlaps(&glob[..literal(glob)]),
+        Test::Matches(pattern) if pattern.as_str().contains('|') => true,
+        Test::Matches(pattern) => {
+            pattern.as_str().strip_prefix('^').is_none_or(|rest| overlaps(fixed_part(rest, literal(rest))))
+        }
+        Test::Present(wanted) => *wanted,
+        _ => true,
+    })
+}
+
+/// The text that a regular expression begins with; what may be repeated or left out is not part of it.
+fn fixed_part(pattern: &str, end: usize) -> &str {
+    let is_repeated = pattern[end..].starts_with(['?', '*', '{']);
+    &pattern[..end - usize::from(is_repeated && end > 0)]
 }
 
 fn holds(condition: &Condition, text: &str) -> bool {

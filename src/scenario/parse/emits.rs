@@ -10,12 +10,16 @@ use toml::de::{DeTable, DeValue};
 use super::reader::{Place, nearest_hint, shown};
 use super::words;
 use super::{Parser, Prints};
+use crate::contract::nearest;
+use crate::contract::routes::ROUTES;
 use crate::contract::signature::SigningKey;
 use crate::contract::signature::Tamper;
 use crate::contract::webhook_url::check_webhook_url;
 use crate::scenario::emit::{Delivery, Emit, Trigger};
 use crate::scenario::{Given, GivenSubscription, GivenWorkflow};
 
+/// What `on` may be as a text.
+const TRIGGERS: [&str; 2] = ["activation", "command"];
 /// Most events for one trigger.
 const MOST_EVENTS: u64 = 100_000;
 /// Most copies of one delivery.
@@ -56,6 +60,7 @@ impl Parser<'_> {
             };
             self.problems.json_map(fields)
         });
+        self.warn_of_missing_parts(None);
         let delay = self.delay(table);
         let times = self.problems.number(table, "times", 1..=MOST_EVENTS);
         let interval = self.problems.duration(table, "interval");
@@ -116,7 +121,13 @@ impl Parser<'_> {
             return None;
         };
         match on.get_ref() {
-            DeValue::String(_) => match self.problems.choice(table, "on", &["activation", "command"])? {
+            DeValue::String(text) if let Some(operation) = operation_meant(text) => {
+                let message = format!("unknown value \"{}\" for `on`", shown(text));
+                let hint = format!("for an answer to a request, write on = {{ operation = \"{operation}\" }}");
+                self.problems.error("scenario/bad-value", on.span(), message, hint);
+                None
+            }
+            DeValue::String(_) => match self.problems.choice(table, "on", &TRIGGERS)? {
                 "activation" => Some(Trigger::Activation),
                 _ => Some(Trigger::Command),
             },
@@ -153,7 +164,20 @@ impl Parser<'_> {
             return None;
         }
         let when = self.conditions(table);
-        let status = self.problems.number(table, "status", 200..=599).and_then(|status| u16::try_from(status).ok());
+        let status = self.status(table);
+        if let Some(never) =
+            status.filter(|status| !self.scripted.contains(status) && !self.can_answer(&when.operations, *status))
+        {
+            let who = match when.operations.as_slice() {
+                [] => "no operation ever answers".to_owned(),
+                [only] => format!("`{}` never answers", only.name()),
+                _ => "these operations never answer".to_owned(),
+            };
+            let span = table.get("status").map_or(0..0, Spanned::span);
+            let message = format!("this never holds: {who} {never}, and no rule of this file does");
+            let hint = "`wrs-emulator openapi` lists what each operation answers";
+            self.problems.warning("scenario/never-matches", span, message, hint);
+        }
         Some(Trigger::Answer { when, status })
     }
 
@@ -264,4 +288,12 @@ impl Parser<'_> {
         let description = self.problems.text(table, "description").map(str::to_owned);
         Some(GivenSubscription { url: url?.to_owned(), events, secret, description })
     }
+}
+
+/// The operation that a text names which is none of the triggers and near to none.
+fn operation_meant(text: &str) -> Option<&'static str> {
+    if nearest(text, TRIGGERS.into_iter()).is_some() {
+        return None;
+    }
+    nearest(text, ROUTES.iter().map(|route| route.operation.name()))
 }

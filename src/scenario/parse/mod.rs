@@ -6,11 +6,14 @@
 mod actions;
 mod conditions;
 mod emits;
+mod parts;
 mod reader;
 mod rules;
+mod syntax;
 pub(crate) mod words;
 
-use std::collections::HashMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
@@ -18,12 +21,11 @@ use toml::de::{DeTable, DeValue};
 
 use super::content::MOST_WEIGHT;
 use super::{Origin, Overlay, Scenario};
-use crate::contract::profile::{Layered, Profile, syntax_problem};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::contract::profile::{Layered, Profile};
+use crate::contract::routes::Operation;
+use crate::diagnostic::Diagnostic;
 use reader::{Problems, shown};
 
-/// Most syntax errors told: after the first few the reader of TOML is guessing.
-const MOST_SYNTAX_ERRORS: usize = 10;
 /// Most entries of a `[profile]`, all levels together; there are far fewer knobs.
 const MOST_KNOBS: usize = 2_000;
 /// Longest name of a scenario.
@@ -46,7 +48,7 @@ pub(super) fn parse_scenario(
     }
     let (document, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
-        return (None, syntax_errors(text, &errors));
+        return (None, syntax::problems_of(text, &errors));
     }
     let mut parser = Parser {
         problems: Problems::new(text),
@@ -54,6 +56,8 @@ pub(super) fn parse_scenario(
         patterns: 0,
         large_patterns: 0,
         pattern_bytes: 0,
+        statuses: OnceCell::new(),
+        scripted: BTreeSet::new(),
     };
     let scenario = parser.scenario(name, text, origin, base, document.get_ref());
     let failed = parser.problems.has_errors();
@@ -68,20 +72,6 @@ fn problem_of_name(name: &str) -> Option<Diagnostic> {
     let message = format!("`{}` cannot be the name of a scenario", shown(name));
     let hint = "a name has 1 to 100 of the characters A-Z a-z 0-9 - _ and dots; it is the file's name without .toml";
     Some(Diagnostic::of_file("scenario/bad-name", message, hint))
-}
-
-fn syntax_errors(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
-    let hint = "the file must be TOML: texts stand in quotes, lists in [ ], tables in { } or under [names]";
-    let mut problems: Vec<_> = errors
-        .iter()
-        .take(MOST_SYNTAX_ERRORS)
-        .map(|error| {
-            let (span, message) = syntax_problem(text, error);
-            Diagnostic::at(Severity::Error, "scenario/syntax", text, span, message, hint)
-        })
-        .collect();
-    problems.sort_by_key(|problem| problem.span.start);
-    problems
 }
 
 /// About what a table becomes; measured on files that are dense with rules, conditions and bodies.
@@ -107,6 +97,10 @@ struct Parser<'t> {
     large_patterns: usize,
     /// About what they take once compiled.
     pattern_bytes: usize,
+    /// What each operation answers, once asked for.
+    statuses: OnceCell<Vec<(Operation, Vec<u16>)>>,
+    /// Statuses that the file's own rules answer.
+    scripted: BTreeSet<u16>,
 }
 
 impl Parser<'_> {
@@ -144,7 +138,9 @@ impl Parser<'_> {
         let given = self.given(file);
         let rules = self.rules(file, &name);
         let emits = self.emits(file, &name);
-        if ["profile", "given", "rule", "emit"].iter().all(|key| !file.contains_key(*key)) {
+        let is_empty = ["profile", "given", "rule", "emit"].iter().all(|key| !file.contains_key(*key));
+        // A key that nobody knows is most likely the one that is missing.
+        if is_empty && !self.problems.has_errors() {
             let message = "the scenario changes nothing";
             let hint = "add a `[[rule]]`, an `[[emit]]`, a `[profile]` or a `[[given.subscription]]`";
             self.problems.warning("scenario/no-effect", 0..0, message, hint);
@@ -263,6 +259,8 @@ pub fn json_to_toml(json: &str) -> Result<String, String> {
     toml::to_string(&value).map_err(|error| format!("the JSON cannot be written as TOML: {error}"))
 }
 
+#[cfg(test)]
+mod advice_tests;
 #[cfg(test)]
 #[path = "parse_tests.rs"]
 mod tests;

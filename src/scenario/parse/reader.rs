@@ -11,9 +11,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::words::{self, Words};
 use crate::contract::nearest;
-use crate::contract::profile::parse_duration;
+use crate::contract::profile::{parse_duration, setting_group};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::template::{check_template, is_template};
+use crate::template::{check_template, is_template, request_paths};
 
 /// Most problems told of one file; the rest would follow from the same slip.
 const MOST: usize = 100;
@@ -24,6 +24,8 @@ pub(super) struct Problems<'t> {
     found: Vec<Diagnostic>,
     untold: usize,
     templates: usize,
+    /// The paths into the request that templates name, and where, until somebody asks.
+    request_paths: Vec<(Range<usize>, Vec<String>)>,
 }
 
 /// Most templates tried in one file, as trying takes time; the others show their problems when they are rendered.
@@ -33,7 +35,7 @@ pub(super) type Place<'t, 'i> = &'t Spanned<DeValue<'i>>;
 
 impl<'t> Problems<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        Self { text, found: Vec::new(), untold: 0, templates: 0 }
+        Self { text, found: Vec::new(), untold: 0, templates: 0, request_paths: Vec::new() }
     }
 
     pub(super) fn error(
@@ -292,11 +294,17 @@ impl<'t> Problems<'t> {
                     let hint = "write values such as {{ request.body.url }}, {{ now }} or {{ ulid() }}; `docs/scenario-language.md` lists them";
                     self.error("scenario/bad-template", value.span(), problem.to_string(), hint);
                 }
+                self.request_paths.extend(request_paths(text).into_iter().map(|path| (value.span(), path)));
             }
             DeValue::Array(values) => values.iter().for_each(|value| self.check_templates(value)),
             DeValue::Table(table) => table.values().for_each(|value| self.check_templates(value)),
             _ => {}
         }
+    }
+
+    /// The paths into the request that templates named since this was asked last.
+    pub(super) fn take_request_paths(&mut self) -> Vec<(Range<usize>, Vec<String>)> {
+        std::mem::take(&mut self.request_paths)
     }
 
     /// A text that must be one of a few.
@@ -324,7 +332,10 @@ impl<'t> Problems<'t> {
 
 /// "did you mean", or the whole list.
 pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
-    match nearest(typed, names.iter().copied()) {
+    // A longer word for the same thing ends with it: `connection_reset`.
+    let ends_with = |name: &&&str| name.len() > 3 && typed.to_ascii_lowercase().ends_with(**name);
+    let near = nearest(typed, names.iter().copied());
+    match near.or_else(|| names.iter().find(ends_with).copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
             format!("known: {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
@@ -332,8 +343,28 @@ pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
     }
 }
 
+/// What other tools call the things that have a key here.
+const OTHER_WORDS: [(&str, &str); 10] = [
+    ("rules", "rule"),
+    ("emits", "emit"),
+    ("response", "reply"),
+    ("respond", "reply"),
+    ("answer", "reply"),
+    ("request", "when"),
+    ("match", "when"),
+    ("if", "when"),
+    ("headers", "header"),
+    ("steps", "sequence"),
+];
+
 fn hint_for_key(name: &str, words: &Words) -> String {
     let known: Vec<&str> = words.keys().map(|key| key.name).collect();
+    if let Some((_, meant)) = OTHER_WORDS.iter().find(|(other, meant)| *other == name && words.has(meant)) {
+        return format!("did you mean `{meant}`?");
+    }
+    if let Some(group) = setting_group(name) {
+        return format!("`{group}` belongs in `[profile]`, for as long as the scenario is active");
+    }
     if let Some(near) = nearest(name, known.iter().copied()) {
         return format!("did you mean `{near}`?");
     }
@@ -345,6 +376,10 @@ fn hint_for_key(name: &str, words: &Words) -> String {
 
 /// What a key means, as a hint; nothing for a key that means different things in different places.
 fn meaning(key: &str) -> String {
+    if key == "sequence" {
+        let steps = "each step is a table: { status = 429 } or { error = \"unauthorized\" } for a scripted answer, { pass = true }";
+        return format!("{steps} for the ordinary one");
+    }
     let mut meanings =
         words::ALL.iter().flat_map(Words::keys).filter(|known| known.name == key).map(|known| known.meaning);
     match meanings.next() {

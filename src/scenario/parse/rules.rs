@@ -11,7 +11,9 @@ use super::reader::shown;
 use super::words;
 use super::{Parser, Prints};
 use crate::contract::routes::Operation;
-use crate::scenario::rule::{FIRST_STEP, Rule, Sequence, Then};
+use crate::scenario::action::Action;
+use crate::scenario::matcher::When;
+use crate::scenario::rule::{FIRST_STEP, Next, Rule, Sequence, Then};
 
 /// Rules with more conditions than this are compared by a few combinations of them only.
 const MOST_COMBINED: usize = 6;
@@ -31,6 +33,11 @@ impl Parser<'_> {
         self.check_names("rule", tables.iter().map(|(_, table)| *table));
         self.warn_of_unreachable_steps(&rules);
         self.warn_of_unreachable_rules(&rules);
+        for step in rules.iter().flat_map(|(_, _, rule)| rule.sequence.steps()) {
+            if let Action::Reply(reply) = &step.action {
+                self.scripted.insert(reply.status);
+            }
+        }
         rules.into_iter().map(|(_, _, rule)| Arc::new(rule)).collect()
     }
 
@@ -56,8 +63,11 @@ impl Parser<'_> {
             let message = "this never holds: `to` is not later than `from`";
             self.problems.warning("scenario/never-matches", span, message, "both count from activation");
         }
-        let next = self.step_name(table, "next");
-        let sequence = self.rule_actions(table, span)?;
+        let next = self.next(table);
+        let sequence = self.rule_actions(table, span);
+        self.warn_of_missing_parts(Some(&when));
+        let sequence = sequence?;
+        self.warn_of_status_never_answered(table, &when, next.as_ref(), &sequence);
         self.warn_of_clashing_times(table, times, &sequence);
         Some(Rule {
             scenario: Arc::clone(scenario),
@@ -75,6 +85,46 @@ impl Parser<'_> {
             next,
             sequence,
         })
+    }
+
+    /// The `next` of a rule: a step, or a table with the status that the answer must have.
+    fn next(&mut self, table: &DeTable<'_>) -> Option<Next> {
+        let value = table.get("next")?;
+        let DeValue::Table(fields) = value.get_ref() else {
+            return self.step_name(table, "next").map(|step| Next { step, status: None });
+        };
+        self.problems.check_keys(fields, &words::NEXT);
+        if !fields.contains_key("step") {
+            let hint = "for example next = { step = \"subscribed\", status = 200 }";
+            self.problems.error("scenario/missing-key", value.span(), "`next` needs a `step`", hint);
+        }
+        let status = self.status(fields);
+        Some(Next { step: self.step_name(fields, "step")?, status })
+    }
+
+    /// A story that waits for a status which neither the operation nor the rule answers.
+    fn warn_of_status_never_answered(
+        &mut self,
+        table: &DeTable<'_>,
+        when: &When,
+        next: Option<&Next>,
+        sequence: &Sequence,
+    ) {
+        let Some(expected) = next.and_then(|next| next.status) else { return };
+        let ends = sequence.then() == Then::End;
+        let last = if ends { sequence.steps().len().saturating_sub(1) } else { 0 };
+        let can = |action: &Action| match action {
+            Action::Reply(reply) => reply.status == expected,
+            Action::Fault(_) => false,
+            Action::Pass | Action::Patch(_) => self.can_answer(&when.operations, expected),
+        };
+        if sequence.steps()[last..].iter().any(|step| can(&step.action)) {
+            return;
+        }
+        let place = table.get("next").and_then(|next| next.get_ref().as_table()?.get("status"));
+        let message = format!("the story never goes on: the last answer of this rule never has the status {expected}");
+        let hint = "name a status that the rule, or the operation, answers";
+        self.problems.warning("scenario/never-matches", place.map_or(0..0, Spanned::span), message, hint);
     }
 
     fn chance(&mut self, table: &DeTable<'_>) -> Option<f64> {
@@ -116,7 +166,8 @@ impl Parser<'_> {
     }
 
     fn warn_of_unreachable_steps(&mut self, rules: &[(Range<usize>, &DeTable<'_>, Rule)]) {
-        let mut reached: HashSet<&str> = rules.iter().filter_map(|(_, _, rule)| rule.next.as_deref()).collect();
+        let mut reached: HashSet<&str> =
+            rules.iter().filter_map(|(_, _, rule)| Some(&*rule.next.as_ref()?.step)).collect();
         reached.insert(FIRST_STEP);
         for (_, table, rule) in rules {
             let Some(step) = rule.step.as_deref().filter(|step| !reached.contains(step)) else { continue };

@@ -84,7 +84,7 @@ words!(RULE, "a `[[rule]]`", {
     "chance": "apply with this probability, greater than 0 and at most 1; fixed by --seed",
     "from": "apply from this time after activation on",
     "to": "apply until this time after activation",
-    "next": "the step that the story goes on to once the rule is used up",
+    "next": "the step that the story goes on to once the rule is used up; { step = …, status = … } waits for an answer with this status",
     "reply": "a scripted answer in place of the ordinary one",
     "patch": "fields merged into the ordinary answer's JSON body (RFC 7396)",
     "remove": "JSON pointers of what is deleted from the ordinary answer's body",
@@ -96,6 +96,10 @@ words!(RULE, "a `[[rule]]`", {
 });
 words!(WHEN, "`when`", REQUEST, {
     "step": "the step at which the story must be; it begins at \"start\"",
+});
+words!(NEXT, "`next`", {
+    "step": "the step that the story goes on to",
+    "status": "the status that the answer must have; an ordinary answer with another one does not count towards `times`",
 });
 words!(MATCHER, "a matcher", {
     "equals": "is this value",
@@ -162,4 +166,4 @@ words!(DELIVERY, "`delivery`", {
 
 /// Every kind of table, for hints about keys that stand in the wrong one.
 pub(crate) const ALL: &[Words] =
-    &[FILE, GIVEN, SUBSCRIPTION, WORKFLOW, RULE, WHEN, MATCHER, REPLY, STEP, DELAY, FAULT, EMIT, ON, DELIVERY];
+    &[FILE, GIVEN, SUBSCRIPTION, WORKFLOW, RULE, WHEN, NEXT, MATCHER, REPLY, STEP, DELAY, FAULT, EMIT, ON, DELIVERY];

@@ -1,0 +1,66 @@
+//! What is wrong with a text that is no TOML: one message for each mistake, whatever follows from it.
+
+use crate::contract::profile::syntax_problem;
+use crate::diagnostic::{Diagnostic, Severity};
+
+/// Most syntax errors told: after the first few the reader of TOML is guessing.
+const MOST: usize = 10;
+const HINT: &str = "the file must be TOML: texts stand in quotes, lists in [ ], tables in { } or under [names]";
+
+/// The mistakes behind the errors that the reader of TOML found.
+pub(super) fn problems_of(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
+    let at = |span, message: String, hint: &str| {
+        Diagnostic::at(Severity::Error, "scenario/syntax", text, span, message, hint)
+    };
+    if let Some(language) = other_language(text) {
+        let start = text.len() - text.trim_start().len();
+        let end = start + text[start..].find('\n').unwrap_or(text.len() - start);
+        let hint = "`wrs-emulator scenarios new NAME` writes one to begin with";
+        return vec![at(start..end, format!("this looks like {language}; scenarios are TOML"), hint)];
+    }
+    let mut problems: Vec<(bool, Diagnostic)> = errors
+        .iter()
+        .map(|error| {
+            let (span, message) = syntax_problem(text, error);
+            match message.split_once("string, expected ") {
+                Some((_, quote)) => {
+                    let message = format!("a text in quotes does not end; expected {quote}");
+                    (false, at(span, message, "close it where the text ends"))
+                }
+                None => (true, at(span, message, HINT)),
+            }
+        })
+        .collect();
+    problems.sort_by_key(|(is_other, problem)| (problem.line, *is_other, problem.span.start));
+    let lines: Vec<&str> = text.lines().collect();
+    let is_heading = |line: &str| line.trim_start().starts_with('[');
+    let mut kept: Vec<Diagnostic> = Vec::new();
+    for (_, problem) in problems {
+        if kept.last().is_some_and(|last| last.line == problem.line) {
+            continue;
+        }
+        let line = lines.get(problem.line - 1).copied().unwrap_or_default();
+        kept.push(problem);
+        // What was left open swallows what follows.
+        if kept.len() == MOST || (!is_heading(line) && line.contains(['{', '['])) {
+            break;
+        }
+    }
+    kept
+}
+
+/// The language that a text is most likely written in, if it is another one.
+fn other_language(text: &str) -> Option<&'static str> {
+    if text.trim_start().starts_with('{') {
+        return Some("JSON");
+    }
+    let is_yaml = |line: &str| {
+        let entry = line.trim_start_matches("- ");
+        let (name, value) = entry.split_once(':').unwrap_or((" ", " "));
+        let is_name = !name.is_empty() && !name.contains(['=', '"', '{', ' ']);
+        line == "---" || (is_name && (value.is_empty() || value.starts_with(' '))) || line.starts_with("- ")
+    };
+    let meant = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let yaml = meant().filter(|line| is_yaml(line)).count();
+    (yaml > 0 && 2 * yaml > meant().count()).then_some("YAML")
+}
