@@ -102,13 +102,15 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<V
         Scope::All => None,
         Scope::One(workspace) => Some(keys_of(&control.library.load(), workspace)),
     };
-    // Such a request is refused before its key is looked at.
+    let belongs = |request: &RequestRecord| scope.covers(request.workspace.as_ref().map(|workspace| workspace.name()));
+    // A malformed request is refused before its key is looked at.
     let covered = |request: &RequestRecord| {
-        keys.as_ref().is_none_or(|keys| {
-            let sent = request.transcript.headers().find(|(name, _)| *name == AUTHORIZATION.as_str());
-            let sent = sent.as_ref().and_then(|(_, value)| value.get(7..)).map(str::trim);
-            keys.iter().any(|key| Some(key.as_str()) == sent)
-        })
+        belongs(request)
+            || keys.as_ref().filter(|_| request.workspace.is_none()).is_some_and(|keys| {
+                let sent = request.transcript.headers().find(|(name, _)| *name == AUTHORIZATION.as_str());
+                let sent = sent.as_ref().and_then(|(_, value)| value.get(7..)).map(str::trim);
+                keys.iter().any(|key| Some(key.as_str()) == sent)
+            })
     };
     let mut judged = 0_usize;
     let mut found = control.journal.search(None, usize::MAX, |_, entry| match entry {

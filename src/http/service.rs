@@ -167,10 +167,7 @@ impl Api {
             Ok(()) => match look_up(method, uri.path()) {
                 Lookup::Found(route) => route,
                 Lookup::Announced(entry) => self.admit_announced(exchange, generation, entry)?,
-                nowhere => {
-                    exchange.identify(&self.registry.anonymous());
-                    return Err(Box::new(exchange.nowhere(&nowhere)));
-                }
+                nowhere => return Err(self.nowhere(exchange, generation, &nowhere)),
             },
         };
         exchange.operation = Some(route.operation);
@@ -197,60 +194,65 @@ impl Api {
             exchange.preview = Some(Arc::clone(&self.preview));
             look_up_announced(&exchange.parts.method, exchange.parts.uri.path())
         } else {
-            exchange.setup = Arc::clone(generation.setup_for(None));
             Lookup::Announced(entry)
         };
         match found {
             Lookup::Found(route) => Ok(route),
-            nowhere => {
-                exchange.identify(&self.registry.anonymous());
-                Err(Box::new(exchange.nowhere(&nowhere)))
-            }
+            nowhere => Err(self.nowhere(exchange, generation, &nowhere)),
         }
     }
 
-    fn authenticate_and_count(&self, exchange: &mut Exchange) -> Result<(), Box<Outcome>> {
-        let setup = &exchange.setup;
-        let alias = self.alias(exchange);
-        let judged = match &alias {
-            Some(Alias { key, .. }) => judge(key, &setup.profile).map(|()| &**key),
-            None => authenticate(&exchange.parts.headers, &setup.profile),
-        };
-        let key = match judged {
-            Ok(key) => key,
-            Err(refusal) => {
-                exchange.identify(&self.registry.anonymous());
-                return Err(Box::new(exchange.unauthorized(refusal)));
-            }
-        };
-        let name = workspace_of(key, &setup.profile);
-        let workspace = open_workspace(&self.registry, &self.journal, name, exchange.now);
-        // From here on it is the workspace's time.
-        let now = if workspace.clock().is_plain() { exchange.now } else { workspace.clock().now() };
-        if alias.as_ref().is_some_and(|alias| alias.expires <= now.moment) {
+    /// 404 and 405. They belong to the key that was sent, if it is valid, and cost it nothing.
+    fn nowhere(&self, exchange: &mut Exchange, generation: &Generation, found: &Lookup) -> Box<Outcome> {
+        // Scenarios named by the request have nothing to say here, not even that they are unknown.
+        let _ = exchange.choose_setup(generation, self.registry.tokens());
+        if self.recognize(exchange, false).is_err() {
             exchange.identify(&self.registry.anonymous());
-            return Err(Box::new(exchange.unauthorized(KeyRefusal::Expired)));
         }
-        let (verdict, drawn) = {
-            let mut state = workspace.lock();
-            self.emissions.meet(&workspace, &mut state, setup, now);
-            let verdict = state.count_request(key, &setup.profile, now);
-            (verdict, draw(&mut state, &setup.profile, now))
-        };
-        let group_key = (workspace.name().as_ref() != key).then(|| Arc::from(key));
-        exchange.belong_to(workspace, group_key);
-        exchange.now = now;
-        exchange.take_drawn(drawn);
-        exchange.quota = Some(verdict);
-        if verdict.allowed {
-            return Ok(());
+        Box::new(exchange.nowhere(found))
+    }
+
+    fn authenticate_and_count(&self, exchange: &mut Exchange) -> Result<(), Box<Outcome>> {
+        if let Err(refusal) = self.recognize(exchange, true) {
+            exchange.identify(&self.registry.anonymous());
+            return Err(Box::new(exchange.unauthorized(refusal)));
         }
+        let Some(verdict) = exchange.quota.filter(|verdict| !verdict.allowed) else { return Ok(()) };
         let message = format!(
             "the quota of {} requests in {} s is used up; back off before retrying",
             verdict.limit,
             verdict.window.as_secs_f64()
         );
         Err(Box::new(exchange.error(&Error::new(ErrorKind::RateLimitExceeded, message), Reason::RateLimited)))
+    }
+
+    /// Finds the workspace of a valid key and draws the request's id there; counts the request if it is one that counts.
+    fn recognize(&self, exchange: &mut Exchange, counts: bool) -> Result<(), KeyRefusal> {
+        let setup = &exchange.setup;
+        let alias = self.alias(exchange);
+        let key = match &alias {
+            Some(Alias { key, .. }) => judge(key, &setup.profile).map(|()| &**key)?,
+            None => authenticate(&exchange.parts.headers, &setup.profile)?,
+        };
+        let name = workspace_of(key, &setup.profile);
+        let workspace = open_workspace(&self.registry, &self.journal, name, exchange.now);
+        // From here on it is the workspace's time.
+        let now = if workspace.clock().is_plain() { exchange.now } else { workspace.clock().now() };
+        if alias.as_ref().is_some_and(|alias| alias.expires <= now.moment) {
+            return Err(KeyRefusal::Expired);
+        }
+        let (verdict, drawn) = {
+            let mut state = workspace.lock();
+            self.emissions.meet(&workspace, &mut state, setup, now);
+            let verdict = counts.then(|| state.count_request(key, &setup.profile, now));
+            (verdict, draw(&mut state, &setup.profile, now))
+        };
+        let group_key = (workspace.name().as_ref() != key).then(|| Arc::from(key));
+        exchange.belong_to(workspace, group_key);
+        exchange.now = now;
+        exchange.take_drawn(drawn);
+        exchange.quota = verdict;
+        Ok(())
     }
 
     /// What the access token that came stands for; only the preview has such tokens.
@@ -285,7 +287,9 @@ impl Api {
         if let Some(verdict) = &exchange.quota {
             push_quota_headers(headers, verdict, &exchange.setup.profile, exchange.now);
         }
-        if let Some(owner) = exchange.owner().filter(|_| !exchange.setup.emits.is_empty()) {
+        // Rules and emissions see requests that led to an endpoint.
+        let seen = exchange.operation.is_some() && !exchange.setup.emits.is_empty();
+        if let Some(owner) = exchange.owner().filter(|_| seen) {
             let at = owner.clock().moment();
             self.emissions.answered(owner, &exchange.setup, &exchange.view(), status.as_u16(), at);
         }

@@ -1,10 +1,10 @@
 //! `key` in calls of the control API: taken by each, as query parameter and as body field, and never beside a thing of another
-//! key.
+//! key. And which requests are a key's.
 
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{Answer, KEY, control, fire, get, start, subscribe_sink};
+use crate::support::{Answer, KEY, builder, control, fire, get, get_as, send, start, subscribe_sink};
 
 const OTHER: &str = "sk_test_other";
 
@@ -124,4 +124,72 @@ async fn a_key_within_a_document_is_no_part_of_it() {
     assert_eq!(put.status, 200, "{put:?}");
     let text = control(&emulator, "GET", "scenarios/mine", &Value::Null).await.json()["text"].clone();
     assert!(text.as_str().is_some_and(|text| text.contains("title") && !text.contains("key")), "{text}");
+}
+
+/// An emission that any 404 would set off, if rules and emissions saw it.
+const ON_404: &str = "
+[[given.subscription]]
+url = 'https://app.sink.localhost/x'
+events = ['workflow.completed']
+
+[[emit]]
+event = 'workflow.completed'
+on = { status = 404 }
+";
+
+#[tokio::test]
+async fn a_404_and_a_405_belong_to_the_key_that_was_sent() {
+    let emulator = builder().scenario_text(ON_404).start().await.expect("it starts");
+    let bearer = ("authorization", "Bearer sk_test_local");
+    let named = [bearer, ("x-emulator-scenario", "no-such-scenario")];
+    for (method, path, headers, status) in [
+        ("GET", "/nowhere", &[bearer][..], 404),
+        ("GET", "/v1/workflows", &[bearer], 404),
+        ("PUT", "/v1/system/status", &[bearer], 405),
+        ("GET", "/nowhere", &named, 404),
+    ] {
+        let answer = send(&emulator, method, path, headers, "").await;
+        assert_eq!((answer.status, answer.header("x-ratelimit-limit")), (status, None), "{method} {path}");
+        let id = answer.header("x-emulator-request-id").expect("an id");
+        let own = control(&emulator, "GET", &format!("requests/{id}?key={KEY}"), &Value::Null).await;
+        assert_eq!((own.status, &own.json()["key"]), (200, &json!(KEY)), "{method} {path}: {own:?}");
+    }
+    assert_eq!(
+        get(&emulator, "/v1/system/status").await.header("x-ratelimit-remaining"),
+        Some("99"),
+        "nothing was counted"
+    );
+    for refused in ["sk_live_no", "no key"] {
+        assert_eq!(get_as(&emulator, refused, "/nowhere").await.status, 404);
+    }
+    for (key, count) in [(KEY, 5), (OTHER, 0), ("*", 7)] {
+        let listed = control(&emulator, "GET", &format!("requests?key={key}"), &Value::Null).await.json();
+        assert_eq!(listed["data"].as_array().map(Vec::len), Some(count), "{key}: {listed}");
+        let verdict = control(&emulator, "GET", &format!("verdict?key={key}"), &Value::Null).await.json();
+        assert_eq!(verdict["judged_requests"], count, "{key}: {verdict}");
+        assert_eq!(verdict["counts"]["unmatched"], if count == 0 { 0 } else { count - 1 }, "{key}: {verdict}");
+    }
+    emulator.control().settle().await;
+    let deliveries = control(&emulator, "GET", "deliveries?key=*", &Value::Null).await.json();
+    assert_eq!(deliveries["data"], json!([]), "no rule and no emission sees such a request");
+    // The envelope is that of the key's own settings.
+    let wish = json!({ "errors.codes.not_found": "missing", "key": KEY });
+    assert_eq!(control(&emulator, "PATCH", "profile", &wish).await.status, 200);
+    for (key, code) in [(KEY, "missing"), (OTHER, "not_found")] {
+        assert_eq!(get_as(&emulator, key, "/nowhere").await.code(), code, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn the_id_of_a_404_is_drawn_for_its_key() {
+    let mut ids = Vec::new();
+    for noise in [0, 5] {
+        let emulator = start().await;
+        for _ in 0..noise {
+            send(&emulator, "GET", "/nowhere", &[], "").await;
+            get_as(&emulator, OTHER, "/nowhere").await;
+        }
+        ids.push(get(&emulator, "/nowhere").await.header("x-emulator-request-id").expect("an id").to_owned());
+    }
+    assert_eq!(ids[0], ids[1]);
 }

@@ -25,6 +25,7 @@ impl Command {
             Self::Status { key }
             | Self::BadQuery { key }
             | Self::Named { key }
+            | Self::Nowhere { key }
             | Self::Subscribe { key, .. }
             | Self::BadSubscribe { key }
             | Self::Fire { key, .. }

@@ -13,6 +13,7 @@ pub(super) enum Command {
     Status { key: usize },
     BadQuery { key: usize },
     Named { key: usize },
+    Nowhere { key: usize },
     Subscribe { key: usize, hook: usize, events: u8, secret: bool },
     BadSubscribe { key: usize },
     Fire { key: usize, kind: usize, delay: u64 },
@@ -110,6 +111,7 @@ pub(super) fn commands() -> impl Strategy<Value = Vec<Command>> {
         8 => key.clone().prop_map(|key| Command::Status { key }),
         2 => key.clone().prop_map(|key| Command::BadQuery { key }),
         3 => key.clone().prop_map(|key| Command::Named { key }),
+        2 => key.clone().prop_map(|key| Command::Nowhere { key }),
         6 => (key.clone(), hook.clone(), prop_oneof![3 => Just(3), 1 => 1..=2_u8], prop::bool::weighted(0.4))
             .prop_map(|(key, hook, events, secret)| Command::Subscribe { key, hook, events, secret }),
         1 => key.clone().prop_map(|key| Command::BadSubscribe { key }),

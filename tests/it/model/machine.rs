@@ -116,6 +116,7 @@ impl Machine {
             Command::Status { key } => self.status(key, "", false).await?,
             Command::BadQuery { key } => self.status(key, "?include_checks=perhaps", false).await?,
             Command::Named { key } => self.status(key, "", true).await?,
+            Command::Nowhere { key } => self.nowhere(key).await?,
             Command::Subscribe { key, hook, events, secret } => self.subscribe(key, hook, events, secret).await?,
             Command::BadSubscribe { key } => {
                 let body = json!({ "url": "http://plain.example.com/", "events": [KINDS[0]] });
@@ -284,6 +285,21 @@ impl Machine {
             same("checked_at", &answer.json()["checked_at"], &json!(shown(expected.wall)))?;
         }
         Ok(())
+    }
+
+    /// A request that leads to no endpoint is its key's and costs nothing.
+    async fn nowhere(&mut self, key: usize) -> Seen {
+        let answer = self.wire.api(&name(key), "GET", "/v1/nowhere", &Value::Null).await;
+        let expected = self.world.nowhere(key);
+        check(&answer, &expected)?;
+        let newest = self.order("GET", &format!("requests?limit=1&key={}", name(key)), &Value::Null).await?;
+        let newest = &newest["data"][0];
+        let id = answer.header("x-emulator-request-id");
+        same(
+            "the newest request of the key",
+            (newest["id"].as_str(), newest["at"].as_str()),
+            (id, Some(shown(expected.wall).as_str())),
+        )
     }
 
     async fn subscribe(&mut self, key: usize, hook: usize, events: u8, secret: bool) -> Seen {

@@ -58,6 +58,12 @@ pub(super) struct Expected {
 }
 
 impl World {
+    /// A request that leads to no endpoint.
+    pub(super) fn nowhere(&mut self, key: usize) -> Expected {
+        let wall = self.space(key).wall;
+        Expected { status: 404, code: Some("not_found"), quota: None, wall }
+    }
+
     /// A request of a key: `effect` is what the operation does and answers once nothing else stops it. With `named` the
     /// request names the scenario `two`.
     pub(super) fn request(
