@@ -79,7 +79,7 @@ impl Call {
         let in_body = match serde_json::from_slice::<Named>(&self.body) {
             Ok(named) if self.is_object() => named.key,
             Err(error) if self.is_object() && error.is_data() => {
-                return Err(ControlError::invalid(format!("body: key: {error}")));
+                return Err(ControlError::invalid("body: key: expected a string"));
             }
             _ => None,
         };
