@@ -97,6 +97,8 @@ pub fn limits_markdown() -> String {
         piece_bytes = bytes(control::PIECE_BYTES),
         texts = count(control::SHARED_TEXTS),
         text_bytes = bytes(control::SHARED_TEXT_BYTES),
+        retired = count(scenario::RETIRED),
+        retired_bytes = bytes(scenario::RETIRED_BYTES),
         verdict = count(control::VERDICT_ENTRIES),
         reserve = count(descriptors::RESERVE),
     )

@@ -158,7 +158,7 @@ fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
     let (method, target) = request.transcript.request_line();
     let scripted = request.scripted.as_ref();
     let why = match &request.reason {
-        Reason::Unauthorized(refusal) => format!(" - {refusal}"),
+        Reason::Unauthorized { refusal, .. } => format!(" - {refusal}"),
         Reason::Invalid(problems) => {
             let texts: Vec<String> =
                 problems.iter().map(|problem| format!("{}: {}", problem.field, problem.reason)).collect();
@@ -205,7 +205,7 @@ fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
     let scenario = event.origin.in_scenario().filter(|_| event.damage.is_none());
     let about = [Some(key.to_string()), scenario].into_iter().flatten().collect::<Vec<_>>().join(", ");
     json!({
-        "at": stamp(event.created_at),
+        "at": stamp(event.handed_at),
         "event": "event",
         "id": event.id,
         "type": event.event_type,

@@ -189,7 +189,7 @@ pub enum Lookup {
     /// An endpoint.
     Found(&'static Route),
     /// The path exists with other methods, given as an `Allow` value.
-    MethodNotAllowed(&'static str),
+    MethodNotAllowed(String),
     /// Announced, not open.
     Announced(&'static Announced),
     /// Nothing.
@@ -206,30 +206,30 @@ pub fn look_up(method: &Method, path: &str) -> Lookup {
             .find(|entry| path.strip_prefix(entry.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
         return announced.map_or(Lookup::Unknown, Lookup::Announced);
     };
-    // Open paths have one method each, which a test holds; a second would make this a search.
-    if route.takes(method) {
-        return Lookup::Found(route);
-    }
-    Lookup::MethodNotAllowed(if route.method == Method::GET { "GET, HEAD" } else { "POST" })
+    among(method, std::iter::once(route))
 }
 
 /// Looks a request up among the announced endpoints.
 pub fn look_up_announced(method: &Method, path: &str) -> Lookup {
     let path = decode_unreserved(path);
-    let mut fitting = ROUTES.iter().filter(|route| route.stage == Stage::Announced && route.fits(&path)).peekable();
-    if fitting.peek().is_none() {
-        return Lookup::Unknown;
-    }
-    let methods: Vec<&Method> = fitting.clone().map(|route| &route.method).collect();
-    match fitting.find(|route| route.takes(method)) {
+    among(method, ROUTES.iter().filter(|route| route.stage == Stage::Announced && route.fits(&path)))
+}
+
+/// The endpoint of this method among those of one path.
+fn among(method: &Method, mut routes: impl Iterator<Item = &'static Route> + Clone) -> Lookup {
+    let methods = routes.clone().map(|route| &route.method);
+    let allow = allow(methods);
+    match routes.find(|route| route.takes(method)) {
         Some(route) => Lookup::Found(route),
-        None => Lookup::MethodNotAllowed(match methods.as_slice() {
-            [first, second] if **first == Method::GET && **second == Method::POST => "GET, HEAD, POST",
-            [first, second] if **first == Method::GET && **second == Method::PATCH => "GET, HEAD, PATCH",
-            [only] if **only == Method::GET => "GET, HEAD",
-            _ => "POST",
-        }),
+        None if allow.is_empty() => Lookup::Unknown,
+        None => Lookup::MethodNotAllowed(allow),
     }
+}
+
+/// The `Allow` value of a path with these methods: HEAD is answered wherever GET is.
+pub fn allow<'m>(methods: impl Iterator<Item = &'m Method>) -> String {
+    let names = methods.map(|method| if *method == Method::GET { "GET, HEAD" } else { method.as_str() });
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// What stands for `{id}` in the path of an announced endpoint.
@@ -311,6 +311,27 @@ mod tests {
             ("POST", "/v1/oauth/token", "announced /v1/oauth"),
         ] {
             assert_eq!(kind(method, path), expected, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn whatever_methods_a_path_has_are_allowed() {
+        let check = |methods: &[&str], expected: &str| {
+            let methods: Vec<Method> = methods.iter().map(|method| method.parse().expect("a method")).collect();
+            assert_eq!(allow(methods.iter()), expected);
+        };
+        check(&["GET"], "GET, HEAD");
+        check(&["DELETE"], "DELETE");
+        check(&["GET", "POST", "PUT"], "GET, HEAD, POST, PUT");
+        check(&["PATCH", "GET"], "PATCH, GET, HEAD");
+        check(&[], "");
+        // The 405 of each path in the table names each of its methods.
+        for route in ROUTES {
+            let looked_up = if route.stage == Stage::Open { look_up } else { look_up_announced };
+            let Lookup::MethodNotAllowed(allow) = looked_up(&Method::TRACE, route.path) else {
+                panic!("{} takes TRACE", route.path)
+            };
+            assert!(allow.split(", ").any(|method| method == route.method.as_str()), "{}: {allow}", route.path);
         }
     }
 

@@ -169,6 +169,7 @@ pub(super) async fn redeliver(control: &Control, call: &Call) -> Result<Reply, C
         deliveries: vec![Arc::new(planned)],
         skipped: Vec::new(),
         due: now.moment,
+        handed_at: now.wall,
         ..EventRecord::clone(&old.event)
     };
     hand_over(&control.journal, &control.book, &workspace, Arc::new(event)).map_err(too_many_pending)?;

@@ -12,10 +12,10 @@ use serde_json::json;
 use super::diagnosis::{Diagnosis, damage_step, delivery_summary};
 use super::requests;
 use super::scope::scope_or_all;
-use super::trace::{RULES_NOTE, rules_of};
+use super::trace::{RULES_GONE, RULES_NOTE, Rules, rules_of};
 use super::view::{delivery_whole, event, request_whole};
 use super::{Call, Control, ControlError, Reply, ok};
-use crate::contract::profile::{Profile, duration_text};
+use crate::contract::profile::duration_text;
 use crate::contract::routes::Operation;
 use crate::journal::{Entry, Reason, RequestRecord};
 use crate::rate_limit::Verdict;
@@ -63,8 +63,7 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {
             let request = requests::find(control, call, id)?;
-            let profile = Arc::clone(&control.library.load().setup_for(None).profile);
-            let steps = request_steps(&request, &profile, call.redactor());
+            let steps = request_steps(&request, call.redactor());
             let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
             let summary = format!(
                 "{} because {}",
@@ -72,9 +71,13 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
                 decided.map_or("all checks passed", |step| &step.detail)
             );
             let mut view = json!({ "id": id, "kind": "request", "summary": summary, "steps": steps, "request": request_whole(&request, call.redactor()) });
-            if let Some(rules) = rules_of(control, &request) {
-                view["rules"] = json!(rules);
-                view["note"] = RULES_NOTE.into();
+            match rules_of(control, &request) {
+                Rules::None => {}
+                Rules::Gone => view["note"] = RULES_GONE.into(),
+                Rules::Traced(rules) => {
+                    view["rules"] = json!(rules);
+                    view["note"] = RULES_NOTE.into();
+                }
             }
             Ok(ok(view))
         }
@@ -160,7 +163,7 @@ pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
 }
 
 /// The checks in the order of the contract's implementation: route, authentication, quota, content, scenario, operation.
-fn request_steps(request: &RequestRecord, profile: &Profile, redactor: Redactor<'_>) -> Vec<Step> {
+fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
     let (method, target) = request.transcript.request_line();
     let path = target.split('?').next().unwrap_or_default();
     let needs_key =
@@ -185,7 +188,7 @@ fn request_steps(request: &RequestRecord, profile: &Profile, redactor: Redactor<
         format!("{method} {path} is the operation {}", request.operation.map_or("-", |operation| operation.name())),
     );
     let no_key = match &request.reason {
-        Reason::Unauthorized(refusal) => Some(refusal.advice(profile)),
+        Reason::Unauthorized { advice, .. } => Some(advice.to_string()),
         _ => None,
     };
     let key = match request.key() {

@@ -3,6 +3,8 @@
 use hyper::Method;
 use percent_encoding::percent_decode_str;
 
+use crate::contract::routes::allow;
+
 /// One call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
@@ -129,21 +131,18 @@ pub(super) enum Match {
 pub(super) fn find(method: &Method, path: &str) -> Match {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     let is_literal = ROUTES.iter().any(|(_, pattern, _)| *pattern == path);
-    let mut allowed: Vec<&str> = Vec::new();
+    let mut allowed: Vec<&Method> = Vec::new();
     for (known, pattern, action) in ROUTES.iter().filter(|(_, pattern, _)| !is_literal || *pattern == path) {
         let Some(segment) = fits(pattern, path) else { continue };
         if known == method {
             return Match::Found(*action, segment);
         }
-        allowed.push(known.as_str());
+        allowed.push(known);
     }
     if allowed.is_empty() {
         return Match::Nothing;
     }
-    if allowed.contains(&"GET") {
-        allowed.push("HEAD");
-    }
-    Match::OtherMethods(allowed.join(", "))
+    Match::OtherMethods(allow(allowed.into_iter()))
 }
 
 /// The variable segment if the path fits the pattern; empty if the pattern has none.

@@ -326,6 +326,7 @@ fn event(workspace: &Workspace, saved: &SavedDelivery) -> Result<EventRecord, St
         workspace: Arc::clone(workspace.name()),
         event_type: saved.event_type.clone(),
         created_at: saved.created_at,
+        handed_at: workspace.clock().now().wall,
         body: saved.body.clone(),
         due: Moment::from_nanos(saved.due),
         deliveries: vec![Arc::new(delivery)],

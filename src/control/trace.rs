@@ -1,38 +1,45 @@
 //! What each active scenario rule makes of a request in the journal: the trace behind `explain req_…`.
 //!
-//! It is worked out when somebody asks, from what the journal kept and with the counters as they stand then; answering
-//! requests costs nothing for it. Nothing is counted.
-
-use std::sync::Arc;
+//! It is worked out when somebody asks, from what the journal kept and the scenarios and settings that answered the request, with
+//! the counters as they are now; answering requests costs next to nothing for it. Nothing is counted.
 
 use hyper::Method;
-use hyper::header::HeaderMap;
 
 use super::Control;
-use crate::http::exchange::SCENARIO;
 use crate::journal::{Reason, RequestRecord};
-use crate::scenario::{Generation, RequestView, RuleTrace, Setup};
+use crate::scenario::{RequestView, RuleTrace, Setup};
 
 /// What must be known to read the trace rightly.
-pub(super) const RULES_NOTE: &str = "what each would do with the same request now, not what it did then: counters and files are those \
-     of now, chances are drawn anew, and a body ends after 64 KiB";
+pub(super) const RULES_NOTE: &str = "what each makes of the request, by the scenarios and settings that answered it, and not what it did \
+     then: counters are those of now, chances are drawn anew, and a body ends after 64 KiB";
+/// What is said in place of a trace.
+pub(super) const RULES_GONE: &str = "the scenarios and settings that answered this request have been replaced too often since, and are not \
+     kept any more: what each rule made of it cannot be worked out";
 
-/// The trace of every rule up to the one that would decide; `None` if no scenario rule is active for the request, or it never
-/// came as far as the rules.
-pub(super) fn rules_of(control: &Control, request: &RequestRecord) -> Option<Vec<RuleTrace>> {
-    request.operation?;
-    if matches!(request.reason, Reason::Unauthorized(_) | Reason::RateLimited | Reason::Refused(..)) {
-        return None;
+/// The trace of a request.
+pub(super) enum Rules {
+    /// No rule was active for the request, or it never came as far as the rules.
+    None,
+    /// What answered it is not kept any more.
+    Gone,
+    /// Every rule up to the one that decides.
+    Traced(Vec<RuleTrace>),
+}
+
+pub(super) fn rules_of(control: &Control, request: &RequestRecord) -> Rules {
+    let is_early = matches!(request.reason, Reason::Unauthorized { .. } | Reason::RateLimited | Reason::Refused(..));
+    if request.operation.is_none() || is_early {
+        return Rules::None;
     }
-    let headers = request.transcript.header_map();
-    let generation = control.library.load();
-    let setup = setup_of(&generation, &headers, request)?;
-    if setup.rules.is_empty() {
-        return None;
-    }
+    let setup = request.setup.upgrade().and_then(|setup| setup.downcast::<Setup>().ok());
+    let Some(setup) = setup else { return Rules::Gone };
     let (method, target) = request.transcript.request_line();
-    let method = Method::from_bytes(method.as_bytes()).ok()?;
+    let Ok(method) = Method::from_bytes(method.as_bytes()) else { return Rules::None };
+    if setup.rules.is_empty() {
+        return Rules::None;
+    }
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let headers = request.transcript.header_map();
     let view = RequestView {
         operation: request.operation,
         method: &method,
@@ -49,16 +56,5 @@ pub(super) fn rules_of(control: &Control, request: &RequestRecord) -> Option<Vec
         (state.turns().clone(), state.began(setup.activation).unwrap_or(setup.activated_at))
     };
     turns.begin(setup.activation);
-    let since_activation = workspace.clock().moment().since(met_at);
-    Some(setup.rules.trace(&view, &turns, since_activation))
-}
-
-/// The setup that would answer the request now.
-fn setup_of(generation: &Generation, headers: &HeaderMap, request: &RequestRecord) -> Option<Arc<Setup>> {
-    let name = request.workspace.as_ref().map(|workspace| workspace.name().as_ref());
-    let Some(wanted) = headers.get(SCENARIO) else {
-        return Some(Arc::clone(generation.setup_for(name)));
-    };
-    let names = wanted.to_str().ok()?.split(',').map(str::trim).filter(|name| !name.is_empty());
-    generation.setup_named(name, &names.collect::<Vec<_>>()).ok()
+    Rules::Traced(setup.rules.trace(&view, &turns, request.moment.since(met_at)))
 }

@@ -121,7 +121,7 @@ pub(super) fn reason_name(reason: &Reason) -> &'static str {
         Reason::Answered => "answered",
         Reason::Subscribed { created: true, .. } => "subscription_created",
         Reason::Subscribed { created: false, .. } => "subscription_updated",
-        Reason::Unauthorized(_) => "unauthorized",
+        Reason::Unauthorized { .. } => "unauthorized",
         Reason::RateLimited => "rate_limited",
         Reason::Invalid(_) => "invalid",
         Reason::NotFound(_) => "not_found",

@@ -1,6 +1,7 @@
 //! One request on its way to an answer: what is known of it so far, and the answers that every operation may need.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, Weak};
 
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
@@ -18,7 +19,7 @@ use crate::contract::nowhere::no_endpoint;
 use crate::contract::profile::Profile;
 use crate::contract::routes::{Lookup, Operation};
 use crate::contract::variation::{Outermost, vary};
-use crate::http::answer::{AnswerBody, JSON, answer};
+use crate::http::answer::{AnswerBody, JSON, answer, header_value};
 use crate::http::fault::Break;
 use crate::http::preview::PreviewParts;
 use crate::http::scripted::Unsettled;
@@ -225,7 +226,8 @@ impl Exchange {
 
     pub(super) fn unauthorized(&self, refusal: KeyRefusal) -> Outcome {
         let error = Error::new(ErrorKind::Unauthorized, refusal.advice(&self.setup.profile));
-        let mut outcome = self.error(&error, Reason::Unauthorized(refusal));
+        let advice = error.message.clone().into_boxed_str();
+        let mut outcome = self.error(&error, Reason::Unauthorized { refusal, advice });
         if refusal.token_came() {
             outcome.response.headers_mut().insert(WWW_AUTHENTICATE, INVALID_TOKEN);
         }
@@ -237,9 +239,9 @@ impl Exchange {
         match lookup {
             Lookup::MethodNotAllowed(allow) => {
                 let message = format!("this endpoint takes {allow}");
-                let mut outcome =
-                    self.error(&Error::new(ErrorKind::MethodNotAllowed, message), Reason::MethodNotAllowed(allow));
-                outcome.response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+                let mut outcome = self
+                    .error(&Error::new(ErrorKind::MethodNotAllowed, message), Reason::MethodNotAllowed(allow.clone()));
+                outcome.response.headers_mut().insert(ALLOW, header_value(allow));
                 outcome
             }
             Lookup::Announced(entry) => {
@@ -345,6 +347,8 @@ impl Exchange {
             scripted: self.scripted.take(),
             warnings: std::mem::take(&mut self.warnings),
             generation: self.generation,
+            setup: Arc::<Setup>::downgrade(&self.setup) as Weak<dyn Any + Send + Sync>,
+            moment: self.now.moment,
         }
     }
 }

@@ -144,6 +144,8 @@ mod tests {
             scripted: None,
             warnings: Vec::new(),
             generation: 1,
+            setup: std::sync::Weak::<()>::new(),
+            moment: crate::clock::Moment::default(),
         }))
     }
 

@@ -1,14 +1,16 @@
 //! A request as the journal keeps it: what came, what was answered, and why.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use jiff::Timestamp;
 
+use crate::clock::Moment;
 use crate::contract::error::{ErrorKind, FieldProblem};
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
@@ -45,6 +47,10 @@ pub struct RequestRecord {
     pub warnings: Vec<String>,
     /// The generation of scenarios and profile that answered.
     pub generation: u64,
+    /// What was in force for it (a `scenario::Setup`, which this layer does not know), as long as somebody keeps that.
+    pub setup: Weak<dyn Any + Send + Sync>,
+    /// When it arrived, by the workspace's clock.
+    pub moment: Moment,
 }
 
 impl RequestRecord {
@@ -73,7 +79,12 @@ pub enum Reason {
         warnings: Vec<String>,
     },
     /// The key was refused.
-    Unauthorized(KeyRefusal),
+    Unauthorized {
+        /// Why.
+        refusal: KeyRefusal,
+        /// What the answer said of it, by the settings of then.
+        advice: Box<str>,
+    },
     /// The quota was used up; the verdict is in `quota`.
     RateLimited,
     /// Fields failed validation.
@@ -83,7 +94,7 @@ pub enum Reason {
     /// Announced by the contract, not open.
     Announced(&'static str),
     /// The path has other methods: the `Allow` value.
-    MethodNotAllowed(&'static str),
+    MethodNotAllowed(String),
     /// Refused before the contract's rules: no proper HTTP request, too large, too slow.
     Refused(ErrorKind, String),
     /// A scenario rule answered; it is in `scripted`.

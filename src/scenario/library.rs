@@ -15,6 +15,7 @@ use super::files::HeldBack;
 use super::knob_patch::{KnobPatch, KnobPatches};
 use super::named::{MOST_NAMED_TEXT, Named};
 use super::restart::Start;
+use super::retired::Retired;
 use super::setup::Setup;
 use super::{Activation, Origin, Scenario, parse};
 use crate::clock::Moment;
@@ -144,6 +145,7 @@ pub struct Library {
     changing: Mutex<()>,
     /// What was found in the files at the last reading, whether or not they were taken.
     pub(super) found: ArcSwap<Vec<Diagnostic>>,
+    retired: Retired,
     /// What was there when the emulator had started.
     pub(super) start: ArcSwap<Start>,
 }
@@ -175,6 +177,7 @@ impl Library {
             current: ArcSwap::from_pointee(first),
             changing: Mutex::default(),
             found: ArcSwap::default(),
+            retired: Retired::default(),
             start: ArcSwap::default(),
         }
     }
@@ -334,7 +337,10 @@ impl Library {
             key_setups,
             named: Mutex::default(),
         };
+        let in_force: HashSet<*const Setup> = next.key_setups.values().chain([&next.setup]).map(Arc::as_ptr).collect();
         self.current.store(Arc::new(next));
+        let old = current.key_setups.values().chain([&current.setup]);
+        old.filter(|old| !in_force.contains(&Arc::as_ptr(old))).for_each(|old| self.retired.keep(Arc::clone(old)));
         Ok(number)
     }
 }

@@ -22,6 +22,7 @@ mod progress;
 mod reference;
 mod render;
 mod restart;
+mod retired;
 mod rule;
 mod schema;
 mod setup;
@@ -66,6 +67,7 @@ pub(crate) mod limits {
     };
     pub(crate) use super::library::MOST_KEYS as SCENARIO_KEYS;
     pub(crate) use super::named::{MOST_NAMED as NAMED, MOST_NAMED_TEXT as NAMED_BYTES};
+    pub(crate) use super::retired::{MOST as RETIRED, MOST_BYTES as RETIRED_BYTES};
     pub(crate) use super::watch::{MOST_BYTES as FOLDER_BYTES, MOST_FILES as FOLDER_FILES};
 }
 

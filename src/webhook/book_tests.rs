@@ -70,6 +70,7 @@ fn event() -> Arc<EventRecord> {
         workspace: Arc::from("w"),
         event_type: "workflow.completed".to_owned(),
         created_at: jiff::Timestamp::UNIX_EPOCH,
+        handed_at: jiff::Timestamp::UNIX_EPOCH,
         body: hyper::body::Bytes::new(),
         due: Moment::from_nanos(0),
         deliveries: vec![Arc::new(planned)],

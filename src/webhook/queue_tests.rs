@@ -26,6 +26,7 @@ fn event(number: u64, due: Moment, subscriptions: &[usize]) -> Arc<EventRecord> 
         workspace: Arc::from("test"),
         event_type: "workflow.completed".to_owned(),
         created_at: jiff::Timestamp::UNIX_EPOCH,
+        handed_at: jiff::Timestamp::UNIX_EPOCH,
         body: Bytes::new(),
         due,
         deliveries: deliveries.collect(),

@@ -61,6 +61,8 @@ pub struct EventRecord {
     pub event_type: String,
     /// When it occurred.
     pub created_at: Timestamp,
+    /// When it was handed over to be delivered: when it happened, or later if it is delivered again.
+    pub handed_at: Timestamp,
     /// The envelope's bytes as signed and sent.
     pub body: Bytes,
     /// When first attempts are due.
@@ -218,6 +220,7 @@ impl State {
             workspace: Arc::clone(workspace),
             event_type: envelope.event_type,
             created_at: now.wall,
+            handed_at: now.wall,
             body: kept(body),
             due: request.due.unwrap_or(now.moment).plus(self.scatter(profile)),
             deliveries,

@@ -255,7 +255,7 @@ fn a_run_that_uses_nothing_fails_if_that_is_asked_for() {
         ("undelivered", "true", None),
     ] {
         let output = exec(&["--fail-on", fail_on], script);
-        let code = if part.is_some() { 1 } else { 0 };
+        let code = i32::from(part.is_some());
         assert_eq!(output.status.code(), Some(code), "{fail_on}, {script}: {output:?}");
         if let Some(part) = part {
             assert!(said(&output).contains("\u{2717} unused: ") && said(&output).contains(part), "{output:?}");
@@ -316,6 +316,26 @@ fn the_log_is_there_for_those_who_ask() {
         run(wrs_emulator(&["exec", "--log", "json", "--", "sh", "-c", &script]).env("WRS_EMULATOR_VERBOSE", "yes"));
     let record: Value = serde_json::from_slice(&by_environment.stderr).expect("one JSON object");
     assert_eq!(record["target"], "/v1/hello");
+}
+
+/// A redelivery is logged when it happens, which is not when its event did.
+#[test]
+fn a_redelivery_is_logged_at_its_own_time() {
+    let control = format!("{CURL} -H 'Content-Type: application/json'");
+    let api = "$WRS_EMULATOR_URL/_emulator";
+    let again = format!(
+        "{control} -d '{{\"advance\":\"60s\"}}' {api}/clock; id=$(curl -s {api}/deliveries | grep -o 'dlv_[a-z0-9]*' | head -1); \
+         {control} -X POST \"{api}/deliveries/$id/redeliver?wait=15s\""
+    );
+    let script = format!("{}; {}; {again}", subscribe("app"), fire("app", "[200]"));
+    let output = exec(&["--clock", "2026-01-31T09:30:00Z", "--verbose", "--log", "json"], &script);
+    let records: Vec<Value> = said(&output).lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let events: Vec<&str> = records
+        .iter()
+        .filter(|record| record["event"] == "event")
+        .map(|record| record["at"].as_str().expect("a time"))
+        .collect();
+    assert_eq!(events, ["2026-01-31T09:30:00.000Z", "2026-01-31T09:31:00.000Z"], "{output:?}");
 }
 
 #[test]

@@ -187,3 +187,35 @@ async fn secrets_never_appear_in_what_is_shown() {
         assert!(!shown.contains(hidden), "`{hidden}` is shown");
     }
 }
+
+/// A request is judged by what was in force when it was answered, whatever was changed since.
+#[tokio::test]
+async fn a_request_is_explained_by_the_settings_that_answered_it() {
+    let emulator = crate::support::builder().scenario_text(STORY).start().await.expect("it starts");
+    let refused = get_as(&emulator, "sk_live_x", "/v1/system/status").await;
+    let named = [("authorization", "Bearer sk_test_local"), ("x-team", "red")];
+    let scripted = send(&emulator, "GET", "/v1/system/status", &named, "").await;
+    assert_eq!((refused.status, scripted.status), (401, 401));
+    let before = (explained(&emulator, &refused).await, explained(&emulator, &scripted).await);
+    assert_eq!(
+        (&before.1["rules"][0]["rule"], &before.1["rules"][0]["applied"]),
+        (&json!("only with a header"), &json!(true))
+    );
+    let production = json!({ "environment": "production", "keys.live_prefix": "sk_real_" });
+    assert_eq!(control(&emulator, "PATCH", "profile", &production).await.status, 200);
+    assert_eq!(control(&emulator, "POST", "scenarios/active", &json!({ "active": [] })).await.status, 200);
+    let after = (explained(&emulator, &refused).await, explained(&emulator, &scripted).await);
+    assert_eq!((&after.0["steps"], &after.0["summary"]), (&before.0["steps"], &before.0["summary"]));
+    assert_eq!((&after.1["rules"], &after.1["summary"]), (&before.1["rules"], &before.1["summary"]));
+    // What was replaced is kept for a while, and then said to be gone.
+    for requests in 1..=70 {
+        let wish = json!({ "rate_limit.requests": requests });
+        assert_eq!(control(&emulator, "PATCH", "profile", &wish).await.status, 200);
+    }
+    let gone = explained(&emulator, &scripted).await;
+    assert!(
+        gone["rules"].is_null() && gone["note"].as_str().is_some_and(|note| note.contains("not kept any more")),
+        "{gone}"
+    );
+    assert_eq!(explained(&emulator, &refused).await["steps"], before.0["steps"]);
+}

@@ -240,6 +240,11 @@ async fn deliveries_beyond_the_most_that_may_be_pending_are_refused_and_told() {
     assert_eq!((answer.status, answer.code().as_str()), (422, "too_many_pending"), "{answer:?}");
     assert!(answer.message().contains("1 of 2 events were fired"), "{}", answer.message());
     assert_eq!(emulator.control().deliveries().pending(), 100_000);
+    // The embedding API has the same bound.
+    let wish_in_process = wrs_emulator::FireRequest { event_type: "workflow.completed".into(), ..Default::default() };
+    let refused = emulator.control().fire("sk_test_local", wish_in_process).expect_err("nothing more is taken");
+    assert!(refused.to_string().contains("100000 deliveries are pending"), "{refused}");
+    assert_eq!(emulator.control().deliveries().pending(), 100_000);
     // What is forgotten makes room.
     control(&emulator, "POST", "reset", &json!({})).await;
     assert_eq!(emulator.control().deliveries().pending(), 0);

@@ -1,0 +1,33 @@
+//! Setups that were replaced a short while ago: requests that they answered can still be explained by them. Bounded by count and
+//! by what their scenarios take in memory; the oldest are dropped first.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::setup::Setup;
+
+/// Most setups kept.
+pub(crate) const MOST: usize = 64;
+/// Most bytes that their scenarios take, roughly.
+pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
+
+/// Setups that are not in force any more, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Retired(Mutex<VecDeque<Arc<Setup>>>);
+
+impl Retired {
+    /// Keeps a setup that was replaced.
+    pub(super) fn keep(&self, setup: Arc<Setup>) {
+        let mut kept = self.0.lock();
+        kept.push_back(setup);
+        while kept.len() > MOST || kept.iter().map(|setup| weight(setup)).sum::<usize>() > MOST_BYTES {
+            kept.pop_front();
+        }
+    }
+}
+
+fn weight(setup: &Setup) -> usize {
+    setup.active.iter().map(|scenario| scenario.weight).sum()
+}
