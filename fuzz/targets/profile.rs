@@ -7,7 +7,7 @@ use wrs_emulator::template::check_template;
 
 fuzz_target!(|text: &str| {
     let base = Layered::default();
-    match base.with_text(text, "fuzz") {
+    match base.with(|draft| draft.text(text, "fuzz")) {
         Ok(layered) => assert!(!layered.settings().is_empty()),
         Err(problems) => assert!(!problems.is_empty(), "refused with a reason"),
     }

@@ -6,17 +6,36 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use super::{ClockSetting, Emulator, Settings, StartError};
-use crate::contract::profile::Forward;
+use crate::contract::profile::{Draft, Forward};
 use crate::http::limits::Limits;
 
 /// Collects settings; what is wrong with them is told by [`Builder::start`].
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     settings: Settings,
+    /// The profile as far as it was put together: presets and knobs are judged together.
+    draft: Option<Draft>,
     problem: Option<String>,
 }
 
 impl Builder {
+    fn draft(&mut self) -> &mut Draft {
+        self.draft.get_or_insert_with(|| Draft::of(&self.settings.profile))
+    }
+
+    /// Makes the profile that was put together the one of the settings.
+    fn settle(&mut self) {
+        match self.draft.take().map(Draft::finish) {
+            None => {}
+            Some(Ok(profile)) => self.settings.profile = profile,
+            Some(Err(problems)) => {
+                let texts: Vec<String> =
+                    problems.iter().map(|problem| format!("{}; {}", problem.message, problem.hint)).collect();
+                self.problem.get_or_insert(texts.join("\n"));
+            }
+        }
+    }
+
     /// Serves on this address instead of a free loopback port.
     #[must_use]
     pub fn listen(mut self, address: SocketAddr) -> Self {
@@ -41,20 +60,14 @@ impl Builder {
     /// Puts a preset (`friendly`, `hostile`) on top of the profile, as `--profile NAME` does. Knobs set after it win.
     #[must_use]
     pub fn preset(mut self, name: &str) -> Self {
-        match self.settings.profile.with_preset(name) {
-            Ok(profile) => self.settings.profile = profile,
-            Err(problem) => drop(self.problem.get_or_insert(format!("{}; {}", problem.message, problem.hint))),
-        }
+        self.draft().preset(name);
         self
     }
 
     /// Sets one knob of the profile, as `--set path=value` does.
     #[must_use]
     pub fn set(mut self, assignment: &str) -> Self {
-        match self.settings.profile.with_assignment(assignment, "builder") {
-            Ok(profile) => self.settings.profile = profile,
-            Err(problem) => drop(self.problem.get_or_insert(format!("{}; {}", problem.message, problem.hint))),
-        }
+        self.draft().assignment(assignment, "builder");
         self
     }
 
@@ -114,12 +127,14 @@ impl Builder {
     /// Changes any other setting.
     #[must_use]
     pub fn configure(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        self.settle();
         change(&mut self.settings);
         self
     }
 
     /// Starts the emulator.
-    pub async fn start(self) -> Result<Emulator, StartError> {
+    pub async fn start(mut self) -> Result<Emulator, StartError> {
+        self.settle();
         match self.problem {
             Some(problem) => Err(StartError::Setting(problem)),
             None => Emulator::start(self.settings).await,

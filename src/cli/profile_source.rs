@@ -4,26 +4,54 @@
 use std::path::Path;
 
 use super::failure::Failure;
-use crate::contract::profile::{Layered, Preset};
+use crate::contract::profile::{Draft, Layered, Preset, ProfileProblem};
 use crate::file;
 
-/// The profile: built-in defaults, then a preset or a file, then single assignments.
+/// The profile: built-in defaults, then a preset or a file, then single assignments. All are merged before anything is judged.
 pub(super) fn load_profile(wanted: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
-    let mut layered = Layered::default();
+    let mut draft = Draft::of(&Layered::default());
+    let mut file = None;
     if let Some(wanted) = wanted {
-        layered = match name_of(wanted) {
-            Some(name) => layered
-                .with_preset(name)
-                .map_err(|problem| Failure::usage(format!("--profile: {}", problem.message)).with_hint(problem.hint))?,
-            None => with_file(&layered, wanted)?,
-        };
+        if let Some(name) = name_of(wanted) {
+            draft.preset(name);
+        } else {
+            let (shown, text) = (wanted.display().to_string(), read_profile(wanted)?);
+            draft.text(&text, &shown);
+            file = Some((shown, text));
+        }
     }
     for assignment in assignments {
-        layered = layered.with_assignment(assignment, "--set").map_err(|problem| {
-            Failure::usage(format!("--set {assignment}: {}", problem.message)).with_hint(problem.hint)
-        })?;
+        draft.assignment(assignment, "--set");
     }
-    Ok(layered)
+    draft.finish().map_err(|problems| refused(&problems, file.as_ref()))
+}
+
+/// Every problem with its setting: a place in the file, an assignment, or the preset.
+fn refused(problems: &[ProfileProblem], file: Option<&(String, String)>) -> Failure {
+    let place = |problem: &ProfileProblem| match file {
+        _ if *problem.source == *"--set" => Err(format!("--set {}", problem.written)),
+        Some((shown, text)) if **shown == *problem.source => {
+            let before = &text[..problem.span.start.min(text.len())];
+            let line = before.matches('\n').count() + 1;
+            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+            Ok(format!("{shown}:{line}:{column}"))
+        }
+        _ => Err("--profile".to_owned()),
+    };
+    if let [problem] = problems
+        && let Err(flag) = place(problem)
+    {
+        return Failure::usage(format!("{flag}: {}", problem.message)).with_hint(problem.hint.clone());
+    }
+    let line = |problem: &ProfileProblem| {
+        let (place, code) = match place(problem) {
+            Ok(place) => (place, format!(" [{}]", problem.code)),
+            Err(flag) => (flag, String::new()),
+        };
+        format!("{place}: {}{code}\n  hint: {}", problem.message, problem.hint)
+    };
+    let lines: Vec<String> = problems.iter().map(line).collect();
+    Failure::usage(format!("the profile is not valid\n{}", lines.join("\n")))
 }
 
 /// The text if it is the name of a preset, or meant as one: it looks like no path, and no file is there.
@@ -31,23 +59,6 @@ fn name_of(wanted: &Path) -> Option<&str> {
     let text = wanted.to_str()?;
     let is_path = text.contains(['/', '\\', '.']) || wanted.exists();
     (Preset::named(text).is_some() || !is_path).then_some(text)
-}
-
-fn with_file(layered: &Layered, path: &Path) -> Result<Layered, Failure> {
-    let text = read_profile(path)?;
-    let shown = path.display().to_string();
-    layered.with_text(&text, &shown).map_err(|problems| {
-        let lines: Vec<String> = problems
-            .iter()
-            .map(|problem| {
-                let before = &text[..problem.span.start.min(text.len())];
-                let line = before.matches('\n').count() + 1;
-                let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-                format!("{shown}:{line}:{column}: {} [{}]\n  hint: {}", problem.message, problem.code, problem.hint)
-            })
-            .collect();
-        Failure::usage(format!("the profile is not valid\n{}", lines.join("\n")))
-    })
 }
 
 fn read_profile(path: &Path) -> Result<String, Failure> {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::library::Library;
 use crate::clock::Moment;
-use crate::contract::profile::{KNOBS, Layered, ProfileProblem, knob_path};
+use crate::contract::profile::{Draft, KNOBS, Layered, ProfileProblem, knob_path};
 use crate::diagnostic::Diagnostic;
 
 /// How listings name the origin of a patched knob.
@@ -92,15 +92,13 @@ impl KnobPatch {
 
     /// A profile with this patch on top.
     pub(super) fn over(&self, base: &Layered) -> Result<Layered, Vec<Diagnostic>> {
-        let mut next = base.clone();
-        let mut problems = Vec::new();
-        for (path, value) in &self.0 {
-            match next.with_value(path, value, PATCH_SOURCE) {
-                Ok(changed) => next = changed,
-                Err(problem) => problems.push(diagnostic(problem)),
-            }
-        }
-        if problems.is_empty() { Ok(next) } else { Err(problems) }
+        let made = base.with(|draft| self.add_to(draft));
+        made.map_err(|problems| problems.into_iter().map(diagnostic).collect())
+    }
+
+    /// Puts this patch on top of a profile in the making.
+    pub(super) fn add_to(&self, draft: &mut Draft) {
+        self.0.iter().for_each(|(path, value)| draft.value(path, value, PATCH_SOURCE));
     }
 }
 
@@ -222,7 +220,7 @@ fn quoted(name: &str) -> String {
     if bare { name.to_owned() } else { Value::from(name).to_string() }
 }
 
-fn diagnostic(problem: ProfileProblem) -> Diagnostic {
+pub(super) fn diagnostic(problem: ProfileProblem) -> Diagnostic {
     Diagnostic::of_file(problem.code, problem.message, problem.hint)
 }
 

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::built_in::built_in_loaded;
 use super::content::{Content, MOST_ACTIVE};
 use super::files::HeldBack;
-use super::knob_patch::{KnobPatch, KnobPatches};
+use super::knob_patch::KnobPatches;
 use super::named::{MOST_NAMED_TEXT, Named};
 use super::restart::Start;
 use super::retired::Retired;
@@ -78,8 +78,8 @@ impl Generation {
                 "the scenarios that a request names may have at most {MOST_NAMED_TEXT} bytes together, found {text}"
             )));
         }
-        let base = patch.map_or_else(|| Ok(self.base.clone()), |patch| patch.over(&self.base))?;
-        let setup = Arc::new(Setup::build(&base, active, self.number, self.made_at, 0)?);
+        let setup = Setup::build(&self.base, patch.map(Arc::as_ref), active, self.number, self.made_at, 0)?;
+        let setup = Arc::new(setup);
         let left = self.named.lock().keep(combination, Arc::clone(&setup));
         drop(left);
         Ok(setup)
@@ -293,7 +293,6 @@ impl Library {
         let same_base = Arc::ptr_eq(current.base.profile(), base.profile());
         // Keys with the same list and the same knobs share what is built for them.
         let mut built: HashMap<(Vec<Arc<str>>, String), Setup> = HashMap::new();
-        let nothing = KnobPatch::default();
         let mut setup = |key: Option<&Arc<str>>| -> Result<Arc<Setup>, Vec<Diagnostic>> {
             let own = |patches: &KnobPatches| key.and_then(|key| patches.keys.get(key)).cloned();
             let (patch, old_patch) = (own(patches), own(old_patches));
@@ -310,12 +309,11 @@ impl Library {
             if let Some(old) = old.filter(unchanged) {
                 return Ok(Arc::clone(old));
             }
-            let patch = patch.as_deref().unwrap_or(&nothing);
-            let kind = (activation.names.clone(), patch.text());
+            let kind = (activation.names.clone(), patch.as_ref().map_or_else(String::new, |patch| patch.text()));
             let shared = if let Some(shared) = built.get(&kind) {
                 shared.clone()
             } else {
-                let fresh = Setup::build(&patch.over(&base)?, active, number, Moment::default(), 0)?;
+                let fresh = Setup::build(&base, patch.as_deref(), active, number, Moment::default(), 0)?;
                 built.insert(kind, fresh.clone());
                 fresh
             };

@@ -71,7 +71,7 @@ pub(crate) mod limits {
     pub(crate) use super::watch::{MOST_BYTES as FOLDER_BYTES, MOST_FILES as FOLDER_FILES};
 }
 
-use crate::contract::profile::{Keys, Layered, ProfileProblem, Settings};
+use crate::contract::profile::{Draft, Keys, ProfileProblem, Settings};
 use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Severity};
 
@@ -121,9 +121,9 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// The profile with the scenario's knobs on top.
-    pub fn over(&self, base: &Layered) -> Result<Layered, Vec<ProfileProblem>> {
-        base.with_settings(&self.settings, &self.source)
+    /// Puts the scenario's knobs on top of a profile in the making.
+    pub fn add_to(&self, draft: &mut Draft) {
+        draft.settings(&self.settings, &self.source);
     }
 }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use super::decide::RuleSet;
 use super::emit::{DueEmits, Emit, due_emits};
+use super::knob_patch::{KnobPatch, diagnostic};
 use super::rule::Decision;
 use super::{RequestView, Scenario};
 use crate::clock::{Moment, Random};
-use crate::contract::profile::{Layered, Profile};
+use crate::contract::profile::{Draft, Layered, Profile, ProfileProblem};
 use crate::diagnostic::Diagnostic;
 use crate::turns::Turns;
 
@@ -36,23 +37,32 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The setup of these scenarios over a profile. A knob that fits alone may clash with one of another scenario.
+    /// The setup of these scenarios over a profile and what was changed for the key. All are merged before anything is judged: a
+    /// knob that fits alone may clash with one of another scenario, and the other way round.
     pub(crate) fn build(
         base: &Layered,
+        patch: Option<&KnobPatch>,
         active: Vec<Arc<Scenario>>,
         generation: u64,
         activated_at: Moment,
         activation: u64,
     ) -> Result<Self, Vec<Diagnostic>> {
-        let mut layered = base.clone();
-        for scenario in &active {
-            let Some(overlay) = &scenario.overlay else { continue };
-            layered = overlay.over(&layered).map_err(|problems| {
-                let file = scenario.file_name();
-                let problems = problems.into_iter().map(|problem| problem.in_text(&scenario.text).in_file(&file));
-                problems.collect::<Vec<_>>()
-            })?;
+        let mut draft = Draft::of(base);
+        if let Some(patch) = patch {
+            patch.add_to(&mut draft);
         }
+        let overlays = active.iter().filter_map(|scenario| Some((scenario, scenario.overlay.as_ref()?)));
+        overlays.clone().for_each(|(_, overlay)| overlay.add_to(&mut draft));
+        let layered = draft.finish().map_err(|problems| {
+            let told = |problem: ProfileProblem| match overlays
+                .clone()
+                .find(|(_, overlay)| *overlay.source == *problem.source)
+            {
+                Some((scenario, _)) => problem.in_text(&scenario.text).in_file(scenario.file_name()),
+                None => diagnostic(problem),
+            };
+            problems.into_iter().map(told).collect::<Vec<_>>()
+        })?;
         Ok(Self {
             profile: Arc::clone(layered.profile()),
             layered,

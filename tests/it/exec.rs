@@ -121,6 +121,29 @@ fn the_environment_leads_to_the_emulator() {
 }
 
 #[test]
+fn settings_of_flags_are_judged_together_and_every_problem_is_reported() {
+    let (test, live) = ("keys.test_prefix=sk_live_", "keys.live_prefix=sk_prod_");
+    for order in [[test, live], [live, test]] {
+        let output = exec(&["--set", order[0], "--set", order[1]], "true");
+        assert_eq!(output.status.code(), Some(0), "{order:?}: {output:?}");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let profile = folder.path().join("profile.toml").display().to_string();
+    std::fs::write(&profile, "environment = 'production'\n[keys]\ntest_prefix = 'sk_live_'\n").expect("it is written");
+    assert_eq!(exec(&["--profile", &profile, "--set", live], "true").status.code(), Some(0));
+    let wrong = ["--set", "rate_limit.window=0s", "--set", "rate_limit.request=1"];
+    let output = exec(&[&["--profile", &profile][..], &wrong].concat(), "true");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    for part in [
+        "--set rate_limit.window=0s: `rate_limit.window`: expected at least 1ms",
+        "--set rate_limit.request=1: unknown knob",
+        "profile.toml:3:15: `keys.test_prefix`: test and live keys cannot both begin with \"sk_live_\" [profile/bad-value]",
+    ] {
+        assert!(said(&output).contains(part), "{part}: {}", said(&output));
+    }
+}
+
+#[test]
 fn jobs_side_by_side_do_not_fight_for_a_port() {
     let script =
         format!("echo $WRS_BASE_URL; {} exec -- sh -c 'echo $WRS_BASE_URL'", env!("CARGO_BIN_EXE_wrs-emulator"));

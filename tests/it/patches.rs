@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{control, get_as, send, start_with};
+use crate::support::{control, get_as, send, start, start_with};
+
+const STATUS: &str = "/v1/system/status";
 
 fn knob(listing: &Value, name: &str) -> (Value, Value) {
     let rows = listing["data"].as_array().expect("rows");
@@ -76,4 +78,43 @@ async fn a_wrong_patch_changes_nothing_and_says_why() {
     let unknown = control(&emulator, "PATCH", "profile?key=sk_live_x", &json!({ "rate_limit.requests": 5 })).await;
     assert_eq!(unknown.status, 404);
     assert_eq!(control(&emulator, "GET", "health", &Value::Null).await.json()["generation"], before);
+}
+
+/// Settings of different layers are judged together: none has to be valid without the others.
+#[tokio::test]
+async fn settings_are_judged_together_in_whatever_order_and_layer() {
+    let (test, live) = ("keys.test_prefix=sk_live_", "keys.live_prefix=sk_prod_");
+    for order in [[test, live], [live, test]] {
+        let emulator = crate::support::start_with(&order).await;
+        assert_eq!(get_as(&emulator, "sk_live_x", STATUS).await.status, 200, "{order:?}");
+    }
+    let emulator = start().await;
+    let both = json!({ "keys.test_prefix": "sk_live_", "keys.live_prefix": "sk_prod_" });
+    let turned = json!({ "keys": { "live_prefix": "sk_test_", "test_prefix": "sk_live_" } });
+    for wish in [both, turned] {
+        let patched = control(&emulator, "PATCH", "profile", &wish).await;
+        assert_eq!(patched.status, 200, "{patched:?}");
+        assert_eq!(get_as(&emulator, "sk_live_x", STATUS).await.status, 200, "{wish}");
+        assert_eq!(control(&emulator, "PATCH", "profile", &json!({ "keys": null })).await.status, 200);
+    }
+    let half = control(&emulator, "PATCH", "profile", &json!({ "keys.test_prefix": "sk_live_" })).await;
+    assert_eq!(half.status, 422);
+    assert!(half.message().contains("`keys.test_prefix`: test and live keys cannot both begin"), "{}", half.message());
+    // Two scenarios, neither of which could be active alone.
+    for (name, knob, prefix) in [("one", "test_prefix", "sk_live_"), ("two", "live_prefix", "sk_test_")] {
+        let scenario = json!({ "profile": { "keys": { knob: prefix } } });
+        let put = control(&emulator, "PUT", &format!("scenarios/{name}"), &scenario).await;
+        assert_eq!(put.status, 200, "{put:?}");
+        let alone = control(&emulator, "POST", "scenarios/active", &json!({ "active": [name] })).await;
+        assert_eq!(alone.status, 422, "{alone:?}");
+        let problem = &alone.json()["diagnostics"][0];
+        let told = (problem["code"].as_str(), problem["line"].as_u64().is_some_and(|line| line > 0));
+        assert_eq!(told, (Some("profile/bad-value"), true), "{problem}");
+        assert!(alone.message().contains(&format!("`keys.{knob}`")), "{}", alone.message());
+    }
+    for list in [["one", "two"], ["two", "one"]] {
+        let together = control(&emulator, "POST", "scenarios/active", &json!({ "active": list })).await;
+        assert_eq!(together.status, 200, "{together:?}");
+        assert_eq!(get_as(&emulator, "sk_live_x", STATUS).await.status, 200, "{list:?}");
+    }
 }

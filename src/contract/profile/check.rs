@@ -1,5 +1,7 @@
 //! What a profile must hold beyond the types of its knobs: values that would corrupt answers or could never work.
 
+use std::collections::BTreeSet;
+
 use hyper::header::HeaderName;
 
 use super::{DurationText, HeaderNameText, Profile};
@@ -31,80 +33,116 @@ const SUBSCRIPTION_FIELDS: [&str; 5] = ["id", "url", "events", "status", "create
 /// The fields of an error.
 const ERROR_FIELDS: [&str; 4] = ["code", "message", "request_id", "details"];
 
-/// The first thing wrong, in words; the knob is named by the caller.
-pub(super) fn check(profile: &Profile) -> Result<(), String> {
-    let names = &profile.rate_limit.header_names;
-    let request_header = profile.ids.request_header.get().map(HeaderNameText::name);
-    for name in [names.limit.name(), names.remaining.name()].into_iter().chain(request_header) {
-        if is_taken(name) {
-            return Err(format!("`{name}` is a header that HTTP or the emulator itself sends"));
-        }
-    }
-    if names.limit.name() == names.remaining.name() {
-        return Err(format!("`limit` and `remaining` cannot both be `{}`", names.limit.name()));
-    }
-    if let Some(name) = request_header.filter(|name| [names.limit.name(), names.remaining.name()].contains(name)) {
-        return Err(format!("`{name}` is a quota header and cannot carry the request's id as well"));
-    }
+/// What is wrong with a profile: a rule that it breaks.
+#[derive(Debug)]
+pub(super) struct Broken {
+    /// The knobs that the rule is about.
+    pub(super) knobs: &'static [&'static str],
+    /// In words; the knob is named by the caller.
+    pub(super) message: String,
+}
+
+const NAMES: &str = "rate_limit.header_names";
+const REQUEST_HEADER: &str = "ids.request_header";
+const TEST_PREFIX: &str = "keys.test_prefix";
+const LIVE_PREFIX: &str = "keys.live_prefix";
+
+/// Everything that is wrong.
+pub(super) fn check(profile: &Profile) -> Vec<Broken> {
+    let mut found = Vec::new();
+    check_headers(profile, &mut found);
+    check_keys(profile, &mut found);
+    let mut push = |knobs, message| found.push(Broken { knobs, message });
     let secret_field = profile.subscriptions.secret_field.as_str();
     if secret_field.is_empty() || SUBSCRIPTION_FIELDS.contains(&secret_field) {
-        return Err(format!("\"{secret_field}\" cannot name the secret: it is empty or a field of the subscription"));
+        let message = format!("\"{secret_field}\" cannot name the secret: it is empty or a field of the subscription");
+        push(&["subscriptions.secret_field"], message);
     }
     if let Some(field) = profile.errors.extra.keys().find(|field| ERROR_FIELDS.contains(&field.as_str())) {
-        return Err(format!("`{field}` is a field that every error has"));
+        push(&["errors.extra"], format!("`{field}` is a field that every error has"));
     }
     if let Some((kind, _)) = profile.errors.codes.iter().find(|(_, code)| code.is_empty()) {
-        return Err(format!("the code of `{}` must not be empty", kind.name()));
+        push(&["errors.codes"], format!("the code of `{}` must not be empty", kind.name()));
     }
     if let Some((name, _)) = profile.status.checks.iter().find(|(_, check)| !check.is_object()) {
-        return Err(format!("`{name}` must be an object, such as {{ status = \"ok\" }}"));
+        push(&["status.checks"], format!("`{name}` must be an object, such as {{ status = \"ok\" }}"));
     }
-    let positive = [profile.rate_limit.window, profile.webhooks.timeout, profile.webhooks.connect_timeout];
-    if let Some(short) = positive.into_iter().find(|duration: &DurationText| duration.get().as_millis() == 0) {
-        return Err(format!("expected at least 1ms, found \"{short}\""));
+    let webhooks = &profile.webhooks;
+    let positive: [(&'static [&'static str], DurationText); 3] = [
+        (&["rate_limit.window"], profile.rate_limit.window),
+        (&["webhooks.timeout"], webhooks.timeout),
+        (&["webhooks.connect_timeout"], webhooks.connect_timeout),
+    ];
+    for (knobs, duration) in positive.into_iter().filter(|(_, duration)| duration.get().as_millis() == 0) {
+        push(knobs, format!("expected at least 1ms, found \"{duration}\""));
     }
-    if profile.webhooks.copies.get() > MOST_COPIES {
-        return Err(format!("expected at most {MOST_COPIES} copies, found {}", profile.webhooks.copies));
+    if webhooks.copies.get() > MOST_COPIES {
+        push(&["webhooks.copies"], format!("expected at most {MOST_COPIES} copies, found {}", webhooks.copies));
     }
-    check_keys(profile)?;
     let word = |text: &String| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
     };
     if let Some(event) = profile.events.extra.iter().find(|event| !word(event)) {
-        return Err(format!(
-            "\"{}\" is no event type: expected letters, digits, `.`, `_` and `-`",
-            event.escape_debug()
-        ));
+        let message =
+            format!("\"{}\" is no event type: expected letters, digits, `.`, `_` and `-`", event.escape_debug());
+        push(&["events.extra"], message);
     }
-    profile.webhooks.custom.check().map_err(|problem| problem.to_string())
+    if let Err(problem) = webhooks.custom.check() {
+        push(&["webhooks.custom"], problem.to_string());
+    }
+    found
+}
+
+fn check_headers(profile: &Profile, found: &mut Vec<Broken>) {
+    let mut push = |knobs, message| found.push(Broken { knobs, message });
+    let taken = |name: &HeaderName| format!("`{name}` is a header that HTTP or the emulator itself sends");
+    let names = &profile.rate_limit.header_names;
+    let (limit, remaining) = (names.limit.name(), names.remaining.name());
+    if let Some(name) = [limit, remaining].into_iter().find(|name| is_taken(name)) {
+        push(&[NAMES], taken(name));
+    }
+    if limit == remaining {
+        push(&[NAMES], format!("`limit` and `remaining` cannot both be `{limit}`"));
+    }
+    let Some(name) = profile.ids.request_header.get().map(HeaderNameText::name) else { return };
+    if is_taken(name) {
+        push(&[REQUEST_HEADER], taken(name));
+    }
+    if [limit, remaining].contains(&name) {
+        let message = format!("`{name}` is a quota header and cannot carry the request's id as well");
+        push(&[REQUEST_HEADER, NAMES], message);
+    }
 }
 
 fn is_taken(name: &HeaderName) -> bool {
     TAKEN.contains(&name.as_str()) || name.as_str().starts_with("x-emulator-")
 }
 
-fn check_keys(profile: &Profile) -> Result<(), String> {
+fn check_keys(profile: &Profile, found: &mut Vec<Broken>) {
+    let mut push = |knobs, message| found.push(Broken { knobs, message });
     let keys = &profile.keys;
-    for prefix in [&keys.test_prefix, &keys.live_prefix] {
+    let prefixes: [(&'static [&'static str], &String); 2] =
+        [(&[TEST_PREFIX], &keys.test_prefix), (&[LIVE_PREFIX], &keys.live_prefix)];
+    for (knobs, prefix) in prefixes {
         if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(format!("\"{}\" is no prefix: expected characters without spaces", prefix.escape_debug()));
+            push(knobs, format!("\"{}\" is no prefix: expected characters without spaces", prefix.escape_debug()));
         }
     }
     if keys.test_prefix == keys.live_prefix {
-        return Err(format!("test and live keys cannot both begin with \"{}\"", keys.test_prefix));
+        let message = format!("test and live keys cannot both begin with \"{}\"", keys.test_prefix);
+        push(&[TEST_PREFIX, LIVE_PREFIX], message);
     }
-    let groups = keys.workspaces.values().flatten();
-    if let Some(key) = keys.list.iter().chain(groups).find(|key| key.is_empty()) {
-        return Err(format!("\"{key}\" is no key"));
+    if keys.list.iter().any(String::is_empty) {
+        push(&["keys.list"], "\"\" is no key".to_owned());
     }
-    let mut seen: Vec<&String> = Vec::new();
-    for key in keys.workspaces.values().flatten() {
-        if seen.contains(&key) {
-            return Err(format!("the key \"{}\" stands in two groups", crate::contract::keys::shown(key, keys)));
-        }
-        seen.push(key);
+    if keys.workspaces.values().flatten().any(String::is_empty) {
+        push(&["keys.workspaces"], "\"\" is no key".to_owned());
     }
-    Ok(())
+    let mut seen: BTreeSet<&String> = BTreeSet::new();
+    if let Some(key) = keys.workspaces.values().flatten().find(|key| !seen.insert(key)) {
+        let shown = crate::contract::keys::shown(key, keys);
+        push(&["keys.workspaces"], format!("the key \"{shown}\" stands in two groups"));
+    }
 }
 
 #[cfg(test)]

@@ -113,7 +113,8 @@ impl Layered {
     pub fn with_forward(&self, forward: &Forward, source: &str) -> Result<Self, ProfileProblem> {
         // A JSON string is a TOML key.
         let path = format!("webhooks.forwards.{}", serde_json::Value::from(forward.from()));
-        self.with_value(&path, &forward.to().into(), source)
+        let made = self.with(|draft| draft.value(&path, &forward.to().into(), source));
+        made.map_err(|problems| problems.into_iter().next().expect("what is refused has a problem"))
     }
 }
 

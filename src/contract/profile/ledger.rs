@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{Layered, layers};
+use super::{Layered, paths};
 
 /// One thing the contract leaves open and the value the emulator gives it.
 #[derive(Clone, Copy, Debug)]
@@ -331,8 +331,8 @@ pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
             contract: knob.contract,
             assumed: knob.assumed,
             values: knob.values,
-            default: layers::json_at(default.table(), knob.path),
-            value: layers::json_at(layered.table(), knob.path),
+            default: paths::json_at(default.table(), knob.path),
+            value: paths::json_at(layered.table(), knob.path),
             source: layered.source(knob.path).to_owned(),
         })
         .collect()
@@ -386,13 +386,13 @@ mod tests {
         let default = Layered::default();
         for knob in KNOBS {
             assert!(
-                !layers::json_at(default.table(), knob.path).is_null(),
+                !paths::json_at(default.table(), knob.path).is_null(),
                 "`{}` is in the ledger but not in the profile",
                 knob.path
             );
         }
         let mut leaves = Vec::new();
-        layers::leaf_paths(default.table(), "", &mut leaves);
+        paths::leaf_paths(default.table(), "", &mut leaves);
         for leaf in leaves {
             let owners =
                 KNOBS.iter().filter(|knob| leaf == knob.path || leaf.starts_with(&format!("{}.", knob.path))).count();

@@ -1,14 +1,16 @@
 //! The profile: one typed value for everything the published contract leaves open ("not shown").
 //!
 //! The defaults stand in `default.toml`, which this module reads; `ledger.rs` says for each knob what the contract
-//! states and what is assumed; `layers.rs` puts a user's changes on top, `presets.rs` sets of changes by name.
+//! states and what is assumed; `draft.rs` puts a user's changes on top of `layers.rs`, `presets.rs` sets of changes by name.
 //! Nothing here reads files or the command line.
 
 mod check;
+mod draft;
 mod duration;
 mod forwards;
 mod layers;
 mod ledger;
+mod paths;
 mod plain;
 mod presets;
 mod values;
@@ -18,10 +20,12 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
+pub use draft::{Draft, Settings};
 pub use duration::{DurationText, duration_text, parse_duration};
 pub use forwards::{Forward, Forwards, MOST_FORWARDS};
-pub use layers::{KnobSetting, Layered, ProfileProblem, Settings, knob_path, setting_group};
+pub use layers::{KnobSetting, Layered, ProfileProblem};
 pub use ledger::{KNOBS, Knob, LedgerRow, ledger, ledger_markdown};
+pub use paths::{knob_path, setting_group};
 pub(crate) use plain::syntax_problem;
 pub use presets::{PRESETS, Preset};
 pub use values::*;

@@ -1,7 +1,7 @@
 //! Presets: named profiles that the program brings along, each a text like a profile file (`friendly.toml`,
 //! `hostile.toml`). A client that works under all of them leans on nothing that the contract does not promise.
 
-use super::{Layered, ProfileProblem};
+use super::ProfileProblem;
 use crate::contract::nearest;
 
 /// A profile with a name.
@@ -27,13 +27,10 @@ impl Preset {
     }
 }
 
-impl Layered {
-    /// This profile with the knobs of a preset on top, as a profile file would put them. Beside an unknown name, a knob that
-    /// was set before may stand against it: one header cannot carry two things.
-    pub fn with_preset(&self, name: &str) -> Result<Self, ProfileProblem> {
-        let Some(preset) = Preset::named(name) else { return Err(unknown(name)) };
-        let layered = self.with_text(preset.text, &format!("preset {}", preset.name));
-        layered.map_err(|problems| problems.into_iter().next().expect("a text that is not taken has a problem"))
+impl Preset {
+    /// The preset of this name, or which there are.
+    pub(super) fn find(name: &str) -> Result<&'static Self, ProfileProblem> {
+        Self::named(name).ok_or_else(|| unknown(name))
     }
 }
 
@@ -41,25 +38,21 @@ fn unknown(name: &str) -> ProfileProblem {
     let names = || PRESETS.iter().map(|preset| preset.name);
     let known = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let file = "a profile file is named by its path, such as `./profile.toml`";
-    ProfileProblem {
-        code: "profile/unknown-preset",
-        span: 0..0,
-        message: format!("there is no preset `{}`; there are {known}", name.escape_debug()),
-        hint: match nearest(name, names()) {
-            Some(name) => format!("did you mean `{name}`? {file}"),
-            None => file.to_owned(),
-        },
-    }
+    let hint = match nearest(name, names()) {
+        Some(name) => format!("did you mean `{name}`? {file}"),
+        None => file.to_owned(),
+    };
+    let message = format!("there is no preset `{}`; there are {known}", name.escape_debug());
+    ProfileProblem::new("profile/unknown-preset", 0..0, message, hint)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::contract::profile::KNOBS;
+    use crate::contract::profile::{KNOBS, Layered};
 
     /// The knobs that a preset sets.
     fn set_by(name: &str) -> Vec<&'static str> {
-        let layered = Layered::default().with_preset(name).expect("the preset is valid");
+        let layered = Layered::default().with(|draft| draft.preset(name)).expect("the preset is valid");
         let source = format!("preset {name}");
         KNOBS.iter().map(|knob| knob.path).filter(|path| layered.source(path) == source).collect()
     }
@@ -83,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_later_layer_wins_over_a_preset() {
-        let layered = Layered::default().with_preset("hostile").expect("the preset is valid");
+        let layered = Layered::default().with(|draft| draft.preset("hostile")).expect("the preset is valid");
         let layered = layered.with_assignment("webhooks.copies=1", "--set").expect("the knob is valid");
         assert_eq!((layered.profile().webhooks.copies.get(), layered.source("webhooks.copies")), (1, "--set"));
         assert!(layered.profile().variation.is_on());
@@ -93,14 +86,15 @@ mod tests {
     fn a_knob_that_stands_against_a_preset_is_told() {
         let taken = "rate_limit.header_names.limit=X-Request-Id";
         let layered = Layered::default().with_assignment(taken, "--set").expect("the knob is valid");
-        let problem = layered.with_preset("friendly").expect_err("one header cannot carry both");
+        let problems = layered.with(|draft| draft.preset("friendly")).expect_err("one header cannot carry both");
+        let problem = &problems[0];
         assert!(problem.message.starts_with("`ids.request_header`:"), "{}", problem.message);
     }
 
     #[test]
     fn an_unknown_name_is_told_with_the_nearest_and_all_there_are() {
         for (name, hint) in [("hostil", "did you mean `hostile`?"), ("freindly", "`friendly`"), ("xyz", "./profile")] {
-            let problem = Layered::default().with_preset(name).expect_err(name);
+            let problem = Layered::default().with(|draft| draft.preset(name)).expect_err(name).remove(0);
             assert_eq!(problem.code, "profile/unknown-preset");
             assert!(problem.message.contains("`contract`, `friendly`, `hostile`"), "{}", problem.message);
             assert!(problem.hint.contains(hint), "{name}: {}", problem.hint);

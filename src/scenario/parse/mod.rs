@@ -21,7 +21,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::content::MOST_WEIGHT;
 use super::{Origin, Overlay, Scenario};
-use crate::contract::profile::{Layered, Profile};
+use crate::contract::profile::{Draft, Layered, Profile};
 use crate::contract::routes::Operation;
 use crate::diagnostic::Diagnostic;
 use reader::{Problems, shown};
@@ -162,8 +162,11 @@ impl Parser<'_> {
             return None;
         }
         let source = format!("scenario {name}");
-        match base.with_table(table, &source) {
-            Ok((layered, settings)) => {
+        let mut draft = Draft::of(base);
+        let settings = draft.table(table, &source);
+        // Whether it fits the profile that it is laid over shows when it is activated.
+        match draft.finish_alone() {
+            Ok(layered) => {
                 self.profile = Arc::clone(layered.profile());
                 Some(Overlay { settings: Arc::new(settings), source })
             }

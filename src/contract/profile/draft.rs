@@ -1,0 +1,289 @@
+//! A profile in the making: settings of every layer are merged first and validated once, together, so that their order does
+//! not matter. Each problem names the setting that caused it and where that comes from.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use toml::de::DeTable;
+use toml::{Table, Value};
+
+use super::check::{Broken, check};
+use super::layers::{Layered, ProfileProblem, Sources, deserialize};
+use super::paths::{collect, locate, put, value_at, without_spans};
+use super::{Knob, Preset, plain};
+
+/// Settings of a text, read once; each with its place in the text.
+#[derive(Clone, Debug)]
+pub struct Settings(Vec<(&'static Knob, Value, Range<usize>)>);
+
+impl Settings {
+    /// Whether both set the same knobs to the same values, wherever in their texts.
+    pub fn same_values(&self, other: &Self) -> bool {
+        let set = |settings: &Self| -> BTreeMap<&'static str, String> {
+            settings.0.iter().map(|(knob, value, _)| (knob.path, value.to_string())).collect()
+        };
+        set(self) == set(other)
+    }
+}
+
+/// A profile with settings on top that were not validated yet.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    base: Layered,
+    table: Table,
+    sources: Sources,
+    settings: Vec<Setting>,
+    /// What could not even be read.
+    problems: Vec<ProfileProblem>,
+}
+
+/// One setting as it was merged.
+#[derive(Clone, Debug)]
+struct Setting {
+    knob: &'static Knob,
+    value: Value,
+    /// Whether a table is laid over the old one where the knob is so.
+    merge: bool,
+    source: Arc<str>,
+    span: Range<usize>,
+    /// The assignment as it was written, if it was one.
+    written: String,
+}
+
+impl Draft {
+    /// This profile with nothing on top.
+    pub fn of(base: &Layered) -> Self {
+        let (table, sources) = (base.table().clone(), base.sources().clone());
+        Self { base: base.clone(), table, sources, settings: Vec::new(), problems: Vec::new() }
+    }
+
+    /// Adds the knobs of a TOML text; `source` names the text in listings.
+    pub fn text(&mut self, text: &str, source: &str) {
+        let (table, errors) = DeTable::parse_recoverable(text);
+        if errors.is_empty() {
+            self.table(table.get_ref(), source);
+        }
+        for error in &errors {
+            let (span, message) = plain::syntax_problem(text, error);
+            let hint = "the file must be TOML; `wrs-emulator assumptions` lists every knob".to_owned();
+            self.refuse(ProfileProblem::new("profile/syntax", span, message, hint), source, "");
+        }
+    }
+
+    /// Adds the knobs of a parsed table, as in a scenario's `[profile]`; gives those settings by themselves.
+    pub fn table(&mut self, overlay: &DeTable<'_>, source: &str) -> Settings {
+        let (mut found, mut problems) = (Vec::new(), Vec::new());
+        collect(overlay, "", &mut found, &mut problems);
+        for problem in problems {
+            self.refuse(problem, source, "");
+        }
+        let alone = found.into_iter().map(|(knob, value)| (knob, without_spans(value.get_ref()), value.span()));
+        let settings = Settings(alone.collect());
+        self.settings(&settings, source);
+        settings
+    }
+
+    /// Adds settings that were read before.
+    pub fn settings(&mut self, settings: &Settings, source: &str) {
+        let source: Arc<str> = Arc::from(source);
+        for (knob, value, span) in &settings.0 {
+            let (value, span, source) = (value.clone(), span.clone(), Arc::clone(&source));
+            self.add(Setting { knob, value, merge: true, source, span, written: String::new() });
+        }
+    }
+
+    /// Adds the knobs of a preset.
+    pub fn preset(&mut self, name: &str) {
+        match Preset::find(name) {
+            Ok(preset) => self.text(preset.text, &format!("preset {}", preset.name)),
+            Err(problem) => self.refuse(problem, &format!("preset {name}"), ""),
+        }
+    }
+
+    /// Adds one assignment `path=value`. The value is TOML; what is no TOML, or no value of the knob, is a plain string.
+    pub fn assignment(&mut self, assignment: &str, source: &str) {
+        let Some((path, text)) = assignment.split_once('=') else {
+            let message = format!("expected `path=value`, found `{}`", assignment.escape_debug());
+            let hint = "for example `--set rate_limit.requests=5`".to_owned();
+            return self.refuse(ProfileProblem::new("profile/syntax", 0..0, message, hint), source, assignment);
+        };
+        let text = text.trim();
+        let (knob, below) = match locate(path.trim()) {
+            Ok(found) => found,
+            Err(problem) => return self.refuse(problem, source, assignment),
+        };
+        let merge = below.is_empty();
+        let setting = |value: Value| Setting {
+            knob,
+            value: if merge { value } else { self.edited(knob, &below, value) },
+            merge,
+            source: Arc::from(source),
+            span: 0..0,
+            written: assignment.to_owned(),
+        };
+        let as_toml = toml::from_str::<Table>(&format!("value = {text}"))
+            .ok()
+            .filter(|table| table.len() == 1)
+            .and_then(|mut table| table.remove("value"));
+        let as_string = setting(Value::String(text.to_owned()));
+        let setting = match as_toml.map(setting) {
+            Some(typed) if self.problem_alone(&typed).is_none() || self.problem_alone(&as_string).is_some() => typed,
+            _ => as_string,
+        };
+        self.add(setting);
+    }
+
+    /// Adds one typed value; `path` is a knob, or a path below one that holds a table.
+    pub fn value(&mut self, path: &str, value: &serde_json::Value, source: &str) {
+        let (knob, below) = match locate(path) {
+            Ok(found) => found,
+            Err(problem) => return self.refuse(problem, source, ""),
+        };
+        let Ok(value) = Value::try_from(value) else {
+            return self.refuse(bad_value(knob, "null has no place inside a value"), source, "");
+        };
+        let merge = below.is_empty();
+        let value = if merge { value } else { self.edited(knob, &below, value) };
+        self.add(Setting { knob, value, merge, source: Arc::from(source), span: 0..0, written: String::new() });
+    }
+
+    /// The profile, if all of it is valid; else every problem.
+    pub fn finish(self) -> Result<Layered, Vec<ProfileProblem>> {
+        self.validated(|_| true)
+    }
+
+    /// The same for settings that are later laid over another profile: only what is wrong whatever that profile says counts.
+    pub fn finish_alone(self) -> Result<Layered, Vec<ProfileProblem>> {
+        let set: Vec<&str> = self.settings.iter().map(|setting| setting.knob.path).collect();
+        self.validated(|broken| broken.knobs.iter().all(|knob| set.contains(knob)))
+    }
+
+    fn validated(mut self, counts: impl Fn(&Broken) -> bool) -> Result<Layered, Vec<ProfileProblem>> {
+        self.keep_schedule();
+        let mut problems = std::mem::take(&mut self.problems);
+        let profile = match deserialize(&self.table) {
+            Ok(profile) => profile,
+            Err(message) => {
+                problems.extend(self.drop_ill_typed(&message));
+                // What is wrong beside that is reported as well.
+                match deserialize(&self.table) {
+                    Ok(profile) => profile,
+                    Err(_) => return Err(Self::in_order(problems)),
+                }
+            }
+        };
+        let broken = check(&profile);
+        problems.extend(broken.iter().filter(|broken| counts(broken)).map(|broken| self.blame(broken)));
+        if problems.is_empty() {
+            return Ok(Layered::made(profile, self.table, self.sources));
+        }
+        Err(Self::in_order(problems))
+    }
+
+    /// A schedule of one's own is meant to be kept, whether or not the preset is said to be one's own.
+    fn keep_schedule(&mut self) {
+        const SCHEDULE: &str = "webhooks.retry.schedule";
+        const PRESET: &str = "webhooks.retry.preset";
+        if let (Some(source), None) = (self.sources.get(SCHEDULE).cloned(), self.sources.get(PRESET))
+            && let Ok((knob, _)) = locate(PRESET)
+        {
+            put(&mut self.table, knob, Value::String("custom".to_owned()), false);
+            self.sources.insert(knob.path, source);
+        }
+    }
+
+    /// Takes out the settings whose values are of a wrong type by themselves, and says so of each.
+    fn drop_ill_typed(&mut self, message: &str) -> Vec<ProfileProblem> {
+        let settings = std::mem::take(&mut self.settings);
+        let (mut good, mut problems) = (Vec::new(), Vec::new());
+        for setting in settings {
+            match self.problem_alone(&setting) {
+                None => good.push(setting),
+                Some(message) => problems.push(setting.problem(&message)),
+            }
+        }
+        if problems.is_empty() {
+            // Values that fit alone and not together are those of one knob: the last is the one that was too much.
+            problems.extend(good.pop().map(|setting| setting.problem(message)));
+        }
+        (self.table, self.sources) = (self.base.table().clone(), self.base.sources().clone());
+        for setting in good {
+            self.add(setting);
+        }
+        self.keep_schedule();
+        problems
+    }
+
+    /// Why a setting's value is none of its knob, whatever the others are.
+    fn problem_alone(&self, setting: &Setting) -> Option<String> {
+        let mut table = self.base.table().clone();
+        put(&mut table, setting.knob, setting.value.clone(), setting.merge);
+        deserialize(&table).err()
+    }
+
+    /// The problem as one of the setting that was made last among those that cause it.
+    fn blame(&self, broken: &Broken) -> ProfileProblem {
+        let concerned = |setting: &&Setting| broken.knobs.contains(&setting.knob.path);
+        if let Some(setting) = self.settings.iter().rev().find(concerned) {
+            return setting.problem(&broken.message);
+        }
+        let message = format!("`{}`: {}", broken.knobs.join("`, `"), broken.message);
+        ProfileProblem::new("profile/bad-value", 0..0, message, String::new())
+    }
+
+    fn add(&mut self, setting: Setting) {
+        put(&mut self.table, setting.knob, setting.value.clone(), setting.merge);
+        self.sources.insert(setting.knob.path, Arc::clone(&setting.source));
+        self.settings.push(setting);
+    }
+
+    fn refuse(&mut self, problem: ProfileProblem, source: &str, written: &str) {
+        let (source, written) = (Arc::from(source), Box::from(written));
+        self.problems.push(ProfileProblem { source, written, ..problem });
+    }
+
+    /// The knob's present value with one entry below it changed.
+    fn edited(&self, knob: &Knob, below: &[String], value: Value) -> Value {
+        let mut whole = value_at(&self.table, knob.path).cloned().unwrap_or_else(|| Value::Table(Table::new()));
+        let mut place = &mut whole;
+        for key in below {
+            if !place.is_table() {
+                *place = Value::Table(Table::new());
+            }
+            let Value::Table(table) = place else { unreachable!("made a table above") };
+            place = table.entry(key.clone()).or_insert_with(|| Value::Table(Table::new()));
+        }
+        *place = value;
+        whole
+    }
+
+    /// Problems source by source, as these were added, and within one by their place.
+    fn in_order(mut problems: Vec<ProfileProblem>) -> Vec<ProfileProblem> {
+        let mut sources: Vec<Arc<str>> = Vec::new();
+        for problem in &problems {
+            if !sources.contains(&problem.source) {
+                sources.push(Arc::clone(&problem.source));
+            }
+        }
+        problems
+            .sort_by_key(|problem| (sources.iter().position(|source| *source == problem.source), problem.span.start));
+        problems
+    }
+}
+
+impl Setting {
+    fn problem(&self, message: &str) -> ProfileProblem {
+        let (source, written) = (Arc::clone(&self.source), Box::from(self.written.as_str()));
+        ProfileProblem { span: self.span.clone(), source, written, ..bad_value(self.knob, message) }
+    }
+}
+
+fn bad_value(knob: &Knob, message: &str) -> ProfileProblem {
+    let message = format!("`{}`: {}", knob.path, message.trim());
+    ProfileProblem::new("profile/bad-value", 0..0, message, format!("may be set to: {}", knob.values))
+}
+
+#[cfg(test)]
+#[path = "draft_tests.rs"]
+mod tests;

@@ -1,0 +1,166 @@
+//! Paths of knobs: which knob a dotted path leads to, what a parsed text sets, and the value at a path.
+
+use toml::de::{DeTable, DeValue};
+use toml::{Spanned, Table, Value};
+
+use super::layers::{Layered, ProfileProblem};
+use super::{KNOBS, Knob};
+
+/// A dotted path in its plain form, if it names a knob or something below one that holds a table.
+pub fn knob_path(path: &str) -> Result<String, ProfileProblem> {
+    let (knob, below) = locate(path)?;
+    let bare = |key: &str| !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+    let names = below.iter().map(|key| if bare(key) { key.clone() } else { Value::from(key.as_str()).to_string() });
+    Ok(std::iter::once(knob.path.to_owned()).chain(names).collect::<Vec<_>>().join("."))
+}
+
+/// The knob that a path leads to, and what of the path lies below it.
+pub(super) fn locate(path: &str) -> Result<(&'static Knob, Vec<String>), ProfileProblem> {
+    let problem = |code, (message, hint): (String, String)| ProfileProblem::new(code, 0..0, message, hint);
+    let Some(keys) = dotted(path) else {
+        let message = format!("`{}` is no path of names joined by dots", path.escape_debug());
+        return Err(problem("profile/syntax", (message, "for example `--set rate_limit.requests=5`".to_owned())));
+    };
+    match owner(&keys) {
+        Some((knob, below)) => Ok((knob, below.to_vec())),
+        None => Err(problem("profile/unknown-knob", unknown(path))),
+    }
+}
+
+/// Splits `a.b."c.d"` as TOML does.
+fn dotted(path: &str) -> Option<Vec<String>> {
+    if path.is_empty() || path.contains(['\n', '\r', '#']) {
+        return None;
+    }
+    let table: Table = toml::from_str(&format!("{path} = 0")).ok()?;
+    let mut keys = Vec::new();
+    let mut place = &table;
+    loop {
+        let (key, value) = place.iter().next()?;
+        keys.push(key.clone());
+        match value {
+            Value::Table(inner) => place = inner,
+            _ => return Some(keys),
+        }
+    }
+}
+
+/// The knob that a path names or lies below, with the rest of the path.
+fn owner(keys: &[String]) -> Option<(&'static Knob, &[String])> {
+    (1..=keys.len()).find_map(|length| {
+        let path = keys[..length].join(".");
+        let knob = KNOBS.iter().find(|knob| knob.path == path)?;
+        // Only knobs that hold a table have anything below them.
+        let table =
+            length == keys.len() || value_at(Layered::default().table(), knob.path).is_some_and(Value::is_table);
+        table.then_some((knob, &keys[length..]))
+    })
+}
+
+/// Walks an overlay down to the knobs; whatever is neither a knob nor on the way to one is a problem.
+pub(super) fn collect<'t, 'i>(
+    table: &'t DeTable<'i>,
+    above: &str,
+    settings: &mut Vec<(&'static Knob, &'t Spanned<DeValue<'i>>)>,
+    problems: &mut Vec<ProfileProblem>,
+) {
+    for (key, value) in table {
+        let path = if above.is_empty() { key.get_ref().to_string() } else { format!("{above}.{}", key.get_ref()) };
+        if let Some(knob) = KNOBS.iter().find(|knob| knob.path == path) {
+            settings.push((knob, value));
+            continue;
+        }
+        let on_the_way = KNOBS.iter().any(|knob| knob.path.starts_with(&format!("{path}.")));
+        match (on_the_way, value.get_ref()) {
+            (true, DeValue::Table(inner)) => collect(inner, &path, settings, problems),
+            (true, other) => {
+                let inside = KNOBS.iter().filter(|knob| knob.path.starts_with(&format!("{path}.")));
+                let names = inside.map(|knob| format!("`{}`", knob.path)).collect::<Vec<_>>().join(", ");
+                let message = format!("`{path}` is a table of knobs, found {}", other.type_str());
+                let hint = format!("knobs in it: {names}");
+                problems.push(ProfileProblem::new("profile/bad-value", value.span(), message, hint));
+            }
+            (false, _) => {
+                let (message, hint) = unknown(&path);
+                problems.push(ProfileProblem::new("profile/unknown-knob", key.span(), message, hint));
+            }
+        }
+    }
+}
+
+/// The group of settings that a name means, however its words are joined: `ratelimit` is `rate_limit`.
+pub fn setting_group(name: &str) -> Option<&'static str> {
+    let plain = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
+    let groups = KNOBS.iter().filter_map(|knob| knob.path.split_once('.')).map(|(group, _)| group);
+    groups.into_iter().find(|group| plain(group) == plain(name))
+}
+
+fn unknown(path: &str) -> (String, String) {
+    let nearest = setting_group(path).or_else(|| crate::contract::nearest(path, KNOBS.iter().map(|knob| knob.path)));
+    let hint = match nearest {
+        Some(name) => format!("did you mean `{name}`? `wrs-emulator assumptions` lists every knob"),
+        None => "`wrs-emulator assumptions` lists every knob".to_owned(),
+    };
+    (format!("unknown knob `{}`", path.escape_debug()), hint)
+}
+
+/// Puts a knob's value in its place; a table is laid over the old one where the knob is so and `merge` says it.
+pub(super) fn put(table: &mut Table, knob: &Knob, value: Value, merge: bool) {
+    let (last, parents) = knob.path.rsplit_once('.').map_or((knob.path, None), |(parents, last)| (last, Some(parents)));
+    let mut place = table;
+    for key in parents.into_iter().flat_map(|parents| parents.split('.')) {
+        let Some(Value::Table(inner)) = place.get_mut(key) else {
+            unreachable!("each knob has a place in the default profile, which a test shows")
+        };
+        place = inner;
+    }
+    match (place.get_mut(last), value) {
+        (Some(Value::Table(old)), Value::Table(new)) if knob.merges && merge => old.extend(new),
+        (_, value) => drop(place.insert(last.to_owned(), value)),
+    }
+}
+
+/// The value at a dotted path.
+pub(super) fn value_at<'t>(table: &'t Table, path: &str) -> Option<&'t Value> {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    match (table.get(first)?, rest) {
+        (value, None) => Some(value),
+        (Value::Table(inner), Some(rest)) => value_at(inner, rest),
+        _ => None,
+    }
+}
+
+/// The value at a dotted path as JSON; null when there is none.
+pub(super) fn json_at(table: &Table, path: &str) -> serde_json::Value {
+    value_at(table, path).and_then(|value| serde_json::to_value(value).ok()).unwrap_or(serde_json::Value::Null)
+}
+
+/// The dotted paths of everything that is no table, and of empty tables.
+#[cfg(test)]
+pub(super) fn leaf_paths(table: &Table, above: &str, leaves: &mut Vec<String>) {
+    for (key, value) in table {
+        let path = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
+        match value {
+            Value::Table(inner) if !inner.is_empty() => leaf_paths(inner, &path, leaves),
+            _ => leaves.push(path),
+        }
+    }
+}
+
+/// A parsed value without its spans.
+pub(super) fn without_spans(value: &DeValue<'_>) -> Value {
+    match value {
+        DeValue::String(text) => Value::String(text.to_string()),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or_else(|_| Value::String(number.to_string()), Value::Integer),
+        DeValue::Float(number) => {
+            number.as_str().parse().map_or_else(|_| Value::String(number.to_string()), Value::Float)
+        }
+        DeValue::Boolean(value) => Value::Boolean(*value),
+        DeValue::Datetime(value) => Value::Datetime(*value),
+        DeValue::Array(values) => Value::Array(values.iter().map(|value| without_spans(value.get_ref())).collect()),
+        DeValue::Table(table) => Value::Table(
+            table.iter().map(|(key, value)| (key.get_ref().to_string(), without_spans(value.get_ref()))).collect(),
+        ),
+    }
+}
