@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use serde_json::{Value, json};
+use serde_json::json;
 use wrs_emulator::clock::Seed;
 use wrs_emulator::template::{LONGEST_SOURCE, LONGEST_TEXT, check_template, is_template, render_map};
 

@@ -95,9 +95,8 @@ impl Builder {
     /// Delivers webhooks elsewhere: `https://app.example.com=http://localhost:3000`.
     #[must_use]
     pub fn forward(mut self, rule: &str) -> Self {
-        let with = |rule| self.settings.profile.with_forward(&rule, "builder").map_err(|problem| problem.message);
-        match Forward::parse(rule).and_then(with) {
-            Ok(profile) => self.settings.profile = profile,
+        match Forward::parse(rule) {
+            Ok(rule) => self.draft().forward(&rule, "builder"),
             Err(problem) => drop(self.problem.get_or_insert(problem)),
         }
         self

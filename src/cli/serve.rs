@@ -409,9 +409,9 @@ fn check_limits(limits: &LimitArgs) -> Result<(), Failure> {
 fn profile(args: &ServeArgs) -> Result<Layered, Failure> {
     let mut layered = load_profile(args.profile.as_deref(), &args.set)?;
     for rule in &args.forward {
-        let with = |rule| layered.with_forward(&rule, "--forward").map_err(|problem| problem.message);
-        let added = Forward::parse(rule).and_then(with);
-        layered = added.map_err(|problem| Failure::usage(format!("--forward: {problem}")))?;
+        let rule = Forward::parse(rule).map_err(|problem| Failure::usage(format!("--forward: {problem}")))?;
+        let added = layered.with(|draft| draft.forward(&rule, "--forward"));
+        layered = added.map_err(|problems| Failure::usage(format!("--forward: {}", problems[0].message)))?;
     }
     if !args.preview {
         return Ok(layered);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{Layered, ProfileProblem};
+use super::Draft;
 
 /// Most forwards in force for one key.
 pub const MOST_FORWARDS: usize = 256;
@@ -108,24 +108,24 @@ impl From<Forwards> for BTreeMap<String, String> {
     }
 }
 
-impl Layered {
-    /// This profile with one more forward; `source` names where it comes from.
-    pub fn with_forward(&self, forward: &Forward, source: &str) -> Result<Self, ProfileProblem> {
+impl Draft {
+    /// Adds one more forward; `source` names where it comes from.
+    pub fn forward(&mut self, forward: &Forward, source: &str) {
         // A JSON string is a TOML key.
         let path = format!("webhooks.forwards.{}", serde_json::Value::from(forward.from()));
-        let made = self.with(|draft| draft.value(&path, &forward.to().into(), source));
-        made.map_err(|problems| problems.into_iter().next().expect("what is refused has a problem"))
+        self.value(&path, &forward.to().into(), source);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::profile::Layered;
 
     fn forwards(rules: &[&str]) -> Forwards {
         let layered = rules.iter().fold(Layered::default(), |layered, rule| {
             let rule = Forward::parse(rule).expect("the rule is valid");
-            layered.with_forward(&rule, "test").expect("there is room")
+            layered.with(|draft| draft.forward(&rule, "test")).expect("there is room")
         });
         layered.profile().webhooks.forwards.clone()
     }
@@ -155,7 +155,7 @@ mod tests {
         let all: Vec<(String, String)> = all(&forwards(&["https://a=http://b", "https://a/=http://c/d/"]));
         assert_eq!(all, [("https://a".to_owned(), "http://c/d".to_owned())]);
         let rule = Forward::parse("https://a=http://b").expect("the rule is valid");
-        let layered = Layered::default().with_forward(&rule, "test").expect("there is room");
+        let layered = Layered::default().with(|draft| draft.forward(&rule, "test")).expect("there is room");
         let without = layered.with_assignment("webhooks.forwards.\"https://a\"=", "test").expect("the value is valid");
         assert_eq!(without.profile().webhooks.forwards, Forwards::default());
     }
