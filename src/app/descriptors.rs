@@ -45,7 +45,7 @@ pub(super) struct Shares {
     /// Connections kept for further attempts.
     pub(super) kept: usize,
     /// The soft limit, if it makes the connections fewer than were asked for.
-    pub(super) limited_by: Option<usize>,
+    limited_by: Option<usize>,
 }
 
 impl Shares {
@@ -62,6 +62,14 @@ impl Shares {
         let allowed = ((free - kept).saturating_sub(attempts) / listeners).max(1);
         let limited_by = (allowed < connections).then_some(limit);
         Self { connections: connections.min(allowed), attempts, kept, limited_by }
+    }
+
+    /// What to tell of fewer connections than were asked for.
+    pub(super) fn warning(&self) -> Option<String> {
+        let (limit, connections) = (self.limited_by?, self.connections);
+        Some(format!(
+            "only {connections} connections at a time: this process may have {limit} file descriptors; raise `ulimit -n`"
+        ))
     }
 }
 

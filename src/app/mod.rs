@@ -156,11 +156,7 @@ impl Emulator {
             None => (None, None),
             Some(wanted) => bound(wanted).map(|(listener, address)| (Some(listener), Some(address)))?,
         };
-        if let Some(limit) = shares.limited_by {
-            let message = format!(
-                "only {} connections at a time: this process may have {limit} file descriptors; raise `ulimit -n`",
-                shares.connections
-            );
+        if let Some(message) = shares.warning() {
             handle.note(message);
         }
         let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client, shares.attempts);
