@@ -32,6 +32,8 @@ struct Notes {
     outside: usize,
     due: BTreeSet<(Moment, u64)>,
     slots: u64,
+    /// When events are made next.
+    fires: Option<Moment>,
 }
 
 impl Agenda {
@@ -53,6 +55,17 @@ impl Agenda {
     /// The earliest moment at which somebody has to be called.
     pub fn next_due(&self) -> Option<Moment> {
         self.shared.notes.lock().due.first().map(|(due, _)| *due)
+    }
+
+    /// Notes when events are made next. What is made at a moment comes before what is sent then, whose answers may change
+    /// who is told of it.
+    pub fn fires_at(&self, due: Option<Moment>) {
+        self.change(|notes| notes.fires = due);
+    }
+
+    /// Whether events are still to be made that are due by `now`.
+    pub fn is_firing(&self, now: Moment) -> bool {
+        self.shared.notes.lock().fires.is_some_and(|due| due <= now)
     }
 
     /// Whether nothing is under way and nothing was due by `now`.
@@ -158,6 +171,10 @@ mod tests {
         let task = task.outside();
         assert!(agenda.is_settled_inside(at(0)) && !agenda.is_settled_inside(at(3)) && !agenda.is_settled(at(0)));
         drop((task, other));
+        agenda.fires_at(Some(at(7)));
+        assert!(agenda.is_firing(at(7)) && !agenda.is_firing(at(6)));
+        agenda.fires_at(None);
+        assert!(!agenda.is_firing(at(7)));
         assert_eq!(agenda.next_due(), Some(at(5)));
         one.set(None);
         assert!(agenda.next_due().is_none() && agenda.is_settled(at(9)));

@@ -2,6 +2,7 @@
 //!
 //! What an attempt is and how its outcome is told stands in `deliver`; what follows from it in `queue`.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -110,6 +111,9 @@ impl Deliverer {
     /// Sets workers to attempts that are due. Those that stay inside are made here, one after the other, so that their order
     /// does not depend on which processor is free. Returns whether any was.
     async fn send_off(self: &Arc<Self>, round: &Arc<Round>, due: Vec<(Job, Task)>, workers: &mut JoinSet<()>) -> bool {
+        if !due.is_empty() {
+            events_are_made(&round.workspace).await;
+        }
         let mut made = false;
         for (job, task) in due {
             if self.stays_inside(&round.workspace, &job) {
@@ -135,6 +139,18 @@ impl Deliverer {
         }
         // The courier sleeps until what was due next when it looked last; retries may be due earlier.
         round.changed.notify_one();
+    }
+}
+
+/// Waits until the events of this moment are made: the answer to an attempt may disable a subscription that they go to.
+async fn events_are_made(workspace: &Workspace) {
+    loop {
+        let mut changed = pin!(workspace.agenda().changed());
+        changed.as_mut().enable();
+        if workspace.has_left() || !workspace.agenda().is_firing(workspace.clock().moment()) {
+            return;
+        }
+        changed.await;
     }
 }
 

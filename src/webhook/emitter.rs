@@ -128,7 +128,10 @@ impl Emitter {
             let next = self.blocking.run(move || emitter.look(&of, &mut plans.plans.lock())).await;
             let Some(next) = next else { return };
             tokio::select! {
-                () = stopped(&mut stop) => return,
+                () = stopped(&mut stop) => {
+                    workspace.agenda().fires_at(None);
+                    return;
+                }
                 () = stopped(&mut leaving) => {}
                 () = timeline.changed.notified() => {}
                 () = workspace.clock().sleep_until(next) => {}
@@ -140,17 +143,20 @@ impl Emitter {
     fn look(&self, workspace: &Arc<Workspace>, plans: &mut Plans) -> Option<Moment> {
         if workspace.has_left() {
             plans.clear();
+            workspace.agenda().fires_at(None);
             return None;
         }
-        let next = self.work_off(workspace, plans);
+        let now = workspace.clock().moment();
+        let next = self.work_off(workspace, plans, now);
         plans.note(next);
+        // Deliveries wait for the first look at a moment, not for thousands of events.
+        workspace.agenda().fires_at(next.filter(|next| *next > now));
         plans.is_carried_out = next.is_some();
         next
     }
 
     /// Does some of what is due; says when there is more to do.
-    fn work_off(&self, workspace: &Arc<Workspace>, plans: &mut Plans) -> Option<Moment> {
-        let now = workspace.clock().moment();
+    fn work_off(&self, workspace: &Arc<Workspace>, plans: &mut Plans, now: Moment) -> Option<Moment> {
         let emission = self.set_off(workspace, plans, now);
         let mut completion = workspace.lock().next_completion();
         if completion.is_some_and(|at| at <= now) {

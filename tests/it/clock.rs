@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    KEY, PATIENCE, Receiver, START, builder, control, get_as, start, start_with, subscribe_as, subscribe_sink,
+    KEY, PATIENCE, Receiver, START, builder, control, fire, get_as, start, start_with, subscribe_as, subscribe_sink,
 };
 
 async fn move_clock(emulator: &Emulator, wish: &Value) -> Value {
@@ -147,6 +147,33 @@ async fn emissions_and_delayed_answers_happen_on_the_way() {
     let listed = control(&emulator, "GET", "requests?operation=system.status", &Value::Null).await.json();
     assert_eq!(listed["data"][0]["latency_ms"], 30_000.0);
     assert_eq!(waiting.await.expect("it is answered").status, 200);
+}
+
+/// Much data makes the event late; the answer of 410 that comes at the same moment is quick.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_happens_at_a_moment_comes_before_what_is_sent_then() {
+    let mut receiver = Receiver::plain(&[500, 410]).await;
+    let many = vec!["{{ ulid() }}"; 450];
+    let story =
+        format!("[[emit]]\nevent = 'workflow.completed'\non = {{ after = '10s' }}\ndata = {{ many = {many:?} }}\n");
+    let emulator = builder()
+        .set("webhooks.retry.preset=custom")
+        .set("webhooks.retry.schedule=[\"10s\"]")
+        .forward(&format!("https://app.example.com=http://{}", receiver.address))
+        .scenario_text(story)
+        .start()
+        .await
+        .expect("it starts");
+    let body = json!({ "url": "https://app.example.com/hook", "events": ["workflow.completed"] });
+    assert_eq!(subscribe_as(&emulator, KEY, &body).await.status, 200);
+    fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    move_clock(&emulator, &json!({ "advance": "10s" })).await;
+    let listed = control(&emulator, "GET", "subscriptions", &Value::Null).await.json();
+    assert_eq!(listed["data"][0]["status"], "disabled");
+    let deliveries = control(&emulator, "GET", "deliveries", &Value::Null).await.json();
+    assert_eq!(deliveries["data"].as_array().map(Vec::len), Some(2), "{deliveries}");
+    receiver.next().await;
+    receiver.next().await;
 }
 
 #[tokio::test]
