@@ -491,19 +491,3 @@ fn tls_is_served_with_an_authority_made_at_start() {
     let (code, log) = served.stop();
     assert_eq!(code, Some(0), "{log}");
 }
-
-/// `sign <(curl …)`: a command that a person runs waits for the other end of a pipe.
-#[test]
-fn commands_of_people_read_pipes() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let pipe = folder.path().join("pipe");
-    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
-    let writer = std::thread::spawn({
-        let pipe = pipe.clone();
-        move || std::fs::write(pipe, "{}").expect("the command reads it")
-    });
-    let sign = ["sign", "--secret", "0123456789abcdef", "--secret-key", "utf8", pipe.to_str().expect("a path of text")];
-    let output = wrs_emulator(&sign).output().expect("it runs");
-    writer.join().expect("it was read");
-    assert!(output.status.success() && text(&output.stdout).contains("webhook-signature"), "{output:?}");
-}

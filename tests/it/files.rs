@@ -152,3 +152,19 @@ fn a_saved_state_follows_no_link_and_is_private() {
     let output = run(&serve);
     assert!(output.status.code() == Some(2) && text(&output.stderr).contains("--state: "), "{output:?}");
 }
+
+/// `sign <(curl …)`: a command that a person runs waits for the other end of a pipe.
+#[test]
+fn commands_of_people_read_pipes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    make_pipe(&pipe);
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::write(pipe, "{}").expect("the command reads it")
+    });
+    let sign = ["sign", "--secret", "0123456789abcdef", "--secret-key", "utf8", pipe.to_str().expect("a path of text")];
+    let output = wrs_emulator(&sign).output().expect("it runs");
+    writer.join().expect("it was read");
+    assert!(output.status.success() && text(&output.stdout).contains("webhook-signature"), "{output:?}");
+}
