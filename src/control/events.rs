@@ -12,7 +12,7 @@ use super::scope::workspace;
 use super::view::{delivery_row, delivery_whole, event};
 use super::whole::Whole;
 use super::{Call, Control, ControlError, Reply, ok};
-use crate::contract::profile::parse_duration;
+use crate::contract::profile::{Profile, parse_duration};
 use crate::contract::signature::Tamper;
 use crate::contract::types::SubscriptionStatus;
 use crate::redact::Redactor;
@@ -25,6 +25,9 @@ use crate::workspace::{EventRecord, FireRequest, Origin, SkipReason, Workspace};
 
 /// Most events fired by one call.
 pub(crate) const MOST_EVENTS: usize = 10_000;
+/// Most events made before other calls get their turn, and most bytes of them.
+const MOST_AT_A_TIME: usize = 256;
+const MOST_BYTES_AT_A_TIME: usize = 1024 * 1024;
 /// Longest a call waits for outcomes.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
@@ -64,12 +67,8 @@ pub(crate) const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 pub(super) async fn fire(control: &Arc<Control>, call: Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["wait"])?;
     let wait = call.query("wait").map(|text| wait_limit("wait", &text)).transpose()?;
-    let (call, firing) = (Arc::new(call), Arc::clone(control));
-    let fired = control.blocking.run({
-        let call = Arc::clone(&call);
-        move || fire_all(&firing, &call)
-    });
-    let fired = fired.await?;
+    let call = Arc::new(call);
+    let fired = fire_all(control, &call).await?;
     let deliveries = match wait {
         Some(limit) => Some(control.book.wait_attempted(&fired.deliveries, limit).await),
         None => None,
@@ -106,7 +105,47 @@ impl Fired {
     }
 }
 
-fn fire_all(control: &Control, call: &Call) -> Result<Fired, ControlError> {
+/// Fires what a call asks for, some at a time, so that a call that comes meanwhile does not wait for the last of 10,000.
+async fn fire_all(control: &Arc<Control>, call: &Arc<Call>) -> Result<Fired, ControlError> {
+    let (beginning, of) = (Arc::clone(control), Arc::clone(call));
+    let mut firing = match control.blocking.run(move || begin(&beginning, &of)).await? {
+        Begun::Emission(answer) => return Ok(Fired { answer, deliveries: Vec::new(), is_shown: true }),
+        Begun::Events(firing) => firing,
+    };
+    while firing.ids.len() < firing.count {
+        let making = Arc::clone(control);
+        firing = control.blocking.run(move || firing.fire_some(&making)).await?;
+    }
+    let (ending, of) = (Arc::clone(control), Arc::clone(call));
+    control.blocking.run(move || firing.end(&ending, &of)).await
+}
+
+/// A call that was read.
+enum Begun {
+    /// An emission was set off, with this answer.
+    Emission(Value),
+    /// So many events are fired one by one.
+    Events(Box<Firing>),
+}
+
+/// The events of one call, as far as they are fired.
+struct Firing {
+    count: usize,
+    shuffle: bool,
+    delay: Option<Duration>,
+    template: FireRequest,
+    workspace: Arc<Workspace>,
+    profile: Arc<Profile>,
+    /// Those that are shuffled before they go out.
+    events: Vec<Arc<EventRecord>>,
+    /// Those that the answer shows: it keeps what would otherwise be gone when its deliveries are.
+    kept: Vec<Arc<EventRecord>>,
+    ids: Vec<String>,
+    deliveries: Vec<String>,
+    bytes: usize,
+}
+
+fn begin(control: &Control, call: &Call) -> Result<Begun, ControlError> {
     let wish: Fire = call.json()?;
     let count = wish.count.map_or(1, |Whole(count)| count);
     if !(1..=MOST_EVENTS).contains(&count) {
@@ -120,59 +159,86 @@ fn fire_all(control: &Control, call: &Call) -> Result<Fired, ControlError> {
         .map_err(|problem| ControlError::invalid(format!("delay: {problem}")))?;
     let workspace = workspace(control, call.key()?.as_deref())?;
     if let Some(name) = &wish.emit {
-        let answer = fire_emission(control, &workspace, name, &wish)?;
-        return Ok(Fired { answer, deliveries: Vec::new(), is_shown: true });
+        return fire_emission(control, &workspace, name, &wish).map(Begun::Emission);
     }
     let profile = Arc::clone(&control.library.load().setup_for(Some(workspace.name())).profile);
     let template = fire_request(&wish)?;
-    // An answer or a shuffle keeps events that would otherwise be gone when their deliveries are.
-    let (mut events, mut kept, mut ids, mut deliveries, mut bytes) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), 0);
-    for _ in 0..count {
-        let now = workspace.clock().now();
-        let request = FireRequest { due: delay.map(|delay| now.moment.plus(delay)), ..template.clone() };
-        let event = workspace.lock().fire(workspace.name(), request, &profile, now);
+    Ok(Begun::Events(Box::new(Firing {
+        count,
+        shuffle: wish.shuffle,
+        delay,
+        template,
+        workspace,
+        profile,
+        events: Vec::new(),
+        kept: Vec::new(),
+        ids: Vec::new(),
+        deliveries: Vec::new(),
+        bytes: 0,
+    })))
+}
+
+impl Firing {
+    /// Fires the next few events.
+    fn fire_some(mut self: Box<Self>, control: &Control) -> Result<Box<Self>, ControlError> {
+        let enough = self.bytes + MOST_BYTES_AT_A_TIME;
+        let last = self.count.min(self.ids.len() + MOST_AT_A_TIME);
+        while self.ids.len() < last && self.bytes < enough {
+            self.fire_one(control)?;
+        }
+        Ok(self)
+    }
+
+    fn fire_one(&mut self, control: &Control) -> Result<(), ControlError> {
+        let now = self.workspace.clock().now();
+        let request = FireRequest { due: self.delay.map(|delay| now.moment.plus(delay)), ..self.template.clone() };
+        let event = self.workspace.lock().fire(self.workspace.name(), request, &self.profile, now);
         let event = Arc::new(event.map_err(|problem| ControlError::invalid(problem.to_string()))?);
-        bytes += event.body.len();
-        if wish.shuffle {
-            if bytes > held::MOST_BYTES {
+        self.bytes += event.body.len();
+        if self.shuffle {
+            if self.bytes > held::MOST_BYTES {
                 return Err(too_many_pending(Full::Bytes));
             }
-            events.push(Arc::clone(&event));
+            self.events.push(Arc::clone(&event));
         } else {
-            let handed = hand_over(&control.journal, &control.book, &workspace, Arc::clone(&event));
-            handed.map_err(|full| partly_fired(full, ids.len(), count))?;
+            let handed = hand_over(&control.journal, &control.book, &self.workspace, Arc::clone(&event));
+            handed.map_err(|full| partly_fired(full, self.ids.len(), self.count))?;
         }
-        ids.push(event.id.clone());
-        deliveries.extend(event.deliveries.iter().map(|delivery| delivery.id.clone()));
-        if kept.len() < MOST_SHOWN && bytes <= MOST_SHOWN_BYTES {
-            kept.push(event);
+        self.ids.push(event.id.clone());
+        self.deliveries.extend(event.deliveries.iter().map(|delivery| delivery.id.clone()));
+        if self.kept.len() < MOST_SHOWN && self.bytes <= MOST_SHOWN_BYTES {
+            self.kept.push(event);
         }
+        Ok(())
     }
-    if wish.shuffle {
-        let in_order = events.clone();
-        events.shuffle(workspace.lock().event_random());
-        if events.len() > 1 && events.iter().zip(&in_order).all(|(one, other)| Arc::ptr_eq(one, other)) {
-            events.rotate_left(1);
+
+    /// Sends off what was shuffled, and makes the answer.
+    fn end(mut self: Box<Self>, control: &Control, call: &Call) -> Result<Fired, ControlError> {
+        if self.shuffle {
+            let in_order = self.events.clone();
+            self.events.shuffle(self.workspace.lock().event_random());
+            if self.events.len() > 1 && self.events.iter().zip(&in_order).all(|(one, other)| Arc::ptr_eq(one, other)) {
+                self.events.rotate_left(1);
+            }
+            for (done, event) in std::mem::take(&mut self.events).into_iter().enumerate() {
+                let handed = hand_over(&control.journal, &control.book, &self.workspace, event);
+                handed.map_err(|full| partly_fired(full, done, self.count))?;
+            }
         }
-        for (done, event) in events.into_iter().enumerate() {
-            let handed = hand_over(&control.journal, &control.book, &workspace, event);
-            handed.map_err(|full| partly_fired(full, done, count))?;
+        let Self { kept, ids, deliveries, template, workspace, .. } = *self;
+        let is_shown = kept.len() == self.count;
+        let events: Value = if is_shown {
+            kept.iter().map(|record| event(record, &control.registry, call.redactor())).collect()
+        } else {
+            ids.iter().map(|id| json!({ "id": id })).collect()
+        };
+        if deliveries.is_empty() {
+            let problem = no_match(control, call.redactor(), &workspace, kept.first(), &template.event_type);
+            return Err(problem.beside("events", events));
         }
+        let answer = json!({ "events": events, "damage": template.damage().as_deref() });
+        Ok(Fired { answer, deliveries, is_shown })
     }
-    let is_shown = kept.len() == count;
-    let events: Value = if is_shown {
-        kept.iter().map(|record| event(record, &control.registry, call.redactor())).collect()
-    } else {
-        ids.iter().map(|id| json!({ "id": id })).collect()
-    };
-    if deliveries.is_empty() {
-        return Err(
-            no_match(control, call.redactor(), &workspace, kept.first(), &template.event_type).beside("events", events)
-        );
-    }
-    let answer = json!({ "events": events, "damage": template.damage().as_deref() });
-    Ok(Fired { answer, deliveries, is_shown })
 }
 
 /// Refuses what would make too many deliveries pending.

@@ -2,7 +2,7 @@
 //! goes on answering. The built binary throughout, for an overflow of the stack ends the whole process.
 
 use std::fs::OpenOptions;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::Command;
@@ -164,6 +164,32 @@ fn many_pending_deliveries_hold_bounded_memory_and_the_next_is_refused() {
     subscribe(&served, "https://a.sink.localhost/");
     let (status, body) = control(&served, "POST", "events?wait=10s", &json!({ "type": "workflow.completed" }));
     assert!(status == 200 && body.contains("\"delivered\""), "{status} {body}");
+}
+
+/// More such calls than there are threads for them; each takes seconds.
+#[test]
+fn a_call_waits_for_no_other_that_fires_thousands_of_events() {
+    let served = Served::start(&PLAIN);
+    served.serves();
+    let before = served.ticks();
+    let event = json!({ "type": "workflow.completed", "data": { "x": "x".repeat(20_000) }, "count": 10_000 });
+    let body = event.to_string();
+    let head = format!(
+        "POST /_emulator/events HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        served.address,
+        body.len()
+    );
+    let mut firing: Vec<TcpStream> = (0..6).map(|_| served.connect()).collect();
+    for stream in &mut firing {
+        stream.write_all(format!("{head}{body}").as_bytes()).expect("the request is taken");
+    }
+    eventually("they are under way", || served.ticks() > before + 20);
+    assert_eq!(call(&served, "GET", "/_emulator/requests", "application/json", "").0, 200);
+    for stream in &firing {
+        stream.set_nonblocking(true).expect("an open socket");
+        let answered = stream.peek(&mut [0]);
+        assert!(answered.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "all of them were waited for");
+    }
 }
 
 #[test]

@@ -139,7 +139,7 @@ impl Served {
     }
 
     /// Processor time used so far, in ticks of which a second has 100.
-    pub(super) fn ticks(&self) -> u64 {
+    pub(crate) fn ticks(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("a running process");
         let after_name = stat.rsplit(") ").next().expect("fields after the name");
         let field = |number: usize| -> u64 {
