@@ -112,6 +112,7 @@ async fn fire_all(control: &Arc<Control>, call: &Arc<Call>) -> Result<Fired, Con
         Begun::Emission(answer) => return Ok(Fired { answer, deliveries: Vec::new(), is_shown: true }),
         Begun::Events(firing) => firing,
     };
+    firing.workspace.events_made().await;
     while firing.ids.len() < firing.count {
         let making = Arc::clone(control);
         firing = control.blocking.run(move || firing.fire_some(&making)).await?;

@@ -94,15 +94,19 @@ impl Emissions {
         self.order(workspace, Some((emit, at)));
     }
 
-    /// Lets the driver look when time has something to do in a workspace.
+    /// Lets the driver look when time has something to do in a workspace. It draws from the source of events there, so whoever
+    /// fires one waits for its first look.
     pub fn look(&self, workspace: &Arc<Workspace>) {
+        workspace.agenda().fires_at(Some(Moment::default()));
         self.order(workspace, None);
     }
 
     fn order(&self, workspace: &Arc<Workspace>, set_off: Option<(Arc<Emit>, Moment)>) {
-        let (workspace, task) = (Arc::clone(workspace), workspace.agenda().begin());
-        // The driver ends only with the emulator.
-        let _ = self.orders.send(EmissionOrder { workspace, set_off, task });
+        let order = EmissionOrder { workspace: Arc::clone(workspace), set_off, task: workspace.agenda().begin() };
+        if self.orders.send(order).is_err() {
+            // The driver ends only with the emulator.
+            workspace.agenda().fires_at(None);
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! What an attempt is and how its outcome is told stands in `deliver`; what follows from it in `queue`.
 
-use std::pin::pin;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -112,7 +111,7 @@ impl Deliverer {
     /// does not depend on which processor is free. Returns whether any was.
     async fn send_off(self: &Arc<Self>, round: &Arc<Round>, due: Vec<(Job, Task)>, workers: &mut JoinSet<()>) -> bool {
         if !due.is_empty() {
-            events_are_made(&round.workspace).await;
+            round.workspace.events_made().await;
         }
         let mut made = false;
         for (job, task) in due {
@@ -139,18 +138,6 @@ impl Deliverer {
         }
         // The courier sleeps until what was due next when it looked last; retries may be due earlier.
         round.changed.notify_one();
-    }
-}
-
-/// Waits until the events of this moment are made: the answer to an attempt may disable a subscription that they go to.
-async fn events_are_made(workspace: &Workspace) {
-    loop {
-        let mut changed = pin!(workspace.agenda().changed());
-        changed.as_mut().enable();
-        if workspace.has_left() || !workspace.agenda().is_firing(workspace.clock().moment()) {
-            return;
-        }
-        changed.await;
     }
 }
 

@@ -153,7 +153,11 @@ async fn listen_answers_502_where_the_application_is_not_and_never_leaves_this_n
         assert!(ready["secret"].is_null(), "with a secret given nothing is subscribed: {ready}");
         let url = ready["url"].as_str().expect("a URL").to_owned();
         let answer = tokio::task::spawn_blocking(move || crate::command_line::request(&url, "POST /x HTTP/1.1", "{}"));
-        assert!(answer.await.expect("no panic").starts_with("HTTP/1.1 502 "));
+        let answer = answer.await.expect("no panic");
+        assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("the application gave no answer"), "{answer}");
+        let mut said = String::new();
+        BufReader::new(listening.child.stderr.take().expect("a pipe")).read_line(&mut said).expect("text");
+        assert!(said.starts_with("note: as a secret is set, nothing is subscribed here"), "{said}");
         let delivery: Value = serde_json::from_str(&listening.line()).expect("JSON");
         let found = delivery["forwarded"]["problem"].as_str().expect("a problem");
         assert!(found.contains(problem) && delivery["status"] == 502 && delivery["verified"] == false, "{delivery}");

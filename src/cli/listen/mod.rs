@@ -113,6 +113,7 @@ async fn listen(
     let registration = if wants_subscription { registered(&args.registration, &url).await? } else { None };
     match &registration {
         Some(registration) => signing.secrets.push(registration.secret.clone()),
+        None if application.is_some() && !wants_subscription => note_own_subscription(&url),
         None => warn_without_secret(&signing),
     }
     announce(&url, registration.as_ref(), args.json);
@@ -155,6 +156,14 @@ fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     if let Some(Registration { subscription, secret, key, .. }) = registration {
         print(&format!("{subscription} of {key} leads here; its signing secret is {secret}\n"));
     }
+}
+
+/// Says on stderr that a secret of one's own means a subscription of one's own.
+#[allow(clippy::print_stderr, reason = "talk goes to stderr")]
+fn note_own_subscription(url: &str) {
+    eprintln!(
+        "note: as a secret is set, nothing is subscribed here; subscribe {url} with that secret, or unset WRS_WEBHOOK_SECRET to have it done"
+    );
 }
 
 /// Tells on stderr that nothing will be verified.

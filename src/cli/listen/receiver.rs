@@ -256,7 +256,8 @@ fn answer(status: u16, said: &str) -> Response<AnswerBody> {
 impl Forwarded {
     /// The application's answer, as far as a sender of webhooks looks at it.
     fn into_answer(self) -> Response<AnswerBody> {
-        let mut response = answer(self.status, "answered by the application");
+        let mut response =
+            answer(self.status, if self.problem.is_some() { "the application gave no answer" } else { "" });
         if let Some(wait) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, wait.as_secs().into());
         }
