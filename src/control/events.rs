@@ -19,7 +19,7 @@ use crate::redact::Redactor;
 use crate::scenario::emit_named;
 use crate::webhook::book::{DeliveryRecord, Full};
 use crate::webhook::deliver::hand_over;
-use crate::webhook::emitter::fire_request as emitted;
+use crate::webhook::emitter::{events_made, fire_request as emitted};
 use crate::webhook::held;
 use crate::workspace::{EventRecord, FireRequest, Origin, SkipReason, Workspace};
 
@@ -112,7 +112,7 @@ async fn fire_all(control: &Arc<Control>, call: &Arc<Call>) -> Result<Fired, Con
         Begun::Emission(answer) => return Ok(Fired { answer, deliveries: Vec::new(), is_shown: true }),
         Begun::Events(firing) => firing,
     };
-    firing.workspace.events_made().await;
+    events_made(&firing.workspace).await;
     while firing.ids.len() < firing.count {
         let making = Arc::clone(control);
         firing = control.blocking.run(move || firing.fire_some(&making)).await?;

@@ -1,7 +1,7 @@
 //! Going back: what a key, or all of them, have of their own is taken back, or put in place as a snapshot kept it. Each is one
 //! swap of the generation.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,9 +92,7 @@ impl Library {
     }
 
     /// Puts in place what a snapshot kept. Every list that is restored is a new activation; with any error nothing changes.
-    /// Gives what could not be put in place: a text that no list names and that does not fit the settings any more.
-    pub fn restore(&self, restored: Restored, now: Moment) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
-        let mut left_out = Vec::new();
+    pub fn restore(&self, restored: Restored, now: Moment) -> Result<u64, Vec<Diagnostic>> {
         // Scenarios given as text were valid with the settings that come back with them.
         let base = match &restored.whole {
             Some(whole) => whole.knobs.over(&self.load().unpatched)?,
@@ -102,21 +100,12 @@ impl Library {
         };
         self.change(now, |content, now| {
             if let Some(whole) = restored.whole {
-                let of_keys = restored.keys.iter().filter_map(|key| key.active.as_ref());
-                let listed: HashSet<&String> = of_keys.flat_map(|(names, _)| names).chain(&whole.active).collect();
                 content.inline.clear();
                 for (name, text) in &whole.inline {
                     let (scenario, found) = parse::parse_scenario(name, text, Origin::Inline, &base);
-                    match scenario {
-                        Some(scenario) => content.put_inline(scenario)?,
-                        None => {
-                            let found = found.into_iter().map(|problem| problem.in_file(name));
-                            if listed.contains(name) {
-                                return Err(found.collect());
-                            }
-                            left_out.extend(found);
-                        }
-                    }
+                    let scenario = scenario
+                        .ok_or_else(|| found.into_iter().map(|problem| problem.in_file(name)).collect::<Vec<_>>())?;
+                    content.put_inline(scenario)?;
                 }
                 content.keys.clear();
                 content.patches = KnobPatches { global: Arc::new(whole.knobs), ..KnobPatches::default() };
@@ -139,8 +128,7 @@ impl Library {
                 }
             }
             Ok(())
-        })?;
-        Ok(left_out)
+        })
     }
 }
 

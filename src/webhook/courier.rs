@@ -13,6 +13,7 @@ use crate::clock::Moment;
 use crate::http::stopped;
 use crate::journal::HandedOver;
 use crate::webhook::deliver::{Deliverer, GONE};
+use crate::webhook::emitter::events_made;
 use crate::webhook::queue::{Job, Queue};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 use crate::workspace::Workspace;
@@ -111,7 +112,7 @@ impl Deliverer {
     /// does not depend on which processor is free. Returns whether any was.
     async fn send_off(self: &Arc<Self>, round: &Arc<Round>, due: Vec<(Job, Task)>, workers: &mut JoinSet<()>) -> bool {
         if !due.is_empty() {
-            round.workspace.events_made().await;
+            events_made(&round.workspace).await;
         }
         let mut made = false;
         for (job, task) in due {

@@ -3,6 +3,7 @@
 //! What is due is the scenario's business, where an event goes the workspace's; this file only waits and hands over. One task
 //! a workspace, and none while nothing is planned in it.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -49,6 +50,20 @@ pub fn fire_request(emit: &Emit) -> FireRequest {
         lost: emit.delivery.drop,
         origin: Origin::emission(&emit.scenario, emit.name.as_deref(), &emit.label),
         ..FireRequest::default()
+    }
+}
+
+/// Waits until the events are made that time has set off by now. They come before what is sent or commanded then, so that the
+/// same run is the same again: the answer to an attempt may disable a subscription that they go to.
+pub async fn events_made(workspace: &Workspace) {
+    let agenda = workspace.agenda();
+    loop {
+        let mut changed = pin!(agenda.changed());
+        changed.as_mut().enable();
+        if workspace.has_left() || !agenda.is_firing(workspace.clock().moment()) {
+            return;
+        }
+        changed.await;
     }
 }
 

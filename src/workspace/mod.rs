@@ -13,7 +13,6 @@ mod tokens;
 mod workflows;
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -110,19 +109,6 @@ impl Workspace {
     /// What the workspace waits for, and what is under way in it.
     pub fn agenda(&self) -> &Agenda {
         &self.agenda
-    }
-
-    /// Waits until the events are made that time has set off by now. They come before what is sent or commanded then, so that
-    /// the same run is the same again: the answer to an attempt may disable a subscription that they go to.
-    pub async fn events_made(&self) {
-        loop {
-            let mut changed = pin!(self.agenda.changed());
-            changed.as_mut().enable();
-            if self.has_left() || !self.agenda.is_firing(self.clock.moment()) {
-                return;
-            }
-            changed.await;
-        }
     }
 
     /// Whether the workspace was evicted or reset: whoever still works for it stops.

@@ -290,15 +290,6 @@ async fn settings_come_before_the_scenarios_that_need_them() {
     std::fs::write(&file, saved.to_string()).expect("the file is written");
     let third = builder().configure(|settings| settings.state = Some(file.clone())).start().await.expect("it starts");
     assert_eq!(control(&third, "POST", "events", &json!({ "emit": "by hand" })).await.status, 200);
-    // A scenario that nobody plays and that the settings no longer fit is left out, and nothing else.
-    assert_eq!(control(&first, "POST", "scenarios/active", &json!({ "active": [] })).await.status, 200);
-    assert_eq!(control(&first, "PATCH", "profile", &json!({ "events.extra": null })).await.status, 200);
-    let saved = control(&first, "GET", "snapshot?key=*", &Value::Null).await.json();
-    let loaded = control(&second, "PUT", "snapshot", &saved).await;
-    assert_eq!(loaded.status, 200, "{loaded:?}");
-    let warnings = loaded.json()["warnings"].to_string();
-    assert!(warnings.contains("a scenario was left out") && warnings.contains("reference.failed"), "{warnings}");
-    assert_eq!(control(&second, "GET", "scenarios/story", &Value::Null).await.status, 404);
 }
 
 #[tokio::test]
@@ -323,14 +314,7 @@ async fn what_cannot_be_loaded_is_refused_and_changes_nothing() {
         (changed("/whole/seed", json!("short")), "whole.seed"),
         (changed("/whole/anonymous/random", json!("AAAA")), "whole.anonymous: sources.random"),
         (changed("/whole/active", json!(["nowhere"])), "there is no scenario `nowhere`"),
-        (
-            {
-                let mut listed = changed("/whole/scenarios", json!({ "mine": "[[rule]]\nwhen = 5" }));
-                listed["whole"]["active"] = json!(["mine"]);
-                listed
-            },
-            "mine",
-        ),
+        (changed("/whole/scenarios", json!({ "mine": "[[rule]]\nwhen = 5" })), "mine"),
         (changed("/whole/knobs", json!({ "rate_limit.requests": "many" })), "rate_limit.requests"),
         (changed("/clock/now", json!("yesterday")), "yesterday"),
         (changed("/workspaces/0/subscriptions/0/target", json!("no url")), "target"),
