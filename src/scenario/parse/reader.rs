@@ -344,7 +344,7 @@ pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
 }
 
 /// What other tools call the things that have a key here.
-const OTHER_WORDS: [(&str, &str); 10] = [
+const OTHER_WORDS: [(&str, &str); 18] = [
     ("rules", "rule"),
     ("emits", "emit"),
     ("response", "reply"),
@@ -355,12 +355,28 @@ const OTHER_WORDS: [(&str, &str); 10] = [
     ("if", "when"),
     ("headers", "header"),
     ("steps", "sequence"),
+    ("count", "times"),
+    ("limit", "times"),
+    ("after", "skip"),
+    ("url", "path"),
+    ("name", "title"),
+    ("webhook", "emit"),
+    ("webhooks", "emit"),
+    ("type", "event"),
 ];
 
 fn hint_for_key(name: &str, words: &Words) -> String {
     let known: Vec<&str> = words.keys().map(|key| key.name).collect();
     if let Some((_, meant)) = OTHER_WORDS.iter().find(|(other, meant)| *other == name && words.has(meant)) {
         return format!("did you mean `{meant}`?");
+    }
+    // Written beside the tables that it belongs in, or in the other one.
+    let tables = [words::WHEN, words::REPLY];
+    if words.has("when") || tables.iter().any(|table| table.place == words.place) {
+        let places: Vec<&str> = tables.iter().filter(|table| table.has(name)).map(|table| table.place).collect();
+        if !places.is_empty() {
+            return format!("`{name}` belongs in {}", places.join(" or "));
+        }
     }
     if let Some(group) = setting_group(name) {
         return format!("`{group}` belongs in `[profile]`, for as long as the scenario is active");
