@@ -123,7 +123,9 @@ impl Parser<'_> {
         match on.get_ref() {
             DeValue::String(text) if let Some(operation) = operation_meant(text) => {
                 let message = format!("unknown value \"{}\" for `on`", shown(text));
-                let hint = format!("for an answer to a request, write on = {{ operation = \"{operation}\" }}");
+                let hint = format!(
+                    "for an answer to a request, write on = {{ operation = \"{operation}\" }}; add status = 200 for answers with that status alone"
+                );
                 self.problems.error("scenario/bad-value", on.span(), message, hint);
                 None
             }
