@@ -44,7 +44,7 @@ checks.negative_data_rejection.expected-statuses = [400, 401, 404, 406, 408, 415
 checks.max_response_time = 20.0
 
 [[operations]]
-include-operation-id = ["post events", "patch profile", "put subscriptions/id", "put scenarios/name", "post clock",
+include-operation-id = ["post events", "patch profile", "put subscriptions/id", "post subscriptions", "put scenarios/name", "post clock",
   "post deliveries/id/redeliver", "post subscriptions/id/rotate", "post scenarios/active", "delete scenarios/name",
   "get verdict", "head verdict", "put snapshot"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 422]

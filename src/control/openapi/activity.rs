@@ -16,33 +16,28 @@ pub(super) fn describe(action: Action) -> Option<Described> {
             .query("status", status(&json!("integer")))
             .query("since", json!({ "anyOf": [{ "const": "now" }, time()] }))
             .query("method", text())
-            .query("path", text())
-            .not_found(),
-        Action::WaitRequests => call("Wait until so many requests fit", data("Request"))
-            .body(object(&json!({
-                "operation?": or_null(operations()),
-                "method?": wish(),
-                "path?": wish(),
-                "status?": status(&json!(["integer", "null"])),
-                "count?": wanted_count(),
-                "since?": { "anyOf": [{ "const": "now" }, time(), { "type": "null" }] },
-                "timeout?": duration(),
-            })))
-            .not_found(),
-        Action::ShowRequest => call("One request and its answer, whole", named("RequestWhole")).not_found(),
+            .query("path", text()),
+        Action::WaitRequests => call("Wait until so many requests fit", data("Request")).body(object(&json!({
+            "operation?": or_null(operations()),
+            "method?": wish(),
+            "path?": wish(),
+            "status?": status(&json!(["integer", "null"])),
+            "count?": wanted_count(),
+            "since?": { "anyOf": [{ "const": "now" }, time(), { "type": "null" }] },
+            "timeout?": duration(),
+        }))),
+        Action::ShowRequest => call("One request and its answer, whole", named("RequestWhole")),
         Action::ClearRequests => {
-            call("Forget what happened", object(&json!({ "cleared": { "const": true } }))).empty_body().not_found()
+            call("Forget what happened", object(&json!({ "cleared": { "const": true } }))).empty_body()
         }
         Action::Explain => call(
             "Why a request was answered so, or where an event or delivery went; `latest` is the newest",
             explanation(),
-        )
-        .not_found(),
+        ),
         Action::Stream => call("Everything that happens, as server-sent events", text())
             .media("text/event-stream")
             .query("kind", json!({ "type": "string", "description": "Kinds of events, joined by commas." }))
             .endless()
-            .not_found()
             .error(429, "So many viewers follow the stream already."),
         Action::Metrics => call("Counters and gauges in the text format of Prometheus", text()).media("text/plain"),
         Action::Verdict => {
@@ -63,7 +58,7 @@ pub(super) fn describe(action: Action) -> Option<Described> {
                 "judged_deliveries": count(),
                 "forgotten_deliveries": count(),
             }));
-            call("What fell short so far", answer).query("wait", wait()).not_found()
+            call("What fell short so far", answer).query("wait", wait())
         }
         _ => return None,
     };

@@ -112,8 +112,9 @@ fn responses(action: Action, described: &Described) -> Value {
         (422, "A parameter or field is wrong; the message names it."),
         (431, "The header block is too large."),
     ];
-    let token = (!action.is_open()).then_some((401, "The control token is missing or wrong."));
-    for (status, text) in common.into_iter().chain(token).chain(described.errors.iter().copied()) {
+    let guarded = [(401, "The control token is missing or wrong."), (404, "What is named, or the key, is not there.")];
+    let guarded = guarded.into_iter().filter(|_| !action.is_open());
+    for (status, text) in common.into_iter().chain(guarded).chain(described.errors.iter().copied()) {
         responses.insert(status.to_string(), error(text));
     }
     Value::Object(responses)

@@ -18,16 +18,16 @@ pub(super) fn describe(action: Action) -> Option<Described> {
             }));
             call("All scenarios, with what is active and what is broken", answer)
         }
-        Action::ShowScenario => call("One scenario with its text", named("ScenarioWhole")).segment("name").not_found(),
+        Action::ShowScenario => call("One scenario with its text", named("ScenarioWhole")).segment("name"),
         Action::PutScenario => {
             let answer =
                 object(&json!({ "name": text(), "generation": count(), "diagnostics": list(named("Diagnostic")) }));
             // The language has a schema of its own: `wrs-emulator scenarios schema`.
-            call("Add a scenario, or replace it", answer).segment("name").body(json!({ "type": "object" })).not_found()
+            call("Add a scenario, or replace it", answer).segment("name").body(json!({ "type": "object" }))
         }
         Action::RemoveScenario => {
             let answer = object(&json!({ "removed": text(), "generation": count() }));
-            call("Remove a scenario that was added here", answer).segment("name").empty_body().not_found()
+            call("Remove a scenario that was added here", answer).segment("name").empty_body()
         }
         Action::ReloadScenarios => {
             let answer = object(&json!({
@@ -36,7 +36,7 @@ pub(super) fn describe(action: Action) -> Option<Described> {
                 "changes": list(text()),
                 "diagnostics": list(named("Diagnostic")),
             }));
-            call("Read the folders again now", answer).empty_body().not_found()
+            call("Read the folders again now", answer).empty_body()
         }
         Action::ActivateScenarios => {
             let answer = object(&json!({
@@ -46,7 +46,6 @@ pub(super) fn describe(action: Action) -> Option<Described> {
             }));
             call("Choose the active scenarios, for all keys or one", answer)
                 .body(object(&json!({ "active?": or_null(list(text())) })))
-                .not_found()
         }
         _ => return None,
     };

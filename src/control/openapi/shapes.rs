@@ -71,11 +71,6 @@ impl Described {
         self
     }
 
-    /// The thing named may not be there.
-    pub(super) fn not_found(self) -> Self {
-        self.error(404, "What is named is not there.")
-    }
-
     pub(super) fn endless(mut self) -> Self {
         self.is_endless = true;
         self

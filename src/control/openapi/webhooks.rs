@@ -11,7 +11,7 @@ use crate::control::route::Action;
 
 pub(super) fn describe(action: Action) -> Option<Described> {
     let described = match action {
-        Action::ListSubscriptions => call("Subscriptions, oldest first", data("Subscription")).not_found(),
+        Action::ListSubscriptions => call("Subscriptions, oldest first", data("Subscription")),
         Action::CreateSubscription => call(
             "Subscribe a URL for a key; the answer has the secret if one was generated",
             object(&json!({
@@ -25,54 +25,47 @@ pub(super) fn describe(action: Action) -> Option<Described> {
             "events?": or_null(list(text())),
             "secret?": wish(),
             "description?": wish(),
-        })))
-        .not_found(),
-        Action::ShowSubscription => call("One subscription", named("Subscription")).not_found(),
+        }))),
+        Action::ShowSubscription => call("One subscription", named("Subscription")),
         Action::ChangeSubscription => call("Change a subscription; what is left out stays", named("Subscription"))
             .body(object(&json!({
                 "url?": wish(),
                 "events?": or_null(list(text())),
                 "description?": wish(),
                 "status?": { "enum": ["active", "disabled", null] },
-            })))
-            .not_found(),
+            }))),
         Action::DeleteSubscription => {
-            call("Delete a subscription", object(&json!({ "deleted": id("sub") }))).empty_body().not_found()
+            call("Delete a subscription", object(&json!({ "deleted": id("sub") }))).empty_body()
         }
         Action::RotateSecret => call(
             "Give a subscription a new secret; the old one signs on for a while",
             object(&json!({ "subscription": named("Subscription"), "secret": text(), "old_secret_signs_for": text() })),
         )
-        .body(object(&json!({ "secret?": wish() })))
-        .not_found(),
+        .body(object(&json!({ "secret?": wish() }))),
         Action::FireEvents => {
-            call("Fire events at the matching subscriptions", fired()).query("wait", wait()).body(fire()).not_found()
+            call("Fire events at the matching subscriptions", fired()).query("wait", wait()).body(fire())
         }
         Action::ListDeliveries => call("Deliveries, newest first", page("Delivery"))
             .paged()
             .query("status", json!({ "type": "string", "enum": ["pending", "delivered", "exhausted", "cancelled"] }))
             .query("event", text())
             .query("type", text())
-            .query("subscription", text())
-            .not_found(),
-        Action::ShowDelivery => call("One delivery with each attempt", named("DeliveryWhole")).not_found(),
-        Action::WaitDeliveries => call("Wait until so many deliveries fit", data("Delivery"))
-            .body(object(&json!({
-                "status?": { "enum": ["pending", "delivered", "exhausted", "cancelled", null] },
-                "event?": wish(),
-                "type?": wish(),
-                "subscription?": wish(),
-                "count?": wanted_count(),
-                "timeout?": duration(),
-            })))
-            .not_found(),
+            .query("subscription", text()),
+        Action::ShowDelivery => call("One delivery with each attempt", named("DeliveryWhole")),
+        Action::WaitDeliveries => call("Wait until so many deliveries fit", data("Delivery")).body(object(&json!({
+            "status?": { "enum": ["pending", "delivered", "exhausted", "cancelled", null] },
+            "event?": wish(),
+            "type?": wish(),
+            "subscription?": wish(),
+            "count?": wanted_count(),
+            "timeout?": duration(),
+        }))),
         Action::Redeliver => call(
             "Send the same event to the same subscription again",
             object(&json!({ "delivery": or_null(named("DeliveryWhole")) })),
         )
         .query("wait", wait())
-        .empty_body()
-        .not_found(),
+        .empty_body(),
         Action::ShowSink => call("What a built-in receiver got", data("Receipt")).segment("name"),
         Action::ScriptSink => {
             let statuses = json!({ "type": "integer", "minimum": 200, "maximum": 599 });
