@@ -132,7 +132,7 @@ pub(super) fn read_file(what: &str, path: &str) -> Result<Vec<u8>, Failure> {
 /// Unix seconds, or `now`.
 pub(super) fn unix_seconds(flag: &str, text: &str) -> Result<i64, Failure> {
     if text == "now" {
-        return Ok(crate::clock::machine_wall_time().as_second());
+        return Ok(crate::clock::machine::wall_time().as_second());
     }
     text.parse().ok().filter(|seconds| *seconds >= 0).ok_or_else(|| {
         Failure::usage(format!("{flag}: expected Unix seconds or `now`, found `{}`", text.escape_debug()))

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Control;
 use super::explain::{Step, StepVerdict};
 use super::view::timestamp;
-use crate::clock::{ClockMode, Now, machine_wall_time};
+use crate::clock::{ClockMode, Now, machine};
 use crate::contract::profile::{DurationText, Profile, SignatureTime, duration_text};
 use crate::contract::signature::{KeyReading, SchemeName, SigningKey, Verified, verify};
 use crate::journal::{AttemptOutcome, AttemptRecord};
@@ -205,7 +205,7 @@ fn off_clock(verified: &Verified, workspace: &Workspace, profile: &Profile) -> O
         SignatureTime::Auto => workspace.clock().mode() == ClockMode::Frozen,
     };
     let signed_at = jiff::Timestamp::from_second(verified.timestamp?).ok()?;
-    let off = machine_wall_time().as_second().abs_diff(signed_at.as_second());
+    let off = machine::wall_time().as_second().abs_diff(signed_at.as_second());
     (by_clock && off > TOLERANCE_SECONDS).then(|| Advice {
         text: format!(
             "signed at {} by the emulator's clock, {} off this machine's: a receiver that checks the time refuses that; to sign by the machine's clock:",

@@ -18,7 +18,7 @@ use url::Url;
 use super::advance::settle;
 use super::scope::{Scope, scope, scope_or_all};
 use super::{Call, Control, ControlError, Reply, ok};
-use crate::clock::{Moment, Now, SavedClock, Seed, machine_wall_time};
+use crate::clock::{Moment, Now, SavedClock, Seed, machine};
 use crate::contract::keys::workspace_of;
 use crate::contract::signature::Tamper;
 use crate::diagnostic::Diagnostic;
@@ -223,7 +223,7 @@ fn put_in_place(control: &Control, snapshot: &Snapshot) -> Result<(usize, Vec<St
     let clock = control.registry.clock();
     let shown = match &snapshot.whole {
         Some(_) if snapshot.clock.frozen => snapshot.clock.now,
-        Some(_) => machine_wall_time().saturating_add(snapshot.clock.ahead).unwrap_or(Timestamp::MAX),
+        Some(_) => machine::wall_time().saturating_add(snapshot.clock.ahead).unwrap_or(Timestamp::MAX),
         None => clock.now().wall,
     };
     // What has passed since then has passed for everything that waits.

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::files::{FileTexts, ReadProblem};
-use crate::clock::machine_wall_time;
+use crate::clock::machine;
 use crate::diagnostic::Severity;
 use crate::file::{self, FileProblem};
 
@@ -159,7 +159,7 @@ impl Known {
     /// Reads everything in the folders.
     fn read(folders: &Folders) -> (Self, FileTexts) {
         // Before the contents, so that what is written meanwhile is seen the next time.
-        let (stamps, now) = (stamps(folders), machine_wall_time());
+        let (stamps, now) = (stamps(folders), machine::wall_time());
         let young = stamps.iter().filter_map(|(_, stamp)| *stamp).any(|stamp| is_young(stamp, now));
         let (hash, files) = read(folders);
         (Self { stamps, hash, young }, files)

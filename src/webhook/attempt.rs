@@ -4,7 +4,7 @@ use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
 
-use crate::clock::{Clock, ClockMode, Now, machine_wall_time};
+use crate::clock::{Clock, ClockMode, Now, machine};
 use crate::contract::profile::{Profile, SignatureTime};
 use crate::contract::signature::{Message, SigningKey, sign_tampered, verify};
 use crate::journal::SignedContent;
@@ -70,7 +70,7 @@ pub fn signature_time(clock: &Clock, now: Now, profile: &Profile) -> Timestamp {
         SignatureTime::Clock => true,
         SignatureTime::Auto => clock.mode() == ClockMode::Frozen,
     };
-    if by_clock { now.wall } else { machine_wall_time() }
+    if by_clock { now.wall } else { machine::wall_time() }
 }
 
 /// Verifies a delivery as a receiver would, with every scheme of the profile: what the built-in sink does.

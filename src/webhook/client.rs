@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::clock::machine_wall_time;
+use crate::clock::machine;
 use crate::journal::{AttemptOutcome, FailureReason};
 use crate::webhook::dial::{DialProblem, Reach, Sender, dial, resolve};
 use crate::webhook::egress::Target;
@@ -255,7 +255,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         return Some(Duration::from_secs(seconds));
     }
     let at = date(wanted)?;
-    let now = text(DATE).and_then(date).unwrap_or_else(machine_wall_time);
+    let now = text(DATE).and_then(date).unwrap_or_else(machine::wall_time);
     Some(Duration::try_from(at.duration_since(now)).unwrap_or_default())
 }
 

@@ -152,7 +152,7 @@ fn the_inner_layers_do_not_wait() {
 /// The machine's time and entropy are read in one file.
 #[test]
 fn time_and_entropy_are_read_in_one_file() {
-    for path in files("src").into_iter().filter(|path| module(path) != "clock" && !is_tests(path)) {
+    for path in files("src").into_iter().filter(|path| !path.ends_with("clock/machine.rs") && !is_tests(path)) {
         let text = read(&path);
         for banned in ["SystemTime::now", "Instant::now", "Timestamp::now", "SysRng", "rand::rng()", "getrandom"] {
             assert!(!text.contains(banned), "{} uses {banned}", path.display());
@@ -171,7 +171,7 @@ fn every_file_opens_by_saying_what_it_is_for() {
 fn no_file_grows_past_what_one_can_hold_in_mind() {
     for path in files("src") {
         let lines = read(&path).lines().count();
-        assert!(lines <= 500, "{} has {lines} lines; split it by concept", path.display());
+        assert!(lines <= 450, "{} has {lines} lines; split it by concept", path.display());
     }
 }
 

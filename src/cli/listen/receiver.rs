@@ -19,7 +19,7 @@ use super::application::{Application, Forwarded};
 use crate::cli::output::{cell, compact, print};
 use crate::cli::signing::Signing;
 use crate::cli::verify::{kind, remedies_view};
-use crate::clock::machine_wall_time;
+use crate::clock::machine;
 use crate::contract::profile::Precision;
 use crate::contract::signature::{Evidence, Rejection, Remedy};
 use crate::contract::timestamp::format_timestamp;
@@ -298,7 +298,7 @@ impl Receiver {
         }
         let read = self.bodies.read(&parts.headers, body).await;
         let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
-        let at = machine_wall_time();
+        let at = machine::wall_time();
         let (body, verdict) = match read {
             Ok(body) => {
                 let verdict = self.verify(target, &parts.headers, &body, at);

@@ -10,21 +10,22 @@
 //!
 //! The timers are made only when a read or write has to wait, so a request that arrives whole costs nothing here.
 
+mod head;
+mod progress;
+
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
-use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
+use crate::http::connection::head::{PartialHead, status_of_refusal};
+pub use crate::http::connection::progress::Progress;
 use crate::http::fault::Break;
 use crate::http::limits::Limits;
 use crate::http::socket::{Peer, Socket};
@@ -36,93 +37,6 @@ pub(crate) const HALF_CLOSED: Duration = Duration::from_secs(10);
 
 /// How a TLS record begins that holds a handshake: its type and the version's first byte.
 const TLS_HANDSHAKE: &[u8] = &[22, 3];
-
-/// What the connection and the service on it tell each other.
-#[derive(Debug, Default)]
-pub struct Progress {
-    peer: Option<IpAddr>,
-    begun: AtomicU64,
-    has_body: AtomicBool,
-    stopping: AtomicBool,
-    answered: AtomicU64,
-    streams: AtomicBool,
-    breaks: AtomicBool,
-    how: Mutex<Option<Break>>,
-    given_up: Notify,
-}
-
-impl Progress {
-    /// A fresh connection of this peer.
-    pub fn of(peer: IpAddr) -> Self {
-        Self { peer: Some(peer), ..Self::default() }
-    }
-
-    /// Makes room for another: a connection that has sent no request ends.
-    pub fn give_up(&self) {
-        self.given_up.notify_one();
-    }
-
-    /// Returns once the connection is to make room and no request has begun on it.
-    pub async fn given_up(&self) {
-        loop {
-            self.given_up.notified().await;
-            if self.begun() == 0 {
-                return;
-            }
-        }
-    }
-
-    /// Who is connected.
-    pub fn peer(&self) -> IpAddr {
-        self.peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
-    }
-
-    /// A request's header block was complete; `has_body` if more of the request follows.
-    pub fn begin(&self, has_body: bool) {
-        self.has_body.store(has_body, Ordering::Relaxed);
-        self.begun.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Its answer was handed to hyper; `streams` if its body is still being made.
-    pub fn answer(&self, streams: bool) {
-        self.streams.store(streams, Ordering::Relaxed);
-        self.answered.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The connection is to do something else in place of writing the answer.
-    pub fn break_off(&self, how: Break) {
-        *self.how.lock() = Some(how);
-        self.breaks.store(true, Ordering::Release);
-    }
-
-    /// The listener stops: a connection without a request under way ends at once.
-    pub fn stop(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the peer may be sending still when the connection is shut down.
-    fn may_have_more(&self) -> bool {
-        self.has_body.load(Ordering::Relaxed) && !self.stopping.load(Ordering::Relaxed)
-    }
-
-    fn is_broken(&self) -> bool {
-        self.breaks.load(Ordering::Acquire)
-    }
-
-    /// Requests begun so far.
-    pub fn begun(&self) -> u64 {
-        self.begun.load(Ordering::Relaxed)
-    }
-
-    /// Whether hyper waits for an answer or for its body, and so may read nothing.
-    fn is_answering(&self) -> bool {
-        !self.is_between_requests() || self.streams.load(Ordering::Relaxed)
-    }
-
-    fn is_between_requests(&self) -> bool {
-        self.answered.load(Ordering::Relaxed) == self.begun()
-    }
-}
 
 /// Gives the answer to a request that hyper refused to parse: its status in, the whole answer's bytes out.
 pub trait Refusals: Send + Sync + 'static {
@@ -141,28 +55,6 @@ enum Phase {
     ShutDown,
 }
 
-/// What stands after the last blank line of a read: a further header block, if it is no body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    Nothing,
-    PartOfALine,
-    Lines,
-}
-
-impl Left {
-    fn after_blank_line(read: &[u8]) -> Self {
-        if read.ends_with(b"\n\r\n") || read.ends_with(b"\n\n") {
-            return Self::Nothing;
-        }
-        let blank = read.windows(3).rposition(|three| three == b"\n\r\n" || three.ends_with(b"\n\n"));
-        match blank {
-            Some(at) if !read[at + 3..].contains(&b'\n') => Self::PartOfALine,
-            None if !read.contains(&b'\n') => Self::PartOfALine,
-            _ => Self::Lines,
-        }
-    }
-}
-
 /// A stream with deadlines.
 pub struct TimedStream<S, R> {
     stream: S,
@@ -178,7 +70,7 @@ pub struct TimedStream<S, R> {
     /// The first bytes of the connection are those of a TLS handshake, where nobody speaks TLS.
     began_tls: bool,
     /// What the last read left of a block to come.
-    left: Left,
+    left: PartialHead,
     write_deadline: Option<Pin<Box<Sleep>>>,
     linger_deadline: Option<Pin<Box<Sleep>>>,
     half_closed_timeout: Duration,
@@ -204,7 +96,7 @@ impl<S: Socket, R: Refusals> TimedStream<S, R> {
             head_deadline: None,
             line_ended: false,
             began_tls: false,
-            left: Left::Nothing,
+            left: PartialHead::Nothing,
             write_deadline: None,
             linger_deadline: None,
             half_closed_timeout: limits.idle_timeout.min(HALF_CLOSED),
@@ -219,7 +111,7 @@ impl<S: Socket, R: Refusals> TimedStream<S, R> {
     fn begin_head(&mut self, begun: u64) {
         self.head_began_at = Some(begun);
         self.head_deadline = None;
-        self.line_ended = self.left == Left::Lines;
+        self.line_ended = self.left == PartialHead::Lines;
     }
 
     /// While a header block is incomplete, waits no longer than the deadline.
@@ -288,7 +180,7 @@ impl<S: Socket, R: Refusals> TimedStream<S, R> {
         if !self.progress.is_broken() {
             return None;
         }
-        match self.progress.how.lock().take() {
+        match self.progress.take_break() {
             Some(Break::Garbage(bytes)) => {
                 self.replacement = Some(bytes);
                 Some(Poll::Ready(Ok(size)))
@@ -341,15 +233,6 @@ impl<S: Socket, R: Refusals> TimedStream<S, R> {
     }
 }
 
-/// The status of an answer that hyper wrote by itself: no body and, unlike any that a handler gives, no content type.
-fn status_of_refusal(bytes: &[u8]) -> Option<StatusCode> {
-    let rest = bytes.strip_prefix(b"HTTP/1.1 4").or_else(|| bytes.strip_prefix(b"HTTP/1.0 4"))?;
-    let status = StatusCode::from_bytes(bytes.get(9..12)?).ok()?;
-    let has = |part: &[u8]| rest.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part));
-    let own = rest.ends_with(b"\r\n\r\n") && has(b"\r\ncontent-length: 0\r\n") && !has(b"\r\ncontent-type:");
-    own.then_some(status)
-}
-
 impl<S: Socket, R: Refusals> AsyncRead for TimedStream<S, R> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
@@ -363,17 +246,17 @@ impl<S: Socket, R: Refusals> AsyncRead for TimedStream<S, R> {
                     let read = &buf.filled()[before..];
                     self.began_tls |= begun == 0 && read.starts_with(TLS_HANDSHAKE);
                     self.line_ended = self.line_ended || read.contains(&b'\n');
-                    self.left = Left::after_blank_line(read);
+                    self.left = PartialHead::after_blank_line(read);
                 }
                 Poll::Ready(Ok(()))
             }
             Poll::Pending => {
                 // The block began in the same read as the request before it, which had no body to explain those bytes.
                 let begun = self.progress.begun();
-                if self.left != Left::Nothing
+                if self.left != PartialHead::Nothing
                     && self.head_began_at != Some(begun)
                     && self.progress.is_between_requests()
-                    && !self.progress.has_body.load(Ordering::Relaxed)
+                    && !self.progress.has_body()
                 {
                     self.begin_head(begun);
                 }
@@ -445,42 +328,5 @@ impl<S: Socket, R: Refusals> AsyncWrite for TimedStream<S, R> {
             ready!(self.poll_linger(cx));
         }
         Poll::Ready(Ok(()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_empty_answers_of_hyper_are_replaced() {
-        let status = |text: &str| status_of_refusal(text.as_bytes()).map(|status| status.as_u16());
-        assert_eq!(
-            status(
-                "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\ndate: x\r\n\r\n"
-            ),
-            Some(431)
-        );
-        assert_eq!(status("HTTP/1.0 400 Bad Request\r\ncontent-length: 0\r\n\r\n"), Some(400));
-        let scripted = "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 0\r\n\r\n";
-        assert_eq!(status(scripted), None);
-        assert_eq!(status("HTTP/1.1 400 Bad Request\r\ncontent-length: 20\r\n\r\n{}"), None);
-        assert_eq!(status("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"), None);
-        assert_eq!(status("HTTP/1.1 4"), None);
-    }
-
-    #[test]
-    fn what_follows_the_last_blank_line_is_seen() {
-        for (read, expected) in [
-            (&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], Left::Nothing),
-            (b"GET / HTTP/1.1\nHost: a\n\n", Left::Nothing),
-            (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /", Left::PartOfALine),
-            (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHo", Left::Lines),
-            (b"GET / HTTP/1.1\nHost: a\n\nGET /", Left::PartOfALine),
-            (b"GET /", Left::PartOfALine),
-            (b"GET / HTTP/1.1\r\nHo", Left::Lines),
-        ] {
-            assert_eq!(Left::after_blank_line(read), expected, "{}", read.escape_ascii());
-        }
     }
 }

@@ -1,89 +1,24 @@
-//! Time and chance: a clock that can be real, frozen, set or advanced, followers of it, and one repeatable random source per
-//! workspace.
+//! Time and chance: a clock that can be real, frozen, set or advanced, clocks that follow it, and one repeatable random
+//! source for each workspace.
 //!
-//! This is the only file that reads the operating system's time and entropy (`clippy.toml` bans them elsewhere). It knows
-//! nothing of what is timed. Rules take `now` and a random source as arguments; only drivers call [`Clock::sleep_until`].
-//!
-//! Two readings make an instant ([`Now`]): a monotonic [`Moment`], on which windows, retries and delays run, and a wall
-//! time, which only labels. A step of the machine's wall clock therefore neither refills a window nor holds a retry back.
+//! It knows nothing of what is timed. Rules take `now` and a random source as arguments; only drivers call
+//! [`Clock::sleep_until`]. [`machine`] alone reads the operating system's time and entropy.
+
+mod chance;
+pub mod machine;
+mod moment;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::RwLock;
-use rand::rngs::ChaCha8Rng;
-#[allow(clippy::disallowed_types, reason = "the one place that reads the machine's entropy")]
-use rand::rngs::SysRng;
-use rand::{SeedableRng, TryRng};
-use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
-/// A point on the emulator's monotonic time line: time since it started, moved on by `advance`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(Duration);
-
-impl Moment {
-    /// The moment this long after the start.
-    pub const fn after_start(elapsed: Duration) -> Self {
-        Self(elapsed)
-    }
-
-    /// The time since the start.
-    pub const fn since_start(self) -> Duration {
-        self.0
-    }
-
-    /// The time from `earlier` to this moment; zero if `earlier` is later.
-    pub fn since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
-    }
-
-    /// From `origin` to this moment, below zero if `origin` is later.
-    fn from(self, origin: Self) -> SignedDuration {
-        let signed = |duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
-        signed(self.0).saturating_sub(signed(origin.0))
-    }
-
-    /// This moment moved either way; never before the start.
-    fn moved(self, by: SignedDuration) -> Self {
-        if by.is_negative() { Self(self.0.saturating_sub(by.unsigned_abs())) } else { self.plus(by.unsigned_abs()) }
-    }
-
-    /// The moment that a snapshot names in nanoseconds.
-    pub const fn from_nanos(nanos: u64) -> Self {
-        Self(Duration::from_nanos(nanos))
-    }
-
-    /// Nanoseconds since the start, for a snapshot: as many as fit, which is five centuries.
-    pub fn nanos(self) -> u64 {
-        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// The moment this much earlier; the start if that is earlier than it.
-    #[must_use]
-    pub fn minus(self, age: Duration) -> Self {
-        Self(self.0.saturating_sub(age))
-    }
-
-    /// The moment `delay` later.
-    #[must_use]
-    pub fn plus(self, delay: Duration) -> Self {
-        Self(self.0.saturating_add(delay))
-    }
-}
-
-/// One reading of the clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
-    /// Monotonic; everything that waits or expires uses it.
-    pub moment: Moment,
-    /// Wall time, UTC; labels only.
-    pub wall: Timestamp,
-}
+pub use crate::clock::chance::{Random, Seed, restore_random, save_random};
+use crate::clock::moment::moved;
+pub use crate::clock::moment::{Moment, Now};
 
 /// How a clock moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,18 +95,18 @@ impl State {
 impl Clock {
     /// A clock that moves with the machine.
     pub fn real() -> Self {
-        Self::start(Base::Machine(machine_moment()), FOLLOWING, None)
+        Self::start(Base::Machine(machine::monotonic()), FOLLOWING, None)
     }
 
     /// A clock that stands at `wall` until it is advanced.
     pub fn frozen(wall: Timestamp) -> Self {
         let stands = State::Frozen(Now { moment: Moment::default(), wall });
-        Self::start(Base::Machine(machine_moment()), stands, Some(wall))
+        Self::start(Base::Machine(machine::monotonic()), stands, Some(wall))
     }
 
     /// A clock that stands at the machine's present time until it is advanced.
     pub fn frozen_now() -> Self {
-        Self::frozen(machine_wall_time())
+        Self::frozen(machine::wall_time())
     }
 
     /// A clock that follows this one until it is moved by itself.
@@ -400,97 +335,26 @@ impl Clock {
 impl Base {
     fn now(&self) -> Now {
         match self {
-            Self::Machine(started) => Now { moment: Moment(started.elapsed()), wall: machine_wall_time() },
+            Self::Machine(started) => {
+                Now { moment: Moment::after_start(started.elapsed()), wall: machine::wall_time() }
+            }
             Self::Clock(clock) => clock.now(),
         }
     }
 
     fn moment(&self) -> Moment {
         match self {
-            Self::Machine(started) => Moment(started.elapsed()),
+            Self::Machine(started) => Moment::after_start(started.elapsed()),
             Self::Clock(clock) => clock.moment(),
         }
     }
 
     async fn sleep_until(&self, moment: Moment) {
         match self {
-            Self::Machine(started) => tokio::time::sleep(moment.since(Moment(started.elapsed()))).await,
+            Self::Machine(started) => tokio::time::sleep(moment.since(Moment::after_start(started.elapsed()))).await,
             // Boxed, as a clock's sleep holds that of its base.
             Self::Clock(clock) => Box::pin(clock.sleep_until(moment)).await,
         }
-    }
-}
-
-fn moved(wall: Timestamp, by: SignedDuration) -> Timestamp {
-    let end = if by.is_negative() { Timestamp::MIN } else { Timestamp::MAX };
-    wall.checked_add(by).unwrap_or(end)
-}
-
-/// The machine's wall time: for labels, and for signatures that real receivers compare with their own clock.
-#[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's wall time")]
-pub fn machine_wall_time() -> Timestamp {
-    Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::UNIX_EPOCH)
-}
-
-#[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's monotonic time")]
-fn machine_moment() -> Instant {
-    Instant::now()
-}
-
-/// A repeatable source of chance: the same numbers on every machine and in every release.
-pub type Random = ChaCha8Rng;
-
-/// What fixes every id, secret, jitter and dice roll.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Seed([u8; 32]);
-
-impl Seed {
-    /// The seed that `--seed N` means.
-    pub fn from_number(number: u64) -> Self {
-        Self(Sha256::digest(number.to_be_bytes()).into())
-    }
-
-    /// The seed that a snapshot keeps as base64; `None` if that is no seed.
-    pub fn from_text(text: &str) -> Option<Self> {
-        STANDARD.decode(text).ok()?.try_into().ok().map(Self)
-    }
-
-    /// The seed for a snapshot; every secret follows from it.
-    pub fn to_text(&self) -> String {
-        STANDARD.encode(self.0)
-    }
-
-    /// A fresh seed from the machine's entropy.
-    #[allow(clippy::disallowed_types, reason = "the one place that reads the machine's entropy")]
-    pub fn from_entropy() -> Self {
-        let mut bytes = [0; 32];
-        SysRng.try_fill_bytes(&mut bytes).expect("the operating system provides entropy");
-        Self(bytes)
-    }
-
-    /// The random source of one workspace: fixed by the seed and the name alone, whatever other workspaces draw.
-    pub fn source(&self, name: &str) -> Random {
-        let mut hash = Sha256::new();
-        hash.update(self.0);
-        hash.update(name.as_bytes());
-        Random::from_seed(hash.finalize().into())
-    }
-}
-
-/// The state of a random source, whole: whoever has it knows what will be drawn.
-pub fn save_random(random: &Random) -> [u8; 49] {
-    random.serialize_state()
-}
-
-/// A random source that goes on where [`save_random`] left it.
-pub fn restore_random(state: &[u8; 49]) -> Random {
-    Random::deserialize_state(state)
-}
-
-impl std::fmt::Debug for Seed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Secrets follow from it.
-        f.write_str("Seed(…)")
     }
 }
 

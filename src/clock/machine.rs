@@ -1,0 +1,28 @@
+//! The only file that reads the operating system's time and entropy; `clippy.toml` bans them elsewhere.
+
+use std::time::{Instant, SystemTime};
+
+use jiff::Timestamp;
+use rand::TryRng;
+#[allow(clippy::disallowed_types, reason = "the one place that reads the machine's entropy")]
+use rand::rngs::SysRng;
+
+/// The machine's wall time: for labels, and for signatures that real receivers compare with their own clock.
+#[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's wall time")]
+pub fn wall_time() -> Timestamp {
+    Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// The machine's monotonic time.
+#[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's monotonic time")]
+pub fn monotonic() -> Instant {
+    Instant::now()
+}
+
+/// Bytes of the machine's entropy.
+#[allow(clippy::disallowed_types, reason = "the one place that reads the machine's entropy")]
+pub fn entropy<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    SysRng.try_fill_bytes(&mut bytes).expect("the operating system provides entropy");
+    bytes
+}
