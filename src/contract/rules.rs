@@ -83,15 +83,19 @@ pub struct CheckedSubscribe {
 
 /// Reads the body of `POST /v1/events/subscribe` and reports every field at fault.
 pub fn parse_subscribe(body: &[u8], profile: &Profile) -> Result<CheckedSubscribe, Error> {
-    let fields = parse_object(body, profile)?;
+    check_subscribe(&parse_object(body, profile)?, profile)
+}
+
+/// Checks the fields of a subscribe, and reports every one at fault.
+pub fn check_subscribe(fields: &Map<String, Value>, profile: &Profile) -> Result<CheckedSubscribe, Error> {
     let mut problems = Vec::new();
-    let url = url_field(&fields, profile).map_err(|reason| problems.push(FieldProblem::new("url", reason))).ok();
-    let events = events_field(&fields, profile, &mut problems);
-    let secret = secret_field(&fields, profile).map_err(|reason| problems.push(FieldProblem::new("secret", reason)));
+    let url = url_field(fields, profile).map_err(|reason| problems.push(FieldProblem::new("url", reason))).ok();
+    let events = events_field(fields, profile, &mut problems);
+    let secret = secret_field(fields, profile).map_err(|reason| problems.push(FieldProblem::new("secret", reason)));
     let description =
-        text_field(&fields, "description").map_err(|reason| problems.push(FieldProblem::new("description", reason)));
+        text_field(fields, "description").map_err(|reason| problems.push(FieldProblem::new("description", reason)));
     if profile.validation.unknown == Unknown::Reject {
-        for name in unknown_fields(&fields) {
+        for name in unknown_fields(fields) {
             problems.push(FieldProblem::new(shortened(name), "is not a known field"));
         }
     }

@@ -2,17 +2,22 @@
 //!
 //! Every call takes `key` as query parameter, and as field of a JSON body. What the key means is `scope`'s business.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use hyper::Method;
 use hyper::body::Bytes;
 use hyper::http::request::Parts;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use super::ControlError;
-use crate::contract::profile::Profile;
+use super::api::Endpoint;
+use crate::contract::profile::{Profile, parse_duration};
 use crate::redact::Redactor;
 
 /// One call, read.
@@ -53,13 +58,27 @@ impl Drop for Writing {
     }
 }
 
-/// The field `key` of a typed body. [`Call::key`] reads it; here it is only known, so that it is not refused.
-#[derive(Debug, Default)]
-pub(super) struct KeyField;
+/// A call with its query and body as types. It has what a [`Call`] has.
+pub(crate) struct Input<E: Endpoint> {
+    call: Call,
+    pub(super) query: E::Query,
+    pub(super) body: E::Body,
+}
 
-impl<'de> Deserialize<'de> for KeyField {
-    fn deserialize<D: Deserializer<'de>>(field: D) -> Result<Self, D::Error> {
-        Option::<String>::deserialize(field).map(|_| Self)
+impl<E: Endpoint> Deref for Input<E> {
+    type Target = Call;
+
+    fn deref(&self) -> &Call {
+        &self.call
+    }
+}
+
+impl<E: Endpoint> Input<E> {
+    /// Reads a call. A body that was sent where none is taken is not looked at.
+    pub(super) fn read(call: Call) -> Result<Self, ControlError> {
+        let query = call.query_as()?;
+        let body = if E::METHOD == Method::GET { from_json(b"")? } else { from_json(&call.body)? };
+        Ok(Self { call, query, body })
     }
 }
 
@@ -96,32 +115,40 @@ impl Call {
         pairs.filter(|(key, _)| key == name).last().map(|(_, value)| value.into_owned())
     }
 
-    /// Refuses query parameters that the call does not have; each has `key`.
-    pub(super) fn allow_queries(&self, known: &[&str]) -> Result<(), ControlError> {
-        for (name, _) in form_urlencoded::parse(self.parts.uri.query().unwrap_or_default().as_bytes()) {
-            if name != "key" && !known.contains(&name.as_ref()) {
-                let known = [&["key"], known].concat().join(", ");
-                let found = name.escape_debug();
+    /// The query parameters beside `key`; refuses those that the call does not have. Each is text, or absent.
+    pub(super) fn query_as<Q: DeserializeOwned + Serialize>(&self) -> Result<Q, ControlError> {
+        let read =
+            |fields: Map<String, Value>| Q::deserialize(Value::from(fields)).expect("each field is text or absent");
+        let known = serde_json::to_value(read(Map::new())).unwrap_or_default();
+        let mut fields = Map::new();
+        for (name, value) in form_urlencoded::parse(self.parts.uri.query().unwrap_or_default().as_bytes()) {
+            if known.get(name.as_ref()).is_some() {
+                fields.insert(name.into_owned(), value.into_owned().into());
+            } else if name != "key" {
+                let known = known.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+                let known: Vec<&str> = ["key"].into_iter().chain(known).collect();
+                let (found, known) = (name.escape_debug(), known.join(", "));
                 return Err(ControlError::invalid(format!("unknown query parameter `{found}`; known: {known}")));
             }
         }
-        Ok(())
+        Ok(read(fields))
     }
+}
 
-    /// Refuses a body with anything but `key`, where the call takes nothing else.
-    pub(super) fn no_body(&self) -> Result<(), ControlError> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Nothing {
-            #[serde(default, rename = "key")]
-            _key: KeyField,
-        }
-        self.json::<Nothing>().map(drop)
-    }
+/// A body as a typed value; an empty one counts as `{}`.
+fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ControlError> {
+    let bytes = if body.trim_ascii().is_empty() { b"{}" } else { body };
+    serde_json::from_slice(bytes).map_err(|error| ControlError::invalid(format!("body: {error}")))
+}
 
-    /// The body as a typed value; an empty body counts as `{}`.
-    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, ControlError> {
-        let bytes: &[u8] = if self.body.trim_ascii().is_empty() { b"{}" } else { &self.body };
-        serde_json::from_slice(bytes).map_err(|error| ControlError::invalid(format!("body: {error}")))
+/// Longest a call waits for outcomes.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(5);
+
+/// How long a call waits, on the machine's time; `field` is what the call names it.
+pub(super) fn wait_limit(field: &str, text: &str) -> Result<Duration, ControlError> {
+    match parse_duration(text) {
+        Ok(limit) if limit <= LONGEST_WAIT => Ok(limit),
+        Ok(_) => Err(ControlError::invalid(format!("{field}: at most 300s"))),
+        Err(problem) => Err(ControlError::invalid(format!("{field}: {problem}"))),
     }
 }

@@ -5,15 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::advance::Mover;
-use super::call::KeyField;
-use super::events::wait_limit;
+use super::api::{self, NewMode, time};
+use super::call::{Input, wait_limit};
 use super::scope::{Scope, scope_or_all};
-use super::view::timestamp;
-use super::{Call, Control, ControlError, Reply, ok};
+use super::{Call, Control, ControlError};
 use crate::clock::{ClockMode, Now};
 use crate::contract::error::ErrorKind;
 use crate::contract::profile::parse_duration;
@@ -23,37 +20,17 @@ const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
 /// How long a call waits until everything is done, unless it says otherwise.
 const PATIENCE: &str = "60s";
 
-pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let mover = mover(control, call)?;
-    Ok(ok(shown(&mover, mover.clock().now())))
+pub(super) fn show(control: &Control, input: &Input<api::ShowClock>) -> Result<api::Clock, ControlError> {
+    let mover = mover(control, input)?;
+    Ok(shown(&mover, mover.clock().now()))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Change {
-    mode: Option<Mode>,
-    advance: Option<String>,
-    set: Option<String>,
-    #[serde(default, rename = "key")]
-    _key: KeyField,
-    timeout: Option<String>,
-}
-
-#[derive(Clone, Copy, Deserialize, PartialEq)]
-#[serde(rename_all = "snake_case")]
-enum Mode {
-    /// Running on from where it stands.
-    Real,
-    Frozen,
-    /// A key's clock only: that of the emulator again.
-    Follow,
-}
-
-pub(super) async fn change(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let change: Change = call.json()?;
-    let limit = wait_limit("timeout", change.timeout.as_deref().unwrap_or(PATIENCE))?;
+pub(super) async fn change(
+    control: Arc<Control>,
+    input: Arc<Input<api::MoveClock>>,
+) -> Result<api::Clock, ControlError> {
+    let change = &input.body;
+    let limit = wait_limit("timeout", change.timeout.as_ref().map_or(PATIENCE, |timeout| &timeout.0))?;
     // Everything is read before anything is changed.
     let step = match (&change.advance, &change.set, change.mode) {
         (None, None, None) => {
@@ -61,19 +38,19 @@ pub(super) async fn change(control: &Control, call: &Call) -> Result<Reply, Cont
                 "expected `mode` (\"real\", \"frozen\" or \"follow\"), `advance` (a duration such as \"60s\") or `set` (a timestamp)",
             ));
         }
-        (Some(by), None, None) => {
-            Step::Advance(parse_duration(by).map_err(|problem| ControlError::invalid(format!("advance: {problem}")))?)
-        }
+        (Some(by), None, None) => Step::Advance(
+            parse_duration(&by.0).map_err(|problem| ControlError::invalid(format!("advance: {problem}")))?,
+        ),
         (None, Some(at), None) => Step::Set(instant(at)?),
         (None, None, Some(mode)) => Step::Mode(mode),
         _ => return Err(ControlError::invalid("`mode`, `advance` and `set` cannot be changed in one call")),
     };
-    let mover = mover(control, call)?;
-    if matches!((step, &mover), (Step::Mode(Mode::Follow), Mover::Emulator(_))) {
+    let mover = mover(&control, &input)?;
+    if matches!((step, &mover), (Step::Mode(NewMode::Follow), Mover::Emulator(_))) {
         return Err(ControlError::invalid("mode: the emulator's clock follows no other; name a key"));
     }
     let now = match step {
-        Step::Mode(Mode::Follow) => {
+        Step::Mode(NewMode::Follow) => {
             // What has passed for the emulator passes for the key too, in order.
             let ahead = control.registry.clock().now().wall.duration_since(mover.clock().now().wall);
             advance(&mover, Duration::try_from(ahead).unwrap_or_default(), limit).await?;
@@ -85,13 +62,13 @@ pub(super) async fn change(control: &Control, call: &Call) -> Result<Reply, Cont
         // Whatever else waits for this key is told by its clock; what time sets off may have to be looked for.
         control.emissions.look(workspace);
     }
-    Ok(ok(shown(&mover, now)))
+    Ok(shown(&mover, now))
 }
 
 /// What is done with a clock.
 #[derive(Clone, Copy)]
 enum Step {
-    Mode(Mode),
+    Mode(NewMode),
     Advance(Duration),
     Set(Timestamp),
 }
@@ -100,16 +77,15 @@ impl Step {
     async fn take(self, mover: &Mover, limit: Duration) -> Result<Now, ControlError> {
         let clock = mover.clock();
         match self {
-            Self::Mode(Mode::Real) => Ok(clock.resume()),
-            Self::Mode(Mode::Frozen) => Ok(clock.freeze()),
-            Self::Mode(Mode::Follow) => Ok(clock.follow()),
+            Self::Mode(NewMode::Real) => Ok(clock.resume()),
+            Self::Mode(NewMode::Frozen) => Ok(clock.freeze()),
+            Self::Mode(NewMode::Follow) => Ok(clock.follow()),
             Self::Advance(by) => advance(mover, by, limit).await,
             Self::Set(at) => match Duration::try_from(at.duration_since(clock.now().wall)) {
                 // A step forward is time that passes.
-                Ok(by) if by > LONGEST_STEP => Err(ControlError::invalid(format!(
-                    "set: {} is more than ten years ahead of the clock",
-                    timestamp(at)
-                ))),
+                Ok(by) if by > LONGEST_STEP => {
+                    Err(ControlError::invalid(format!("set: {} is more than ten years ahead of the clock", time(at))))
+                }
                 Ok(by) => {
                     advance(mover, by, limit).await?;
                     // What is left is how long a running clock took.
@@ -135,7 +111,7 @@ async fn advance(mover: &Mover, by: Duration, limit: Duration) -> Result<Now, Co
         Err(_) => {
             let message = format!(
                 "the clock stands at {} and goes on: what is due is not done after {} s; a receiver may be slow (see `deliveries list --status pending`), or give `timeout`",
-                timestamp(mover.clock().now().wall),
+                time(mover.clock().now().wall),
                 limit.as_secs_f64()
             );
             Err(ControlError::new(ErrorKind::RequestTimeout, message).coded("not_settled"))
@@ -158,15 +134,18 @@ fn mover(control: &Control, call: &Call) -> Result<Mover, ControlError> {
     })
 }
 
-fn shown(mover: &Mover, now: Now) -> Value {
-    let mode = match mover.clock().mode() {
-        ClockMode::Real => "real",
-        ClockMode::Frozen => "frozen",
+fn shown(mover: &Mover, now: Now) -> api::Clock {
+    let workspace = match mover {
+        Mover::Emulator(_) => None,
+        Mover::Workspace(workspace) => Some(workspace),
     };
-    let mut view = json!({ "mode": mode, "now": timestamp(now.wall) });
-    if let Mover::Workspace(workspace) = mover {
-        view["workspace"] = workspace.id().into();
-        view["follows"] = workspace.clock().follows().into();
+    api::Clock {
+        mode: match mover.clock().mode() {
+            ClockMode::Real => api::ClockMode::Real,
+            ClockMode::Frozen => api::ClockMode::Frozen,
+        },
+        now: time(now.wall),
+        workspace: workspace.map(|workspace| workspace.id().into()),
+        follows: workspace.map(|workspace| workspace.clock().follows()),
     }
-    view
 }

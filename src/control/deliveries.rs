@@ -2,43 +2,39 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-use serde_json::json;
-
-use super::call::KeyField;
-use super::events::{too_many_pending, wait_limit};
+use super::api::{
+    self, Attempt, Delivery, DeliveryWhole, DeliveryWith, List, Nearest, Outcome, Page, Redelivered, Sent,
+};
+use super::call::{Input, wait_limit};
 use super::filter::checked_count;
-use super::paging::Page;
+use super::paging::Paging;
+use super::requests::{shown_body, shown_headers};
 use super::scope::{scope, scope_or_all};
-use super::view::{delivery_row, delivery_whole};
-use super::whole::Whole;
-use super::{Call, Control, ControlError, Reply, ok};
+use super::{Call, Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::contract::ids::IdKind;
-use crate::webhook::book::{Book, DeliveryRecord};
+use crate::journal::{AttemptOutcome, AttemptRecord};
+use crate::redact::Redactor;
+use crate::webhook::book::{Book, DeliveryRecord, DeliveryStatus};
 use crate::webhook::deliver::hand_over;
-use crate::workspace::{EventRecord, PlannedDelivery};
+use crate::workspace::{EventRecord, PlannedDelivery, Registry};
 
-pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["limit", "cursor", "status", "event", "type", "subscription"])?;
-    let scope = scope(control, call)?;
-    let page = Page::read(call)?;
-    let (status, event, subscription) = (call.query("status"), call.query("event"), call.query("subscription"));
-    let event_type = call.query("type");
-    check_status(status.as_deref())?;
-    let wanted = |delivery: &DeliveryRecord| {
-        scope.covers(Some(&delivery.event.workspace))
-            && status.as_deref().is_none_or(|status| json!(delivery.status) == status)
-            && event.as_deref().is_none_or(|id| delivery.event.id == id)
-            && event_type.as_deref().is_none_or(|name| delivery.event.event_type == name)
-            && subscription.as_deref().is_none_or(|id| delivery.planned.subscription == id)
+pub(super) fn list(control: &Control, input: &Input<api::ListDeliveries>) -> Result<Page<Delivery>, ControlError> {
+    let query = &input.query;
+    let scope = scope(control, input)?;
+    let page = Paging::read(query.limit.as_deref(), query.cursor.as_deref())?;
+    check_status(query.status.as_deref())?;
+    let wanted = Wanted {
+        status: query.status.as_deref(),
+        event: query.event.as_deref(),
+        event_type: query.event_type.as_deref(),
+        subscription: query.subscription.as_deref(),
     };
-    let rows = control.book.list(page.before, page.limit + 1, wanted);
-    let rows = rows
-        .into_iter()
-        .map(|(serial, delivery)| (serial, delivery_row(&delivery, &control.registry, call.redactor())))
-        .collect();
-    Ok(ok(page.wrap(rows)))
+    let rows = control.book.list(page.before, page.limit + 1, |delivery| {
+        scope.covers(Some(&delivery.event.workspace)) && wanted.differs(delivery).is_empty()
+    });
+    let shown = |(serial, delivery)| (serial, row(&delivery, &control.registry, input.redactor()));
+    Ok(page.wrap(rows.into_iter().map(shown).collect()))
 }
 
 fn check_status(status: Option<&str>) -> Result<(), ControlError> {
@@ -46,70 +42,78 @@ fn check_status(status: Option<&str>) -> Result<(), ControlError> {
         None | Some("pending" | "delivered" | "exhausted" | "cancelled") => Ok(()),
         Some(other) => {
             let found = other.escape_debug();
-            Err(ControlError::invalid(format!(
-                "status: expected pending, delivered, exhausted or cancelled, found `{found}`"
-            )))
+            let message = format!("status: expected pending, delivered, exhausted or cancelled, found `{found}`");
+            Err(ControlError::invalid(message))
         }
     }
 }
 
-pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let delivery = find(control, call, &call.segment)?;
-    Ok(ok(delivery_whole(&delivery, &control.registry, call.redactor())))
+/// Which deliveries a call means. What is `None` matches everything.
+struct Wanted<'a> {
+    status: Option<&'a str>,
+    event: Option<&'a str>,
+    event_type: Option<&'a str>,
+    subscription: Option<&'a str>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Wait {
-    #[serde(default, rename = "key")]
-    _key: KeyField,
-    status: Option<String>,
-    event: Option<String>,
-    subscription: Option<String>,
-    #[serde(rename = "type")]
-    event_type: Option<String>,
-    count: Option<Whole<usize>>,
-    timeout: Option<String>,
-}
-
-/// Waits until `count` deliveries fit: 200 with them, or 408 with the nearest ones and what differed.
-pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let wish: Wait = call.json()?;
-    let scope = scope(control, call)?;
-    check_status(wish.status.as_deref())?;
-    let limit = wait_limit("timeout", wish.timeout.as_deref().unwrap_or("10s"))?;
-    let count = checked_count(wish.count)?;
-    let differs = |delivery: &DeliveryRecord| -> Vec<String> {
+impl Wanted<'_> {
+    /// What a delivery has otherwise, field by field; nothing where it matches.
+    fn differs(&self, delivery: &DeliveryRecord) -> Vec<String> {
+        let status = api::name_of(delivery.status);
         let fields = [
-            ("status", &wish.status, json!(delivery.status).as_str().unwrap_or_default().to_owned()),
-            ("event", &wish.event, delivery.event.id.clone()),
-            ("type", &wish.event_type, delivery.event.event_type.clone()),
-            ("subscription", &wish.subscription, delivery.planned.subscription.clone()),
+            ("status", self.status, &status),
+            ("event", self.event, &delivery.event.id),
+            ("type", self.event_type, &delivery.event.event_type),
+            ("subscription", self.subscription, &delivery.planned.subscription),
         ];
         let different = fields.into_iter().filter_map(|(name, wanted, found)| {
-            let wanted = wanted.as_ref().filter(|wanted| **wanted != found)?;
+            let wanted = wanted.filter(|wanted| *wanted != found)?;
             Some(format!("{name}: wanted {wanted}, found {found}"))
         });
         different.collect()
+    }
+}
+
+pub(super) fn show(control: &Control, input: &Input<api::ShowDelivery>) -> Result<DeliveryWhole, ControlError> {
+    let delivery = find(control, input, &input.segment)?;
+    Ok(whole(&delivery, &control.registry, input.redactor()))
+}
+
+/// Waits until `count` deliveries fit: 200 with them, or 408 with the nearest ones and what differed.
+pub(super) async fn wait(
+    control: Arc<Control>,
+    input: Arc<Input<api::WaitDeliveries>>,
+) -> Result<List<Delivery>, ControlError> {
+    let body = &input.body;
+    let scope = scope(&control, &input)?;
+    check_status(body.status.as_deref())?;
+    let wanted = Wanted {
+        status: body.status.as_deref(),
+        event: body.event.as_deref(),
+        event_type: body.event_type.as_deref(),
+        subscription: body.subscription.as_deref(),
     };
+    let limit = wait_limit("timeout", body.timeout.as_ref().map_or("10s", |timeout| &timeout.0))?;
+    let count = checked_count(body.count)?;
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
-    let fits = |delivery: &DeliveryRecord| in_scope(delivery) && differs(delivery).is_empty();
+    let fits = |delivery: &DeliveryRecord| in_scope(delivery) && wanted.differs(delivery).is_empty();
     let mut fitting = Vec::new();
     let enough = until_enough(&control.book, count, &mut fitting, fits);
-    let row = |delivery: &DeliveryRecord| delivery_row(delivery, &control.registry, call.redactor());
+    let shown = |delivery: &DeliveryRecord| row(delivery, &control.registry, input.redactor());
     if tokio::time::timeout(limit, enough).await.is_ok() {
-        let rows: Vec<_> = fitting.iter().map(|(_, delivery)| row(delivery)).collect();
-        return Ok(ok(json!({ "data": rows })));
+        return Ok(List { data: fitting.iter().map(|(_, delivery)| shown(delivery)).collect() });
     }
     let fitting = fitting.len();
-    let mut others = control.book.list(None, 100, |delivery| in_scope(delivery) && !differs(delivery).is_empty());
-    others.sort_by_key(|(_, delivery)| differs(delivery).len());
-    let nearest =
-        others.iter().take(5).map(|(_, delivery)| json!({ "delivery": row(delivery), "differs": differs(delivery) }));
+    let mut others =
+        control.book.list(None, 100, |delivery| in_scope(delivery) && !wanted.differs(delivery).is_empty());
+    others.sort_by_key(|(_, delivery)| wanted.differs(delivery).len());
+    let nearest = others.iter().take(5).map(|(_, delivery)| Nearest {
+        request: None,
+        delivery: Some(shown(delivery)),
+        differs: wanted.differs(delivery),
+    });
     let message = format!("{fitting} of {count} deliveries fitted within {} s", limit.as_secs_f64());
-    Err(ControlError::new(ErrorKind::RequestTimeout, message).beside("nearest", nearest.collect()))
+    Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
 }
 
 /// Returns when `count` deliveries fit, which are then in `fitting`, newest first. The whole book is looked through once;
@@ -153,11 +157,12 @@ async fn until_enough(
 }
 
 /// Sends the same event, with the same id and body, to the same subscription again, signed afresh.
-pub(super) async fn redeliver(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["wait"])?;
-    call.no_body()?;
-    let wait = call.query("wait").map(|text| wait_limit("wait", &text)).transpose()?;
-    let old = find(control, call, &call.segment)?;
+pub(super) async fn redeliver(
+    control: Arc<Control>,
+    input: Arc<Input<api::Redeliver>>,
+) -> Result<Redelivered, ControlError> {
+    let wait = input.query.wait.as_deref().map(|text| wait_limit("wait", text)).transpose()?;
+    let old = find(&control, &input, &input.segment)?;
     let Some(workspace) = control.registry.find(&old.event.workspace) else {
         return Err(ControlError::not_found("the delivery's workspace is gone"));
     };
@@ -172,14 +177,13 @@ pub(super) async fn redeliver(control: &Control, call: &Call) -> Result<Reply, C
         handed_at: now.wall,
         ..EventRecord::clone(&old.event)
     };
-    hand_over(&control.journal, &control.book, &workspace, Arc::new(event)).map_err(too_many_pending)?;
+    hand_over(&control.journal, &control.book, &workspace, Arc::new(event)).map_err(ControlError::too_many_pending)?;
     let delivery = match wait {
         Some(limit) => control.book.wait_attempted(&[id], limit).await.into_iter().next(),
         None => control.book.get(&id),
     };
-    Ok(ok(
-        json!({ "delivery": delivery.map(|delivery| delivery_whole(&delivery, &control.registry, call.redactor())) }),
-    ))
+    let shown = |delivery: DeliveryRecord| whole(&delivery, &control.registry, input.redactor());
+    Ok(Redelivered { delivery: delivery.map(shown) })
 }
 
 /// The delivery with this id, unless the call names a key that it is not of.
@@ -189,4 +193,71 @@ pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<DeliveryR
     found.ok_or_else(|| {
         ControlError::not_found(format!("there is no delivery `{}`{}", id.escape_debug(), scope.owner()))
     })
+}
+
+/// A delivery as a row of the listing.
+pub(super) fn row(delivery: &DeliveryRecord, registry: &Registry, redactor: Redactor<'_>) -> Delivery {
+    with(delivery, u64::from(delivery.made), registry, redactor)
+}
+
+/// A delivery with each attempt.
+pub(super) fn whole(delivery: &DeliveryRecord, registry: &Registry, redactor: Redactor<'_>) -> DeliveryWhole {
+    let attempts = delivery.attempts.iter().map(|record| attempt(record, redactor)).collect();
+    with(delivery, attempts, registry, redactor)
+}
+
+fn with<A>(delivery: &DeliveryRecord, attempts: A, registry: &Registry, redactor: Redactor<'_>) -> DeliveryWith<A> {
+    let workspace = registry.find(&delivery.event.workspace);
+    let moment = workspace.as_ref().map_or_else(|| registry.clock().moment(), |workspace| workspace.clock().moment());
+    DeliveryWith {
+        id: delivery.planned.id.as_str().into(),
+        event: delivery.event.id.as_str().into(),
+        event_type: delivery.event.event_type.clone(),
+        subscription: delivery.planned.subscription.as_str().into(),
+        url: delivery.planned.url.to_string(),
+        workspace: workspace.as_ref().map(|workspace| workspace.id().into()),
+        status: status(delivery.status),
+        attempts,
+        last: delivery.attempts.last().map(|attempt| outcome(&attempt.outcome, redactor)),
+        next_attempt_in_ms: delivery.next.map(|due| due.since(moment).into()),
+        note: delivery.note.clone(),
+        damage: delivery.event.damage.as_deref().map(str::to_owned),
+    }
+}
+
+pub(super) fn status(status: DeliveryStatus) -> api::DeliveryStatus {
+    match status {
+        DeliveryStatus::Pending => api::DeliveryStatus::Pending,
+        DeliveryStatus::Delivered => api::DeliveryStatus::Delivered,
+        DeliveryStatus::Exhausted => api::DeliveryStatus::Exhausted,
+        DeliveryStatus::Cancelled => api::DeliveryStatus::Cancelled,
+    }
+}
+
+/// One attempt: what was signed and sent, what came back.
+pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attempt {
+    let sent = attempt.headers.iter().map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())));
+    Attempt {
+        number: attempt.number,
+        at: api::time(attempt.at),
+        url: attempt.url.to_string(),
+        dialled: attempt.dialled.to_string(),
+        damage: attempt.damage.as_deref().map(str::to_owned),
+        request: Sent { headers: shown_headers(redactor, sent), body: shown_body(redactor, &attempt.body) },
+        signed_content: api::Bytes::from(&*redactor.signed(&attempt.signed.to_vec(), &attempt.body)),
+        outcome: outcome(&attempt.outcome, redactor),
+        latency_ms: attempt.latency.into(),
+    }
+}
+
+/// How an attempt ended.
+fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> Outcome {
+    match outcome {
+        AttemptOutcome::Answered { status, body, .. } => {
+            Outcome::Answered { accepted: outcome.is_success(), status: *status, body: shown_body(redactor, body) }
+        }
+        AttemptOutcome::Failed { reason, detail } => {
+            Outcome::Failed { accepted: false, failure: api::name_of(reason), detail: detail.clone() }
+        }
+    }
 }

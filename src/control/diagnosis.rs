@@ -4,11 +4,9 @@
 //! explains requests and events is in `explain`.
 
 use hyper::header::CONTENT_TYPE;
-use serde::Serialize;
 
 use super::Control;
-use super::explain::{Step, StepVerdict};
-use super::view::timestamp;
+use super::api::{Advice, Step, StepVerdict, time};
 use crate::clock::{ClockMode, Now, machine};
 use crate::contract::profile::{DurationText, Profile, SignatureTime, duration_text};
 use crate::contract::signature::{KeyReading, SchemeName, SigningKey, Verified, verify};
@@ -23,15 +21,6 @@ const LONGEST_PASTED: usize = 4096;
 const REFUSALS: [u16; 4] = [400, 401, 403, 422];
 /// How many seconds receivers usually let a timestamp be off.
 const TOLERANCE_SECONDS: u64 = 300;
-
-/// What to check or do next.
-#[derive(Debug, Serialize)]
-pub(super) struct Advice {
-    /// What, and why.
-    text: String,
-    /// A command for a shell.
-    command: Option<String>,
-}
 
 /// A delivery with what was looked up to explain it.
 pub(super) struct Diagnosis<'a> {
@@ -85,7 +74,7 @@ impl<'a> Diagnosis<'a> {
         let (now, due) = (self.now(), self.delivery.next?);
         let wait = due.since(now.moment);
         let when = match now.wall.checked_add(wait) {
-            Ok(at) if !wait.is_zero() => format!("is due in {}, at {}", duration_text(wait), timestamp(at)),
+            Ok(at) if !wait.is_zero() => format!("is due in {}, at {}", duration_text(wait), time(at)),
             _ => "is due now".to_owned(),
         };
         Some(Step::new(format!("attempt {}", self.next_number()), StepVerdict::NotReached, when))
@@ -209,7 +198,7 @@ fn off_clock(verified: &Verified, workspace: &Workspace, profile: &Profile) -> O
     (by_clock && off > TOLERANCE_SECONDS).then(|| Advice {
         text: format!(
             "signed at {} by the emulator's clock, {} off this machine's: a receiver that checks the time refuses that; to sign by the machine's clock:",
-            timestamp(signed_at),
+            time(signed_at),
             duration_text(std::time::Duration::from_secs(off))
         ),
         command: Some("wrs-emulator profile set webhooks.timestamp=real".to_owned()),

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::seq::SliceRandom as _;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
 
-use super::call::KeyField;
+use super::api::{
+    self, DeliveryShown, Destination, Event, EventIdOnly, Fire, FireEvents, Fired, FiredEvent, Integer, Skipped,
+};
+use super::call::{Input, wait_limit};
+use super::requests::shown_body;
 use super::scope::workspace;
-use super::view::{delivery_row, delivery_whole, event};
-use super::whole::Whole;
-use super::{Call, Control, ControlError, Reply, ok};
+use super::{Control, ControlError, deliveries};
 use crate::contract::profile::{Profile, parse_duration};
 use crate::contract::signature::Tamper;
 use crate::contract::types::SubscriptionStatus;
@@ -21,95 +21,54 @@ use crate::webhook::book::{DeliveryRecord, Full};
 use crate::webhook::deliver::hand_over;
 use crate::webhook::emitter::{events_made, fire_request as emitted};
 use crate::webhook::held;
-use crate::workspace::{EventRecord, FireRequest, Origin, SkipReason, Workspace};
+use crate::workspace::{EventRecord, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace};
 
 /// Most events fired by one call.
 pub(crate) const MOST_EVENTS: usize = 10_000;
 /// Most events made before other calls get their turn, and most bytes of them.
 const MOST_AT_A_TIME: usize = 256;
 const MOST_BYTES_AT_A_TIME: usize = 1024 * 1024;
-/// Longest a call waits for outcomes.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(5);
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fire {
-    #[serde(rename = "type")]
-    event_type: Option<String>,
-    /// In place of a type: the name of an emission of the active scenarios.
-    emit: Option<String>,
-    /// The whole data; the profile's default for the type when absent.
-    data: Option<Map<String, Value>>,
-    /// Single fields of the data, by dotted path.
-    #[serde(default)]
-    set: Map<String, Value>,
-    #[serde(default, rename = "key")]
-    _key: KeyField,
-    subscription: Option<String>,
-    count: Option<Whole<usize>>,
-    delay: Option<String>,
-    /// What is falsified in each delivery.
-    tamper: Option<String>,
-    /// Copies of each delivery in all, 1 to 100.
-    duplicate: Option<Whole<u32>>,
-    /// Whether the events go out in another order.
-    #[serde(default)]
-    shuffle: bool,
-    /// Whether nothing is delivered, as if it were lost on the way.
-    #[serde(default)]
-    drop: bool,
-}
 
 /// Most events whose deliveries and bodies are shown in the answer, and most bytes of those bodies; of more only the ids are.
 pub(crate) const MOST_SHOWN: usize = 100;
 pub(crate) const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 
-pub(super) async fn fire(control: &Arc<Control>, call: Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["wait"])?;
-    let wait = call.query("wait").map(|text| wait_limit("wait", &text)).transpose()?;
-    let call = Arc::new(call);
-    let fired = fire_all(control, &call).await?;
-    let deliveries = match wait {
-        Some(limit) => Some(control.book.wait_attempted(&fired.deliveries, limit).await),
-        None => None,
+pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -> Result<Fired, ControlError> {
+    let wait = input.query.wait.as_deref().map(|text| wait_limit("wait", text)).transpose()?;
+    let Done { mut answer, deliveries, is_shown } = fire_all(&control, &input).await?;
+    let Some(limit) = wait else { return Ok(answer) };
+    let records = control.book.wait_attempted(&deliveries, limit).await;
+    let showing = Arc::clone(&control);
+    let show = move || {
+        let (registry, redactor) = (&showing.registry, input.redactor());
+        let is_shown = is_shown && records.len() <= MOST_SHOWN;
+        let shown = |record: &DeliveryRecord| {
+            if is_shown {
+                DeliveryShown::Whole(deliveries::whole(record, registry, redactor))
+            } else {
+                DeliveryShown::Row(deliveries::row(record, registry, redactor))
+            }
+        };
+        answer.deliveries = Some(records.iter().map(shown).collect());
+        answer
     };
-    let showing = Arc::clone(control);
-    let shown = move || ok(fired.with_outcomes(deliveries, &showing, call.redactor())).written(call.redactor());
-    Ok(control.blocking.run(shown).await)
+    Ok(control.blocking.run(show).await)
 }
 
 /// What a call has fired.
-struct Fired {
-    answer: Value,
+struct Done {
+    answer: Fired,
     /// The ids of all deliveries.
     deliveries: Vec<String>,
     /// Whether there are few enough to show them with their attempts.
     is_shown: bool,
 }
 
-impl Fired {
-    /// The answer with what became of the deliveries, if somebody waited for that.
-    fn with_outcomes(
-        self,
-        deliveries: Option<Vec<DeliveryRecord>>,
-        control: &Control,
-        redactor: Redactor<'_>,
-    ) -> Value {
-        let mut answer = self.answer;
-        if let Some(deliveries) = deliveries {
-            let show = if self.is_shown && deliveries.len() <= MOST_SHOWN { delivery_whole } else { delivery_row };
-            let shown = deliveries.iter().map(|delivery| show(delivery, &control.registry, redactor));
-            answer["deliveries"] = shown.collect();
-        }
-        answer
-    }
-}
-
 /// Fires what a call asks for, some at a time, so that a call that comes meanwhile does not wait for the last of 10,000.
-async fn fire_all(control: &Arc<Control>, call: &Arc<Call>) -> Result<Fired, ControlError> {
-    let (beginning, of) = (Arc::clone(control), Arc::clone(call));
+async fn fire_all(control: &Arc<Control>, input: &Arc<Input<FireEvents>>) -> Result<Done, ControlError> {
+    let (beginning, of) = (Arc::clone(control), Arc::clone(input));
     let mut firing = match control.blocking.run(move || begin(&beginning, &of)).await? {
-        Begun::Emission(answer) => return Ok(Fired { answer, deliveries: Vec::new(), is_shown: true }),
+        Begun::Emission(answer) => return Ok(Done { answer, deliveries: Vec::new(), is_shown: true }),
         Begun::Events(firing) => firing,
     };
     events_made(&firing.workspace).await;
@@ -117,14 +76,14 @@ async fn fire_all(control: &Arc<Control>, call: &Arc<Call>) -> Result<Fired, Con
         let making = Arc::clone(control);
         firing = control.blocking.run(move || firing.fire_some(&making)).await?;
     }
-    let (ending, of) = (Arc::clone(control), Arc::clone(call));
-    control.blocking.run(move || firing.end(&ending, &of)).await
+    let (ending, of) = (Arc::clone(control), Arc::clone(input));
+    control.blocking.run(move || firing.end(&ending, of.redactor())).await
 }
 
 /// A call that was read.
 enum Begun {
     /// An emission was set off, with this answer.
-    Emission(Value),
+    Emission(Fired),
     /// So many events are fired one by one.
     Events(Box<Firing>),
 }
@@ -146,27 +105,23 @@ struct Firing {
     bytes: usize,
 }
 
-fn begin(control: &Control, call: &Call) -> Result<Begun, ControlError> {
-    let wish: Fire = call.json()?;
-    let count = wish.count.map_or(1, |Whole(count)| count);
+fn begin(control: &Control, input: &Input<FireEvents>) -> Result<Begun, ControlError> {
+    let request = &input.body;
+    let count = request.count.map_or(1, |Integer(count)| count);
     if !(1..=MOST_EVENTS).contains(&count) {
         return Err(ControlError::invalid(format!("count: expected 1 to {MOST_EVENTS}, found {count}")));
     }
-    let delay = wish
-        .delay
-        .as_deref()
-        .map(parse_duration)
-        .transpose()
-        .map_err(|problem| ControlError::invalid(format!("delay: {problem}")))?;
-    let workspace = workspace(control, call.key()?.as_deref())?;
-    if let Some(name) = &wish.emit {
-        return fire_emission(control, &workspace, name, &wish).map(Begun::Emission);
+    let delay = request.delay.as_ref().map(|delay| parse_duration(&delay.0)).transpose();
+    let delay = delay.map_err(|problem| ControlError::invalid(format!("delay: {problem}")))?;
+    let workspace = workspace(control, input.key()?.as_deref())?;
+    if let Some(name) = &request.emit {
+        return fire_emission(control, &workspace, name, request).map(Begun::Emission);
     }
     let profile = Arc::clone(&control.library.load().setup_for(Some(workspace.name())).profile);
-    let template = fire_request(&wish)?;
+    let template = fire_request(request)?;
     Ok(Begun::Events(Box::new(Firing {
         count,
-        shuffle: wish.shuffle,
+        shuffle: request.shuffle,
         delay,
         template,
         workspace,
@@ -198,7 +153,7 @@ impl Firing {
         self.bytes += event.body.len();
         if self.shuffle {
             if self.bytes > held::MOST_BYTES {
-                return Err(too_many_pending(Full::Bytes));
+                return Err(ControlError::too_many_pending(Full::Bytes));
             }
             self.events.push(Arc::clone(&event));
         } else {
@@ -214,7 +169,7 @@ impl Firing {
     }
 
     /// Sends off what was shuffled, and makes the answer.
-    fn end(mut self: Box<Self>, control: &Control, call: &Call) -> Result<Fired, ControlError> {
+    fn end(mut self: Box<Self>, control: &Control, redactor: Redactor<'_>) -> Result<Done, ControlError> {
         if self.shuffle {
             let in_order = self.events.clone();
             self.events.shuffle(self.workspace.lock().event_random());
@@ -228,24 +183,18 @@ impl Firing {
         }
         let Self { kept, ids, deliveries, template, workspace, .. } = *self;
         let is_shown = kept.len() == self.count;
-        let events: Value = if is_shown {
-            kept.iter().map(|record| event(record, &control.registry, call.redactor())).collect()
+        let events: Vec<FiredEvent> = if is_shown {
+            kept.iter().map(|event| FiredEvent::Whole(shown(event, &control.registry, redactor))).collect()
         } else {
-            ids.iter().map(|id| json!({ "id": id })).collect()
+            ids.into_iter().map(|id| FiredEvent::Id(EventIdOnly { id: id.into() })).collect()
         };
         if deliveries.is_empty() {
-            let problem = no_match(control, call.redactor(), &workspace, kept.first(), &template.event_type);
-            return Err(problem.beside("events", events));
+            let problem = no_match(control, redactor, &workspace, kept.first(), &template.event_type);
+            return Err(problem.with(|error| error.events = Some(events)));
         }
-        let answer = json!({ "events": events, "damage": template.damage().as_deref() });
-        Ok(Fired { answer, deliveries, is_shown })
+        let damage = template.damage().as_deref().map(str::to_owned);
+        Ok(Done { answer: Fired { events, damage, ..Fired::default() }, deliveries, is_shown })
     }
-}
-
-/// Refuses what would make too many deliveries pending.
-pub(super) fn too_many_pending(full: Full) -> ControlError {
-    let hint = "let some arrive, or drop them with POST /_emulator/reset";
-    ControlError::invalid(format!("{full}; {hint}")).coded("too_many_pending")
 }
 
 fn partly_fired(full: Full, fired: usize, count: usize) -> ControlError {
@@ -303,31 +252,31 @@ fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspac
 }
 
 /// What each event of the call has in common.
-fn fire_request(wish: &Fire) -> Result<FireRequest, ControlError> {
-    let Some(event_type) = wish.event_type.clone() else {
+fn fire_request(request: &Fire) -> Result<FireRequest, ControlError> {
+    let Some(event_type) = request.event_type.clone() else {
         return Err(ControlError::invalid("body: missing field `type`"));
     };
-    let tamper = match &wish.tamper {
+    let tamper = match &request.tamper {
         None => None,
         Some(name) => Some(Tamper::from_name(name).ok_or_else(|| {
             let known = Tamper::ALL.map(Tamper::name).join(", ");
             ControlError::invalid(format!("tamper: expected one of {known}, found `{}`", name.escape_debug()))
         })?),
     };
-    let duplicate = wish.duplicate.map_or(1, |Whole(copies)| copies);
+    let duplicate = request.duplicate.map_or(1, |Integer(copies)| copies);
     if !(1..=100).contains(&duplicate) {
         return Err(ControlError::invalid(format!("duplicate: expected 1 to 100 copies in all, found {duplicate}")));
     }
     Ok(FireRequest {
         event_type,
-        data: wish.data.clone(),
-        set: wish.set.clone().into_iter().collect(),
-        subscription: wish.subscription.clone(),
+        data: request.data.clone(),
+        set: request.set.clone().into_iter().collect(),
+        subscription: request.subscription.clone(),
         due: None,
         tamper,
         extra_copies: duplicate - 1,
-        shuffled: wish.shuffle && wish.count.is_some_and(|Whole(count)| count > 1),
-        lost: wish.drop,
+        shuffled: request.shuffle && request.count.is_some_and(|Integer(count)| count > 1),
+        lost: request.drop,
         origin: Origin::Command,
     })
 }
@@ -337,9 +286,9 @@ fn fire_emission(
     control: &Control,
     workspace: &Arc<Workspace>,
     name: &str,
-    wish: &Fire,
-) -> Result<Value, ControlError> {
-    if wish.event_type.is_some() || wish.data.is_some() || !wish.set.is_empty() || wish.count.is_some() {
+    request: &Fire,
+) -> Result<Fired, ControlError> {
+    if request.event_type.is_some() || request.data.is_some() || !request.set.is_empty() || request.count.is_some() {
         return Err(ControlError::invalid(
             "emit: the scenario says what is fired; leave type, data, set and count out",
         ));
@@ -354,14 +303,34 @@ fn fire_emission(
     };
     let damage = emitted(&emit).damage();
     control.emissions.fire(workspace, emit, workspace.clock().moment());
-    Ok(json!({ "emit": name, "events": [], "damage": damage.as_deref() }))
+    let damage = damage.as_deref().map(str::to_owned);
+    Ok(Fired { emit: Some(name.to_owned()), damage, ..Fired::default() })
 }
 
-/// How long a call waits, on the machine's time; `field` is what the call names it.
-pub(super) fn wait_limit(field: &str, text: &str) -> Result<Duration, ControlError> {
-    match parse_duration(text) {
-        Ok(limit) if limit <= LONGEST_WAIT => Ok(limit),
-        Ok(_) => Err(ControlError::invalid(format!("{field}: at most 300s"))),
-        Err(problem) => Err(ControlError::invalid(format!("{field}: {problem}"))),
+/// An event with where it goes and where it does not.
+pub(super) fn shown(event: &EventRecord, registry: &Registry, redactor: Redactor<'_>) -> Event {
+    let skipped = |skipped: &SkippedSubscription| Skipped {
+        subscription: skipped.subscription.as_str().into(),
+        url: skipped.url.to_string(),
+        reason: api::name_of(skipped.reason),
+    };
+    Event {
+        id: event.id.as_str().into(),
+        event_type: event.event_type.clone(),
+        created_at: api::time(event.created_at),
+        workspace: registry.find(&event.workspace).map(|workspace| workspace.id().into()),
+        body: shown_body(redactor, &event.body),
+        deliveries: event
+            .deliveries
+            .iter()
+            .map(|delivery| Destination {
+                id: delivery.id.as_str().into(),
+                subscription: delivery.subscription.as_str().into(),
+                url: delivery.url.to_string(),
+            })
+            .collect(),
+        skipped: event.skipped.iter().map(skipped).collect(),
+        damage: event.damage.as_deref().map(str::to_owned),
+        warnings: event.warnings.clone(),
     }
 }

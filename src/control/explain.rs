@@ -3,18 +3,14 @@
 //! An explanation is a list of checks in the order in which they were made; one of them decided. `diagnosis` explains
 //! deliveries.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::Serialize;
-use serde_json::json;
-
+use super::api::{self, Explained, Explanation, Step, StepVerdict};
+use super::call::Input;
 use super::diagnosis::{Diagnosis, damage_step, delivery_summary};
-use super::requests;
 use super::scope::scope_or_all;
 use super::trace::{RULES_GONE, RULES_NOTE, Rules, rules_of};
-use super::view::{delivery_whole, event, request_whole};
-use super::{Call, Control, ControlError, Reply, ok};
+use super::{Call, Control, ControlError, deliveries, events, requests};
 use crate::contract::profile::duration_text;
 use crate::contract::routes::Operation;
 use crate::journal::{Entry, Reason, RequestRecord};
@@ -25,64 +21,43 @@ use crate::workspace::{EventRecord, SkipReason};
 /// In place of an id: the newest request or delivery.
 const NEWEST: &str = "latest";
 
-/// One check on the way to an answer, or one attempt.
-#[derive(Debug, Serialize)]
-pub(super) struct Step {
-    /// What was looked at.
-    check: Cow<'static, str>,
-    /// How it went.
-    verdict: StepVerdict,
-    /// What was found, in words.
-    detail: String,
-}
-
-impl Step {
-    pub(super) fn new(check: impl Into<Cow<'static, str>>, verdict: StepVerdict, detail: impl Into<String>) -> Self {
-        Self { check: check.into(), verdict, detail: detail.into() }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum StepVerdict {
-    /// The check let the request through, or the attempt was accepted.
-    Passed,
-    /// The attempt was not accepted.
-    Failed,
-    /// The check made the answer.
-    Decided,
-    /// An earlier check had decided, or it is yet to come.
-    NotReached,
-}
-
-pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let newest = (call.segment == NEWEST).then(|| newest(control, call)).transpose()?;
-    let id = newest.as_deref().unwrap_or(&call.segment);
-    let registry = &control.registry;
+pub(super) fn explain(control: &Control, input: &Input<api::Explain>) -> Result<Explanation, ControlError> {
+    let newest = (input.segment == NEWEST).then(|| newest(control, input)).transpose()?;
+    let id = newest.as_deref().unwrap_or(&input.segment);
+    let (registry, redactor) = (&control.registry, input.redactor());
+    let explanation = |kind, summary, steps| Explanation {
+        id: id.to_owned(),
+        kind,
+        summary,
+        steps,
+        advice: None,
+        delivery: None,
+        event: None,
+        request: None,
+        rules: None,
+        note: None,
+    };
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {
-            let request = requests::find(control, call, id)?;
-            let steps = request_steps(&request, call.redactor());
+            let request = requests::find(control, input, id)?;
+            let steps = request_steps(&request, redactor);
             let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
-            let summary = format!(
-                "{} because {}",
-                status_text(&request),
-                decided.map_or("all checks passed", |step| &step.detail)
-            );
-            let mut view = json!({ "id": id, "kind": "request", "summary": summary, "steps": steps, "request": request_whole(&request, call.redactor()) });
-            match rules_of(control, &request) {
-                Rules::None => {}
-                Rules::Gone => view["note"] = RULES_GONE.into(),
-                Rules::Traced(rules) => {
-                    view["rules"] = json!(rules);
-                    view["note"] = RULES_NOTE.into();
-                }
-            }
-            Ok(ok(view))
+            let why = decided.map_or("all checks passed", |step| &step.detail);
+            let summary = format!("{} because {why}", status_text(&request));
+            let (rules, note) = match rules_of(control, &request) {
+                Rules::None => (None, None),
+                Rules::Gone => (None, Some(RULES_GONE)),
+                Rules::Traced(rules) => (Some(rules), Some(RULES_NOTE)),
+            };
+            Ok(Explanation {
+                request: Some(requests::whole(&request, redactor)),
+                rules,
+                note: note.map(str::to_owned),
+                ..explanation(Explained::Request, summary, steps)
+            })
         }
         Some("evt") => {
-            let scope = scope_or_all(control, call)?;
+            let scope = scope_or_all(control, input)?;
             let found = control.journal.search(None, 1, |_, entry| match entry {
                 Entry::Event(event) if event.id == id && scope.covers(Some(&event.workspace)) => {
                     Some(Arc::clone(event))
@@ -90,21 +65,19 @@ pub(super) fn explain(control: &Control, call: &Call) -> Result<Reply, ControlEr
                 _ => None,
             });
             let Some(record) = found.into_iter().next() else { return Err(unknown(id, scope.owner())) };
-            Ok(ok(
-                json!({ "id": id, "kind": "event", "summary": event_summary(&record), "steps": event_steps(&record), "event": event(&record, registry, call.redactor()) }),
-            ))
+            Ok(Explanation {
+                event: Some(events::shown(&record, registry, redactor)),
+                ..explanation(Explained::Event, event_summary(&record), event_steps(&record))
+            })
         }
         Some("dlv") => {
-            let delivery = super::deliveries::find(control, call, id)?;
-            let diagnosis = Diagnosis::new(control, &delivery, call.redactor());
-            Ok(ok(json!({
-                "id": id,
-                "kind": "delivery",
-                "summary": delivery_summary(&delivery, call.redactor()),
-                "steps": diagnosis.steps(),
-                "advice": diagnosis.advice(),
-                "delivery": delivery_whole(&delivery, registry, call.redactor()),
-            })))
+            let delivery = deliveries::find(control, input, id)?;
+            let diagnosis = Diagnosis::new(control, &delivery, redactor);
+            Ok(Explanation {
+                advice: Some(diagnosis.advice()),
+                delivery: Some(deliveries::whole(&delivery, registry, redactor)),
+                ..explanation(Explained::Delivery, delivery_summary(&delivery, redactor), diagnosis.steps())
+            })
         }
         _ => Err(unknown(id, "")),
     }

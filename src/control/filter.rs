@@ -4,8 +4,7 @@
 use jiff::Timestamp;
 
 use super::ControlError;
-use super::view::timestamp;
-use super::whole::Whole;
+use super::api::{Integer, time};
 use crate::contract::nearest;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::journal::{Interest, Journal, RequestRecord};
@@ -96,8 +95,8 @@ impl Filter {
             push("status", &wanted.to_string(), &request.status.to_string());
         }
         match self.since {
-            Since::Time(since) if request.at < since => push("since", &timestamp(since), &timestamp(request.at)),
-            Since::Number(first) if number < first => push("since", "after the call", &timestamp(request.at)),
+            Since::Time(since) if request.at < since => push("since", &time(since).0, &time(request.at).0),
+            Since::Number(first) if number < first => push("since", "after the call", &time(request.at).0),
             _ => {}
         }
         differs
@@ -135,10 +134,10 @@ fn operation_named(name: &str) -> Result<Operation, ControlError> {
 }
 
 /// A count that a call waits for.
-pub(super) fn checked_count(count: Option<Whole<usize>>) -> Result<usize, ControlError> {
+pub(super) fn checked_count(count: Option<Integer<usize>>) -> Result<usize, ControlError> {
     /// As many as the journal holds by default.
     const MOST: usize = 10_000;
-    match count.map_or(1, |Whole(count)| count) {
+    match count.map_or(1, |Integer(count)| count) {
         count @ 1..=MOST => Ok(count),
         count => Err(ControlError::invalid(format!("count: expected 1 to {MOST}, found {count}"))),
     }

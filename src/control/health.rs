@@ -1,22 +1,20 @@
 //! `GET health`, `GET ca.pem`: whether the emulator is ready, what it serves, and whom to trust.
 
-use serde_json::json;
-
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 
-use super::{Control, ControlError, Reply, ok};
+use super::{Control, ControlError, Reply, api};
 use crate::http::answer::answer;
 
-pub(super) fn health(control: &Control) -> Reply {
-    let generation = control.library.load();
+pub(super) fn health(control: &Control) -> api::Ready {
     // A broken or deleted file changes nothing; this says that there is one.
-    ok(json!({
-        "status": "ready",
-        "version": env!("CARGO_PKG_VERSION"),
-        "generation": generation.number,
-        "scenarios": if control.library.is_as_saved() { "as saved" } else { "last good" },
-    }))
+    let scenarios = if control.library.is_as_saved() { "as saved" } else { "last good" };
+    api::Ready {
+        status: "ready".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        generation: control.library.load().number,
+        scenarios: scenarios.to_owned(),
+    }
 }
 
 /// The authority made for `--tls self-signed`.

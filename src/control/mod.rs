@@ -4,6 +4,8 @@
 //! emulated API's parts, none of its handlers.
 
 mod advance;
+#[allow(clippy::struct_field_names, reason = "fields are as on the wire")]
+pub(crate) mod api;
 mod call;
 mod clock;
 mod deliveries;
@@ -30,19 +32,15 @@ mod snapshot;
 mod stream;
 mod subscriptions;
 mod trace;
-mod verdict;
-mod view;
-mod whole;
+mod verification;
 
-use std::io::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::body::{Body as _, Incoming};
 use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
-use serde_json::Value;
+use hyper::{Request, Response};
 use tokio::sync::{Semaphore, watch};
 
 pub use advance::{Mover, settle};
@@ -51,7 +49,7 @@ pub use call::{Writes, Writing};
 pub use guard::Access;
 use guard::Content;
 pub use guesses::Guesses;
-pub use openapi::document as openapi_document;
+pub use openapi::openapi_document;
 pub use reload::{log_held_back, take_seen};
 pub use reply::{ControlError, Reply};
 pub use reset::{forget, forget_all};
@@ -61,33 +59,33 @@ pub use stream::{MOST_VIEWERS, Texts};
 
 use crate::contract::error::ErrorKind;
 use crate::contract::profile::Profile;
-use crate::http::answer::{AnswerBody, JSON, answer_in_pieces};
+use crate::http::answer::AnswerBody;
 use crate::http::blocking::Blocking;
 use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
 use crate::http::stopped;
 use crate::journal::Journal;
-use crate::memory::Pieces;
 use crate::redact::Redactor;
 use crate::scenario::{Folders, Library};
 use crate::webhook::book::Book;
 use crate::webhook::emitter::Emitter;
 use crate::webhook::sink::Sinks;
 use crate::workspace::Registry;
-use route::{Action, Match};
+use route::{Handler, Match, Route};
 
 /// How much there may be, for the page that lists it.
 pub(crate) mod limits {
     pub(crate) use super::MOST_VIEWERS as VIEWERS;
+    pub(crate) use super::call::LONGEST_WAIT;
     pub(crate) use super::events::{
-        LONGEST_WAIT, MOST_EVENTS as EVENTS, MOST_SHOWN as EVENTS_SHOWN, MOST_SHOWN_BYTES as EVENTS_SHOWN_BYTES,
+        MOST_EVENTS as EVENTS, MOST_SHOWN as EVENTS_SHOWN, MOST_SHOWN_BYTES as EVENTS_SHOWN_BYTES,
     };
     pub(crate) use super::guesses::{MOST_A_SECOND as GUESSES_A_SECOND, MOST_ADDRESSES as GUESSING_ADDRESSES};
     pub(crate) use super::snapshot::{MOST_BYTES as SNAPSHOT_BYTES, MOST_MEMORY as SNAPSHOT_MEMORY};
     pub(crate) use super::stream::{
         PIECE as PIECE_ENTRIES, PIECE_BYTES, TEXT_BYTES as SHARED_TEXT_BYTES, TEXTS as SHARED_TEXTS,
     };
-    pub(crate) use super::verdict::MOST_SHOWN as VERDICT_ENTRIES;
+    pub(crate) use super::verification::MOST_SHOWN as VERDICT_ENTRIES;
 }
 
 /// Every control path begins so.
@@ -161,8 +159,8 @@ impl Control {
 
     async fn dispatch(self: &Arc<Self>, parts: Parts, body: Incoming, host: &str) -> Result<Reply, ControlError> {
         let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default().to_owned();
-        let (action, segment) = match route::find(&parts.method, &path) {
-            Match::Found(action, segment) => (action, segment),
+        let (route, segment) = match route::find(&parts.method, &path) {
+            Match::Found(route, segment) => (route, segment),
             // Even what is not there is told only to those who may ask.
             other => {
                 self.access.check_origin(&parts, host, Content::Any)?;
@@ -173,23 +171,23 @@ impl Control {
                 });
             }
         };
-        let content = match (action.is_write(), action.takes_toml()) {
+        let content = match (route.is_write(), route.takes_toml) {
             (false, _) => Content::Any,
             (true, _) if body.is_end_stream() => Content::Nothing,
             (true, false) => Content::Json,
             (true, true) => Content::JsonOrToml,
         };
         self.access.check_origin(&parts, host, content)?;
-        if !action.is_open() {
+        if !route.is_open {
             self.access.check_token(&parts)?;
         }
-        let read = self.bodies.read_content(action.most_bytes(), &parts.headers, body).await;
+        let read = self.bodies.read_content(route.most_bytes, &parts.headers, body).await;
         let body = read.map_err(|problem| ControlError::new(problem.kind(), problem.to_string()))?;
         let call = Call { parts, body, segment, profile: self.profile() };
         let mut stopping = self.stopping.clone();
         tokio::select! {
             biased;
-            reply = self.answer(action, call) => reply,
+            reply = self.answer(route, call) => reply,
             // Whoever waits is not waited for.
             () = stopped(&mut stopping) => {
                 Err(ControlError::new(ErrorKind::RequestTimeout, "the emulator is stopping").coded("stopping"))
@@ -197,73 +195,24 @@ impl Control {
         }
     }
 
-    /// Calls that wait are answered here, all others on a thread beside the async workers.
-    async fn answer(self: &Arc<Self>, action: Action, call: Call) -> Result<Reply, ControlError> {
+    async fn answer(self: &Arc<Self>, route: &'static Route, call: Call) -> Result<Reply, ControlError> {
         // Also where it changes nothing, a key must be one; the call of a large body looks for itself.
-        if !action.is_open() && action.most_bytes().is_none() {
+        if !route.is_open && route.most_bytes.is_none() {
             scope::check_key(self, &call)?;
         }
-        let writing = action.is_write().then(|| self.writes.begin());
-        let at_once: fn(&Self, &Call) -> Result<Reply, ControlError> = match action {
-            Action::Health => return Ok(health::health(self)),
-            Action::WaitRequests => return requests::wait(self, &call).await,
-            Action::Verdict => return verdict::verdict(self, call).await,
-            Action::FireEvents => return events::fire(self, call).await,
-            Action::Redeliver => return deliveries::redeliver(self, &call).await,
-            Action::WaitDeliveries => return deliveries::wait(self, &call).await,
-            Action::SaveSnapshot => return snapshot::save(self, &call).await,
-            Action::MoveClock => return clock::change(self, &call).await,
-            Action::CaPem => |control, _| health::ca_pem(control),
-            Action::Assumptions => profile::assumptions,
-            Action::Profile => profile::profile,
-            Action::PatchProfile => profile::patch,
-            Action::OpenApi => |_, call| call.allow_queries(&[]).map(|()| Reply::plain(&openapi::document())),
-            Action::EmulatedOpenApi => profile::openapi,
-            Action::ListRequests => requests::list,
-            Action::ShowRequest => requests::show,
-            Action::ClearRequests => requests::clear,
-            Action::Explain => explain::explain,
-            Action::ListSubscriptions => subscriptions::list,
-            Action::CreateSubscription => subscriptions::create,
-            Action::ShowSubscription => subscriptions::show,
-            Action::ChangeSubscription => subscriptions::change,
-            Action::DeleteSubscription => subscriptions::delete,
-            Action::RotateSecret => subscriptions::rotate,
-            Action::ListDeliveries => deliveries::list,
-            Action::ShowDelivery => deliveries::show,
-            Action::Stream => stream::stream,
-            Action::Metrics => metrics::metrics,
-            Action::ListScenarios => scenarios::list,
-            Action::ShowScenario => scenarios::show,
-            Action::PutScenario => scenarios::put,
-            Action::RemoveScenario => scenarios::remove,
-            Action::ReloadScenarios => scenarios::reload,
-            Action::ActivateScenarios => scenarios::activate,
-            Action::Reset => reset::reset,
-            Action::LoadSnapshot => snapshot::load,
-            Action::ShowClock => clock::show,
-            Action::ShowSink => sinks::show,
-            Action::ScriptSink => sinks::script,
-        };
+        let writing = route.is_write().then(|| self.writes.begin());
         let control = Arc::clone(self);
-        let done = self.blocking.run(move || {
-            // With the change and not with whoever waits for it, who may have gone.
-            let _writing = writing;
-            at_once(&control, &call).map(|reply| reply.written(call.redactor()))
-        });
-        done.await
+        match &route.handler {
+            Handler::Here(answer) => answer(self, call),
+            Handler::Waits(answer) => answer(control, call).await,
+            Handler::Beside(answer) => {
+                let done = self.blocking.run(move || {
+                    // With the change and not with whoever waits for it, who may have gone.
+                    let _writing = writing;
+                    answer(&control, call)
+                });
+                done.await
+            }
+        }
     }
-}
-
-/// A JSON answer with status 200, in which credentials are masked.
-pub(crate) fn ok(body: Value) -> Reply {
-    Reply::new(StatusCode::OK, body)
-}
-
-/// Puts a value on the wire.
-fn response(status: StatusCode, body: &Value) -> Response<AnswerBody> {
-    let mut text = Pieces::default();
-    serde_json::to_writer(&mut text, body).expect("JSON values always serialise");
-    text.write_all(b"\n").expect("memory takes what is written");
-    answer_in_pieces(status, JSON, text.finish())
 }

@@ -3,50 +3,65 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
-
+use super::api::{self, Assumption, List, Patched, Setting};
+use super::call::Input;
 use super::scenarios::refused;
 use super::scope::scope_or_all;
-use super::{Call, Control, ControlError, Reply, ok};
+use super::{Call, Control, ControlError, Reply};
 use crate::contract::openapi;
-use crate::contract::profile::ledger;
+use crate::contract::profile::{KnobSetting, LedgerRow, ledger};
 use crate::scenario::{KnobPatch, Setup};
 
-pub(super) fn assumptions(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    Ok(ok(json!({ "data": ledger(&setup(control, scope_or_all(control, call)?.key()).layered) })))
+pub(super) fn assumptions(
+    control: &Control,
+    input: &Input<api::Assumptions>,
+) -> Result<List<Assumption>, ControlError> {
+    let setup = setup(control, scope_or_all(control, input)?.key());
+    let row = |row: LedgerRow| Assumption {
+        knob: row.knob.to_owned(),
+        contract: row.contract.to_owned(),
+        assumed: row.assumed.to_owned(),
+        values: row.values.to_owned(),
+        default: row.default,
+        value: row.value,
+        source: row.source,
+    };
+    Ok(List { data: ledger(&setup.layered).into_iter().map(row).collect() })
 }
 
-pub(super) fn profile(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let name = scope_or_all(control, call)?.key();
+pub(super) fn show(control: &Control, input: &Input<api::ShowProfile>) -> Result<api::Profile, ControlError> {
+    let name = scope_or_all(control, input)?.key();
     let settings = setup(control, name.clone()).layered.settings();
+    let setting =
+        |setting: KnobSetting| Setting { knob: setting.knob.to_owned(), value: setting.value, source: setting.source };
     let patches = control.library.patches();
     let own = name.and_then(|name| patches.keys.get(&name).cloned()).unwrap_or_default();
-    Ok(ok(json!({ "data": settings, "patch": patches.global.entries(), "key_patch": own.entries() })))
+    Ok(api::Profile {
+        data: settings.into_iter().map(setting).collect(),
+        patch: patches.global.entries().clone(),
+        key_patch: own.entries().clone(),
+    })
 }
 
-/// Changes knobs for all keys, or for one: nested like a scenario's `[profile]`, by dotted names, or both; `null` takes a
-/// change back. `key`, beside the knobs or as query parameter, names one key.
-pub(super) fn patch(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let mut wish: Map<String, Value> = call.json()?;
-    // `keys` is a group of knobs, `key` is none.
-    wish.remove("key");
-    if wish.is_empty() {
-        return Err(ControlError::invalid("body: expected knobs, such as {\"rate_limit\": {\"requests\": 5}}"));
+/// Changes settings for all keys, or for one: nested like a scenario's `[profile]`, by dotted names, or both; `null` takes a
+/// change back. `key`, beside the settings or as query parameter, names one key.
+pub(super) fn patch(control: &Control, input: &Input<api::PatchProfile>) -> Result<Patched, ControlError> {
+    let mut settings = input.body.0.clone();
+    // `keys` is a group of settings, `key` is none.
+    settings.remove("key");
+    if settings.is_empty() {
+        return Err(ControlError::invalid("body: expected settings, such as {\"rate_limit\": {\"requests\": 5}}"));
     }
-    let name = scope_or_all(control, call)?.key();
+    let name = scope_or_all(control, input)?.key();
     let now = control.registry.clock().now().moment;
-    let number = control.library.patch_profile(name.as_deref(), &wish, now).map_err(|found| refused(&found))?;
+    let generation = control.library.patch_profile(name.as_deref(), &settings, now).map_err(|found| refused(&found))?;
     let patches = control.library.patches();
     let patch: Arc<KnobPatch> = match &name {
         None => patches.global,
         Some(name) => patches.keys.get(name).cloned().unwrap_or_default(),
     };
-    Ok(ok(
-        json!({ "generation": number, "key": name.as_deref().map(|name| call.redactor().key(name)), "patch": patch.entries() }),
-    ))
+    let key = name.as_deref().map(|name| input.redactor().key(name).into_owned());
+    Ok(Patched { generation, key, patch: patch.entries().clone() })
 }
 
 fn setup(control: &Control, name: Option<Arc<str>>) -> Arc<Setup> {
@@ -54,7 +69,6 @@ fn setup(control: &Control, name: Option<Arc<str>>) -> Arc<Setup> {
 }
 
 /// The document of the emulated API, as the profile of the key named makes it.
-pub(super) fn openapi(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
+pub(super) fn emulated_openapi(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     Ok(Reply::plain(&openapi::document(&setup(control, scope_or_all(control, call)?.key()).profile)))
 }

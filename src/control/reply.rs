@@ -1,13 +1,21 @@
 //! Answers of the control API: JSON, and errors in the same envelope as the emulated API, without a request id.
 
+use std::io::Write as _;
+
 use hyper::header::{ALLOW, CACHE_CONTROL, HeaderValue};
 use hyper::{Response, StatusCode};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::response;
+use super::api::{self, ErrorText};
 use crate::contract::error::ErrorKind;
-use crate::http::answer::{AnswerBody, header_value};
+use crate::http::answer::{AnswerBody, JSON, answer_in_pieces, header_value};
+use crate::memory::Pieces;
 use crate::redact::Redactor;
+use crate::webhook::book::Full;
+
+/// Why a value can be made text.
+const SERIALISES: &str = "texts and numbers always serialise";
 
 /// A successful answer.
 #[derive(Debug)]
@@ -16,18 +24,19 @@ pub struct Reply(Content);
 #[derive(Debug)]
 enum Content {
     /// A value for display: credentials in it are masked on its way out.
-    Shown(StatusCode, Value),
+    Shown(Value),
     /// What goes out as it is: a document, a stream, a secret that is handed over.
     Plain(Response<AnswerBody>),
 }
 
 impl Reply {
-    pub(super) fn new(status: StatusCode, body: Value) -> Self {
-        Self(Content::Shown(status, body))
+    /// JSON in which credentials are masked, with status 200.
+    pub(super) fn masked<T: Serialize>(body: &T) -> Self {
+        Self(Content::Shown(serde_json::to_value(body).expect(SERIALISES)))
     }
 
     /// JSON in which nothing is masked, with status 200.
-    pub(super) fn plain(body: &Value) -> Self {
+    pub(super) fn plain<T: Serialize>(body: &T) -> Self {
         Self::of(response(StatusCode::OK, body))
     }
 
@@ -44,9 +53,9 @@ impl Reply {
     /// The answer as it goes on the wire.
     pub fn into_response(self, redactor: Redactor<'_>) -> Response<AnswerBody> {
         let mut response = match self.0 {
-            Content::Shown(status, mut body) => {
+            Content::Shown(mut body) => {
                 redactor.value(&mut body);
-                response(status, &body)
+                response(StatusCode::OK, &body)
             }
             Content::Plain(response) => response,
         };
@@ -56,7 +65,7 @@ impl Reply {
     }
 }
 
-/// A refused call: `{"error": {"code", "message"}}`, with what else helps beside it.
+/// A refused call: a status, and what is said about it.
 ///
 /// Boxed, as it travels through every function here and is rarely made.
 #[derive(Debug)]
@@ -65,9 +74,7 @@ pub struct ControlError(Box<Refusal>);
 #[derive(Debug)]
 struct Refusal {
     status: StatusCode,
-    code: &'static str,
-    message: String,
-    beside: Vec<(&'static str, Value)>,
+    body: api::Error,
     allow: Option<String>,
 }
 
@@ -75,7 +82,8 @@ impl ControlError {
     /// An error with the status and code of `kind`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let status = StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self(Box::new(Refusal { status, code: kind.name(), message: message.into(), beside: Vec::new(), allow: None }))
+        let error = ErrorText { code: kind.name().to_owned(), message: message.into() };
+        Self(Box::new(Refusal { status, body: api::Error { error, ..api::Error::default() }, allow: None }))
     }
 
     /// 422: the call says something that cannot be.
@@ -90,7 +98,7 @@ impl ControlError {
 
     /// What was wrong, in words.
     pub fn message(&self) -> &str {
-        &self.0.message
+        &self.0.body.error.message
     }
 
     pub(super) fn unknown_path(path: &str) -> Self {
@@ -107,15 +115,21 @@ impl ControlError {
         error
     }
 
+    /// Refuses what would make too many deliveries pending.
+    pub(super) fn too_many_pending(full: Full) -> Self {
+        let hint = "let some arrive, or drop them with POST /_emulator/reset";
+        Self::invalid(format!("{full}; {hint}")).coded("too_many_pending")
+    }
+
     /// Whether the call's token was missing or wrong.
     pub(super) fn is_unauthorized(&self) -> bool {
         self.0.status == StatusCode::UNAUTHORIZED
     }
 
-    /// Puts a value beside `error`.
+    /// Changes what is said beside the message.
     #[must_use]
-    pub(super) fn beside(mut self, name: &'static str, value: Value) -> Self {
-        self.0.beside.push((name, value));
+    pub(super) fn with(mut self, add: impl FnOnce(&mut api::Error)) -> Self {
+        add(&mut self.0.body);
         self
     }
 
@@ -123,7 +137,7 @@ impl ControlError {
     #[must_use]
     pub(super) fn told_further(mut self, more: impl FnOnce() -> Option<String>) -> Self {
         if let Some(more) = more() {
-            self.0.message = format!("{}; {more}", self.0.message);
+            self.0.body.error.message = format!("{}; {more}", self.message());
         }
         self
     }
@@ -131,17 +145,14 @@ impl ControlError {
     /// Changes the code to one of the control API's own.
     #[must_use]
     pub(super) fn coded(mut self, code: &'static str) -> Self {
-        self.0.code = code;
+        code.clone_into(&mut self.0.body.error.code);
         self
     }
 
     /// The answer as it goes on the wire.
     pub fn into_response(self, redactor: Redactor<'_>) -> Response<AnswerBody> {
         let refusal = *self.0;
-        let mut body = json!({ "error": { "code": refusal.code, "message": refusal.message } });
-        for (name, value) in refusal.beside {
-            body[name] = value;
-        }
+        let mut body = serde_json::to_value(&refusal.body).expect(SERIALISES);
         redactor.value(&mut body);
         let mut answer = response(refusal.status, &body);
         if let Some(allow) = refusal.allow {
@@ -152,4 +163,12 @@ impl ControlError {
         }
         answer
     }
+}
+
+/// Puts a value on the wire.
+fn response<T: Serialize>(status: StatusCode, body: &T) -> Response<AnswerBody> {
+    let mut text = Pieces::default();
+    serde_json::to_writer(&mut text, body).expect(SERIALISES);
+    text.write_all(b"\n").expect("memory takes what is written");
+    answer_in_pieces(status, JSON, text.finish())
 }

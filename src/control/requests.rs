@@ -3,47 +3,47 @@
 //! A call that waits is woken by what may fit, and by nothing else. It keeps a cursor of its own in the journal and looks at
 //! each entry once: when it was woken, and at the end for the nearest of what did not fit.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
-use super::call::KeyField;
-use super::events::wait_limit;
+use super::api::{self, Answer, Bytes, Cleared, Headers, Integer, List, Nearest, Page, Quota, Request, RequestWhole};
+use super::call::{Input, wait_limit};
 use super::filter::{Filter, FilterText, checked_count};
-use super::paging::Page;
+use super::paging::Paging;
 use super::scope::{Scope, scope, scope_or_all};
-use super::view::{request_row, request_whole};
-use super::whole::Whole;
-use super::{Call, Control, ControlError, Reply, ok};
+use super::{Call, Control, ControlError};
 use crate::contract::error::ErrorKind;
-use crate::journal::{Entry, Lookout, RequestRecord};
+use crate::contract::routes::Operation;
+use crate::journal::{Entry, Lookout, Reason, RequestRecord};
+use crate::rate_limit::Verdict;
+use crate::redact::Redactor;
 
-pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["limit", "cursor", "operation", "status", "since", "method", "path"])?;
-    let scope = scope(control, call)?;
-    let page = Page::read(call)?;
-    let status = match call.query("status") {
-        None => None,
-        Some(text) => Some(text.parse::<u16>().map_err(|_| {
+pub(super) fn list(control: &Control, input: &Input<api::ListRequests>) -> Result<Page<Request>, ControlError> {
+    let query = &input.query;
+    let scope = scope(control, input)?;
+    let page = Paging::read(query.limit.as_deref(), query.cursor.as_deref())?;
+    let status = query.status.as_deref().map(|text| {
+        text.parse::<u16>().map_err(|_| {
             ControlError::invalid(format!("status: expected a number such as 422, found `{}`", text.escape_debug()))
-        })?),
-    };
+        })
+    });
     let text = FilterText {
-        operation: call.query("operation"),
-        status,
-        method: call.query("method"),
-        path: call.query("path"),
-        since: call.query("since"),
+        operation: query.operation.clone(),
+        status: status.transpose()?,
+        method: query.method.clone(),
+        path: query.path.clone(),
+        since: query.since.clone(),
     };
     let filter = Filter::read(text, &control.journal)?;
     let rows = control.journal.search(page.before, page.limit + 1, |number, entry| match entry {
         Entry::Request(request) if is_of(&scope, request) && filter.fits(number, request) => {
-            Some((number, request_row(request, call.redactor())))
+            Some((number, row(request, input.redactor())))
         }
         _ => None,
     });
-    Ok(ok(page.wrap(rows)))
+    Ok(page.wrap(rows))
 }
 
 /// Whether a request belongs to whom the call means.
@@ -51,34 +51,21 @@ fn is_of(scope: &Scope, request: &RequestRecord) -> bool {
     scope.covers(request.workspace.as_ref().map(|workspace| workspace.name()))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Wait {
-    #[serde(default, rename = "key")]
-    _key: KeyField,
-    operation: Option<String>,
-    method: Option<String>,
-    path: Option<String>,
-    status: Option<Whole<u16>>,
-    count: Option<Whole<usize>>,
-    /// `now` or a timestamp; left out, what the journal holds already counts.
-    since: Option<String>,
-    timeout: Option<String>,
-}
-
 /// Waits until `count` requests fit: 200 with them, or 408 with the nearest ones and what differed.
-pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let wish: Wait = call.json()?;
-    let scope = scope(control, call)?;
-    let limit = wait_limit("timeout", wish.timeout.as_deref().unwrap_or("10s"))?;
-    let count = checked_count(wish.count)?;
+pub(super) async fn wait(
+    control: Arc<Control>,
+    input: Arc<Input<api::WaitRequests>>,
+) -> Result<List<Request>, ControlError> {
+    let wanted = &input.body;
+    let scope = scope(&control, &input)?;
+    let limit = wait_limit("timeout", wanted.timeout.as_ref().map_or("10s", |timeout| &timeout.0))?;
+    let count = checked_count(wanted.count)?;
     let text = FilterText {
-        operation: wish.operation,
-        status: wish.status.map(|Whole(status)| status),
-        method: wish.method,
-        path: wish.path,
-        since: wish.since,
+        operation: wanted.operation.clone(),
+        status: wanted.status.map(|Integer(status)| status),
+        method: wanted.method.clone(),
+        path: wanted.path.clone(),
+        since: wanted.since.clone(),
     };
     let filter = Filter::read(text, &control.journal)?;
     let workspace = match &scope {
@@ -90,16 +77,15 @@ pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, Contro
     let enough = tokio::time::timeout(limit, search.until(count, &lookout)).await.is_ok();
     // What came meanwhile woke nobody, and may be near.
     if enough || search.catch_up(count, &lookout).await {
-        let rows: Vec<_> = search.found.iter().map(|request| request_row(request, call.redactor())).collect();
-        return Ok(ok(json!({ "data": rows })));
+        return Ok(List { data: search.found.iter().map(|request| row(request, input.redactor())).collect() });
     }
-    let nearest: Value = search
-        .nearest
-        .iter()
-        .map(|(differs, request)| json!({ "request": request_row(request, call.redactor()), "differs": differs }))
-        .collect();
+    let nearest = search.nearest.into_iter().map(|(differs, request)| Nearest {
+        request: Some(row(&request, input.redactor())),
+        delivery: None,
+        differs,
+    });
     let message = format!("{} of {count} requests fitted within {} s", search.found.len(), limit.as_secs_f64());
-    Err(ControlError::new(ErrorKind::RequestTimeout, message).beside("nearest", nearest))
+    Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
 }
 
 /// A look-out over the journal: each entry is looked at once, as it comes.
@@ -163,20 +149,17 @@ impl Search {
     }
 }
 
-pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let request = find(control, call, &call.segment)?;
-    Ok(ok(request_whole(&request, call.redactor())))
+pub(super) fn show(control: &Control, input: &Input<api::ShowRequest>) -> Result<RequestWhole, ControlError> {
+    let request = find(control, input, &input.segment)?;
+    Ok(whole(&request, input.redactor()))
 }
 
-pub(super) fn clear(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    call.no_body()?;
-    match scope(control, call)? {
+pub(super) fn clear(control: &Control, input: &Input<api::ClearRequests>) -> Result<Cleared, ControlError> {
+    match scope(control, input)? {
         Scope::All => control.journal.clear(None),
         Scope::One(workspace) => control.journal.clear(Some(workspace.name())),
     }
-    Ok(ok(json!({ "cleared": true })))
+    Ok(Cleared { cleared: true })
 }
 
 /// The request with this id, unless the call names a key that it is not of.
@@ -192,4 +175,112 @@ pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<Arc<Reque
         let owner = scope.owner();
         ControlError::not_found(format!("there is no request `{}`{owner} in the journal{hint}", id.escape_debug()))
     })
+}
+
+/// A request as a row of the listing.
+pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
+    let (method, target) = request.transcript.request_line();
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    Request {
+        id: request.transcript.id().into(),
+        at: api::time(request.at),
+        workspace: request.workspace.as_ref().map(|workspace| workspace.id().into()),
+        key: request.key().map(|key| redactor.key(key).into_owned()),
+        method: method.to_owned(),
+        path: redactor.text(path).into_owned(),
+        query: query.map(|query| redactor.text(query).into_owned()),
+        operation: request.operation.map(|operation| operation.name().to_owned()),
+        status: request.status,
+        broken: request.broken.map(str::to_owned),
+        reason: reason_name(&request.reason).to_owned(),
+        latency_ms: request.latency.into(),
+        generation: request.generation,
+        scenario: request.scripted.as_ref().map(|scripted| scripted.scenario.to_string()),
+    }
+}
+
+/// A request with everything that is known of it.
+pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestWhole {
+    let quota = |quota: &Verdict| Quota {
+        limit: quota.limit,
+        remaining: quota.remaining,
+        window_ms: quota.window.into(),
+        opens_in_ms: quota.wait.into(),
+        resets_in_ms: quota.reset.into(),
+    };
+    RequestWhole {
+        row: row(request, redactor),
+        headers: shown_headers(redactor, request.transcript.headers()),
+        body: request_body(request, redactor),
+        answer: Answer {
+            status: request.status,
+            headers: shown_headers(redactor, request.transcript.answer_headers()),
+            body: answer_body(request, redactor),
+        },
+        quota: request.quota.as_ref().map(quota),
+        warnings: request.warnings.clone(),
+    }
+}
+
+/// Headers without the credentials in them.
+pub(super) fn shown_headers<'h>(
+    redactor: Redactor<'_>,
+    headers: impl Iterator<Item = (&'h str, Cow<'h, str>)>,
+) -> Headers {
+    headers.map(|(name, value)| (name.to_owned(), redactor.header(name, &value).into_owned())).collect()
+}
+
+/// A body without the credentials in it.
+pub(super) fn shown_body(redactor: Redactor<'_>, body: &[u8]) -> Bytes {
+    Bytes::from(&*redactor.body(body))
+}
+
+/// The request's body. One that cannot be read as JSON may hold a signing secret anywhere.
+fn request_body(request: &RequestRecord, redactor: Redactor<'_>) -> Bytes {
+    let sent = request.transcript.body();
+    if request.operation == Some(Operation::OauthToken) && !sent.is_empty() {
+        return Bytes::Text("… (not shown: it holds a client's secret)".to_owned());
+    }
+    let may_hold_secret = || sent.windows(6).any(|window| window.eq_ignore_ascii_case(b"secret"));
+    let is_object = || serde_json::from_slice::<Map<String, Value>>(sent).is_ok();
+    if request.operation == Some(Operation::EventsSubscribe) && may_hold_secret() && !is_object() {
+        return Bytes::Text("… (not shown: it is not a JSON object and may hold a secret)".to_owned());
+    }
+    shown_body(redactor, sent)
+}
+
+/// The answer's body; a secret that it carried was shown once, to the client, and is not shown again.
+fn answer_body(request: &RequestRecord, redactor: Redactor<'_>) -> Bytes {
+    let issued = request.operation == Some(Operation::OauthToken) && request.status == 200;
+    let hides = issued || matches!(request.reason, Reason::Subscribed { .. });
+    match serde_json::from_slice::<Map<String, Value>>(request.transcript.answer_body()) {
+        Ok(mut fields) if hides => {
+            const PUBLISHED: [&str; 5] = ["id", "url", "events", "status", "created_at"];
+            for (name, value) in &mut fields {
+                if !PUBLISHED.contains(&name.as_str()) {
+                    *value = Value::String("…".to_owned());
+                }
+            }
+            shown_body(redactor, Value::Object(fields).to_string().as_bytes())
+        }
+        _ => shown_body(redactor, request.transcript.answer_body()),
+    }
+}
+
+/// A stable word for why a request was answered so.
+pub(super) fn reason_name(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::Answered => "answered",
+        Reason::Subscribed { created: true, .. } => "subscription_created",
+        Reason::Subscribed { created: false, .. } => "subscription_updated",
+        Reason::Unauthorized { .. } => "unauthorized",
+        Reason::RateLimited => "rate_limited",
+        Reason::Invalid(_) => "invalid",
+        Reason::NotFound(_) => "not_found",
+        Reason::Announced(_) => "announced",
+        Reason::MethodNotAllowed(_) => "method_not_allowed",
+        Reason::Refused(kind, _) => kind.name(),
+        Reason::Scripted => "scripted",
+        Reason::Panicked(_) => "panicked",
+    }
 }

@@ -5,30 +5,24 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
+use super::call::Input;
 use super::scenarios::refused;
 use super::scope::{Scope, scope};
-use super::{Call, Control, ControlError, Reply, ok};
+use super::{Control, ControlError, api};
 use crate::contract::keys::workspace_of;
 use crate::diagnostic::Diagnostic;
 use crate::workspace::Workspace;
 
-pub(super) fn reset(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    call.no_body()?;
-    let reset: Vec<Value> = match scope(control, call)? {
+pub(super) fn reset(control: &Control, input: &Input<api::Reset>) -> Result<api::WasReset, ControlError> {
+    let forgotten = match scope(control, input)? {
         Scope::One(workspace) => {
             forget(control, &workspace);
-            vec![workspace.id().into()]
+            vec![workspace]
         }
-        Scope::All => forget_all(control)
-            .map_err(|found| refused(&found))?
-            .iter()
-            .map(|workspace| workspace.id().into())
-            .collect(),
+        Scope::All => forget_all(control).map_err(|found| refused(&found))?,
     };
-    Ok(ok(json!({ "reset": reset, "generation": control.library.load().number })))
+    let reset = forgotten.iter().map(|workspace| workspace.id().into()).collect();
+    Ok(api::WasReset { reset, generation: control.library.load().number })
 }
 
 /// Forgets one workspace: its state, quota, clock and random source, the scenarios and knobs of its own, its part of the journal

@@ -1,125 +1,196 @@
-//! Which call a method and path mean: the control API's route table.
+//! The control API's table of calls: which handler answers a method and path, and how.
+
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
 
 use hyper::Method;
 use percent_encoding::percent_decode_str;
 
+use super::api::{self, Endpoint, Form};
+use super::call::{Call, Input};
+use super::openapi::Schemas;
+use super::{Control, ControlError, Reply};
+use super::{
+    clock, deliveries, events, explain, health, metrics, openapi, profile, requests, reset, scenarios, sinks, snapshot,
+    stream, subscriptions, verification,
+};
 use crate::contract::routes::allow;
 
-/// One call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
-    Health,
-    CaPem,
-    Assumptions,
-    Profile,
-    PatchProfile,
-    OpenApi,
-    EmulatedOpenApi,
-    ListRequests,
-    WaitRequests,
-    ShowRequest,
-    ClearRequests,
-    Verdict,
-    Explain,
-    ListSubscriptions,
-    CreateSubscription,
-    ShowSubscription,
-    ChangeSubscription,
-    DeleteSubscription,
-    RotateSecret,
-    FireEvents,
-    ListDeliveries,
-    ShowDelivery,
-    Redeliver,
-    WaitDeliveries,
-    Stream,
-    Metrics,
-    ListScenarios,
-    ShowScenario,
-    PutScenario,
-    RemoveScenario,
-    ReloadScenarios,
-    ActivateScenarios,
-    ShowClock,
-    MoveClock,
-    Reset,
-    SaveSnapshot,
-    LoadSnapshot,
-    ShowSink,
-    ScriptSink,
+/// The future of a call that waits.
+pub(super) type Waiting = Pin<Box<dyn Future<Output = Result<Reply, ControlError>> + Send>>;
+/// A handler that answers at once.
+pub(super) type AtOnce = dyn Fn(&Control, Call) -> Result<Reply, ControlError> + Send + Sync;
+/// A handler that waits.
+type Waits = dyn Fn(Arc<Control>, Call) -> Waiting + Send + Sync;
+
+/// Who answers a call, and where.
+pub(super) enum Handler {
+    /// On the worker that read it, as it takes no time.
+    Here(Box<AtOnce>),
+    /// On a thread beside the workers.
+    Beside(Box<AtOnce>),
+    /// On the worker, as it waits.
+    Waits(Box<Waits>),
 }
 
-impl Action {
-    /// Whether anybody may call it without a token: what a container's health check uses, and the
-    /// authority without which nobody could speak to a TLS port.
-    pub(super) fn is_open(self) -> bool {
-        matches!(self, Self::Health | Self::CaPem)
-    }
-
-    /// The most bytes of its body, where that is more than elsewhere.
-    pub(super) fn most_bytes(self) -> Option<usize> {
-        (self == Self::LoadSnapshot).then_some(super::snapshot::MOST_BYTES)
-    }
-
+/// One call.
+pub(super) struct Route {
+    pub(super) method: Method,
+    /// The path below `/_emulator/`.
+    pub(super) path: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) form: Form,
+    pub(super) handler: Handler,
+    /// Adds what the call takes and answers to the document.
+    pub(super) describe: fn(&mut Schemas) -> openapi::Described,
+    /// Whether anybody may call it without a token: what a container's health check uses, and the authority without which
+    /// nobody could speak to a TLS port.
+    pub(super) is_open: bool,
+    /// Most bytes of its body, where that is more than elsewhere.
+    pub(super) most_bytes: Option<usize>,
     /// Whether a TOML body is taken beside JSON.
-    pub(super) fn takes_toml(self) -> bool {
-        self == Self::PutScenario
+    pub(super) takes_toml: bool,
+    /// Errors beside those that every call can have.
+    pub(super) errors: &'static [(u16, &'static str)],
+}
+
+impl Route {
+    fn new<E: Endpoint>(handler: Handler) -> Self {
+        Self {
+            method: E::METHOD,
+            path: E::PATH,
+            summary: E::SUMMARY.trim().trim_end_matches('.'),
+            form: E::FORM,
+            handler,
+            describe: openapi::describe::<E>,
+            is_open: false,
+            most_bytes: None,
+            takes_toml: false,
+            errors: &[],
+        }
     }
 
     /// Whether it changes anything.
-    pub(super) fn is_write(self) -> bool {
-        ROUTES.iter().any(|(method, _, action)| *action == self && *method != Method::GET)
+    pub(super) fn is_write(&self) -> bool {
+        self.method != Method::GET
+    }
+
+    /// The parts of the path before and after its variable segment, and the segment's name; `None` if it has none.
+    pub(super) fn segment(&self) -> Option<(&'static str, &'static str, &'static str)> {
+        let (before, rest) = self.path.split_once('{')?;
+        let (name, after) = rest.split_once('}')?;
+        Some((before, name, after))
+    }
+
+    /// The variable segment if the path matches; empty if there is none.
+    fn matches(&self, path: &str) -> Option<String> {
+        let Some((before, _, after)) = self.segment() else {
+            return (self.path == path).then(String::new);
+        };
+        let segment = path.strip_prefix(before)?.strip_suffix(after)?;
+        let decoded = percent_decode_str(segment).decode_utf8().ok()?;
+        (!segment.is_empty() && !segment.contains('/')).then(|| decoded.into_owned())
     }
 }
 
-/// Method, path below `/_emulator/` with `{}` for its one variable segment, call. `openapi` describes each.
-pub(super) const ROUTES: &[(Method, &str, Action)] = &[
-    (Method::GET, "health", Action::Health),
-    (Method::GET, "ca.pem", Action::CaPem),
-    (Method::GET, "assumptions", Action::Assumptions),
-    (Method::GET, "profile", Action::Profile),
-    (Method::PATCH, "profile", Action::PatchProfile),
-    (Method::GET, "openapi.json", Action::OpenApi),
-    (Method::GET, "v1/openapi.json", Action::EmulatedOpenApi),
-    (Method::GET, "requests", Action::ListRequests),
-    (Method::DELETE, "requests", Action::ClearRequests),
-    (Method::POST, "requests/wait", Action::WaitRequests),
-    (Method::GET, "requests/{}", Action::ShowRequest),
-    (Method::GET, "verdict", Action::Verdict),
-    (Method::GET, "explain/{}", Action::Explain),
-    (Method::GET, "subscriptions", Action::ListSubscriptions),
-    (Method::POST, "subscriptions", Action::CreateSubscription),
-    (Method::GET, "subscriptions/{}", Action::ShowSubscription),
-    (Method::PUT, "subscriptions/{}", Action::ChangeSubscription),
-    (Method::DELETE, "subscriptions/{}", Action::DeleteSubscription),
-    (Method::POST, "subscriptions/{}/rotate", Action::RotateSecret),
-    (Method::POST, "events", Action::FireEvents),
-    (Method::GET, "deliveries", Action::ListDeliveries),
-    (Method::GET, "deliveries/{}", Action::ShowDelivery),
-    (Method::POST, "deliveries/wait", Action::WaitDeliveries),
-    (Method::GET, "stream", Action::Stream),
-    (Method::GET, "metrics", Action::Metrics),
-    (Method::POST, "deliveries/{}/redeliver", Action::Redeliver),
-    (Method::GET, "scenarios", Action::ListScenarios),
-    (Method::GET, "scenarios/{}", Action::ShowScenario),
-    (Method::PUT, "scenarios/{}", Action::PutScenario),
-    (Method::DELETE, "scenarios/{}", Action::RemoveScenario),
-    (Method::POST, "scenarios/reload", Action::ReloadScenarios),
-    (Method::POST, "scenarios/active", Action::ActivateScenarios),
-    (Method::GET, "clock", Action::ShowClock),
-    (Method::POST, "clock", Action::MoveClock),
-    (Method::POST, "reset", Action::Reset),
-    (Method::GET, "snapshot", Action::SaveSnapshot),
-    (Method::PUT, "snapshot", Action::LoadSnapshot),
-    (Method::GET, "sink/{}", Action::ShowSink),
-    (Method::POST, "sink/{}", Action::ScriptSink),
-];
+/// A call that answers at once.
+fn at_once<E: Endpoint>(handler: fn(&Control, &Input<E>) -> Result<E::Answer, ControlError>) -> Route {
+    let answer = move |control: &Control, call: Call| {
+        let input = Input::read(call)?;
+        Ok(reply::<E>(handler(control, &input)?).written(input.redactor()))
+    };
+    Route::new::<E>(Handler::Beside(Box::new(answer)))
+}
+
+/// A call that waits for something.
+fn waits<E: Endpoint, F: Future<Output = Result<E::Answer, ControlError>> + Send + 'static>(
+    handler: fn(Arc<Control>, Arc<Input<E>>) -> F,
+) -> Route {
+    let answer = move |control: Arc<Control>, call: Call| -> Waiting {
+        Box::pin(async move {
+            let input = Arc::new(Input::read(call)?);
+            let answer = handler(Arc::clone(&control), Arc::clone(&input)).await?;
+            // A large answer takes a while.
+            Ok(control.blocking.run(move || reply::<E>(answer).written(input.redactor())).await)
+        })
+    };
+    Route::new::<E>(Handler::Waits(Box::new(answer)))
+}
+
+/// A call whose body or answer is not JSON of its type, and which answers at once.
+fn raw<E: Endpoint>(handler: fn(&Control, &Call) -> Result<Reply, ControlError>) -> Route {
+    let answer = move |control: &Control, call: Call| {
+        call.query_as::<E::Query>()?;
+        Ok(handler(control, &call)?.written(call.redactor()))
+    };
+    Route::new::<E>(Handler::Beside(Box::new(answer)))
+}
+
+/// An answer of a typed call.
+fn reply<E: Endpoint>(answer: E::Answer) -> Reply {
+    match E::FORM {
+        Form::Plain => Reply::plain(&answer),
+        _ => Reply::masked(&answer),
+    }
+}
+
+/// Every call; `openapi.json` describes them in this order.
+pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
+    let health = |control: &Control, _: Call| Ok(Reply::masked(&health::health(control)));
+    let snapshot = |control: Arc<Control>, call: Call| -> Waiting {
+        Box::pin(async move {
+            call.query_as::<api::Nothing>()?;
+            snapshot::save(&control, &call).await
+        })
+    };
+    let no_authority = &[(404, "There is none without --tls self-signed.")];
+    vec![
+        Route { is_open: true, ..Route::new::<api::Health>(Handler::Here(Box::new(health))) },
+        Route { is_open: true, errors: no_authority, ..raw::<api::CaPem>(|control, _| health::ca_pem(control)) },
+        at_once(profile::assumptions),
+        at_once(profile::show),
+        at_once(profile::patch),
+        at_once::<api::OpenApi>(|_, _| Ok(openapi::document())),
+        raw::<api::EmulatedOpenApi>(profile::emulated_openapi),
+        at_once(requests::list),
+        at_once(requests::clear),
+        waits(requests::wait),
+        at_once(requests::show),
+        waits(verification::verify),
+        at_once(explain::explain),
+        at_once(subscriptions::list),
+        at_once(subscriptions::create),
+        at_once(subscriptions::show),
+        at_once(subscriptions::change),
+        at_once(subscriptions::delete),
+        at_once(subscriptions::rotate),
+        waits(events::fire),
+        at_once(deliveries::list),
+        at_once(deliveries::show),
+        waits(deliveries::wait),
+        Route { errors: &[(429, "So many viewers follow the stream already.")], ..raw::<api::Stream>(stream::stream) },
+        raw::<api::Metrics>(|control, _| Ok(metrics::metrics(control))),
+        waits(deliveries::redeliver),
+        at_once::<api::ListScenarios>(|control, input| Ok(scenarios::list(control, input.redactor()))),
+        at_once(scenarios::show),
+        Route { takes_toml: true, ..raw::<api::PutScenario>(scenarios::put) },
+        at_once(scenarios::remove),
+        at_once(scenarios::reload),
+        at_once(scenarios::activate),
+        at_once(clock::show),
+        waits(clock::change),
+        at_once(reset::reset),
+        Route::new::<api::SaveSnapshot>(Handler::Waits(Box::new(snapshot))),
+        Route { most_bytes: Some(snapshot::MOST_BYTES), ..raw::<api::LoadSnapshot>(snapshot::load) },
+        at_once::<api::ShowSink>(|control, input| Ok(sinks::show(control, input))),
+        at_once(sinks::script),
+    ]
+});
 
 /// What a method and path mean.
-#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Match {
     /// A call, with the variable segment decoded.
-    Found(Action, String),
+    Found(&'static Route, String),
     /// The path takes these methods instead.
     OtherMethods(String),
     /// Nothing.
@@ -130,29 +201,19 @@ pub(super) enum Match {
 /// taken for GET.
 pub(super) fn find(method: &Method, path: &str) -> Match {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
-    let is_literal = ROUTES.iter().any(|(_, pattern, _)| *pattern == path);
+    let is_literal = ROUTES.iter().any(|route| route.path == path);
     let mut allowed: Vec<&Method> = Vec::new();
-    for (known, pattern, action) in ROUTES.iter().filter(|(_, pattern, _)| !is_literal || *pattern == path) {
-        let Some(segment) = fits(pattern, path) else { continue };
-        if known == method {
-            return Match::Found(*action, segment);
+    for route in ROUTES.iter().filter(|route| !is_literal || route.path == path) {
+        let Some(segment) = route.matches(path) else { continue };
+        if route.method == method {
+            return Match::Found(route, segment);
         }
-        allowed.push(known);
+        allowed.push(&route.method);
     }
     if allowed.is_empty() {
         return Match::Nothing;
     }
     Match::OtherMethods(allow(allowed.into_iter()))
-}
-
-/// The variable segment if the path fits the pattern; empty if the pattern has none.
-fn fits(pattern: &str, path: &str) -> Option<String> {
-    let Some((before, after)) = pattern.split_once("{}") else {
-        return (pattern == path).then(String::new);
-    };
-    let segment = path.strip_prefix(before)?.strip_suffix(after)?;
-    let decoded = percent_decode_str(segment).decode_utf8().ok()?;
-    (!segment.is_empty() && !segment.contains('/')).then(|| decoded.into_owned())
 }
 
 #[cfg(test)]
@@ -162,21 +223,26 @@ mod tests {
     #[test]
     fn calls_are_found_by_method_and_path() {
         for (method, path, expected) in [
-            (Method::GET, "health", Match::Found(Action::Health, String::new())),
-            (Method::HEAD, "health", Match::Found(Action::Health, String::new())),
-            (Method::POST, "health", Match::OtherMethods("GET, HEAD".to_owned())),
-            (Method::GET, "requests/req_1", Match::Found(Action::ShowRequest, "req_1".to_owned())),
-            (Method::GET, "requests/a%20b", Match::Found(Action::ShowRequest, "a b".to_owned())),
-            (Method::POST, "deliveries/dlv_1/redeliver", Match::Found(Action::Redeliver, "dlv_1".to_owned())),
-            (Method::POST, "scenarios/reload", Match::Found(Action::ReloadScenarios, String::new())),
-            (Method::GET, "scenarios/reload", Match::OtherMethods("POST".to_owned())),
-            (Method::DELETE, "deliveries/wait", Match::OtherMethods("POST".to_owned())),
-            (Method::GET, "requests/", Match::Nothing),
-            (Method::GET, "requests/a/b", Match::Nothing),
-            (Method::GET, "requests/%ff", Match::Nothing),
-            (Method::GET, "", Match::Nothing),
+            (Method::GET, "health", "health "),
+            (Method::HEAD, "health", "health "),
+            (Method::POST, "health", "other methods: GET, HEAD"),
+            (Method::GET, "requests/req_1", "requests/{id} req_1"),
+            (Method::GET, "requests/a%20b", "requests/{id} a b"),
+            (Method::POST, "deliveries/dlv_1/redeliver", "deliveries/{id}/redeliver dlv_1"),
+            (Method::POST, "scenarios/reload", "scenarios/reload "),
+            (Method::GET, "scenarios/reload", "other methods: POST"),
+            (Method::DELETE, "deliveries/wait", "other methods: POST"),
+            (Method::GET, "requests/", "nothing"),
+            (Method::GET, "requests/a/b", "nothing"),
+            (Method::GET, "requests/%ff", "nothing"),
+            (Method::GET, "", "nothing"),
         ] {
-            assert_eq!(find(&method, path), expected, "{method} {path}");
+            let found = match find(&method, path) {
+                Match::Found(route, segment) => format!("{} {segment}", route.path),
+                Match::OtherMethods(methods) => format!("other methods: {methods}"),
+                Match::Nothing => "nothing".to_owned(),
+            };
+            assert_eq!(found, expected, "{method} {path}");
         }
     }
 }

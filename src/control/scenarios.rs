@@ -1,47 +1,46 @@
 //! `GET scenarios`, `GET scenarios/{name}`, `PUT`/`DELETE scenarios/{name}`, `POST scenarios/active`, `POST scenarios/reload`.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use hyper::header::CONTENT_TYPE;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::call::KeyField;
+use super::api::{self, Activated, Added, KeyList, Reloaded, Removed, ScenarioState, ScenarioWhole, Scenarios, Span};
+use super::call::Input;
 use super::reload::take;
 use super::scope::{activate as activate_list, workspace_name};
-use super::{Call, Control, ControlError, Reply, ok};
+use super::{Call, Control, ControlError, Reply};
 use crate::diagnostic::Diagnostic;
+use crate::redact::Redactor;
 use crate::scenario::{Generation, HeldBack, Origin, Scenario, json_to_toml};
 
-pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
+pub(super) fn list(control: &Control, redactor: Redactor<'_>) -> Scenarios {
     let generation = control.library.load();
-    let rows: Vec<Value> =
-        generation.names().iter().map(|name| row(&generation, name, generation.find(name).as_deref())).collect();
-    let by_key: Vec<Value> = generation
+    let row = |name: &Arc<str>| row(&generation, name, generation.find(name).as_deref());
+    let by_key = generation
         .active_by_key()
         .iter()
-        .map(|(key, activation)| json!({ "key": call.redactor().key(key), "active": names(&activation.names) }))
-        .collect();
-    Ok(ok(json!({
-        "generation": generation.number,
-        "active": names(&generation.active().names),
-        "active_by_key": by_key,
-        "data": rows,
-        "diagnostics": control.library.diagnostics(),
-    })))
+        .map(|(key, activation)| KeyList { key: redactor.key(key).into_owned(), active: names(&activation.names) });
+    Scenarios {
+        generation: generation.number,
+        active: names(&generation.active().names),
+        active_by_key: by_key.collect(),
+        data: generation.names().iter().map(row).collect(),
+        diagnostics: shown(&control.library.diagnostics()),
+    }
 }
 
-fn names(names: &[std::sync::Arc<str>]) -> Value {
-    names.iter().map(|name| Value::from(name.as_ref())).collect()
+fn names(names: &[Arc<str>]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
 }
 
 /// A scenario as the listing shows it; one whose file was never good has nothing but its problem.
-fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> Value {
+fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> api::Scenario {
     let (state, problem) = match generation.held_back(name) {
-        None => ("ok", None),
-        Some(HeldBack::Deleted) => ("deleted", None),
-        Some(HeldBack::Broken(problem)) => ("broken", Some(&**problem)),
+        None => (ScenarioState::Ok, None),
+        Some(HeldBack::Deleted) => (ScenarioState::Deleted, None),
+        Some(HeldBack::Broken(problem)) => (ScenarioState::Broken, Some(&**problem)),
     };
     let origin = match scenario.map(|scenario| &scenario.origin) {
         Some(Origin::BuiltIn) => "built-in".to_owned(),
@@ -49,31 +48,49 @@ fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> Valu
         Some(Origin::Inline) => "inline".to_owned(),
         None => problem.and_then(|problem| problem.file.clone()).unwrap_or_default(),
     };
-    json!({
-        "name": name,
-        "title": scenario.map(|scenario| &scenario.title),
-        "origin": origin,
-        "active": generation.active().names.iter().any(|active| **active == *name),
-        "rules": scenario.map_or(0, |scenario| scenario.rules.len()),
-        "emits": scenario.map_or(0, |scenario| scenario.emits.len()),
-        "state": state,
-        "problem": problem,
+    api::Scenario {
+        name: name.to_owned(),
+        title: scenario.map(|scenario| scenario.title.clone()),
+        origin,
+        active: generation.active().names.iter().any(|active| **active == *name),
+        rules: scenario.map_or(0, |scenario| scenario.rules.len()),
+        emits: scenario.map_or(0, |scenario| scenario.emits.len()),
+        state,
+        problem: problem.map(diagnostic),
+    }
+}
+
+pub(super) fn show(control: &Control, input: &Input<api::ShowScenario>) -> Result<ScenarioWhole, ControlError> {
+    let generation = control.library.load();
+    let scenario = generation.find(&input.segment).ok_or_else(|| unknown(&generation, &input.segment))?;
+    Ok(ScenarioWhole {
+        row: row(&generation, &scenario.name, Some(&scenario)),
+        description: scenario.description.clone(),
+        text: scenario.text.to_string(),
     })
 }
 
-pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let generation = control.library.load();
-    let scenario = generation.find(&call.segment).ok_or_else(|| unknown(&generation, &call.segment))?;
-    let mut view = row(&generation, &scenario.name, Some(&scenario));
-    view["description"] = json!(scenario.description);
-    view["text"] = json!(scenario.text.as_ref());
-    Ok(ok(view))
+/// Problems with scenarios and settings as they are answered.
+fn shown(found: &[Diagnostic]) -> Vec<api::Diagnostic> {
+    found.iter().map(diagnostic).collect()
+}
+
+fn diagnostic(problem: &Diagnostic) -> api::Diagnostic {
+    api::Diagnostic {
+        severity: api::name_of(problem.severity),
+        code: problem.code.to_owned(),
+        message: problem.message.clone(),
+        file: problem.file.clone(),
+        span: Span { start: problem.span.start, end: problem.span.end },
+        line: problem.line,
+        column: problem.column,
+        source_line: problem.source_line.clone(),
+        hint: problem.hint.clone(),
+    }
 }
 
 /// Adds or replaces a scenario from TOML or JSON text.
 pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
     let text = std::str::from_utf8(&call.body).map_err(|_| ControlError::invalid("body: is not UTF-8"))?;
     let content_type = call.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let text = if content_type.trim_ascii_start().to_ascii_lowercase().starts_with("application/toml") {
@@ -84,7 +101,7 @@ pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError>
     let now = control.registry.clock().now().moment;
     let (generation, warnings) =
         control.library.put_inline(&call.segment, &text, now).map_err(|found| refused(&found))?;
-    Ok(ok(json!({ "name": call.segment, "generation": generation, "diagnostics": warnings })))
+    Ok(Reply::masked(&Added { name: call.segment.clone(), generation, diagnostics: shown(&warnings) }))
 }
 
 /// A scenario as JSON, without the `key` that every body may have.
@@ -98,35 +115,24 @@ fn without_key(text: &str) -> Cow<'_, str> {
     }
 }
 
-pub(super) fn remove(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    call.no_body()?;
-    let present = control.library.load().find(&call.segment);
+pub(super) fn remove(control: &Control, input: &Input<api::RemoveScenario>) -> Result<Removed, ControlError> {
+    let name = &input.segment;
+    let present = control.library.load().find(name);
     if let Some(scenario) = present.filter(|scenario| scenario.origin != Origin::Inline) {
         let message = format!("`{}` was not added over the control API, so it cannot be removed here", scenario.name);
         return Err(ControlError::invalid(message));
     }
     let now = control.registry.clock().now().moment;
-    let generation = control.library.remove_inline(&call.segment, now).map_err(|found| refused(&found))?;
-    Ok(ok(json!({ "removed": call.segment, "generation": generation })))
+    let generation = control.library.remove_inline(name, now).map_err(|found| refused(&found))?;
+    Ok(Removed { removed: name.clone(), generation })
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Activate {
-    /// Scenario names in order; an empty list turns scenarios off. Absent, with a key: the key follows the global list.
-    active: Option<Vec<String>>,
-    #[serde(default, rename = "key")]
-    _key: KeyField,
-}
-
-pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let wish: Activate = call.json()?;
+pub(super) fn activate(control: &Control, input: &Input<api::ActivateScenarios>) -> Result<Activated, ControlError> {
+    let active = &input.body.active;
     // Its workspace is not opened yet: the list of all keys would begin in it.
-    let key = call.key()?.filter(|key| key != "*");
+    let key = input.key()?.filter(|key| key != "*");
     let key = key.map(|key| workspace_name(control, Some(&key))).transpose()?;
-    let names: Option<Vec<&str>> = wish.active.as_ref().map(|names| names.iter().map(String::as_str).collect());
+    let names: Option<Vec<&str>> = active.as_ref().map(|names| names.iter().map(String::as_str).collect());
     if names.is_none() && key.is_none() {
         return Err(ControlError::invalid("expected `active`, a list of scenario names"));
     }
@@ -140,29 +146,22 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
         activate()
     });
     let generation = activated.map_err(|found| refused(&found).told_further(|| read_from(control, &found)))?;
-    Ok(ok(
-        json!({ "generation": generation, "active": wish.active, "key": key.as_deref().map(|key| call.redactor().key(key)) }),
-    ))
+    let key = key.as_deref().map(|key| input.redactor().key(key).into_owned());
+    Ok(Activated { generation, active: active.clone(), key })
 }
 
 /// Reads the folders again now, whether or not a change was seen. With a broken file it is a 422, and all others are loaded.
-pub(super) fn reload(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    call.no_body()?;
+pub(super) fn reload(control: &Control, _: &Input<api::ReloadScenarios>) -> Result<Reloaded, ControlError> {
     let files = control.scenario_folders.read();
     let count = files.len();
     let reload = take(control, files);
     let generation = reload.generation;
     if reload.found.iter().any(Diagnostic::is_error) {
         let loaded = format!("everything else is loaded, generation {generation}");
-        return Err(refused(&reload.found).told_further(|| Some(loaded)).beside("generation", json!(generation)));
+        let refused = refused(&reload.found).told_further(|| Some(loaded));
+        return Err(refused.with(|error| error.generation = Some(generation)));
     }
-    Ok(ok(json!({
-        "generation": generation,
-        "files": count,
-        "changes": reload.changes,
-        "diagnostics": reload.found,
-    })))
+    Ok(Reloaded { generation, files: count, changes: reload.changes, diagnostics: shown(&reload.found) })
 }
 
 /// Whether a scenario was named that is not there.
@@ -205,5 +204,5 @@ pub(super) fn refused(found: &[Diagnostic]) -> ControlError {
     let message = first.map_or_else(String::new, Diagnostic::one_line);
     let unknown = first.is_some_and(|problem| problem.code == "scenario/unknown-scenario");
     let error = if unknown { ControlError::not_found(message) } else { ControlError::invalid(message) };
-    error.beside("diagnostics", json!(found))
+    error.with(|error| error.diagnostics = Some(shown(found)))
 }

@@ -12,12 +12,12 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use url::Url;
 
 use super::advance::settle;
 use super::scope::{Scope, scope, scope_or_all};
-use super::{Call, Control, ControlError, Reply, ok};
+use super::{Call, Control, ControlError, Reply, api};
 use crate::clock::{Moment, Now, SavedClock, Seed, machine};
 use crate::contract::keys::workspace_of;
 use crate::contract::signature::Tamper;
@@ -52,7 +52,6 @@ fn problem(text: impl Into<String>) -> SnapshotProblem {
 }
 
 pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
     let scope = scope(control, call)?;
     settle_for_a_moment(&scope.workspaces(control)).await;
     let saving = Arc::clone(control);
@@ -67,7 +66,6 @@ pub async fn settle_for_a_moment(workspaces: &[Arc<Workspace>]) {
 }
 
 pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
     let scope = scope_or_all(control, call)?;
     let snapshot = within(MOST_MEMORY, || read(&call.body)).map_err(refused)?;
     if let Scope::One(workspace) = scope {
@@ -80,7 +78,7 @@ pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError
     }
     let (loaded, warnings) = put_in_place(control, &snapshot).map_err(refused)?;
     let generation = control.library.load().number;
-    Ok(ok(json!({ "loaded": loaded, "generation": generation, "warnings": warnings })))
+    Ok(Reply::masked(&api::Loaded { loaded, generation, warnings }))
 }
 
 fn refused(SnapshotProblem(text): SnapshotProblem) -> ControlError {

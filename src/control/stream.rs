@@ -17,12 +17,12 @@ use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rand::Rng as _;
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use super::api::{self, Missed, Restarted, StreamQuery, StreamedAttempt};
 use super::scope::{Scope, scope_or_all};
-use super::view::{attempt, event, request_row, timestamp};
-use super::{Call, Control, ControlError, Reply};
+use super::{Call, Control, ControlError, Reply, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
 use crate::http::stopped;
@@ -86,7 +86,8 @@ impl Texts {
     }
 
     /// One server-sent event; JSON has no line ends of its own.
-    fn event(&self, number: u64, kind: &str, data: &Value) -> String {
+    fn event<T: Serialize>(&self, number: u64, kind: &str, data: &T) -> String {
+        let data = serde_json::to_string(data).expect("texts and numbers always serialise");
         format!("id: {}-{number}\nevent: {kind}\ndata: {data}\n\n", self.instance)
     }
 
@@ -114,8 +115,8 @@ impl Texts {
 }
 
 pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["kind"])?;
-    let kinds = kinds(call.query("kind").as_deref())?;
+    let query: StreamQuery = call.query_as()?;
+    let kinds = kinds(query.kind.as_deref())?;
     let scope = scope_or_all(control, call)?;
     let Ok(seat) = Arc::clone(&control.viewers).try_acquire_owned() else {
         let message = format!("{MOST_VIEWERS} viewers follow the stream already, which is the most");
@@ -127,9 +128,13 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
         None => (now, GREETING.to_owned()),
         Some(Some(last)) if last < now => (last + 1, GREETING.to_owned()),
         // Another run gave the id, or the same one again, which has not come that far.
-        Some(_) => {
-            (now, format!("{GREETING}{}", control.texts.event(now - 1, "restarted", &json!({ "message": RESTARTED }))))
-        }
+        Some(_) => (
+            now,
+            format!(
+                "{GREETING}{}",
+                control.texts.event(now - 1, "restarted", &Restarted { message: RESTARTED.to_owned() })
+            ),
+        ),
     };
     let viewer = Viewer {
         reader: control.journal.reader(),
@@ -235,8 +240,7 @@ impl Viewer {
         let (mut piece, mut next) = (String::new(), self.next);
         for (number, entry) in entries {
             if *number > next {
-                let missed = json!({ "missed": number - next });
-                piece.push_str(&self.texts.event(number - 1, "skipped", &missed));
+                piece.push_str(&self.texts.event(number - 1, "skipped", &Missed { missed: number - next }));
                 next = *number;
             }
             // What was forgotten leaves an empty notice, under the number of a text that may still be kept.
@@ -259,21 +263,23 @@ impl Viewer {
     fn text(&self, number: u64, entry: &Entry) -> String {
         let profile = Arc::clone(&self.library.load().setup_for(None).profile);
         let redactor = Redactor::new(&profile.keys);
-        let mut view = match entry {
-            Entry::Request(request) => request_row(request, redactor),
-            Entry::Event(fired) => event(fired, &self.registry, redactor),
-            Entry::Attempt(record) => {
-                let mut view = attempt(record, redactor);
-                view["delivery"] = record.delivery.as_str().into();
-                view["event"] = record.event.as_str().into();
-                view["type"] = record.event_type.as_str().into();
-                view["subscription"] = record.subscription.as_str().into();
-                view
-            }
-            Entry::Notice(notice) => {
-                json!({ "at": timestamp(notice.at), "message": notice.message, "warning": notice.warning })
-            }
+        let shown = match entry {
+            Entry::Request(request) => serde_json::to_value(requests::row(request, redactor)),
+            Entry::Event(event) => serde_json::to_value(events::shown(event, &self.registry, redactor)),
+            Entry::Attempt(record) => serde_json::to_value(StreamedAttempt {
+                attempt: deliveries::attempt(record, redactor),
+                delivery: record.delivery.as_str().into(),
+                event: record.event.as_str().into(),
+                event_type: record.event_type.clone(),
+                subscription: record.subscription.as_str().into(),
+            }),
+            Entry::Notice(notice) => serde_json::to_value(api::Notice {
+                at: api::time(notice.at),
+                message: notice.message.clone(),
+                warning: notice.warning,
+            }),
         };
+        let mut view = shown.expect("texts and numbers always serialise");
         redactor.value(&mut view);
         self.texts.event(number, kind_of(entry), &view)
     }

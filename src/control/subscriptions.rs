@@ -2,160 +2,118 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer};
-use serde_json::{Value, json};
+use serde_json::Map;
 
-use super::call::KeyField;
+use super::api::{self, Created, Deleted, List, Rotated, Subscription, SubscriptionState};
+use super::call::Input;
 use super::scope::{scope, scope_or_all, workspace};
-use super::{Call, Control, ControlError, Reply, ok};
+use super::{Call, Control, ControlError};
 use crate::contract::error::Error;
 use crate::contract::profile::Profile;
-use crate::contract::rules::parse_subscribe;
+use crate::contract::rules::check_subscribe;
 use crate::contract::signature::SigningKey;
 use crate::contract::types::SubscriptionStatus;
-use crate::workspace::Workspace;
+use crate::workspace::{SubscriptionView, Workspace};
 
-pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let scope = scope(control, call)?;
-    let mut data: Vec<Value> = Vec::new();
+pub(super) fn list(
+    control: &Control,
+    input: &Input<api::ListSubscriptions>,
+) -> Result<List<Subscription>, ControlError> {
+    let scope = scope(control, input)?;
+    let mut data = Vec::new();
     for workspace in scope.workspaces(control) {
         let (profile, now) = (profile_of(control, &workspace), workspace.clock().now());
-        for view in workspace.lock().subscription_views(&profile, now) {
-            let mut view = json!(view);
-            view["workspace"] = json!(workspace.id());
-            data.push(view);
-        }
+        let views = workspace.lock().subscription_views(&profile, now);
+        data.extend(views.into_iter().map(|view| shown(view, &workspace)));
     }
-    Ok(ok(json!({ "data": data })))
+    Ok(List { data })
 }
 
-pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let workspace = owner(control, call)?;
-    let view = view(control, &workspace, &call.segment)?;
-    Ok(ok(view))
+pub(super) fn show(control: &Control, input: &Input<api::ShowSubscription>) -> Result<Subscription, ControlError> {
+    view(control, &*owner(control, input)?, &input.segment)
 }
 
-fn view(control: &Control, workspace: &Workspace, id: &str) -> Result<Value, ControlError> {
+fn view(control: &Control, workspace: &Workspace, id: &str) -> Result<Subscription, ControlError> {
     let (profile, now) = (profile_of(control, workspace), workspace.clock().now());
     let view = workspace.lock().subscription_view(id, &profile, now).ok_or_else(|| unknown(id))?;
-    let mut view = json!(view);
-    view["workspace"] = json!(workspace.id());
-    Ok(view)
+    Ok(shown(view, workspace))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Create {
-    url: String,
-    /// Every type that can be subscribed, if left out.
-    events: Option<Vec<String>>,
-    secret: Option<String>,
-    description: Option<String>,
-    #[serde(default, rename = "key")]
-    _key: KeyField,
+fn shown(view: SubscriptionView, workspace: &Workspace) -> Subscription {
+    Subscription {
+        id: view.id.into(),
+        url: view.url,
+        events: view.events,
+        description: view.description,
+        status: match view.status {
+            SubscriptionStatus::Active => SubscriptionState::Active,
+            SubscriptionStatus::Disabled => SubscriptionState::Disabled,
+        },
+        created_at: view.created_at.into(),
+        signing_secrets: view.signing_secrets,
+        workspace: workspace.id().into(),
+    }
 }
 
 /// Subscribes a URL for a key, by the rules of a client's subscribe; no request of the key is counted. The answer carries the
 /// secret if one was generated, once.
-pub(super) fn create(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let wish: Create = call.json()?;
-    let workspace = workspace(control, call.key()?.as_deref())?;
+pub(super) fn create(control: &Control, input: &Input<api::CreateSubscription>) -> Result<Created, ControlError> {
+    let request = &input.body;
+    let workspace = workspace(control, input.key()?.as_deref())?;
     let profile = profile_of(control, &workspace);
-    let events = wish.events.unwrap_or_else(|| profile.event_types().map(str::to_owned).collect());
-    let mut request = json!({ "url": wish.url, "events": events });
-    for (field, value) in [("secret", wish.secret), ("description", wish.description)] {
-        if let Some(value) = value {
-            request[field] = value.into();
-        }
-    }
-    let refused = |error: Error| ControlError::invalid(error.message);
-    let checked = parse_subscribe(request.to_string().as_bytes(), &profile).map_err(refused)?;
+    let every_type = || profile.event_types().map(str::to_owned).collect();
+    let mut fields = Map::from_iter([
+        ("url".to_owned(), request.url.clone().into()),
+        ("events".to_owned(), request.events.clone().unwrap_or_else(every_type).into()),
+    ]);
+    let optional = [("secret", &request.secret), ("description", &request.description)];
+    fields.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?.into()))));
+    let checked = check_subscribe(&fields, &profile).map_err(refused)?;
     let now = workspace.clock().now();
     let subscribed = workspace.lock().subscribe(checked, &profile, now).map_err(refused)?;
     let secret = subscribed.body.get(&profile.subscriptions.secret_field);
-    let view = view(control, &workspace, &subscribed.id)?;
-    Ok(Reply::plain(&json!({ "subscription": view, "secret": secret, "created": subscribed.created })))
+    let secret = secret.and_then(|secret| secret.as_str()).map(str::to_owned);
+    let subscription = view(control, &workspace, &subscribed.id)?;
+    Ok(Created { subscription, secret, created: subscribed.created })
 }
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Change {
-    #[serde(default, rename = "key")]
-    _key: KeyField,
-    url: Option<String>,
-    events: Option<Vec<String>>,
-    /// Null takes the description away; left out, it stays.
-    #[serde(default, deserialize_with = "present")]
-    description: Option<Value>,
-    status: Option<SubscriptionState>,
-}
-
-/// The states that a subscription can be put in.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum SubscriptionState {
-    Active,
-    Disabled,
-}
-
-/// Tells a field that is null from one that is not there.
-fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(field).map(Some)
-}
-
 /// Changes a subscription; what is left out stays. The rules are those of a client's subscribe, and so are the reasons.
-pub(super) fn change(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let wish: Change = call.json()?;
-    let workspace = owner(control, call)?;
+pub(super) fn change(control: &Control, input: &Input<api::ChangeSubscription>) -> Result<Subscription, ControlError> {
+    let (request, id) = (&input.body, &input.segment);
+    let workspace = owner(control, input)?;
     let profile = profile_of(control, &workspace);
     // The lock is held from reading to writing, so that two changes at a time do not undo each other.
     let mut state = workspace.lock();
-    let Some(known) = state.subscriptions.get(&call.segment) else { return Err(unknown(&call.segment)) };
-    let request = json!({
-        "url": wish.url.as_ref().unwrap_or(&known.url),
-        "events": wish.events.as_ref().unwrap_or(&known.events),
-        "description": wish.description.unwrap_or_else(|| json!(known.description)),
-    });
-    let status = match wish.status {
+    let Some(known) = state.subscriptions.get(id) else { return Err(unknown(id)) };
+    let description = request.description.clone().unwrap_or_else(|| known.description.clone().into());
+    let fields = Map::from_iter([
+        ("url".to_owned(), request.url.as_ref().unwrap_or(&known.url).as_str().into()),
+        ("events".to_owned(), request.events.as_ref().unwrap_or(&known.events).clone().into()),
+        ("description".to_owned(), description),
+    ]);
+    let status = match request.status {
         None => known.status,
         Some(SubscriptionState::Active) => SubscriptionStatus::Active,
         Some(SubscriptionState::Disabled) => SubscriptionStatus::Disabled,
     };
-    let refused = |error: Error| ControlError::invalid(error.message);
-    let checked = parse_subscribe(request.to_string().as_bytes(), &profile).map_err(refused)?;
-    let changed = state.change_subscription(&call.segment, checked, status, &profile);
+    let checked = check_subscribe(&fields, &profile).map_err(refused)?;
+    let changed = state.change_subscription(id, checked, status, &profile);
     drop(state);
-    changed.ok_or_else(|| unknown(&call.segment))?.map_err(refused)?;
-    Ok(ok(view(control, &workspace, &call.segment)?))
+    changed.ok_or_else(|| unknown(id))?.map_err(refused)?;
+    view(control, &workspace, id)
 }
 
-pub(super) fn delete(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    call.no_body()?;
-    let workspace = owner(control, call)?;
-    workspace.lock().delete_subscription(&call.segment);
-    Ok(ok(json!({ "deleted": call.segment })))
+pub(super) fn delete(control: &Control, input: &Input<api::DeleteSubscription>) -> Result<Deleted, ControlError> {
+    let workspace = owner(control, input)?;
+    workspace.lock().delete_subscription(&input.segment);
+    Ok(Deleted { deleted: input.segment.as_str().into() })
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rotate {
-    #[serde(default, rename = "key")]
-    _key: KeyField,
-    secret: Option<String>,
-}
-
-/// Gives the subscription a new secret; the old one signs on for the grace period. The answer carries the secret, once.
-pub(super) fn rotate(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&[])?;
-    let wish: Rotate = call.json()?;
-    let workspace = owner(control, call)?;
+/// Gives the subscription a new secret; the old one keeps signing for the grace period. The answer carries the secret, once.
+pub(super) fn rotate(control: &Control, input: &Input<api::RotateSecret>) -> Result<Rotated, ControlError> {
+    let workspace = owner(control, input)?;
     let (profile, now) = (profile_of(control, &workspace), workspace.clock().now());
-    if let Some(secret) = &wish.secret {
+    let given = input.body.secret.clone();
+    if let Some(secret) = &given {
         for scheme in profile.schemes() {
             SigningKey::read(secret, &scheme, profile.webhooks.secret_key)
                 .map_err(|problem| ControlError::invalid(format!("secret: {problem}")))?;
@@ -163,14 +121,19 @@ pub(super) fn rotate(control: &Control, call: &Call) -> Result<Reply, ControlErr
     }
     let grace = profile.webhooks.rotation_grace;
     let mut state = workspace.lock();
-    let secret = state.rotate_secret(&call.segment, wish.secret, grace.get(), now);
-    let view = state.subscription_view(&call.segment, &profile, now);
+    let secret = state.rotate_secret(&input.segment, given, grace.get(), now);
+    let view = state.subscription_view(&input.segment, &profile, now);
     drop(state);
-    let (Some(secret), Some(view)) = (secret, view) else { return Err(unknown(&call.segment)) };
-    let secret = secret.map_err(|error| ControlError::invalid(error.message))?;
-    Ok(Reply::plain(
-        &json!({ "subscription": view, "secret": secret.reveal(), "old_secret_signs_for": grace.to_string() }),
-    ))
+    let (Some(secret), Some(view)) = (secret, view) else { return Err(unknown(&input.segment)) };
+    Ok(Rotated {
+        subscription: shown(view, &workspace),
+        secret: secret.map_err(refused)?.reveal().to_owned(),
+        old_secret_signs_for: grace.to_string(),
+    })
+}
+
+fn refused(error: Error) -> ControlError {
+    ControlError::invalid(error.message)
 }
 
 fn profile_of(control: &Control, workspace: &Workspace) -> Arc<Profile> {

@@ -5,7 +5,7 @@
 
 use hyper::Method;
 
-use super::Control;
+use super::{Control, api};
 use crate::journal::{Reason, RequestRecord};
 use crate::scenario::{RequestView, RuleTrace, Setup};
 
@@ -23,7 +23,7 @@ pub(super) enum Rules {
     /// What answered it is not kept any more.
     Gone,
     /// Every rule up to the one that decides.
-    Traced(Vec<RuleTrace>),
+    Traced(Vec<api::RuleTrace>),
 }
 
 pub(super) fn rules_of(control: &Control, request: &RequestRecord) -> Rules {
@@ -56,5 +56,7 @@ pub(super) fn rules_of(control: &Control, request: &RequestRecord) -> Rules {
         (state.turns().clone(), state.began(setup.activation).unwrap_or(setup.activated_at))
     };
     turns.begin(setup.activation);
-    Rules::Traced(setup.rules.trace(&view, &turns, request.moment.since(met_at)))
+    let traced = setup.rules.trace(&view, &turns, request.moment.since(met_at));
+    let shown = |RuleTrace { scenario, rule, applied, outcome }| api::RuleTrace { scenario, rule, applied, outcome };
+    Rules::Traced(traced.into_iter().map(shown).collect())
 }

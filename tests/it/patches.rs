@@ -67,8 +67,8 @@ async fn a_wrong_patch_changes_nothing_and_says_why() {
         (json!({ "rate_limit": { "requests": 5, "windw": "1s" } }), "did you mean `rate_limit.window`"),
         (json!({ "rate_limit": { "requests": 5, "window": "soon" } }), "`rate_limit.window`"),
         (json!({ "key": 5, "rate_limit.requests": 5 }), "key: expected a string"),
-        (json!({}), "expected knobs"),
-        (json!({ "key": "sk_test_a" }), "expected knobs"),
+        (json!({}), "expected settings"),
+        (json!({ "key": "sk_test_a" }), "expected settings"),
         (json!([]), "body:"),
     ] {
         let answer = control(&emulator, "PATCH", "profile", &body).await;

@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use hyper::header::AUTHORIZATION;
-use serde_json::{Map, Value, json};
 
 use super::advance::settle_ahead;
+use super::api::{
+    self, ProblemCounts, Request, Undelivered, Unfinished, UnfinishedPart, Unmatched, Unused, Verification, WorkspaceId,
+};
+use super::call::{Input, wait_limit};
 use super::diagnosis::delivery_summary;
-use super::events::wait_limit;
 use super::explain::no_endpoint;
 use super::scope::{Scope, scope_or_all};
-use super::view::{delivery_row, request_row};
-use super::{Call, Control, ControlError, Reply, ok};
+use super::{Control, ControlError, deliveries, requests};
 use crate::clock::ClockMode;
 use crate::journal::{AttemptOutcome, Entry, RequestRecord};
 use crate::redact::Redactor;
@@ -34,51 +35,55 @@ pub(crate) const MOST_SHOWN: usize = 1_000;
 /// How long attempts that became due within a wait may take beyond it.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
-pub(super) async fn verdict(control: &Arc<Control>, call: Call) -> Result<Reply, ControlError> {
-    call.allow_queries(&["wait"])?;
-    let scope = scope_or_all(control, &call)?;
-    if let Some(text) = call.query("wait") {
-        wait_for_what_is_due(control, &scope, wait_limit("wait", &text)?).await;
+pub(super) async fn verify(
+    control: Arc<Control>,
+    input: Arc<Input<api::Verify>>,
+) -> Result<Verification, ControlError> {
+    let scope = scope_or_all(&control, &input)?;
+    if let Some(text) = &input.query.wait {
+        wait_for_what_is_due(&control, &scope, wait_limit("wait", text)?).await;
     }
-    let judging = Arc::clone(control);
-    Ok(control.blocking.run(move || judge(&judging, &scope, call.redactor()).written(call.redactor())).await)
+    let judging = Arc::clone(&control);
+    Ok(control.blocking.run(move || judge(&judging, &scope, input.redactor())).await)
 }
 
-fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Reply {
+fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verification {
     let generation = control.library.load();
     let setups = setups(&generation, scope);
-    let (unmatched, requests) = unmatched(control, scope, redactor);
-    let (undelivered, deliveries) = undelivered(control, scope, redactor);
+    let (mut unmatched, judged_requests) = unmatched(control, scope, redactor);
+    let (mut undelivered, judged_deliveries) = undelivered(control, scope, redactor);
+    let mut unfinished = unfinished(control, scope, &generation, &setups, redactor);
     let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.book.forgotten());
-    let kinds = [
-        ("unmatched", unmatched),
-        ("undelivered", undelivered),
-        ("unfinished", unfinished(control, scope, &generation, &setups, redactor)),
-        (
-            "unused",
-            unused(
-                requests == 0 && forgotten_entries == 0,
-                deliveries == 0 && forgotten_deliveries == 0,
-                setups.is_empty(),
-            ),
-        ),
-    ];
-    let (mut view, mut counts) = (Map::new(), Map::new());
-    for (kind, mut entries) in kinds {
-        counts.insert(kind.to_owned(), entries.len().into());
-        entries.truncate(MOST_SHOWN);
-        view.insert(kind.to_owned(), entries.into());
-    }
-    view.insert("counts".to_owned(), counts.into());
+    let unused = unused(
+        judged_requests == 0 && forgotten_entries == 0,
+        judged_deliveries == 0 && forgotten_deliveries == 0,
+        setups.is_empty(),
+    );
+    let counts = ProblemCounts {
+        unmatched: unmatched.len(),
+        undelivered: undelivered.len(),
+        unfinished: unfinished.len(),
+        unused: unused.len(),
+    };
+    unmatched.truncate(MOST_SHOWN);
+    undelivered.truncate(MOST_SHOWN);
+    unfinished.truncate(MOST_SHOWN);
     // Whoever trusts an empty list must know what it cannot hold.
     let active: BTreeSet<&str> =
         setups.iter().flat_map(|setup| setup.active.iter()).map(|scenario| scenario.name.as_ref()).collect();
-    view.insert("active_scenarios".to_owned(), json!(active));
-    view.insert("judged_requests".to_owned(), requests.into());
-    view.insert("judged_deliveries".to_owned(), deliveries.into());
-    view.insert("forgotten_entries".to_owned(), forgotten_entries.into());
-    view.insert("forgotten_deliveries".to_owned(), forgotten_deliveries.into());
-    ok(view.into())
+    let active_scenarios = active.into_iter().map(str::to_owned).collect();
+    Verification {
+        unmatched,
+        undelivered,
+        unfinished,
+        unused,
+        counts,
+        active_scenarios,
+        judged_requests,
+        judged_deliveries,
+        forgotten_entries,
+        forgotten_deliveries,
+    }
 }
 
 /// Waits until everything is done that is due within `limit`: planned events, attempts, retries. What is due later is not waited
@@ -97,7 +102,7 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
 }
 
 /// Requests that led to no endpoint, oldest first, and among how many.
-fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Value>, usize) {
+fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Unmatched>, usize) {
     let keys = match scope {
         Scope::All => None,
         Scope::One(workspace) => Some(keys_of(&control.library.load(), workspace)),
@@ -122,19 +127,16 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<V
     });
     found.reverse();
     let entry = |(request, why): &(Arc<RequestRecord>, String)| {
-        let row = request_row(request, redactor);
-        let line = match request.transcript.request_line() {
-            ("", _) => "bytes that are no request".to_owned(),
-            (method, target) => format!("{method} {}", target.split('?').next().unwrap_or_default()),
-        };
-        let message = format!("{line}: {why} ({})", request.status);
-        pick(&row, &["id", "at", "method", "path", "status", "reason"], message)
+        let Request { id, at, method, path, status, reason, .. } = requests::row(request, redactor);
+        let line =
+            if method.is_empty() { "bytes that are not a request".to_owned() } else { format!("{method} {path}") };
+        Unmatched { id, at, path, status, reason, message: format!("{line}: {why} ({status})"), method }
     };
     (found.iter().map(entry).collect(), judged)
 }
 
 /// Deliveries that were not taken, oldest first, and among how many.
-fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Value>, usize) {
+fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Undelivered>, usize) {
     let judged = Cell::new(0);
     let mut found = control.book.list(None, usize::MAX, |delivery| {
         let covered = scope.covers(Some(&delivery.event.workspace));
@@ -143,24 +145,32 @@ fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec
     });
     found.reverse();
     let entry = |(_, delivery): &(u64, DeliveryRecord)| {
-        let row = delivery_row(delivery, &control.registry, redactor);
-        let (event, url) = (&delivery.event.event_type, &delivery.planned.url);
-        let message = format!("{event} to {url}: {}", delivery_summary(delivery, redactor));
-        let fields = ["id", "event", "type", "subscription", "url", "workspace", "status", "attempts"];
-        pick(&row, &fields, message)
+        let row = deliveries::row(delivery, &control.registry, redactor);
+        let message = format!("{} to {}: {}", row.event_type, row.url, delivery_summary(delivery, redactor));
+        Undelivered {
+            id: row.id,
+            event: row.event,
+            event_type: row.event_type,
+            subscription: row.subscription,
+            url: row.url,
+            workspace: row.workspace,
+            status: row.status,
+            attempts: row.attempts,
+            message,
+        }
     };
     (found.iter().map(entry).collect(), judged.get())
 }
 
 /// The kinds that had nothing to judge: an empty list of them proves nothing.
-fn unused(no_request: bool, no_delivery: bool, no_scenario: bool) -> Vec<Value> {
+fn unused(no_request: bool, no_delivery: bool, no_scenario: bool) -> Vec<Unused> {
     let kinds = [
         (no_request, "unmatched", "no request is in the journal, so none could be unmatched"),
         (no_delivery, "undelivered", "there is no delivery, so none could be undelivered"),
         (no_scenario, "unfinished", "no scenario is active, so nothing could be unfinished"),
     ];
     let unused = kinds.into_iter().filter(|(is_unused, ..)| *is_unused);
-    unused.map(|(_, kind, message)| json!({ "kind": kind, "message": message })).collect()
+    unused.map(|(_, kind, message)| Unused { kind: kind.to_owned(), message: message.to_owned() }).collect()
 }
 
 /// Whether a delivery was not meant to be taken: one that is lost on purpose, and a falsified one that was refused.
@@ -189,6 +199,10 @@ impl Player {
     fn meets(&self, rule: &Rule) -> bool {
         let keys: Vec<Option<&str>> = self.keys.iter().map(Option::as_deref).collect();
         counts_for(rule, &keys, &self.turns)
+    }
+
+    fn workspace_id(&self) -> Option<WorkspaceId> {
+        self.workspace.as_ref().map(|workspace| workspace.id().into())
     }
 
     fn name(&self, redactor: Redactor<'_>) -> String {
@@ -220,7 +234,7 @@ fn unfinished(
     generation: &Generation,
     setups: &[Arc<Setup>],
     redactor: Redactor<'_>,
-) -> Vec<Value> {
+) -> Vec<Unfinished> {
     let mut entries = Vec::new();
     for setup in setups {
         let players = players(control, scope, generation, setup);
@@ -254,7 +268,7 @@ fn players(control: &Control, scope: &Scope, generation: &Generation, setup: &Ar
     }
 }
 
-fn push_rules(entries: &mut Vec<Value>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
+fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
     for rule in &scenario.rules {
         let what = format!("rule `{}` of scenario `{}`", rule.label, scenario.name);
         let entry = |progress: RuleProgress, player: Option<&Player>| {
@@ -265,15 +279,12 @@ fn push_rules(entries: &mut Vec<Value>, scenario: &Scenario, players: &[Player],
                 }
                 None => format!("{what} applied to nobody: no request came that far; all {turns} turns are left"),
             };
-            json!({
-                "scenario": scenario.name.as_ref(),
-                "rule": rule.label.as_ref(),
-                "workspace": player.and_then(|player| Some(player.workspace.as_ref()?.id())),
-                "applied": applied,
-                "turns": turns,
-                "left": left,
-                "message": message,
-            })
+            Unfinished {
+                scenario: scenario.name.to_string(),
+                what: UnfinishedPart::Rule { rule: rule.label.to_string(), applied, turns, left },
+                workspace: player.and_then(Player::workspace_id),
+                message,
+            }
         };
         let mut meeting = players.iter().filter(|player| player.meets(rule)).peekable();
         if meeting.peek().is_none() {
@@ -286,7 +297,7 @@ fn push_rules(entries: &mut Vec<Value>, scenario: &Scenario, players: &[Player],
     }
 }
 
-fn push_story(entries: &mut Vec<Value>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
+fn push_story(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
     let entry = |story: &StoryProgress, player: Option<&Player>| {
         let ends: Vec<String> = story.ends.iter().map(|end| format!("\"{end}\"")).collect();
         let who =
@@ -297,13 +308,15 @@ fn push_story(entries: &mut Vec<Value>, scenario: &Scenario, players: &[Player],
             story.step,
             ends.join(" or ")
         );
-        json!({
-            "scenario": scenario.name.as_ref(),
-            "step": story.step.as_ref(),
-            "ends": story.ends.iter().map(AsRef::as_ref).collect::<Vec<&str>>(),
-            "workspace": player.and_then(|player| Some(player.workspace.as_ref()?.id())),
-            "message": message,
-        })
+        Unfinished {
+            scenario: scenario.name.to_string(),
+            what: UnfinishedPart::Story {
+                step: story.step.to_string(),
+                ends: story.ends.iter().map(ToString::to_string).collect(),
+            },
+            workspace: player.and_then(Player::workspace_id),
+            message,
+        }
     };
     let leading = |player: &&Player| scenario.rules.iter().any(|rule| rule.next.is_some() && player.meets(rule));
     let mut meeting = players.iter().filter(leading).peekable();
@@ -321,11 +334,4 @@ fn keys_of(generation: &Generation, workspace: &Workspace) -> Vec<String> {
     let profile = &generation.setup_for(Some(workspace.name())).profile;
     let group = profile.keys.workspaces.get(workspace.name().as_ref());
     group.cloned().unwrap_or_else(|| vec![workspace.name().to_string()])
-}
-
-/// These fields of a row, and a sentence.
-fn pick(row: &Value, fields: &[&str], message: String) -> Value {
-    let mut entry: Map<String, Value> = fields.iter().map(|field| ((*field).to_owned(), row[*field].clone())).collect();
-    entry.insert("message".to_owned(), message.into());
-    entry.into()
 }

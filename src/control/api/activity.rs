@@ -1,0 +1,55 @@
+//! Everything that happens, as server-sent events, and counters of it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Attempt, DeliveryId, EventId, Form, Nothing, SubscriptionId, Time, endpoint};
+
+/// The media type of the stream, which ends when somebody hangs up.
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
+
+endpoint! {
+    /// Everything that happens, as server-sent events.
+    Stream: GET "stream", Form::Other(EVENT_STREAM), StreamQuery, Nothing => String;
+    /// Counters and gauges in the text format of Prometheus.
+    Metrics: GET "metrics", Form::Other("text/plain"), Nothing, Nothing => String;
+}
+
+/// What is streamed.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct StreamQuery {
+    /// Kinds of events, joined by commas: request, event, attempt, notice.
+    pub(crate) kind: Option<String>,
+}
+
+/// An attempt as the stream shows it.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct StreamedAttempt {
+    #[serde(flatten)]
+    pub(crate) attempt: Attempt,
+    pub(crate) delivery: DeliveryId,
+    pub(crate) event: EventId,
+    #[serde(rename = "type")]
+    pub(crate) event_type: String,
+    pub(crate) subscription: SubscriptionId,
+}
+
+/// A line of the log.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Notice {
+    pub(crate) at: Time,
+    pub(crate) message: String,
+    pub(crate) warning: bool,
+}
+
+/// So many entries of the journal were evicted before they could be sent.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Missed {
+    pub(crate) missed: u64,
+}
+
+/// The emulator was started again.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Restarted {
+    pub(crate) message: String,
+}

@@ -1,0 +1,116 @@
+//! The emulator's clock and those of keys; resetting; snapshots.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{DurationInput, Empty, Form, KeyField, Nothing, Time, WorkspaceId, endpoint};
+use crate::snapshot::{FORMAT, VERSION};
+
+endpoint! {
+    /// The emulator's time, or that of one key.
+    ShowClock: GET "clock", Form::Masked, Nothing, Nothing => Clock;
+    /// Stop, set, move or resume a clock; answers when what was due on the way is done.
+    MoveClock: POST "clock", Form::Masked, Nothing, ClockChange => Clock;
+    /// Forget what a key did, or everything.
+    Reset: POST "reset", Form::Masked, Nothing, Empty => WasReset;
+    /// The state of a key, or everything, as a document.
+    SaveSnapshot: GET "snapshot", Form::Plain, Nothing, Nothing => Snapshot;
+    /// Put a saved state in place.
+    LoadSnapshot: PUT "snapshot", Form::Masked, Nothing, Snapshot => Loaded;
+}
+
+/// A clock.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Clock {
+    pub(crate) mode: ClockMode,
+    pub(crate) now: Time,
+    /// Whose it is, unless it is the emulator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) workspace: Option<WorkspaceId>,
+    /// Whether it shows the emulator's time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) follows: Option<bool>,
+}
+
+/// How a clock moves.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum ClockMode {
+    Real,
+    Frozen,
+}
+
+/// What is to be done with a clock: one of `mode`, `advance` and `set`.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClockChange {
+    #[serde(default, skip_serializing, rename = "key")]
+    pub(crate) _key: KeyField,
+    pub(crate) mode: Option<NewMode>,
+    pub(crate) advance: Option<DurationInput>,
+    #[schemars(extend("format" = "date-time"))]
+    pub(crate) set: Option<String>,
+    /// How long the call waits until what was due is done; 60s if absent.
+    pub(crate) timeout: Option<DurationInput>,
+}
+
+/// How a clock is to move.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum NewMode {
+    /// Running from where it stopped.
+    Real,
+    Frozen,
+    /// A key's clock only: as the emulator's again.
+    Follow,
+}
+
+/// What was forgotten.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct WasReset {
+    pub(crate) reset: Vec<WorkspaceId>,
+    pub(crate) generation: u64,
+}
+
+/// A saved state; what it holds beside its frame is the emulator's own.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(transparent)]
+#[schemars(with = "SnapshotFrame", inline)]
+pub(crate) struct Snapshot(pub(crate) Map<String, Value>);
+
+/// The frame of a saved state.
+#[derive(JsonSchema)]
+#[schemars(rename = "Snapshot")]
+#[expect(dead_code, reason = "a schema")]
+struct SnapshotFrame {
+    #[schemars(extend("const" = FORMAT))]
+    format: String,
+    #[schemars(extend("const" = VERSION))]
+    version: u64,
+    clock: Map<String, Value>,
+    whole: Option<Map<String, Value>>,
+    workspaces: Vec<WorkspaceFrame>,
+}
+
+/// The state of one key.
+#[derive(JsonSchema)]
+#[schemars(inline)]
+#[expect(dead_code, reason = "a schema")]
+struct WorkspaceFrame {
+    key: String,
+}
+
+/// What was put in place.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Loaded {
+    /// Workspaces.
+    pub(crate) loaded: usize,
+    pub(crate) generation: u64,
+    pub(crate) warnings: Vec<String>,
+}

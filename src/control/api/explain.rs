@@ -1,0 +1,102 @@
+//! Why a request was answered so, where an event went, what became of a delivery.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{DeliveryWhole, Event, Form, Nothing, RequestWhole, endpoint};
+
+endpoint! {
+    /// Why a request was answered so, or where an event or delivery went; `latest` is the newest.
+    Explain: GET "explain/{id}", Form::Masked, Nothing, Nothing => Explanation;
+}
+
+/// An explanation: checks in the order in which they were made.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Explanation {
+    pub(crate) id: String,
+    pub(crate) kind: Explained,
+    pub(crate) summary: String,
+    pub(crate) steps: Vec<Step>,
+    /// What to check or do next, most likely first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) advice: Option<Vec<Advice>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delivery: Option<DeliveryWhole>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) event: Option<Event>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) request: Option<RequestWhole>,
+    /// What each active rule makes of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rules: Option<Vec<RuleTrace>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
+}
+
+/// What is explained.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum Explained {
+    Request,
+    Event,
+    Delivery,
+}
+
+/// One check on the way to an answer, or one attempt.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Step {
+    /// What was looked at.
+    pub(crate) check: String,
+    /// How it went.
+    pub(crate) verdict: StepVerdict,
+    /// What was found, in words.
+    pub(crate) detail: String,
+}
+
+impl Step {
+    /// One step.
+    pub(crate) fn new(check: impl Into<String>, verdict: StepVerdict, detail: impl Into<String>) -> Self {
+        Self { check: check.into(), verdict, detail: detail.into() }
+    }
+}
+
+/// How a step went.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum StepVerdict {
+    /// The check passed, or the attempt was accepted.
+    Passed,
+    /// The attempt was not accepted.
+    Failed,
+    /// The check made the answer.
+    Decided,
+    /// An earlier check had decided, or it is yet to come.
+    NotReached,
+}
+
+/// What to check or do next.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Advice {
+    /// What, and why.
+    pub(crate) text: String,
+    /// A command for a shell.
+    pub(crate) command: Option<String>,
+}
+
+/// What one rule makes of a request.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct RuleTrace {
+    pub(crate) scenario: String,
+    /// The rule's name, or its position.
+    pub(crate) rule: String,
+    /// Whether it decided the request.
+    pub(crate) applied: bool,
+    /// What it did, or the first condition that failed, in words.
+    pub(crate) outcome: String,
+}

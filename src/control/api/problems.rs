@@ -1,0 +1,46 @@
+//! What a refused call answers.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Delivery, Diagnostic, FiredEvent, Request};
+
+/// A refused call: the envelope of the emulated API without a request id, with what else helps beside it.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Error {
+    pub(crate) error: ErrorText,
+    /// What came nearest to what was awaited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) nearest: Option<Vec<Nearest>>,
+    /// What is wrong with a scenario or setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) diagnostics: Option<Vec<Diagnostic>>,
+    /// Events that were fired and went to nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) events: Option<Vec<FiredEvent>>,
+    /// The number of the scenarios and settings in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) generation: Option<u64>,
+}
+
+/// What was wrong.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct ErrorText {
+    /// Stable.
+    pub(crate) code: String,
+    pub(crate) message: String,
+}
+
+/// A request or delivery that was nearly what was awaited.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Nearest {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) request: Option<Request>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delivery: Option<Delivery>,
+    /// Field by field.
+    pub(crate) differs: Vec<String>,
+}

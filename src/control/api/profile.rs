@@ -1,0 +1,72 @@
+//! What the emulator assumes, and its settings.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Form, List, Nothing, endpoint};
+
+endpoint! {
+    /// What the contract leaves open and what is assumed.
+    Assumptions: GET "assumptions", Form::Masked, Nothing, Nothing => List<Assumption>;
+    /// Every setting in force and where it comes from.
+    ShowProfile: GET "profile", Form::Masked, Nothing, Nothing => Profile;
+    /// Change settings, for all keys or one; null takes a change back.
+    PatchProfile: PATCH "profile", Form::Masked, Nothing, Patch => Patched;
+    /// The document of the emulated API.
+    EmulatedOpenApi: GET "v1/openapi.json", Form::Plain, Nothing, Nothing => Map<String, Value>;
+}
+
+/// What the contract leaves open, and what is assumed.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Assumption {
+    pub(crate) knob: String,
+    /// What the contract says.
+    pub(crate) contract: String,
+    /// What is assumed, in words.
+    pub(crate) assumed: String,
+    /// What may be set.
+    pub(crate) values: String,
+    /// The built-in value.
+    pub(crate) default: Value,
+    /// The value in force.
+    pub(crate) value: Value,
+    /// Where that comes from: `default`, a preset, a file's name, `--set`, or a scenario.
+    pub(crate) source: String,
+}
+
+/// The settings in force.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Profile {
+    pub(crate) data: Vec<Setting>,
+    /// Changes for all keys, by dotted path.
+    pub(crate) patch: Map<String, Value>,
+    /// Changes for the key.
+    pub(crate) key_patch: Map<String, Value>,
+}
+
+/// One setting.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Setting {
+    pub(crate) knob: String,
+    pub(crate) value: Value,
+    pub(crate) source: String,
+}
+
+/// Settings to change: nested like a scenario's `[profile]`, by dotted path, or both.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, extend("minProperties" = 1))]
+#[serde(transparent)]
+pub(crate) struct Patch(pub(crate) Map<String, Value>);
+
+/// The changes in force.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Patched {
+    pub(crate) generation: u64,
+    pub(crate) key: Option<String>,
+    pub(crate) patch: Map<String, Value>,
+}

@@ -1,0 +1,151 @@
+//! Requests to the emulated API as the journal has them: listed, shown, awaited, cleared.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Bytes, DurationInput, Empty, Form, Headers, Integer, KeyField, List, Millis, Nothing, Page, RequestId, Time,
+    WorkspaceId, endpoint,
+};
+use crate::contract::routes::ROUTES;
+
+endpoint! {
+    /// Requests, newest first.
+    ListRequests: GET "requests", Form::Masked, RequestsQuery, Nothing => Page<Request>;
+    /// Wait until so many requests match.
+    WaitRequests: POST "requests/wait", Form::Masked, Nothing, WaitForRequests => List<Request>;
+    /// One request and its answer, whole.
+    ShowRequest: GET "requests/{id}", Form::Masked, Nothing, Nothing => RequestWhole;
+    /// Clear the journal.
+    ClearRequests: DELETE "requests", Form::Masked, Nothing, Empty => Cleared;
+}
+
+/// Which requests are listed.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct RequestsQuery {
+    #[schemars(range(min = 1, max = 1000), with = "Option<u16>", extend("default" = 20))]
+    pub(crate) limit: Option<String>,
+    /// The `next_cursor` of another page.
+    #[schemars(regex(pattern = "^[0-9]{1,18}$"))]
+    pub(crate) cursor: Option<String>,
+    #[schemars(extend("enum" = operation_names()))]
+    pub(crate) operation: Option<String>,
+    /// 100 to 599, or 0 for a broken connection.
+    #[schemars(with = "Option<Status>")]
+    pub(crate) status: Option<String>,
+    #[schemars(with = "Option<Since>")]
+    pub(crate) since: Option<String>,
+    pub(crate) method: Option<String>,
+    pub(crate) path: Option<String>,
+}
+
+/// Which requests are awaited, and how many.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WaitForRequests {
+    #[serde(default, skip_serializing, rename = "key")]
+    pub(crate) _key: KeyField,
+    #[schemars(extend("enum" = operation_names()))]
+    pub(crate) operation: Option<String>,
+    pub(crate) method: Option<String>,
+    pub(crate) path: Option<String>,
+    #[schemars(with = "Option<Status>")]
+    pub(crate) status: Option<Integer<u16>>,
+    /// 1 if absent.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub(crate) count: Option<Integer<usize>>,
+    /// Absent, what the journal has already counts.
+    #[schemars(with = "Option<Since>")]
+    pub(crate) since: Option<String>,
+    /// 10s if absent.
+    pub(crate) timeout: Option<DurationInput>,
+}
+
+/// The status of an answer, or 0 for a broken connection.
+#[derive(JsonSchema)]
+#[schemars(inline)]
+#[expect(dead_code, reason = "a schema")]
+pub(crate) struct Status(#[schemars(extend("anyOf" = [{ "const": 0 }, { "minimum": 100, "maximum": 599 }]))] u16);
+
+/// `now`, or the time from which on requests count.
+#[derive(JsonSchema)]
+#[schemars(inline)]
+#[expect(dead_code, reason = "a schema")]
+pub(crate) struct Since(#[schemars(extend("anyOf" = [{ "const": "now" }, { "format": "date-time" }]))] String);
+
+/// A request as a row of a listing.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Request {
+    pub(crate) id: RequestId,
+    pub(crate) at: Time,
+    pub(crate) workspace: Option<WorkspaceId>,
+    /// A test key whole, any other masked.
+    pub(crate) key: Option<String>,
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) query: Option<String>,
+    pub(crate) operation: Option<String>,
+    /// 0 if the connection was broken instead.
+    pub(crate) status: u16,
+    /// What the connection did in place of an answer.
+    #[schemars(extend("enum" = ["reset", "empty", "garbage", null]))]
+    pub(crate) broken: Option<String>,
+    /// Why it was answered so, as a stable word.
+    pub(crate) reason: String,
+    pub(crate) latency_ms: Millis,
+    /// The number of the scenarios and settings that answered it.
+    pub(crate) generation: u64,
+    /// The scenario that decided.
+    pub(crate) scenario: Option<String>,
+}
+
+/// A request with everything that is known of it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct RequestWhole {
+    #[serde(flatten)]
+    pub(crate) row: Request,
+    pub(crate) headers: Headers,
+    pub(crate) body: Bytes,
+    pub(crate) answer: Answer,
+    /// The quota after it, where it was counted.
+    pub(crate) quota: Option<Quota>,
+    /// What the answer lacks that was meant to be there.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What was answered.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Headers,
+    pub(crate) body: Bytes,
+}
+
+/// The quota of a key after a request.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Quota {
+    pub(crate) limit: u32,
+    pub(crate) remaining: u32,
+    pub(crate) window_ms: Millis,
+    /// When the next request is allowed.
+    pub(crate) opens_in_ms: Millis,
+    /// When the whole quota is back.
+    pub(crate) resets_in_ms: Millis,
+}
+
+/// The journal was cleared.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Cleared {
+    #[schemars(extend("const" = true))]
+    pub(crate) cleared: bool,
+}
+
+/// The operations of the emulated API.
+fn operation_names() -> Vec<&'static str> {
+    ROUTES.iter().map(|route| route.operation.name()).collect()
+}

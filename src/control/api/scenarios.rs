@@ -1,0 +1,156 @@
+//! Scenarios: which there are, which are active, adding and removing.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Empty, Form, KeyField, Nothing, endpoint};
+
+endpoint! {
+    /// All scenarios, with what is active and what is broken.
+    ListScenarios: GET "scenarios", Form::Masked, Nothing, Nothing => Scenarios;
+    /// One scenario with its text.
+    ShowScenario: GET "scenarios/{name}", Form::Masked, Nothing, Nothing => ScenarioWhole;
+    /// Add a scenario, or replace it.
+    PutScenario: PUT "scenarios/{name}", Form::Masked, Nothing, Map<String, Value> => Added;
+    /// Remove a scenario that was added here.
+    RemoveScenario: DELETE "scenarios/{name}", Form::Masked, Nothing, Empty => Removed;
+    /// Read the folders again now.
+    ReloadScenarios: POST "scenarios/reload", Form::Masked, Nothing, Empty => Reloaded;
+    /// Choose the active scenarios, for all keys or one.
+    ActivateScenarios: POST "scenarios/active", Form::Masked, Nothing, Activate => Activated;
+}
+
+/// The scenarios that there are.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Scenarios {
+    pub(crate) generation: u64,
+    /// Active for every key without a list of its own, in order.
+    pub(crate) active: Vec<String>,
+    pub(crate) active_by_key: Vec<KeyList>,
+    pub(crate) data: Vec<Scenario>,
+    /// What is wrong with the files.
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+/// The list of one key.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct KeyList {
+    pub(crate) key: String,
+    pub(crate) active: Vec<String>,
+}
+
+/// A scenario as a row of the listing; one whose file was never valid has nothing but its problem.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Scenario {
+    pub(crate) name: String,
+    pub(crate) title: Option<String>,
+    /// `built-in`, `inline`, or the path of its file.
+    pub(crate) origin: String,
+    pub(crate) active: bool,
+    pub(crate) rules: usize,
+    pub(crate) emits: usize,
+    /// Whether it is as its file is saved; if not, its last valid version stays.
+    pub(crate) state: ScenarioState,
+    pub(crate) problem: Option<Diagnostic>,
+}
+
+/// Whether a scenario is as its file is saved.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum ScenarioState {
+    Ok,
+    Broken,
+    Deleted,
+}
+
+/// A scenario with its text.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct ScenarioWhole {
+    #[serde(flatten)]
+    pub(crate) row: Scenario,
+    pub(crate) description: Option<String>,
+    pub(crate) text: String,
+}
+
+/// One thing wrong with a file.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Diagnostic {
+    #[schemars(extend("enum" = ["warning", "error"]))]
+    pub(crate) severity: String,
+    /// Stable.
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) file: Option<String>,
+    pub(crate) span: Span,
+    /// From 1; 0 if the problem is the file as a whole.
+    pub(crate) line: usize,
+    /// From 1; 0 if the problem is the file as a whole.
+    pub(crate) column: usize,
+    pub(crate) source_line: String,
+    /// What to do; may be empty.
+    pub(crate) hint: String,
+}
+
+/// Bytes of a file.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Span {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+/// A scenario was added or replaced.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Added {
+    pub(crate) name: String,
+    pub(crate) generation: u64,
+    /// Warnings.
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+/// A scenario was removed.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Removed {
+    pub(crate) removed: String,
+    pub(crate) generation: u64,
+}
+
+/// The folders were read.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Reloaded {
+    pub(crate) generation: u64,
+    /// Files read.
+    pub(crate) files: usize,
+    /// What is new, one line each.
+    pub(crate) changes: Vec<String>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+/// A list of scenarios to play.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Activate {
+    #[serde(default, skip_serializing, rename = "key")]
+    pub(crate) _key: KeyField,
+    /// Names in order; an empty list turns scenarios off. Absent, with a key: the key follows the list of all keys.
+    pub(crate) active: Option<Vec<String>>,
+}
+
+/// What plays from now on.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Activated {
+    pub(crate) generation: u64,
+    pub(crate) active: Option<Vec<String>>,
+    pub(crate) key: Option<String>,
+}

@@ -1,0 +1,115 @@
+//! Subscriptions: listed, made, changed and deleted for a key; their secrets changed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::{Empty, Form, KeyField, List, Nothing, SubscriptionId, Time, WorkspaceId, endpoint};
+
+endpoint! {
+    /// Subscriptions, oldest first.
+    ListSubscriptions: GET "subscriptions", Form::Masked, Nothing, Nothing => List<Subscription>;
+    /// Subscribe a URL for a key; the answer has the secret if one was generated.
+    CreateSubscription: POST "subscriptions", Form::Plain, Nothing, NewSubscription => Created;
+    /// One subscription.
+    ShowSubscription: GET "subscriptions/{id}", Form::Masked, Nothing, Nothing => Subscription;
+    /// Change a subscription; what is left out stays.
+    ChangeSubscription: PUT "subscriptions/{id}", Form::Masked, Nothing, SubscriptionChange => Subscription;
+    /// Delete a subscription.
+    DeleteSubscription: DELETE "subscriptions/{id}", Form::Masked, Nothing, Empty => Deleted;
+    /// Give a subscription a new secret; the old one keeps signing for a while.
+    RotateSecret: POST "subscriptions/{id}/rotate", Form::Plain, Nothing, Rotate => Rotated;
+}
+
+/// A subscription, without its secret.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Subscription {
+    pub(crate) id: SubscriptionId,
+    pub(crate) url: String,
+    pub(crate) events: Vec<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) status: SubscriptionState,
+    pub(crate) created_at: Time,
+    /// Secrets that sign at present: 2 during a rotation's grace period.
+    #[schemars(range(min = 1, max = 2))]
+    pub(crate) signing_secrets: usize,
+    pub(crate) workspace: WorkspaceId,
+}
+
+/// Whether events are delivered.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum SubscriptionState {
+    Active,
+    Disabled,
+}
+
+/// A subscription to make.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewSubscription {
+    #[serde(default, skip_serializing, rename = "key")]
+    pub(crate) _key: KeyField,
+    pub(crate) url: String,
+    /// Every type that can be subscribed, if absent.
+    pub(crate) events: Option<Vec<String>>,
+    pub(crate) secret: Option<String>,
+    pub(crate) description: Option<String>,
+}
+
+/// The subscription made, or the one of that URL.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Created {
+    pub(crate) subscription: Subscription,
+    /// Shown here once, if it was generated.
+    pub(crate) secret: Option<String>,
+    pub(crate) created: bool,
+}
+
+/// What is to be changed.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SubscriptionChange {
+    #[serde(default, skip_serializing, rename = "key")]
+    pub(crate) _key: KeyField,
+    pub(crate) url: Option<String>,
+    pub(crate) events: Option<Vec<String>>,
+    /// Null takes the description away; absent, it stays.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) description: Option<Value>,
+    pub(crate) status: Option<SubscriptionState>,
+}
+
+/// Tells a field that is null from one that is absent.
+fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(field).map(Some)
+}
+
+/// The subscription is gone.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Deleted {
+    pub(crate) deleted: SubscriptionId,
+}
+
+/// The secret to sign with from now on; generated if absent.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rotate {
+    #[serde(default, skip_serializing, rename = "key")]
+    pub(crate) _key: KeyField,
+    pub(crate) secret: Option<String>,
+}
+
+/// The secret that signs from now on.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Rotated {
+    pub(crate) subscription: Subscription,
+    pub(crate) secret: String,
+    pub(crate) old_secret_signs_for: String,
+}

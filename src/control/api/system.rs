@@ -1,0 +1,29 @@
+//! The emulator itself: whether it is ready, whom to trust, this document.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Form, Nothing, endpoint};
+
+endpoint! {
+    /// Whether the emulator is ready.
+    Health: GET "health", Form::Masked, Nothing, Nothing => Ready;
+    /// The authority made for --tls self-signed.
+    CaPem: GET "ca.pem", Form::Other("application/x-pem-file"), Nothing, Nothing => String;
+    /// This document.
+    OpenApi: GET "openapi.json", Form::Plain, Nothing, Nothing => Map<String, Value>;
+}
+
+/// The emulator is ready.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Ready {
+    #[schemars(extend("const" = "ready"))]
+    pub(crate) status: String,
+    pub(crate) version: String,
+    pub(crate) generation: u64,
+    /// Whether scenarios play as their files are saved.
+    #[schemars(extend("enum" = ["as saved", "last good"]))]
+    pub(crate) scenarios: String,
+}

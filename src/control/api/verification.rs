@@ -1,0 +1,105 @@
+//! The problems found so far: what a test run is judged by.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    DeliveryId, DeliveryStatus, EventId, Form, Nothing, RequestId, SubscriptionId, Time, Wait, WorkspaceId, endpoint,
+};
+
+endpoint! {
+    /// The problems found so far.
+    Verify: GET "verdict", Form::Masked, Wait, Nothing => Verification;
+}
+
+/// The problems found, by kind, the oldest first; `counts` has the number of all.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Verification {
+    /// Requests that matched no endpoint.
+    pub(crate) unmatched: Vec<Unmatched>,
+    /// Deliveries that were not accepted.
+    pub(crate) undelivered: Vec<Undelivered>,
+    /// Scenarios that were not played to their end.
+    pub(crate) unfinished: Vec<Unfinished>,
+    /// The kinds that had nothing to judge: an empty list of them proves nothing.
+    pub(crate) unused: Vec<Unused>,
+    pub(crate) counts: ProblemCounts,
+    pub(crate) active_scenarios: Vec<String>,
+    pub(crate) judged_requests: usize,
+    pub(crate) judged_deliveries: usize,
+    /// Entries that the journal has no more.
+    pub(crate) forgotten_entries: u64,
+    /// Deliveries that are kept no more.
+    pub(crate) forgotten_deliveries: u64,
+}
+
+/// How many problems there are of each kind.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct ProblemCounts {
+    pub(crate) unmatched: usize,
+    pub(crate) undelivered: usize,
+    pub(crate) unfinished: usize,
+    pub(crate) unused: usize,
+}
+
+/// A request that matched no endpoint.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Unmatched {
+    pub(crate) id: RequestId,
+    pub(crate) at: Time,
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) status: u16,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+/// A delivery that was not accepted.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Undelivered {
+    pub(crate) id: DeliveryId,
+    pub(crate) event: EventId,
+    #[serde(rename = "type")]
+    pub(crate) event_type: String,
+    pub(crate) subscription: SubscriptionId,
+    pub(crate) url: String,
+    pub(crate) workspace: Option<WorkspaceId>,
+    pub(crate) status: DeliveryStatus,
+    pub(crate) attempts: u64,
+    pub(crate) message: String,
+}
+
+/// A rule with turns left, or a story before its end.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct Unfinished {
+    pub(crate) scenario: String,
+    #[serde(flatten)]
+    pub(crate) what: UnfinishedPart,
+    /// For whom; absent for requests without a key, and where nobody came that far.
+    pub(crate) workspace: Option<WorkspaceId>,
+    pub(crate) message: String,
+}
+
+/// What of a scenario is unfinished.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub(crate) enum UnfinishedPart {
+    /// A rule that applied less often than it says.
+    Rule { rule: String, applied: u64, turns: u64, left: u64 },
+    /// A story that did not reach one of its ends.
+    Story { step: String, ends: Vec<String> },
+}
+
+/// A kind of problem that had nothing to judge.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Unused {
+    #[schemars(extend("enum" = ["unmatched", "undelivered", "unfinished"]))]
+    pub(crate) kind: String,
+    pub(crate) message: String,
+}

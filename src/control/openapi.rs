@@ -1,0 +1,304 @@
+//! `GET openapi.json`: the `OpenAPI` 3.1 document of the control API, made from its table of calls and their types.
+
+use std::collections::BTreeMap;
+
+use hyper::Method;
+use schemars::generate::{Contract, SchemaSettings};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::PREFIX;
+use super::api::{self, Endpoint, Form};
+use super::route::{ROUTES, Route};
+
+/// The document of the control API, for whoever has no emulator at hand.
+pub fn openapi_document() -> Value {
+    document().into()
+}
+
+/// The document.
+pub(super) fn document() -> Map<String, Value> {
+    let mut schemas = Schemas::new();
+    let mut paths: Map<String, Value> = Map::new();
+    for route in ROUTES.iter() {
+        let described = (route.describe)(&mut schemas);
+        let name = route.method.as_str().to_ascii_lowercase();
+        let mut methods = vec![(name, true)];
+        if route.method == Method::GET && route.form != Form::Other(api::EVENT_STREAM) {
+            methods.push(("head".to_owned(), false));
+        }
+        let path = paths.entry(format!("{PREFIX}{}", route.path)).or_insert_with(|| Map::new().into());
+        for (method, has_bodies) in methods {
+            let operation = operation(route, &described, &method, has_bodies);
+            if let Some(path) = path.as_object_mut() {
+                path.insert(method, value(&operation));
+            }
+        }
+    }
+    let document = Document {
+        openapi: "3.1.0",
+        dialect: "https://json-schema.org/draft/2020-12/schema",
+        info: Info {
+            title: "wrs-emulator control API",
+            version: env!("CARGO_PKG_VERSION"),
+            description: "Everything that the command line can do with a running emulator. `key` names a workspace by key, \
+                          group name or id; absent, it is the sample key's; `*` is all.",
+        },
+        servers: [Server { url: "/" }],
+        paths,
+        components: Components {
+            security_schemes: BTreeMap::from([(
+                "token",
+                SecurityScheme {
+                    kind: "http",
+                    scheme: "bearer",
+                    description: "The control token, where the emulator was given one or made one.",
+                },
+            )]),
+            schemas: schemas.answers.take_definitions(true),
+        },
+    };
+    match value(&document) {
+        Value::Object(document) => document,
+        _ => Map::new(),
+    }
+}
+
+fn value<T: Serialize>(part: &T) -> Value {
+    serde_json::to_value(part).expect("texts and schemas always serialise")
+}
+
+/// What makes the schemas of the document.
+pub(super) struct Schemas {
+    answers: SchemaGenerator,
+    /// Bodies and parameters: what may be absent in them is always there in an answer.
+    inputs: SchemaGenerator,
+}
+
+impl Schemas {
+    fn new() -> Self {
+        let settings = |contract| {
+            SchemaSettings::draft2020_12().with(|settings| {
+                settings.definitions_path = "/components/schemas".into();
+                settings.meta_schema = None;
+                settings.inline_subschemas = contract == Contract::Deserialize;
+                settings.contract = contract;
+            })
+        };
+        Self {
+            answers: settings(Contract::Serialize).into_generator(),
+            inputs: settings(Contract::Deserialize).into_generator(),
+        }
+    }
+}
+
+/// What a call takes and answers.
+pub(super) struct Described {
+    query: Schema,
+    body: Schema,
+    answer: Schema,
+    error: Schema,
+}
+
+/// Describes a call.
+pub(super) fn describe<E: Endpoint>(schemas: &mut Schemas) -> Described {
+    Described {
+        query: schema::<E::Query>(&mut schemas.inputs),
+        body: schema::<E::Body>(&mut schemas.inputs),
+        answer: schema::<E::Answer>(&mut schemas.answers),
+        error: schema::<api::Error>(&mut schemas.answers),
+    }
+}
+
+fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+fn operation(route: &Route, described: &Described, method: &str, has_bodies: bool) -> Operation {
+    let mut parameters = Vec::new();
+    if let Some((_, name, _)) = route.segment() {
+        let mut text = Map::new();
+        text.insert("type".to_owned(), "string".into());
+        text.insert("minLength".to_owned(), 1.into());
+        parameters.push(Parameter { name: name.to_owned(), place: "path", required: true, schema: text.into() });
+    }
+    let queries = described.query.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let query = |name: &str, schema| Parameter { name: name.to_owned(), place: "query", required: false, schema };
+    parameters.extend(queries.map(|(name, schema)| query(name, present(schema.clone()))));
+    if !route.is_open {
+        parameters.push(query("key", value(&schemars::schema_for!(String))));
+    }
+    Operation {
+        id: format!("{method} {}", route.path.replace(['{', '}'], "")),
+        summary: route.summary,
+        parameters,
+        request_body: route.is_write().then(|| body(route, &described.body)),
+        responses: responses(route, described, has_bodies),
+        security: if route.is_open { Vec::new() } else { vec![Security { token: [] }] },
+    }
+}
+
+/// The schema of a parameter, which is never null: it is there or not.
+fn present(mut schema: Value) -> Value {
+    if let Some(kinds) = schema.get_mut("type").and_then(Value::as_array_mut) {
+        kinds.retain(|kind| kind != "null");
+    }
+    if let Some(values) = schema.get_mut("enum").and_then(Value::as_array_mut) {
+        values.retain(|value| !value.is_null());
+    }
+    if let Some(kinds) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
+        kinds.retain(|kind| kind.get("type").is_none_or(|kind| kind != "null"));
+    }
+    schema
+}
+
+fn body(route: &Route, schema: &Schema) -> Body {
+    let mut content = BTreeMap::from([("application/json", Content { schema: schema.clone().into() })]);
+    if route.takes_toml {
+        content.insert("application/toml", Content { schema: value(&schemars::schema_for!(String)) });
+    }
+    // Where no field is needed, no body is.
+    let required = route.takes_toml
+        || schema.get("required").is_some_and(|required| required.as_array().is_some_and(|fields| !fields.is_empty()))
+        || schema.get("minProperties").is_some();
+    Body { required, content }
+}
+
+/// The answer of each status: what the call gives, and everything that can go wrong.
+fn responses(route: &Route, described: &Described, has_bodies: bool) -> BTreeMap<u16, Answer> {
+    let answer = |description, media, schema: &Schema| {
+        let content = || BTreeMap::from([(media, Content { schema: schema.clone().into() })]);
+        Answer { description, content: has_bodies.then(content) }
+    };
+    let media = match route.form {
+        Form::Other(media) => media,
+        Form::Masked | Form::Plain => "application/json",
+    };
+    let common = [
+        (400, "Not a valid HTTP request, or one that a page of another site sent."),
+        (408, "The body did not arrive in time, or a wait timed out."),
+        (413, "The body is too large."),
+        (414, "The request target is too long."),
+        (415, "A content type that the call does not take, a content coding, or a transfer coding other than chunked."),
+        (421, "The control API does not answer to this host."),
+        (422, "A parameter or field is wrong; the message names it."),
+        (431, "The header block is too large."),
+    ];
+    let guarded =
+        [(401, "The control token is missing or wrong."), (404, "What is named, or the key, does not exist.")];
+    let guarded = guarded.into_iter().filter(|_| !route.is_open);
+    let errors = common.into_iter().chain(guarded).chain(route.errors.iter().copied());
+    let errors = errors.map(|(status, text)| (status, answer(text, "application/json", &described.error)));
+    errors.chain([(200, answer("Done.", media, &described.answer))]).collect()
+}
+
+#[derive(Serialize)]
+struct Document {
+    openapi: &'static str,
+    #[serde(rename = "jsonSchemaDialect")]
+    dialect: &'static str,
+    info: Info,
+    servers: [Server; 1],
+    paths: Map<String, Value>,
+    components: Components,
+}
+
+#[derive(Serialize)]
+struct Info {
+    title: &'static str,
+    version: &'static str,
+    description: &'static str,
+}
+
+#[derive(Serialize)]
+struct Server {
+    url: &'static str,
+}
+
+#[derive(Serialize)]
+struct Components {
+    #[serde(rename = "securitySchemes")]
+    security_schemes: BTreeMap<&'static str, SecurityScheme>,
+    schemas: Map<String, Value>,
+}
+
+#[derive(Serialize)]
+struct SecurityScheme {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    scheme: &'static str,
+    description: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Operation {
+    #[serde(rename = "operationId")]
+    id: String,
+    summary: &'static str,
+    parameters: Vec<Parameter>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_body: Option<Body>,
+    responses: BTreeMap<u16, Answer>,
+    security: Vec<Security>,
+}
+
+#[derive(Serialize)]
+struct Security {
+    token: [&'static str; 0],
+}
+
+#[derive(Serialize)]
+struct Parameter {
+    name: String,
+    #[serde(rename = "in")]
+    place: &'static str,
+    required: bool,
+    schema: Value,
+}
+
+#[derive(Serialize)]
+struct Body {
+    required: bool,
+    content: BTreeMap<&'static str, Content>,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    description: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<BTreeMap<&'static str, Content>>,
+}
+
+#[derive(Serialize)]
+struct Content {
+    schema: Value,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reference that leads nowhere would make every check against the document pass.
+    #[test]
+    fn every_reference_leads_somewhere() {
+        fn references(value: &Value, found: &mut Vec<String>) {
+            match value {
+                Value::Object(fields) => {
+                    found.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                    fields.values().for_each(|value| references(value, found));
+                }
+                Value::Array(values) => values.iter().for_each(|value| references(value, found)),
+                _ => {}
+            }
+        }
+        let (document, mut found) = (Value::from(document()), Vec::new());
+        references(&document, &mut found);
+        assert!(found.len() > 50, "the references were found");
+        for reference in found {
+            let pointer = reference.strip_prefix('#').expect("a reference within the document");
+            assert!(document.pointer(pointer).is_some(), "{reference}");
+        }
+    }
+}
