@@ -4,6 +4,7 @@
 //! anything is wrong, nothing changes. What a rule means is none of its business; files are the business of `files`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
@@ -98,6 +99,13 @@ impl Generation {
     /// How many scenarios come from files.
     pub fn file_count(&self) -> usize {
         self.content.files.len()
+    }
+
+    /// How many scenarios come from files in this folder.
+    pub fn files_in(&self, folder: &Path) -> usize {
+        let inside =
+            |scenario: &&Arc<Scenario>| matches!(&scenario.origin, Origin::File(path) if path.starts_with(folder));
+        self.content.files.values().filter(inside).count()
     }
 
     /// The list that is active for every key without one of its own.

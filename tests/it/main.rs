@@ -48,6 +48,7 @@ mod redaction;
 mod reload;
 mod reset;
 mod resolving;
+mod scenario_files;
 mod scenarios;
 mod shortcuts;
 mod snapshots;

@@ -43,6 +43,7 @@ pub(super) fn describe(action: Action) -> Option<Described> {
                 "generation": count(),
                 "active": or_null(list(text())),
                 "key": { "type": ["string", "null"] },
+                "diagnostics": list(named("Diagnostic")),
             }));
             call("Choose the active scenarios, for all keys or one", answer)
                 .body(object(&json!({ "active?": or_null(list(text())) })))
