@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Target;
 use super::client::{SHORT, call, segment};
 use super::failure::{Failure, colored, warn};
-use super::output::{cell, counted, plain, print, print_json, print_table, whose};
+use super::output::{cell, counted, generation, plain, print, print_json, print_table, whose};
 use super::profile_source::load_profile;
 use crate::diagnostic::Diagnostic;
 use crate::redact::{Redactor, visible};
@@ -117,14 +117,14 @@ pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
                 call(&args.common.target, Method::POST, "scenarios/active", &[], Some(&wish), SHORT)?.success()?;
             warn_of(&body);
             let names = args.names.join(", ");
-            let text = format!("active{}: {names} (generation {})\n", whose(&body), cell(&body, "generation"));
+            let text = format!("active{}: {names} ({})\n", whose(&body), generation(&body));
             Ok(told(&body, &args.common, &text))
         }
         ScenariosCommand::Off(args) => {
             let wish = json!({ "active": [], "key": args.key });
             let body =
                 call(&args.common.target, Method::POST, "scenarios/active", &[], Some(&wish), SHORT)?.success()?;
-            let text = format!("no scenario is active{} (generation {})\n", whose(&body), cell(&body, "generation"));
+            let text = format!("no scenario is active{} ({})\n", whose(&body), generation(&body));
             Ok(told(&body, &args.common, &text))
         }
         ScenariosCommand::New(args) => new(&args),
@@ -132,9 +132,9 @@ pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
             let body = call(&args.target, Method::POST, "scenarios/reload", &[], Some(&json!({})), SHORT)?.success()?;
             let changes = body["changes"].as_array().into_iter().flatten().map(|change| format!("{}\n", plain(change)));
             let text = format!(
-                "{} read, generation {}\n{}",
+                "{} read, {}\n{}",
                 counted(body["files"].as_u64().unwrap_or_default(), "file"),
-                cell(&body, "generation"),
+                generation(&body),
                 changes.collect::<String>()
             );
             warn_of(&body);

@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 use super::advance::Mover;
 use super::call::KeyField;
 use super::events::wait_limit;
+use super::notice::{note, whose};
 use super::scope::{Scope, scope_or_all};
 use super::view::timestamp;
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::clock::{ClockMode, Now};
 use crate::contract::error::ErrorKind;
-use crate::contract::profile::parse_duration;
+use crate::contract::profile::{duration_text, parse_duration};
 
 /// Longest step, as for any duration.
 const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
@@ -26,7 +27,7 @@ const PATIENCE: &str = "60s";
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&[])?;
     let mover = mover(control, call)?;
-    Ok(ok(shown(&mover, mover.clock().now())))
+    Ok(ok(shown(call, &mover, mover.clock().now())))
 }
 
 #[derive(Deserialize)]
@@ -72,6 +73,7 @@ pub(super) async fn change(control: &Control, call: &Call) -> Result<Reply, Cont
     if matches!((step, &mover), (Step::Mode(Mode::Follow), Mover::Emulator(_))) {
         return Err(ControlError::invalid("mode: the emulator's clock follows no other; name a key"));
     }
+    log(control, call, &mover, step);
     let now = match step {
         Step::Mode(Mode::Follow) => {
             // What has passed for the emulator passes for the key too, in order.
@@ -85,7 +87,33 @@ pub(super) async fn change(control: &Control, call: &Call) -> Result<Reply, Cont
         // Whatever else waits for this key is told by its clock; what time sets off may have to be looked for.
         control.emissions.look(workspace);
     }
-    Ok(ok(shown(&mover, now)))
+    Ok(ok(shown(call, &mover, now)))
+}
+
+/// Logs what is done with a clock, before what that sets off. A step that is refused leaves no line.
+fn log(control: &Control, call: &Call, mover: &Mover, step: Step) {
+    let now = mover.clock().now().wall;
+    let key = match mover {
+        Mover::Emulator(_) => None,
+        Mover::Workspace(workspace) => Some(&**workspace.name()),
+    };
+    let did = match step {
+        Step::Mode(Mode::Real) => format!("runs again from {}", timestamp(now)),
+        Step::Mode(Mode::Frozen) => format!("frozen at {}", timestamp(now)),
+        Step::Mode(Mode::Follow) => "follows the emulator's again".to_owned(),
+        Step::Advance(by) => {
+            let to = now.saturating_add(by).unwrap_or(Timestamp::MAX);
+            format!("advanced by {}, to {}", duration_text(by), timestamp(to))
+        }
+        Step::Set(at) if is_too_far(now, at) => return,
+        Step::Set(at) => format!("set {} to {}", if at < now { "back" } else { "forward" }, timestamp(at)),
+    };
+    note(control, key, format!("clock of {} {did}", whose(call, key)), false);
+}
+
+/// Whether a step leads further ahead than a clock is moved.
+fn is_too_far(now: Timestamp, at: Timestamp) -> bool {
+    Duration::try_from(at.duration_since(now)).is_ok_and(|by| by > LONGEST_STEP)
 }
 
 /// What is done with a clock.
@@ -104,12 +132,12 @@ impl Step {
             Self::Mode(Mode::Frozen) => Ok(clock.freeze()),
             Self::Mode(Mode::Follow) => Ok(clock.follow()),
             Self::Advance(by) => advance(mover, by, limit).await,
+            Self::Set(at) if is_too_far(clock.now().wall, at) => {
+                let message = format!("set: {} is more than ten years ahead of the clock", timestamp(at));
+                Err(ControlError::invalid(message))
+            }
             Self::Set(at) => match Duration::try_from(at.duration_since(clock.now().wall)) {
                 // A step forward is time that passes.
-                Ok(by) if by > LONGEST_STEP => Err(ControlError::invalid(format!(
-                    "set: {} is more than ten years ahead of the clock",
-                    timestamp(at)
-                ))),
                 Ok(by) => {
                     advance(mover, by, limit).await?;
                     // What is left is how long a running clock took.
@@ -158,7 +186,7 @@ fn mover(control: &Control, call: &Call) -> Result<Mover, ControlError> {
     })
 }
 
-fn shown(mover: &Mover, now: Now) -> Value {
+fn shown(call: &Call, mover: &Mover, now: Now) -> Value {
     let mode = match mover.clock().mode() {
         ClockMode::Real => "real",
         ClockMode::Frozen => "frozen",
@@ -166,6 +194,7 @@ fn shown(mover: &Mover, now: Now) -> Value {
     let mut view = json!({ "mode": mode, "now": timestamp(now.wall) });
     if let Mover::Workspace(workspace) = mover {
         view["workspace"] = workspace.id().into();
+        view["key"] = call.redactor().key(workspace.name()).into();
         view["follows"] = workspace.clock().follows().into();
     }
     view

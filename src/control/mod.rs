@@ -15,6 +15,7 @@ mod guard;
 mod guesses;
 mod health;
 mod metrics;
+mod notice;
 mod openapi;
 mod paging;
 mod profile;

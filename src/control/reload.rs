@@ -2,12 +2,11 @@
 //! watcher brings them, and calls that read the folders again.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use super::Control;
+use super::notice::note;
 use crate::diagnostic::Diagnostic;
-use crate::journal::{Entry, Notice};
-use crate::scenario::{FileTexts, HeldBack, ReadProblem, Reload};
+use crate::scenario::{FileTexts, HeldBack, ReadProblem, Reload, generation_text};
 
 /// Most files reported at a time; `GET scenarios` lists all.
 const MOST_REPORTED: usize = 10;
@@ -26,9 +25,14 @@ pub(super) fn take(control: &Control, mut texts: FileTexts) -> Reload {
     let generation = reload.generation;
     if reload.is_new {
         let changes = reload.changes.join("; ");
-        note(control, format!("scenarios reloaded, generation {generation}: {changes}"), false);
+        note(control, None, format!("scenarios reloaded, {}: {changes}", generation_text(generation)), false);
     } else if !known.is_empty() && held_back(control).is_empty() {
-        note(control, format!("scenarios are as saved again, generation {generation} stays active"), false);
+        note(
+            control,
+            None,
+            format!("scenarios are as saved again, {} stays active", generation_text(generation)),
+            false,
+        );
     }
     log_new(control, held_back(control), &known, "scenario files are held back");
     log_new(control, self::not_read(control), &not_read, "files or folders are not read");
@@ -46,10 +50,10 @@ fn log_new(control: &Control, found: Vec<String>, known: &[String], what: &str) 
     let new: Vec<String> = found.into_iter().filter(|held| !known.contains(held)).collect();
     let more = new.len().saturating_sub(MOST_REPORTED);
     for held in new.into_iter().take(MOST_REPORTED) {
-        note(control, held, true);
+        note(control, None, held, true);
     }
     if more > 0 {
-        note(control, format!("{more} more {what}; `wrs-emulator scenarios list` shows all"), true);
+        note(control, None, format!("{more} more {what}; `wrs-emulator scenarios list` shows all"), true);
     }
 }
 
@@ -88,9 +92,4 @@ fn held_back(control: &Control) -> Vec<String> {
     let others = others.iter().filter(|problem| problem.is_error() && !named.contains(&problem.file));
     held.extend(others.map(Diagnostic::one_line));
     held
-}
-
-fn note(control: &Control, message: String, warning: bool) {
-    let at = control.registry.clock().now().wall;
-    control.journal.append(Entry::Notice(Arc::new(Notice { at, workspace: None, message, warning })));
 }

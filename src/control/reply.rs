@@ -4,7 +4,8 @@ use hyper::header::{ALLOW, CACHE_CONTROL, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::response;
+use super::openapi::nearest_path;
+use super::{PREFIX, response};
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{AnswerBody, header_value};
 use crate::redact::Redactor;
@@ -94,11 +95,14 @@ impl ControlError {
     }
 
     pub(super) fn unknown_path(path: &str) -> Self {
-        let message = format!(
-            "there is no /_emulator/{}; /_emulator/health answers whether the emulator is ready",
-            path.escape_debug()
-        );
-        Self::not_found(message)
+        let shown: String = path.chars().take(80).collect();
+        let way_out = match nearest_path(path) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!(
+                "`{PREFIX}openapi.json` describes every call, and `{PREFIX}health` answers whether the emulator is ready"
+            ),
+        };
+        Self::not_found(format!("there is no {PREFIX}{}; {way_out}", shown.escape_debug()))
     }
 
     pub(super) fn method(allow: String) -> Self {

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::notice::{note, whose};
 use super::scenarios::refused;
 use super::scope::{Scope, scope};
 use super::{Call, Control, ControlError, Reply, ok};
@@ -17,18 +18,22 @@ use crate::workspace::Workspace;
 pub(super) fn reset(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&[])?;
     call.no_body()?;
-    let reset: Vec<Value> = match scope(control, call)? {
+    let (reset, whose) = match scope(control, call)? {
         Scope::One(workspace) => {
             forget(control, &workspace);
-            vec![workspace.id().into()]
+            let whose = whose(call, Some(workspace.name()));
+            (vec![workspace], whose)
         }
-        Scope::All => forget_all(control)
-            .map_err(|found| refused(&found))?
-            .iter()
-            .map(|workspace| workspace.id().into())
-            .collect(),
+        Scope::All => {
+            let reset = forget_all(control).map_err(|found| refused(&found))?;
+            (reset, "all keys, with scenarios, settings and clock as at the start".to_owned())
+        }
     };
-    Ok(ok(json!({ "reset": reset, "generation": control.library.load().number })))
+    // Not in a workspace: those that were reset have done nothing yet.
+    note(control, None, format!("reset: {whose}"), false);
+    let keys: Vec<_> = reset.iter().map(|workspace| call.redactor().key(workspace.name())).collect();
+    let ids: Vec<&str> = reset.iter().map(|workspace| workspace.id()).collect();
+    Ok(ok(json!({ "reset": ids, "keys": keys, "generation": control.library.load().number })))
 }
 
 /// Forgets one workspace: its state, quota, clock and random source, the scenarios and knobs of its own, its part of the journal

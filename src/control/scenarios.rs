@@ -7,11 +7,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::call::KeyField;
+use super::notice::{note, whose};
 use super::reload::take;
 use super::scope::{activate as activate_list, workspace_name};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::scenario::{Generation, HeldBack, Origin, ReadProblem, Scenario, json_to_toml, read_file};
+use crate::scenario::{Generation, HeldBack, Origin, ReadProblem, Scenario, generation_text, json_to_toml, read_file};
 
 pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&[])?;
@@ -136,11 +137,19 @@ pub(super) fn activate(control: &Control, call: &Call) -> Result<Reply, ControlE
     }
     let activated = activate_list(control, key.as_deref(), names.as_deref());
     let generation = activated.map_err(|found| refused(&found).told_further(|| way_out(control, &found)))?;
+    let listed = match names.as_deref() {
+        None => "those of all keys are active".to_owned(),
+        Some([]) => "none is active".to_owned(),
+        Some([name]) => format!("{name} is active"),
+        Some(names) => format!("{} are active", names.join(", ")),
+    };
+    let key = key.as_deref();
+    note(control, key, format!("scenarios changed for {}: {listed}", whose(call, key)), false);
     let diagnostics = names.map(|names| not_as_saved(&control.library.load(), &names)).unwrap_or_default();
     Ok(ok(json!({
         "generation": generation,
         "active": wish.active,
-        "key": key.as_deref().map(|key| call.redactor().key(key)),
+        "key": key.map(|key| call.redactor().key(key)),
         "diagnostics": diagnostics,
     })))
 }
@@ -193,7 +202,7 @@ pub(super) fn reload(control: &Control, call: &Call) -> Result<Reply, ControlErr
     let reload = take(control, files);
     let generation = reload.generation;
     if reload.found.iter().any(Diagnostic::is_error) {
-        let loaded = format!("everything else is loaded, generation {generation}");
+        let loaded = format!("everything else is loaded, {}", generation_text(generation));
         return Err(refused(&reload.found).told_further(|| Some(loaded)).beside("generation", json!(generation)));
     }
     Ok(ok(json!({

@@ -23,7 +23,7 @@ pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError
         let (profile, now) = (profile_of(control, &workspace), workspace.clock().now());
         for view in workspace.lock().subscription_views(&profile, now) {
             let mut view = json!(view);
-            view["workspace"] = json!(workspace.id());
+            owned_by(&mut view, &workspace, call);
             data.push(view);
         }
     }
@@ -33,16 +33,22 @@ pub(super) fn list(control: &Control, call: &Call) -> Result<Reply, ControlError
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&[])?;
     let workspace = owner(control, call)?;
-    let view = view(control, &workspace, &call.segment)?;
+    let view = view(control, call, &workspace, &call.segment)?;
     Ok(ok(view))
 }
 
-fn view(control: &Control, workspace: &Workspace, id: &str) -> Result<Value, ControlError> {
+fn view(control: &Control, call: &Call, workspace: &Workspace, id: &str) -> Result<Value, ControlError> {
     let (profile, now) = (profile_of(control, workspace), workspace.clock().now());
     let view = workspace.lock().subscription_view(id, &profile, now).ok_or_else(|| unknown(id))?;
     let mut view = json!(view);
-    view["workspace"] = json!(workspace.id());
+    owned_by(&mut view, workspace, call);
     Ok(view)
+}
+
+/// Adds whose subscription it is.
+fn owned_by(view: &mut Value, workspace: &Workspace, call: &Call) {
+    view["workspace"] = workspace.id().into();
+    view["key"] = call.redactor().key(workspace.name()).into();
 }
 
 #[derive(Deserialize)]
@@ -76,7 +82,7 @@ pub(super) fn create(control: &Control, call: &Call) -> Result<Reply, ControlErr
     let now = workspace.clock().now();
     let subscribed = workspace.lock().subscribe(checked, &profile, now).map_err(refused)?;
     let secret = subscribed.body.get(&profile.subscriptions.secret_field);
-    let view = view(control, &workspace, &subscribed.id)?;
+    let view = view(control, call, &workspace, &subscribed.id)?;
     Ok(Reply::plain(&json!({ "subscription": view, "secret": secret, "created": subscribed.created })))
 }
 
@@ -130,7 +136,7 @@ pub(super) fn change(control: &Control, call: &Call) -> Result<Reply, ControlErr
     let changed = state.change_subscription(&call.segment, checked, status, &profile);
     drop(state);
     changed.ok_or_else(|| unknown(&call.segment))?.map_err(refused)?;
-    Ok(ok(view(control, &workspace, &call.segment)?))
+    Ok(ok(view(control, call, &workspace, &call.segment)?))
 }
 
 pub(super) fn delete(control: &Control, call: &Call) -> Result<Reply, ControlError> {

@@ -60,6 +60,13 @@ impl KnobPatch {
         Self::default().with(&wish)
     }
 
+    /// The dotted paths of the knobs, or groups of them, that a call names.
+    pub fn paths(wish: &Map<String, Value>) -> Vec<String> {
+        let mut found = Vec::new();
+        collect(wish, "", &mut found, &mut Vec::new());
+        found.into_iter().map(|(path, _)| path).collect()
+    }
+
     /// This patch with another on top: nested like a scenario's `[profile]`, by dotted names, or both. `null` takes back.
     fn with(&self, wish: &Map<String, Value>) -> Result<Self, Vec<Diagnostic>> {
         let (mut found, mut problems) = (Vec::new(), Vec::new());

@@ -26,6 +26,11 @@ use crate::diagnostic::Diagnostic;
 /// Most keys with a list of their own.
 pub(crate) const MOST_KEYS: usize = 10_000;
 
+/// A generation's number as people read it, with what it counts.
+pub fn generation_text(number: u64) -> String {
+    format!("generation {number} of settings and scenarios")
+}
+
 /// One consistent state of scenarios, activations and profile.
 #[derive(Debug)]
 pub struct Generation {

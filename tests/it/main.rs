@@ -35,6 +35,7 @@ mod metrics;
 mod mistakes;
 mod model;
 mod not_found;
+mod notices;
 mod openapi;
 mod overload;
 mod packaging;

@@ -12,11 +12,30 @@ mod system;
 mod webhooks;
 
 use hyper::Method;
+use std::cmp::{Ordering, Reverse};
+
 use serde_json::{Map, Value, json};
 
 use super::PREFIX;
 use super::route::{Action, ROUTES};
+use crate::contract::nearest;
 use shapes::Described;
+
+/// The path that was probably meant by one that leads to no call, as the document writes it.
+pub(super) fn nearest_path(path: &str) -> Option<String> {
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let first_of = |pattern: &'static str| pattern.split('/').next().unwrap_or_default();
+    let first = nearest(segments.first()?, ROUTES.iter().map(|(_, pattern, _)| first_of(pattern)))?;
+    let likeness = |pattern: &str| {
+        let distance = pattern.split('/').count().abs_diff(segments.len());
+        (Reverse(distance), strsim::normalized_damerau_levenshtein(&segments.join("/"), pattern))
+    };
+    let found = ROUTES.iter().filter(|(_, pattern, _)| first_of(pattern) == first);
+    let (_, pattern, action) = found
+        .max_by(|(_, one, _), (_, other, _)| likeness(one).partial_cmp(&likeness(other)).unwrap_or(Ordering::Equal))?;
+    let described = describe(*action)?;
+    Some(format!("{PREFIX}{}", pattern.replace("{}", &format!("{{{}}}", described.segment))))
+}
 
 /// The document.
 pub fn document() -> Value {

@@ -78,6 +78,7 @@ fn error() -> Value {
         "diagnostics?": list(named("Diagnostic")),
         "events?": list(named("Event")),
         "generation?": count(),
+        "parameter?": json!({ "const": "key", "description": "What of the call is wrong, where it is the key." }),
     }))
 }
 
@@ -183,6 +184,7 @@ fn subscription() -> Value {
         "created_at": time(),
         "signing_secrets": { "type": "integer", "minimum": 1, "maximum": 2 },
         "workspace?": id("ws"),
+        "key?": text(),
     }))
 }
 

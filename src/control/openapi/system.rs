@@ -25,8 +25,13 @@ pub(super) fn describe(action: Action) -> Option<Described> {
             call("Every knob in force and where it comes from", answer)
         }
         Action::PatchProfile => {
-            let answer =
-                object(&json!({ "generation": count(), "key": { "type": ["string", "null"] }, "patch": knobs() }));
+            let answer = object(&json!({
+                "generation": count(),
+                "key": { "type": ["string", "null"] },
+                "patch": knobs(),
+                "changes": list(text()),
+                "unchanged": list(text()),
+            }));
             call("Change knobs, for all keys or one; null takes a change back", answer)
                 .body(json!({ "type": "object", "minProperties": 1 }))
         }
@@ -44,7 +49,7 @@ pub(super) fn describe(action: Action) -> Option<Described> {
             call(summary, clock()).body(body)
         }
         Action::Reset => {
-            let answer = object(&json!({ "reset": list(id("ws")), "generation": count() }));
+            let answer = object(&json!({ "reset": list(id("ws")), "keys": list(text()), "generation": count() }));
             let body = object(&json!({}));
             call("Forget what a key did, or everything", answer).body(body)
         }
@@ -68,6 +73,7 @@ fn clock() -> Value {
         "mode": { "enum": ["real", "frozen"] },
         "now": time(),
         "workspace?": id("ws"),
+        "key?": text(),
         "follows?": { "type": "boolean" },
     }))
 }
