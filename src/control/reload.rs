@@ -60,8 +60,8 @@ fn log_new(control: &Control, found: Vec<String>, known: &[String], what: &str) 
 /// A warning where the usual folder is gone since it was read.
 fn gone_folder(control: &Control) -> Option<(PathBuf, Result<String, ReadProblem>)> {
     let folder = control.scenario_folders.usual.as_ref().filter(|folder| !folder.is_dir())?;
-    let count = control.library.load().files_in(folder);
-    (count > 0).then(|| (folder.clone(), Err(ReadProblem::folder_gone(count))))
+    let had_files = control.library.load().has_files_in(folder);
+    had_files.then(|| (folder.clone(), Err(ReadProblem::folder_gone())))
 }
 
 /// What the scenario folders contain that is not read, and which of them is gone, one line each.

@@ -37,13 +37,12 @@ impl ReadProblem {
         Self { severity: Severity::Warning, code: "file/ignored", message, hint }
     }
 
-    /// A warning: a folder that nobody asked for by name is gone, and with it so many scenarios.
-    pub fn folder_gone(count: usize) -> Self {
-        let scenarios = if count == 1 { "scenario" } else { "scenarios" };
+    /// A warning: a folder that nobody asked for by name is gone, and with it scenarios.
+    pub fn folder_gone() -> Self {
         Self {
             severity: Severity::Warning,
             code: "file/folder-gone",
-            message: format!("the folder is gone, and with it {count} {scenarios}; what a list names stays active"),
+            message: "the folder is gone, and with it its scenarios; what a list names stays active".to_owned(),
             hint: "bring the folder back, or choose other scenarios".to_owned(),
         }
     }

@@ -106,11 +106,11 @@ impl Generation {
         self.content.files.len()
     }
 
-    /// How many scenarios come from files in this folder.
-    pub fn files_in(&self, folder: &Path) -> usize {
-        let inside =
-            |scenario: &&Arc<Scenario>| matches!(&scenario.origin, Origin::File(path) if path.starts_with(folder));
-        self.content.files.values().filter(inside).count()
+    /// Whether a scenario comes from a file in this folder.
+    pub fn has_files_in(&self, folder: &Path) -> bool {
+        let is_inside =
+            |scenario: &Scenario| matches!(&scenario.origin, Origin::File(path) if path.starts_with(folder));
+        self.content.files.values().any(|scenario| is_inside(scenario))
     }
 
     /// The list that is active for every key without one of its own.
