@@ -34,7 +34,8 @@ impl Refusals for Front {
 
 impl Handler for Front {
     fn handle(self: &Arc<Self>, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering {
-        let for_control = request.uri().path().starts_with(PREFIX);
+        let path = request.uri().path();
+        let for_control = path.starts_with(PREFIX) || path == PREFIX.trim_end_matches('/');
         match (&self.control, &self.api) {
             (Some(control), _) if for_control => {
                 let (control, peer) = (Arc::clone(control), progress.peer());

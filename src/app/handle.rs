@@ -113,6 +113,16 @@ impl ControlHandle {
         &self.control.journal
     }
 
+    /// The warnings that the journal has now, oldest first.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.control.journal.search(None, usize::MAX, |_, entry| match entry {
+            Entry::Notice(notice) if notice.warning => Some(notice.message.clone()),
+            _ => None,
+        });
+        warnings.reverse();
+        warnings
+    }
+
     /// The deliveries.
     pub fn deliveries(&self) -> &Arc<Book> {
         &self.control.book

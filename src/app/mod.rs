@@ -149,7 +149,7 @@ impl Emulator {
         let handle = ControlHandle::new(Arc::clone(&control));
         let (watcher, files) = watch(&settings, &control)?;
         settings.fill(&library, files, registry.clock().now())?;
-        log_held_back(&control, &[]);
+        log_held_back(&control);
         // Only now, so that what is wrong with the settings is told whether or not the port is free.
         let (listener, address) = bound(settings.listen)?;
         let (control_listener, control_address) = match settings.control_listen {

@@ -30,12 +30,12 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The body of a successful answer; a 404 falls short, anything else is the caller's mistake.
+    /// The body of a successful answer; a 404 falls short unless a key is wrong, which like anything else is the caller's mistake.
     pub(super) fn success(self) -> Result<Value, Failure> {
         let message = self.body["error"]["message"].as_str().unwrap_or("the emulator refused the call").to_owned();
         match self.status {
             200..=299 => Ok(self.body),
-            404 => Err(Failure::short(message)),
+            404 if self.body["parameter"] != "key" => Err(Failure::short(message)),
             _ => Err(Failure::usage(message)),
         }
     }

@@ -87,9 +87,9 @@ fn change(args: &ClockArgs, mut wish: Option<Value>) -> Result<ExitCode, Failure
         print_json(&body);
         return Ok(ExitCode::SUCCESS);
     }
-    let whose = match (body["workspace"].as_str(), body["follows"].as_bool()) {
-        (Some(workspace), Some(true)) => format!(", {workspace}, with the emulator's"),
-        (Some(workspace), _) => format!(", {workspace} alone"),
+    let whose = match (body["key"].as_str(), body["follows"].as_bool()) {
+        (Some(key), Some(true)) => format!(", {key}, with the emulator's"),
+        (Some(key), _) => format!(", {key} alone"),
         _ => String::new(),
     };
     print(&format!("{} ({}{whose})\n", cell(&body, "now"), cell(&body, "mode")));

@@ -17,7 +17,7 @@ use tokio::process::{Child, Command};
 
 use super::Target;
 use super::client::reachable;
-use super::failure::{Failure, colored, report};
+use super::failure::{Failure, colored, report, warn};
 use super::log::Log;
 use super::serve::{ServeArgs, Signals, settings, start_failure, write_port_file};
 use super::verdict::{Kind, Verdict, VerdictFormat, wait};
@@ -42,10 +42,10 @@ pub(super) struct ExecArgs {
     /// Exit with 1 if the command succeeded and one of these falls short; joined by commas.
     #[arg(long, env = "WRS_EMULATOR_FAIL_ON", value_enum, value_delimiter = ',', value_name = "KINDS")]
     fail_on: Vec<Kind>,
-    /// How the verdict looks.
-    #[arg(long, env = "WRS_EMULATOR_VERDICT_FORMAT", value_enum, default_value = "text")]
-    verdict_format: VerdictFormat,
-    /// Write the verdict to this file; without it the verdict goes to stderr, and only with --fail-on.
+    /// How the verdict looks; `text` unless given. A format that is given asks for the verdict, also without --fail-on.
+    #[arg(long, env = "WRS_EMULATOR_VERDICT_FORMAT", value_enum)]
+    verdict_format: Option<VerdictFormat>,
+    /// Write the verdict to this file; without it the verdict goes to stderr, and only with --fail-on or --verdict-format.
     #[arg(long, env = "WRS_EMULATOR_VERDICT_FILE", value_name = "FILE")]
     verdict_file: Option<PathBuf>,
     /// Before the verdict, wait for planned events, deliveries and retries that are due within this time.
@@ -85,6 +85,9 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
     let log =
         (args.verbose && !args.serve.quiet).then(|| Log::start(emulator.control(), args.serve.log).map_err(cannot_log));
     let log = log.transpose()?;
+    if log.is_none() && !args.serve.quiet {
+        emulator.control().warnings().iter().for_each(|warning| warn(warning));
+    }
     write_port_file(&args.serve, &emulator)?;
     let target = target(&emulator);
     let mut child = spawn(&args.command, &emulator, &target, raised)?;
@@ -92,7 +95,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
         .await
         .map_err(|error| Failure::usage(format!("cannot wait for the command: {error}")))?;
     let finish = async {
-        let wanted = !args.fail_on.is_empty() || file.is_some();
+        let wanted = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
         let verdict = if wanted { judge(args, target, file.as_mut()).await } else { Ok(false) };
         let stopped = emulator.stop().await;
         if let Some(log) = log {
@@ -203,10 +206,11 @@ async fn judge(args: &ExecArgs, target: Target, file: Option<&mut File>) -> Resu
     // The client blocks, and the emulator must go on answering.
     let asked = tokio::task::spawn_blocking(move || Verdict::ask(&target, "*", settle, &fail_on));
     let verdict = asked.await.map_err(|error| Failure::usage(format!("the verdict cannot be read: {error}")))??;
+    let format = args.verdict_format.unwrap_or(VerdictFormat::Text);
     match file {
-        None => tell(&verdict.render(args.verdict_format, colored())),
+        None => tell(&verdict.render(format, colored())),
         Some(file) => {
-            let text = verdict.render(args.verdict_format, false);
+            let text = verdict.render(format, false);
             file.write_all(text.as_bytes())
                 .map_err(|error| Failure::usage(format!("--verdict-file: cannot be written: {error}")))?;
             if verdict.fails() {

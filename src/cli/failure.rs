@@ -80,6 +80,14 @@ pub(super) fn report(failure: &Failure) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// Prints a warning on stderr.
+pub(super) fn warn(message: &str) {
+    let (yellow, plain) = if colored() { ("\u{1b}[1;33m", "\u{1b}[0m") } else { ("", "") };
+    let shown = Redactor::default().text(message);
+    // Nobody is left to tell if stderr is gone.
+    let _ = writeln!(std::io::stderr().lock(), "{yellow}warning:{plain} {}", visible_lines(&shown));
+}
+
 /// Whether stderr takes colors: a terminal, and `NO_COLOR` is not set.
 pub(super) fn colored() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())

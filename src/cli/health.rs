@@ -8,7 +8,7 @@ use hyper::Method;
 use super::Target;
 use super::client::{SHORT, call};
 use super::failure::Failure;
-use super::output::{cell, print, print_json};
+use super::output::{cell, generation, print, print_json};
 
 /// Arguments of `health`.
 #[derive(Debug, Args)]
@@ -26,10 +26,10 @@ pub(super) fn run(args: &HealthArgs) -> Result<ExitCode, Failure> {
         print_json(&body);
     } else {
         print(&format!(
-            "{} (version {}, generation {}, scenarios {})\n",
+            "{} (version {}, {}, scenarios {})\n",
             cell(&body, "status"),
             cell(&body, "version"),
-            cell(&body, "generation"),
+            generation(&body),
             cell(&body, "scenarios")
         ));
     }

@@ -59,6 +59,10 @@ Examples:
   wrs-emulator exec --fail-on unmatched -- npm test  run tests against it
   wrs-emulator explain req_01k...                    why this answer
 
+Keys: without --key, WRS_API_KEY counts (not for clock and verdict). If neither
+is there, listen, reset, subscriptions create and trigger mean sk_test_local,
+all others mean all keys.
+
 Exit status: 0 done, 1 the thing checked falls short, 2 wrong usage or an
 invalid file, 3 the emulator cannot be reached. Every flag has an environment
 variable: --listen is WRS_EMULATOR_LISTEN, --json of `clock advance` is
@@ -227,6 +231,31 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         definition().debug_assert();
+    }
+
+    /// What the program's help says of keys holds for every command that has `--key`.
+    #[test]
+    fn the_help_names_the_commands_without_a_key_of_their_own() {
+        fn collect(command: &clap::Command, path: &str, found: &mut Vec<(String, bool, String)>) {
+            for inner in command.get_subcommands() {
+                let path = format!("{path} {}", inner.get_name()).trim().to_owned();
+                if let Some(key) = inner.get_arguments().find(|known| known.get_long() == Some("key")) {
+                    let default = key.get_default_values().first().and_then(|value| value.to_str()).unwrap_or("*");
+                    let is_shared = key.get_env().is_some_and(|name| name == "WRS_API_KEY");
+                    found.push((path.clone(), is_shared, default.to_owned()));
+                }
+                collect(inner, &path, found);
+            }
+        }
+        let mut found = Vec::new();
+        collect(&definition(), "", &mut found);
+        let paragraph = EXAMPLES.split("\n\n").find(|text| text.starts_with("Keys: ")).expect("a paragraph");
+        let (of_variable, of_default) = paragraph.split_once("If neither").expect("two halves");
+        for (path, is_shared, default) in found {
+            let group = path.split(' ').next().unwrap_or_default();
+            assert_eq!(of_variable.contains(group), !is_shared, "{path}: WRS_API_KEY");
+            assert_eq!(of_default.contains(&path), default == crate::contract::keys::SAMPLE_KEY, "{path}: {default}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use serde_json::Value;
 
 use crate::redact::{visible, visible_json, visible_lines};
+use crate::scenario::generation_text;
 
 /// Prints lines of text; what would drive a terminal is escaped.
 pub(super) fn print(text: &str) {
@@ -72,6 +73,11 @@ pub(super) fn counted(count: u64, what: &str) -> String {
         Some(stem) if count != 1 => format!("{count} {stem}ries"),
         _ => format!("{count} {what}{}", if count == 1 { "" } else { "s" }),
     }
+}
+
+/// The generation that an answer names.
+pub(super) fn generation(body: &Value) -> String {
+    generation_text(body["generation"].as_u64().unwrap_or_default())
 }
 
 /// For whom, where it is not for all keys.

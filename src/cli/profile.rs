@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::Target;
 use super::client::{SHORT, call};
 use super::failure::Failure;
-use super::output::{cell, print, print_json};
+use super::output::{cell, generation, plain, print, print_json, whose};
 
 /// `profile …`
 #[derive(Debug, Subcommand)]
@@ -109,11 +109,11 @@ fn patch(args: &CommonArgs, wish: Map<String, Value>) -> Result<ExitCode, Failur
         print_json(&body);
         return Ok(ExitCode::SUCCESS);
     }
-    let whose = body["key"].as_str().map(|key| format!(" for {key}")).unwrap_or_default();
-    let settings = body["patch"].as_object().into_iter().flatten().map(|(path, value)| format!("{path} = {value}"));
-    let settings = settings.collect::<Vec<_>>().join(", ");
-    let settings = if settings.is_empty() { "nothing".to_owned() } else { settings };
-    print(&format!("changed{whose}: {settings} (generation {})\n", cell(&body, "generation")));
+    let texts = |field: &str| body[field].as_array().into_iter().flatten().map(plain).collect::<Vec<_>>().join(", ");
+    let changes = Some(texts("changes")).filter(|changes| !changes.is_empty()).unwrap_or_else(|| "nothing".to_owned());
+    let unchanged = Some(texts("unchanged")).filter(|unchanged| !unchanged.is_empty());
+    let unchanged = unchanged.map(|unchanged| format!("; {unchanged}")).unwrap_or_default();
+    print(&format!("changed{}: {changes}{unchanged} ({})\n", whose(&body), generation(&body)));
     Ok(ExitCode::SUCCESS)
 }
 

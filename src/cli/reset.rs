@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Target;
 use super::client::{SHORT, call};
 use super::failure::Failure;
-use super::output::{counted, print, print_json};
+use super::output::{counted, plain, print, print_json};
 use crate::contract::keys::SAMPLE_KEY;
 
 /// Arguments of `reset`.
@@ -35,7 +35,12 @@ pub(super) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
         print_json(&body);
         return Ok(ExitCode::SUCCESS);
     }
-    let count = body["reset"].as_array().map_or(0, Vec::len);
-    print(&format!("{} reset\n", counted(count as u64, "workspace")));
+    let keys: Vec<String> = body["keys"].as_array().into_iter().flatten().map(plain).collect();
+    if args.all {
+        let count = counted(keys.len() as u64, "workspace");
+        print(&format!("{count} reset, with scenarios, settings and clock as at the start\n"));
+    } else {
+        print(&format!("{} reset; `wrs-emulator reset --all` resets every key\n", keys.join(", ")));
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,7 @@
 //! `scenarios list|show|use|off|new|reload|schema` and `check`.
 
-use std::io::Write as _;
+use std::convert::Infallible;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::Target;
 use super::client::{SHORT, call, segment};
-use super::failure::{Failure, colored};
-use super::output::{cell, counted, plain, print, print_json, print_table, whose};
+use super::failure::{Failure, colored, warn};
+use super::output::{cell, counted, generation, plain, print, print_json, print_table, whose};
 use super::profile_source::load_profile;
 use crate::diagnostic::Diagnostic;
 use crate::redact::{Redactor, visible};
@@ -50,6 +51,7 @@ pub(super) struct CommonArgs {
 #[derive(Debug, Args)]
 pub(super) struct ShowArgs {
     /// The scenario's name.
+    #[arg(value_parser = name)]
     name: String,
     #[command(flatten)]
     common: CommonArgs,
@@ -58,8 +60,8 @@ pub(super) struct ShowArgs {
 /// Arguments of `scenarios use`.
 #[derive(Debug, Args)]
 pub(super) struct UseArgs {
-    /// Names, in order; the first rule that applies decides.
-    #[arg(required = true)]
+    /// Names, in order; the first rule that applies decides. Several may be joined by commas.
+    #[arg(required = true, value_delimiter = ',', value_parser = name)]
     names: Vec<String>,
     /// Only for this key, or workspace `ws_…`.
     #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
@@ -113,15 +115,16 @@ pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
             let wish = json!({ "active": args.names, "key": args.key });
             let body =
                 call(&args.common.target, Method::POST, "scenarios/active", &[], Some(&wish), SHORT)?.success()?;
+            warn_of(&body);
             let names = args.names.join(", ");
-            let text = format!("active{}: {names} (generation {})\n", whose(&body), cell(&body, "generation"));
+            let text = format!("active{}: {names} ({})\n", whose(&body), generation(&body));
             Ok(told(&body, &args.common, &text))
         }
         ScenariosCommand::Off(args) => {
             let wish = json!({ "active": [], "key": args.key });
             let body =
                 call(&args.common.target, Method::POST, "scenarios/active", &[], Some(&wish), SHORT)?.success()?;
-            let text = format!("no scenario is active{} (generation {})\n", whose(&body), cell(&body, "generation"));
+            let text = format!("no scenario is active{} ({})\n", whose(&body), generation(&body));
             Ok(told(&body, &args.common, &text))
         }
         ScenariosCommand::New(args) => new(&args),
@@ -129,17 +132,41 @@ pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
             let body = call(&args.target, Method::POST, "scenarios/reload", &[], Some(&json!({})), SHORT)?.success()?;
             let changes = body["changes"].as_array().into_iter().flatten().map(|change| format!("{}\n", plain(change)));
             let text = format!(
-                "{} read, generation {}\n{}",
+                "{} read, {}\n{}",
                 counted(body["files"].as_u64().unwrap_or_default(), "file"),
-                cell(&body, "generation"),
+                generation(&body),
                 changes.collect::<String>()
             );
+            warn_of(&body);
             Ok(told(&body, &args, &text))
         }
         ScenariosCommand::Schema => {
             print_json(&schema());
             Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+/// The name of a scenario, also where its file is named: `scenarios/story.toml` is `story`.
+#[allow(clippy::unnecessary_wraps, reason = "as clap has it")]
+fn name(text: &str) -> Result<String, Infallible> {
+    let file = Path::new(text).file_name().and_then(|name| name.to_str()).unwrap_or(text);
+    Ok(file.strip_suffix(".toml").unwrap_or(file).to_owned())
+}
+
+/// Prints what was found in files beside what a command did.
+fn warn_of(body: &Value) {
+    for problem in body["diagnostics"].as_array().into_iter().flatten() {
+        warn(&format!("{}{}", place(problem), cell(problem, "message")));
+    }
+}
+
+/// Where in a file a problem is, with a colon.
+fn place(problem: &Value) -> String {
+    match (problem["file"].as_str(), problem["line"].as_u64().unwrap_or_default()) {
+        (None, _) => String::new(),
+        (Some(file), 0) => format!("{}: ", visible(file)),
+        (Some(file), line) => format!("{}:{line}:{}: ", visible(file), cell(problem, "column")),
     }
 }
 
@@ -169,12 +196,7 @@ fn list(args: &CommonArgs) -> Result<ExitCode, Failure> {
     print_table(&["", "NAME", "TITLE", "ORIGIN"], &rows.collect::<Vec<_>>());
     for problem in body["diagnostics"].as_array().into_iter().flatten() {
         let (severity, message, hint) = (cell(problem, "severity"), cell(problem, "message"), cell(problem, "hint"));
-        let place = match (problem["file"].as_str(), problem["line"].as_u64().unwrap_or_default()) {
-            (None, _) => String::new(),
-            (Some(file), 0) => format!("{}: ", visible(file)),
-            (Some(file), line) => format!("{}:{line}:{}: ", visible(file), cell(problem, "column")),
-        };
-        print(&format!("\n{severity}: {place}{message}\n  hint: {hint}\n"));
+        print(&format!("\n{severity}: {}{message}\n  hint: {hint}\n", place(problem)));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -187,6 +209,17 @@ fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
 }
 
 fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
+    let path = Path::new(&args.name);
+    let is_path = path.parent().is_some_and(|folder| folder != Path::new(""));
+    let has_ending =
+        path.extension().is_some_and(|ending| ["toml", "yaml", "yml", "json"].iter().any(|known| ending == *known));
+    let stem = if has_ending { path.file_stem() } else { path.file_name() };
+    if let Some(plain) = stem.and_then(|stem| stem.to_str()).filter(|_| is_path || has_ending) {
+        let message =
+            format!("expected a name without an ending, found `{}`: the file will be {plain}.toml", args.name);
+        return Err(Failure::usage(message)
+            .with_hint(format!("use `wrs-emulator scenarios new {plain}`; --folder names another folder")));
+    }
     let (_, found) = check_text(&args.name, STARTER_TEXT);
     if let Some(problem) = found.iter().find(|problem| problem.is_error()) {
         return Err(Failure::usage(problem.message.clone()).with_hint(problem.hint.clone()));
@@ -195,7 +228,12 @@ fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     let cannot = |error: std::io::Error| Failure::usage(format!("cannot write `{}`: {error}", path.display()));
     std::fs::create_dir_all(&args.folder).map_err(cannot)?;
     // Never writes over a file that is there.
-    let mut file = std::fs::File::create_new(&path).map_err(cannot)?;
+    let mut file = std::fs::File::create_new(&path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            Failure::usage(format!("`{}` exists already", path.display())).with_hint("edit it, or choose another name")
+        }
+        _ => cannot(error),
+    })?;
     file.write_all(STARTER_TEXT.as_bytes()).map_err(cannot)?;
     // The path alone on stdout, for whoever passes it on; what comes next is for people.
     print(&format!("{}\n", path.display()));

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Target;
 use super::client::call;
 use super::failure::Failure;
-use super::output::{counted, plain, print, print_json};
+use super::output::{counted, generation, plain, print, print_json};
 use crate::file::{self, write_whole};
 
 /// How long the emulator may take.
@@ -82,7 +82,7 @@ fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let loaded = counted(body["loaded"].as_u64().unwrap_or_default(), "workspace");
-    print(&format!("{loaded} loaded (generation {})\n", plain(&body["generation"])));
+    print(&format!("{loaded} loaded ({})\n", generation(&body)));
     for warning in body["warnings"].as_array().into_iter().flatten() {
         print(&format!("  but {}\n", plain(warning)));
     }

@@ -111,10 +111,10 @@ fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let rows = body["data"].as_array().into_iter().flatten().map(|row| {
-        let [id, workspace, status, url] = ["id", "workspace", "status", "url"].map(|field| cell(row, field));
-        vec![id, workspace, status, events(row), url]
+        let [id, key, status, url] = ["id", "key", "status", "url"].map(|field| cell(row, field));
+        vec![id, key, status, events(row), url]
     });
-    print_table(&["ID", "WORKSPACE", "STATUS", "EVENTS", "URL"], &rows.collect::<Vec<_>>());
+    print_table(&["ID", "KEY", "STATUS", "EVENTS", "URL"], &rows.collect::<Vec<_>>());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -161,7 +161,7 @@ fn told(args: &OneArgs, body: &Value, text: &str) -> ExitCode {
 }
 
 fn lines(body: &Value) -> String {
-    let fields = ["id", "workspace", "status", "url", "description", "created_at", "signing_secrets"];
+    let fields = ["id", "key", "workspace", "status", "url", "description", "created_at", "signing_secrets"];
     let lines = fields.map(|field| format!("{field}: {}\n", cell(body, field)));
     format!("{}events: {}\n", lines.concat(), events(body))
 }

@@ -166,6 +166,9 @@ pub fn judge(key: &str, profile: &Profile) -> Result<(), KeyRefusal> {
     }
 }
 
+/// Longest text that is shown whole where it is no key: a secret of any kind is longer.
+const LONGEST_SLIP: usize = 20;
+
 /// Why a text is not a key, for whoever typed it in place of one.
 pub fn not_a_key(text: &str, refusal: KeyRefusal, profile: &Profile) -> String {
     let keys = &profile.keys;
@@ -178,7 +181,11 @@ pub fn not_a_key(text: &str, refusal: KeyRefusal, profile: &Profile) -> String {
         KeyRefusal::Malformed => format!("after `{prefix}` come one or more of A-Z a-z 0-9 _ -"),
         _ => format!("keys begin with `{prefix}`"),
     };
-    format!("`{}` is not an API key: {reason}", shown(text, keys))
+    // Whoever made a slip must see it; what may be a secret is masked.
+    let is_slip = text.len() <= LONGEST_SLIP || text.starts_with(&keys.test_prefix);
+    let slip = || text.chars().take(80).collect::<String>().escape_debug().to_string();
+    let shown = if is_slip && !text.starts_with(&keys.live_prefix) { slip().into() } else { shown(text, keys) };
+    format!("`{shown}` is not an API key: {reason}")
 }
 
 fn is_key_text(text: &str) -> bool {

@@ -9,11 +9,12 @@ use jiff::Timestamp;
 use super::advance::Mover;
 use super::api::{self, NewMode, time};
 use super::call::{Input, wait_limit};
+use super::notice::{note, whose};
 use super::scope::{Scope, scope_or_all};
 use super::{Call, Control, ControlError};
 use crate::clock::{ClockMode, Now};
 use crate::contract::error::ErrorKind;
-use crate::contract::profile::parse_duration;
+use crate::contract::profile::{duration_text, parse_duration};
 
 /// Longest step, as for any duration.
 const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
@@ -22,7 +23,7 @@ const PATIENCE: &str = "60s";
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowClock>) -> Result<api::Clock, ControlError> {
     let mover = mover(control, input)?;
-    Ok(shown(&mover, mover.clock().now()))
+    Ok(shown(input, &mover, mover.clock().now()))
 }
 
 pub(super) async fn change(
@@ -49,6 +50,7 @@ pub(super) async fn change(
     if matches!((step, &mover), (Step::Mode(NewMode::Follow), Mover::Emulator(_))) {
         return Err(ControlError::invalid("mode: the emulator's clock follows no other; name a key"));
     }
+    log(&control, &input, &mover, step);
     let now = match step {
         Step::Mode(NewMode::Follow) => {
             // What has passed for the emulator passes for the key too, in order.
@@ -62,7 +64,33 @@ pub(super) async fn change(
         // Whatever else waits for this key is told by its clock; what time sets off may have to be looked for.
         control.emissions.look(workspace);
     }
-    Ok(shown(&mover, now))
+    Ok(shown(&input, &mover, now))
+}
+
+/// Logs what is done with a clock, before what that sets off. A step that is refused leaves no line.
+fn log(control: &Control, call: &Call, mover: &Mover, step: Step) {
+    let now = mover.clock().now().wall;
+    let key = match mover {
+        Mover::Emulator(_) => None,
+        Mover::Workspace(workspace) => Some(&**workspace.name()),
+    };
+    let did = match step {
+        Step::Mode(NewMode::Real) => format!("runs again from {}", time(now)),
+        Step::Mode(NewMode::Frozen) => format!("frozen at {}", time(now)),
+        Step::Mode(NewMode::Follow) => "follows the emulator's again".to_owned(),
+        Step::Advance(by) => {
+            let to = now.saturating_add(by).unwrap_or(Timestamp::MAX);
+            format!("advanced by {}, to {}", duration_text(by), time(to))
+        }
+        Step::Set(at) if is_too_far(now, at) => return,
+        Step::Set(at) => format!("set {} to {}", if at < now { "back" } else { "forward" }, time(at)),
+    };
+    note(control, key, format!("clock of {} {did}", whose(call, key)), false);
+}
+
+/// Whether a step leads further ahead than a clock is moved.
+fn is_too_far(now: Timestamp, at: Timestamp) -> bool {
+    Duration::try_from(at.duration_since(now)).is_ok_and(|by| by > LONGEST_STEP)
 }
 
 /// What is done with a clock.
@@ -81,11 +109,12 @@ impl Step {
             Self::Mode(NewMode::Frozen) => Ok(clock.freeze()),
             Self::Mode(NewMode::Follow) => Ok(clock.follow()),
             Self::Advance(by) => advance(mover, by, limit).await,
+            Self::Set(at) if is_too_far(clock.now().wall, at) => {
+                let message = format!("set: {} is more than ten years ahead of the clock", time(at));
+                Err(ControlError::invalid(message))
+            }
             Self::Set(at) => match Duration::try_from(at.duration_since(clock.now().wall)) {
                 // A step forward is time that passes.
-                Ok(by) if by > LONGEST_STEP => {
-                    Err(ControlError::invalid(format!("set: {} is more than ten years ahead of the clock", time(at))))
-                }
                 Ok(by) => {
                     advance(mover, by, limit).await?;
                     // What is left is how long a running clock took.
@@ -134,7 +163,7 @@ fn mover(control: &Control, call: &Call) -> Result<Mover, ControlError> {
     })
 }
 
-fn shown(mover: &Mover, now: Now) -> api::Clock {
+fn shown(call: &Call, mover: &Mover, now: Now) -> api::Clock {
     let workspace = match mover {
         Mover::Emulator(_) => None,
         Mover::Workspace(workspace) => Some(workspace),
@@ -146,6 +175,7 @@ fn shown(mover: &Mover, now: Now) -> api::Clock {
         },
         now: time(now.wall),
         workspace: workspace.map(|workspace| workspace.id().into()),
+        key: workspace.map(|workspace| call.redactor().key(workspace.name()).into_owned()),
         follows: workspace.map(|workspace| workspace.clock().follows()),
     }
 }

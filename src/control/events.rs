@@ -181,7 +181,7 @@ impl Firing {
                 handed.map_err(|full| partly_fired(full, done, self.count))?;
             }
         }
-        let Self { kept, ids, deliveries, template, workspace, .. } = *self;
+        let Self { kept, ids, deliveries, template, workspace, profile, .. } = *self;
         let is_shown = kept.len() == self.count;
         let events: Vec<FiredEvent> = if is_shown {
             kept.iter().map(|event| FiredEvent::Whole(shown(event, &control.registry, redactor))).collect()
@@ -192,7 +192,7 @@ impl Firing {
             let problem = no_match(control, redactor, &workspace, kept.first(), &template.event_type);
             return Err(problem.with(|error| error.events = Some(events)));
         }
-        let damage = template.damage().as_deref().map(str::to_owned);
+        let damage = template.damage(&profile).as_deref().map(str::to_owned);
         Ok(Done { answer: Fired { events, damage, ..Fired::default() }, deliveries, is_shown })
     }
 }
@@ -301,7 +301,7 @@ fn fire_emission(
         let message = format!("no emission of the active scenarios is named `{}`; {known}", name.escape_debug());
         return Err(ControlError::not_found(message));
     };
-    let damage = emitted(&emit).damage();
+    let damage = emitted(&emit).damage(&setup.profile);
     control.emissions.fire(workspace, emit, workspace.clock().moment());
     let damage = damage.as_deref().map(str::to_owned);
     Ok(Fired { emit: Some(name.to_owned()), damage, ..Fired::default() })

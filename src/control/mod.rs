@@ -17,6 +17,7 @@ mod guard;
 mod guesses;
 mod health;
 mod metrics;
+mod notice;
 mod openapi;
 mod paging;
 mod profile;

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use super::api::{self, Assumption, List, Patched, Setting};
 use super::call::Input;
+use super::notice::{note, whose};
 use super::scenarios::refused;
 use super::scope::scope_or_all;
 use super::{Call, Control, ControlError, Reply};
 use crate::contract::openapi;
 use crate::contract::profile::{KnobSetting, LedgerRow, ledger};
-use crate::scenario::{KnobPatch, Setup};
+use crate::redact::Redactor;
+use crate::scenario::{KnobPatch, PATCH_SOURCE, Setup};
 
 pub(super) fn assumptions(
     control: &Control,
@@ -54,14 +56,66 @@ pub(super) fn patch(control: &Control, input: &Input<api::PatchProfile>) -> Resu
     }
     let name = scope_or_all(control, input)?.key();
     let now = control.registry.clock().now().moment;
+    let before = setup(control, name.clone()).layered.settings();
     let generation = control.library.patch_profile(name.as_deref(), &settings, now).map_err(|found| refused(&found))?;
+    let after = setup(control, name.clone()).layered.settings();
     let patches = control.library.patches();
     let patch: Arc<KnobPatch> = match &name {
         None => patches.global,
         Some(name) => patches.keys.get(name).cloned().unwrap_or_default(),
     };
-    let key = name.as_deref().map(|name| input.redactor().key(name).into_owned());
-    Ok(Patched { generation, key, patch: patch.entries().clone() })
+    let name = name.as_deref();
+    let (changes, unchanged) = compared(&before, &after, &KnobPatch::paths(&settings), input.redactor());
+    if !changes.is_empty() {
+        let message = format!("settings changed for {}: {}", whose(input, name), changes.join(", "));
+        note(control, name, message, false);
+    }
+    let key = name.map(|name| input.redactor().key(name).into_owned());
+    Ok(Patched { generation, key, patch: patch.entries().clone(), changes, unchanged })
+}
+
+/// What a change did to the settings that it names, in words: those that have another value or origin now, and those that were
+/// named one by one and have not.
+fn compared(
+    before: &[KnobSetting],
+    after: &[KnobSetting],
+    paths: &[String],
+    redactor: Redactor<'_>,
+) -> (Vec<String>, Vec<String>) {
+    let (mut changes, mut unchanged) = (Vec::new(), Vec::new());
+    let is_below = |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.'));
+    for (before, after) in before.iter().zip(after) {
+        let knob = after.knob;
+        let is_named = paths.iter().any(|path| path == knob || is_below(path, knob));
+        if !is_named && !paths.iter().any(|path| is_below(knob, path)) {
+            continue;
+        }
+        let text = |setting: &KnobSetting| {
+            let mut value = setting.value.clone();
+            redactor.setting(knob, &mut value);
+            shortened(&value.to_string())
+        };
+        let value = text(after);
+        match (before.value == after.value, before.source == after.source) {
+            (true, true) if is_named => unchanged.push(format!("{knob} = {value} (from {})", after.source)),
+            (true, true) => {}
+            (true, false) if after.source == PATCH_SOURCE => {
+                changes.push(format!("{knob} = {value} (as it was from {})", before.source));
+            }
+            _ if after.source == PATCH_SOURCE => changes.push(format!("{knob} = {value} (was {})", text(before))),
+            _ => changes.push(format!("{knob} = {value} again (from {})", after.source)),
+        }
+    }
+    (changes, unchanged)
+}
+
+/// A value as a line can hold it.
+fn shortened(text: &str) -> String {
+    const LONGEST: usize = 100;
+    match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
 }
 
 fn setup(control: &Control, name: Option<Arc<str>>) -> Arc<Setup> {

@@ -1,12 +1,12 @@
 //! New contents of the scenario folders: one generation, with what changed and what is held back reported in the journal. The
 //! watcher brings them, and calls that read the folders again.
 
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use super::Control;
+use super::notice::note;
 use crate::diagnostic::Diagnostic;
-use crate::journal::{Entry, Notice};
-use crate::scenario::{FileTexts, HeldBack, Reload};
+use crate::scenario::{FileTexts, HeldBack, ReadProblem, Reload, generation_text};
 
 /// Most files reported at a time; `GET scenarios` lists all.
 const MOST_REPORTED: usize = 10;
@@ -16,36 +16,59 @@ pub fn take_seen(control: &Control, texts: FileTexts) {
     take(control, texts);
 }
 
-/// Takes the contents of all scenario files, and reports what changed and what is newly held back.
-pub(super) fn take(control: &Control, texts: FileTexts) -> Reload {
+/// Takes the contents of all scenario files, and reports what changed and what is newly held back or not read.
+pub(super) fn take(control: &Control, mut texts: FileTexts) -> Reload {
     let now = control.registry.clock().now();
-    let known = held_back(control);
+    let (known, not_read) = (held_back(control), not_read(control));
+    texts.extend(gone_folder(control));
     let reload = control.library.reload_files(texts, now.moment);
     let generation = reload.generation;
     if reload.is_new {
         let changes = reload.changes.join("; ");
-        note(control, format!("scenarios reloaded, generation {generation}: {changes}"), false);
+        note(control, None, format!("scenarios reloaded, {}: {changes}", generation_text(generation)), false);
     } else if !known.is_empty() && held_back(control).is_empty() {
-        note(control, format!("scenarios are as saved again, generation {generation} stays active"), false);
+        note(
+            control,
+            None,
+            format!("scenarios are as saved again, {} stays active", generation_text(generation)),
+            false,
+        );
     }
-    log_held_back(control, &known);
+    log_new(control, held_back(control), &known, "scenario files are held back");
+    log_new(control, self::not_read(control), &not_read, "files or folders are not read");
     reload
 }
 
-/// Logs what is held back beside what was `known`.
-pub fn log_held_back(control: &Control, known: &[String]) {
-    let new: Vec<String> = held_back(control).into_iter().filter(|held| !known.contains(held)).collect();
+/// Logs what is wrong with the files at the start.
+pub fn log_held_back(control: &Control) {
+    log_new(control, held_back(control), &[], "scenario files are held back");
+    log_new(control, not_read(control), &[], "files or folders are not read");
+}
+
+/// Logs what is wrong beside what was `known`.
+fn log_new(control: &Control, found: Vec<String>, known: &[String], what: &str) {
+    let new: Vec<String> = found.into_iter().filter(|held| !known.contains(held)).collect();
     let more = new.len().saturating_sub(MOST_REPORTED);
     for held in new.into_iter().take(MOST_REPORTED) {
-        note(control, held, true);
+        note(control, None, held, true);
     }
     if more > 0 {
-        note(
-            control,
-            format!("{more} more scenario files are held back; `wrs-emulator scenarios list` shows all"),
-            true,
-        );
+        note(control, None, format!("{more} more {what}; `wrs-emulator scenarios list` shows all"), true);
     }
+}
+
+/// A warning where the usual folder is gone since it was read.
+fn gone_folder(control: &Control) -> Option<(PathBuf, Result<String, ReadProblem>)> {
+    let folder = control.scenario_folders.usual.as_ref().filter(|folder| !folder.is_dir())?;
+    let had_files = control.library.load().has_files_in(folder);
+    had_files.then(|| (folder.clone(), Err(ReadProblem::folder_gone())))
+}
+
+/// What the scenario folders contain that is not read, and which of them is gone, one line each.
+fn not_read(control: &Control) -> Vec<String> {
+    let found = control.library.diagnostics();
+    let warnings = found.iter().filter(|problem| !problem.is_error() && problem.code.starts_with("file/"));
+    warnings.map(Diagnostic::one_line).collect()
 }
 
 /// What keeps a scenario from being as its file is saved, one line each.
@@ -69,9 +92,4 @@ fn held_back(control: &Control) -> Vec<String> {
     let others = others.iter().filter(|problem| problem.is_error() && !named.contains(&problem.file));
     held.extend(others.map(Diagnostic::one_line));
     held
-}
-
-fn note(control: &Control, message: String, warning: bool) {
-    let at = control.registry.clock().now().wall;
-    control.journal.append(Entry::Notice(Arc::new(Notice { at, workspace: None, message, warning })));
 }

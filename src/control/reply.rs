@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::api::{self, ErrorText};
+use super::{PREFIX, route};
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{AnswerBody, JSON, answer_in_pieces, header_value};
 use crate::memory::Pieces;
@@ -102,11 +103,14 @@ impl ControlError {
     }
 
     pub(super) fn unknown_path(path: &str) -> Self {
-        let message = format!(
-            "there is no /_emulator/{}; /_emulator/health answers whether the emulator is ready",
-            path.escape_debug()
-        );
-        Self::not_found(message)
+        let shown: String = path.chars().take(80).collect();
+        let way_out = match route::nearest_path(path) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!(
+                "`{PREFIX}openapi.json` describes every call, and `{PREFIX}health` answers whether the emulator is ready"
+            ),
+        };
+        Self::not_found(format!("there is no {PREFIX}{}; {way_out}", shown.escape_debug()))
     }
 
     pub(super) fn method(allow: String) -> Self {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::call::Input;
+use super::notice::{note, whose};
 use super::scenarios::refused;
 use super::scope::{Scope, scope};
 use super::{Control, ControlError, api};
@@ -14,15 +15,22 @@ use crate::diagnostic::Diagnostic;
 use crate::workspace::Workspace;
 
 pub(super) fn reset(control: &Control, input: &Input<api::Reset>) -> Result<api::WasReset, ControlError> {
-    let forgotten = match scope(control, input)? {
+    let (forgotten, whose) = match scope(control, input)? {
         Scope::One(workspace) => {
             forget(control, &workspace);
-            vec![workspace]
+            let whose = whose(input, Some(workspace.name()));
+            (vec![workspace], whose)
         }
-        Scope::All => forget_all(control).map_err(|found| refused(&found))?,
+        Scope::All => {
+            let forgotten = forget_all(control).map_err(|found| refused(&found))?;
+            (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned())
+        }
     };
+    // Not in a workspace: those that were reset have done nothing yet.
+    note(control, None, format!("reset: {whose}"), false);
+    let keys = forgotten.iter().map(|workspace| input.redactor().key(workspace.name()).into_owned()).collect();
     let reset = forgotten.iter().map(|workspace| workspace.id().into()).collect();
-    Ok(api::WasReset { reset, generation: control.library.load().number })
+    Ok(api::WasReset { reset, keys, generation: control.library.load().number })
 }
 
 /// Forgets one workspace: its state, quota, clock and random source, the scenarios and knobs of its own, its part of the journal

@@ -1,5 +1,6 @@
 //! The control API's table of calls: which handler answers a method and path, and how.
 
+use std::cmp::{Ordering, Reverse};
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 
@@ -9,11 +10,12 @@ use percent_encoding::percent_decode_str;
 use super::api::{self, Endpoint, Form};
 use super::call::{Call, Input};
 use super::openapi::Schemas;
-use super::{Control, ControlError, Reply};
+use super::{Control, ControlError, PREFIX, Reply};
 use super::{
     clock, deliveries, events, explain, health, metrics, openapi, profile, requests, reset, scenarios, sinks, snapshot,
     stream, subscriptions, verification,
 };
+use crate::contract::nearest;
 use crate::contract::routes::allow;
 
 /// The future of a call that waits.
@@ -214,6 +216,20 @@ pub(super) fn find(method: &Method, path: &str) -> Match {
         return Match::Nothing;
     }
     Match::OtherMethods(allow(allowed.into_iter()))
+}
+
+/// The path that was probably meant by one that leads to no call, as the document writes it.
+pub(super) fn nearest_path(path: &str) -> Option<String> {
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let first_of = |pattern: &'static str| pattern.split('/').next().unwrap_or_default();
+    let first = nearest(segments.first()?, ROUTES.iter().map(|route| first_of(route.path)))?;
+    let likeness = |pattern: &str| {
+        let distance = pattern.split('/').count().abs_diff(segments.len());
+        (Reverse(distance), strsim::normalized_damerau_levenshtein(&segments.join("/"), pattern))
+    };
+    let found = ROUTES.iter().map(|route| route.path).filter(|pattern| first_of(pattern) == first);
+    let found = found.max_by(|one, other| likeness(one).partial_cmp(&likeness(other)).unwrap_or(Ordering::Equal))?;
+    Some(format!("{PREFIX}{found}"))
 }
 
 #[cfg(test)]

@@ -8,12 +8,13 @@ use serde_json::{Map, Value};
 
 use super::api::{self, Activated, Added, KeyList, Reloaded, Removed, ScenarioState, ScenarioWhole, Scenarios, Span};
 use super::call::Input;
+use super::notice::{note, whose};
 use super::reload::take;
 use super::scope::{activate as activate_list, workspace_name};
 use super::{Call, Control, ControlError, Reply};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::redact::Redactor;
-use crate::scenario::{Generation, HeldBack, Origin, Scenario, json_to_toml};
+use crate::scenario::{Generation, HeldBack, Origin, ReadProblem, Scenario, generation_text, json_to_toml, read_file};
 
 pub(super) fn list(control: &Control, redactor: Redactor<'_>) -> Scenarios {
     let generation = control.library.load();
@@ -136,28 +137,76 @@ pub(super) fn activate(control: &Control, input: &Input<api::ActivateScenarios>)
     if names.is_none() && key.is_none() {
         return Err(ControlError::invalid("expected `active`, a list of scenario names"));
     }
-    let activate = || activate_list(control, key.as_deref(), names.as_deref());
-    let activated = activate().or_else(|found| {
-        if !names_nobody(&found) && found.iter().all(|problem| problem.file.is_none()) {
-            return Err(found);
-        }
-        // A file that was saved a moment ago may not have been seen yet. What is wrong with files is told elsewhere.
+    // A file that was saved a moment ago may not have been seen yet. What is wrong with other files is reported elsewhere.
+    if names.iter().flatten().any(|name| !is_as_saved(&control.library.load(), name)) {
         take(control, control.scenario_folders.read());
-        activate()
+    }
+    let activated = activate_list(control, key.as_deref(), names.as_deref());
+    let generation = activated.map_err(|found| refused(&found).told_further(|| way_out(control, &found)))?;
+    let listed = match names.as_deref() {
+        None => "those of all keys are active".to_owned(),
+        Some([]) => "none is active".to_owned(),
+        Some([name]) => format!("{name} is active"),
+        Some(names) => format!("{} are active", names.join(", ")),
+    };
+    let key = key.as_deref();
+    note(control, key, format!("scenarios changed for {}: {listed}", whose(input, key)), false);
+    let diagnostics = names.map(|names| not_as_saved(&control.library.load(), &names)).unwrap_or_default();
+    Ok(Activated {
+        generation,
+        active: active.clone(),
+        key: key.map(|key| input.redactor().key(key).into_owned()),
+        diagnostics: shown(&diagnostics),
+    })
+}
+
+/// Whether a scenario is there and, if it is read from a file, is what the file has now.
+fn is_as_saved(generation: &Generation, name: &str) -> bool {
+    let found = generation.find(name).filter(|_| generation.held_back(name).is_none());
+    found.is_some_and(|scenario| match &scenario.origin {
+        Origin::File(path) => read_file(path).is_ok_and(|text| *text == *scenario.text),
+        Origin::BuiltIn | Origin::Inline => true,
+    })
+}
+
+/// A warning for each of these scenarios that is active in an earlier version than its file has.
+fn not_as_saved(generation: &Generation, names: &[&str]) -> Vec<Diagnostic> {
+    let earlier = names.iter().filter_map(|name| match generation.held_back(name)? {
+        HeldBack::Broken(problem) => {
+            let mut warning = Diagnostic::clone(problem);
+            warning.severity = Severity::Warning;
+            warning.message = format!("`{name}` is broken now and its last valid text plays: {}", problem.message);
+            Some(warning)
+        }
+        HeldBack::Deleted => {
+            let file = generation.find(name)?.file_name();
+            let message = format!("the file of `{name}` is gone and its last valid text plays");
+            let mut warning = Diagnostic::of_file("scenario/active-missing", message, "bring the file back");
+            warning.severity = Severity::Warning;
+            Some(warning.in_file(file))
+        }
     });
-    let generation = activated.map_err(|found| refused(&found).told_further(|| read_from(control, &found)))?;
-    let key = key.as_deref().map(|key| input.redactor().key(key).into_owned());
-    Ok(Activated { generation, active: active.clone(), key })
+    earlier.collect()
+}
+
+/// What else there is to know for whoever names a scenario that cannot be used.
+fn way_out(control: &Control, found: &[Diagnostic]) -> Option<String> {
+    let broken = found.iter().any(|problem| problem.is_error() && problem.file.is_some());
+    let no_text = || "it has no earlier valid text that could play".to_owned();
+    read_from(control, found).or_else(|| broken.then(no_text))
 }
 
 /// Reads the folders again now, whether or not a change was seen. With a broken file it is a 422, and all others are loaded.
 pub(super) fn reload(control: &Control, _: &Input<api::ReloadScenarios>) -> Result<Reloaded, ControlError> {
     let files = control.scenario_folders.read();
-    let count = files.len();
+    let is_file = |text: &Result<String, ReadProblem>| {
+        text.as_ref().err().is_none_or(|problem| problem.severity == Severity::Error)
+    };
+    let count = files.iter().filter(|(_, text)| is_file(text)).count();
     let reload = take(control, files);
     let generation = reload.generation;
     if reload.found.iter().any(Diagnostic::is_error) {
-        let loaded = format!("everything else is loaded, generation {generation}");
+        let loaded = format!("everything else is loaded, {}", generation_text(generation));
         let refused = refused(&reload.found).told_further(|| Some(loaded));
         return Err(refused.with(|error| error.generation = Some(generation)));
     }

@@ -95,11 +95,11 @@ pub fn workspace_name(control: &Control, key: Option<&str>) -> Result<Arc<str>, 
     let profile = &generation.setup_for(Some(key)).profile;
     let is_group = profile.keys.workspaces.contains_key(key);
     if !is_group && let Err(refusal) = judge(key, profile) {
-        let message = match key.strip_prefix("ws_") {
-            Some(_) => format!("there is no workspace `{}`", key.escape_debug()),
-            None => not_a_key(key, refusal, profile),
-        };
-        return Err(ControlError::not_found(message));
+        return Err(match key.strip_prefix("ws_") {
+            Some(_) => ControlError::not_found(format!("there is no workspace `{}`", key.escape_debug())),
+            None => ControlError::not_found(not_a_key(key, refusal, profile))
+                .with(|error| error.parameter = Some("key".to_owned())),
+        });
     }
     Ok(Arc::from(workspace_of(key, profile)))
 }

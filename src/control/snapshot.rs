@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::advance::settle;
+use super::notice::note;
 use super::scope::{Scope, scope, scope_or_all};
 use super::{Call, Control, ControlError, Reply, api};
 use crate::clock::{Moment, Now, SavedClock, Seed, machine};
@@ -38,6 +39,8 @@ use crate::workspace::{Alias, EventRecord, Origin, PlannedDelivery, Workspace, r
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// Most bytes of memory that such a snapshot may take, about.
 pub(crate) const MOST_MEMORY: usize = 112 * 1024 * 1024;
+/// Most keys that the line of the log names.
+const MOST_NAMED: usize = 5;
 /// How long what is under way may take to end before a snapshot is taken. A key that is busy all the time never has an end, and
 /// an attempt without an answer is made again after a load.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -77,6 +80,11 @@ pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError
         }
     }
     let (loaded, warnings) = put_in_place(control, &snapshot).map_err(refused)?;
+    let keys: Vec<_> =
+        snapshot.workspaces.iter().take(MOST_NAMED).map(|saved| call.redactor().key(&saved.key)).collect();
+    let more = if loaded > keys.len() { format!(" and {} more", loaded - keys.len()) } else { String::new() };
+    let whole = if snapshot.whole.is_some() { "everything, with " } else { "" };
+    note(control, None, format!("snapshot loaded: {whole}{}{more}", keys.join(", ")), false);
     let generation = control.library.load().number;
     Ok(Reply::masked(&api::Loaded { loaded, generation, warnings }))
 }

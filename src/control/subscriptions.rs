@@ -24,22 +24,22 @@ pub(super) fn list(
     for workspace in scope.workspaces(control) {
         let (profile, now) = (profile_of(control, &workspace), workspace.clock().now());
         let views = workspace.lock().subscription_views(&profile, now);
-        data.extend(views.into_iter().map(|view| shown(view, &workspace)));
+        data.extend(views.into_iter().map(|view| shown(view, &workspace, input)));
     }
     Ok(List { data })
 }
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowSubscription>) -> Result<Subscription, ControlError> {
-    view(control, &*owner(control, input)?, &input.segment)
+    view(control, input, &*owner(control, input)?, &input.segment)
 }
 
-fn view(control: &Control, workspace: &Workspace, id: &str) -> Result<Subscription, ControlError> {
+fn view(control: &Control, call: &Call, workspace: &Workspace, id: &str) -> Result<Subscription, ControlError> {
     let (profile, now) = (profile_of(control, workspace), workspace.clock().now());
     let view = workspace.lock().subscription_view(id, &profile, now).ok_or_else(|| unknown(id))?;
-    Ok(shown(view, workspace))
+    Ok(shown(view, workspace, call))
 }
 
-fn shown(view: SubscriptionView, workspace: &Workspace) -> Subscription {
+fn shown(view: SubscriptionView, workspace: &Workspace, call: &Call) -> Subscription {
     Subscription {
         id: view.id.into(),
         url: view.url,
@@ -52,6 +52,7 @@ fn shown(view: SubscriptionView, workspace: &Workspace) -> Subscription {
         created_at: view.created_at.into(),
         signing_secrets: view.signing_secrets,
         workspace: workspace.id().into(),
+        key: call.redactor().key(workspace.name()).into_owned(),
     }
 }
 
@@ -73,7 +74,7 @@ pub(super) fn create(control: &Control, input: &Input<api::CreateSubscription>) 
     let subscribed = workspace.lock().subscribe(checked, &profile, now).map_err(refused)?;
     let secret = subscribed.body.get(&profile.subscriptions.secret_field);
     let secret = secret.and_then(|secret| secret.as_str()).map(str::to_owned);
-    let subscription = view(control, &workspace, &subscribed.id)?;
+    let subscription = view(control, input, &workspace, &subscribed.id)?;
     Ok(Created { subscription, secret, created: subscribed.created })
 }
 /// Changes a subscription; what is left out stays. The rules are those of a client's subscribe, and so are the reasons.
@@ -99,7 +100,7 @@ pub(super) fn change(control: &Control, input: &Input<api::ChangeSubscription>) 
     let changed = state.change_subscription(id, checked, status, &profile);
     drop(state);
     changed.ok_or_else(|| unknown(id))?.map_err(refused)?;
-    view(control, &workspace, id)
+    view(control, input, &workspace, id)
 }
 
 pub(super) fn delete(control: &Control, input: &Input<api::DeleteSubscription>) -> Result<Deleted, ControlError> {
@@ -126,7 +127,7 @@ pub(super) fn rotate(control: &Control, input: &Input<api::RotateSecret>) -> Res
     drop(state);
     let (Some(secret), Some(view)) = (secret, view) else { return Err(unknown(&input.segment)) };
     Ok(Rotated {
-        subscription: shown(view, &workspace),
+        subscription: shown(view, &workspace, input),
         secret: secret.map_err(refused)?.reveal().to_owned(),
         old_secret_signs_for: grace.to_string(),
     })

@@ -21,13 +21,31 @@ const MOST_PROBLEMS: usize = 10_000;
 pub struct ReadProblem {
     /// A warning if the other files are taken all the same.
     pub severity: Severity,
-    /// Stable code: `file/unreadable`, `file/not-regular`, `file/too-large`, `file/not-utf8` or
-    /// `file/too-many`.
+    /// Stable code: `file/unreadable`, `file/not-regular`, `file/too-large`, `file/not-utf8`, `file/too-many`,
+    /// `file/ignored` or `file/folder-gone`.
     pub code: &'static str,
     /// What is wrong.
     pub message: String,
     /// What to do.
     pub hint: String,
+}
+
+impl ReadProblem {
+    /// A warning about something in a folder that is no scenario file.
+    pub(super) fn ignored(message: impl Into<String>, hint: &str) -> Self {
+        let (message, hint) = (message.into(), hint.to_owned());
+        Self { severity: Severity::Warning, code: "file/ignored", message, hint }
+    }
+
+    /// A warning: a folder that nobody asked for by name is gone, and with it scenarios.
+    pub fn folder_gone() -> Self {
+        Self {
+            severity: Severity::Warning,
+            code: "file/folder-gone",
+            message: "the folder is gone, and with it its scenarios; what a list names stays active".to_owned(),
+            hint: "bring the folder back, or choose other scenarios".to_owned(),
+        }
+    }
 }
 
 impl From<ReadProblem> for Diagnostic {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::content::Content;
 use super::library::Library;
+use super::{Origin, parse};
 use crate::clock::Moment;
 use crate::contract::profile::{Draft, KNOBS, Layered, ProfileProblem, knob_path};
 use crate::diagnostic::Diagnostic;
@@ -58,6 +60,13 @@ impl KnobPatch {
             vec![Diagnostic::of_file("profile/syntax", format!("expected a JSON object of knobs: {error}"), "")]
         })?;
         Self::default().with(&wish)
+    }
+
+    /// The dotted paths of the knobs, or groups of them, that a call names.
+    pub fn paths(wish: &Map<String, Value>) -> Vec<String> {
+        let mut found = Vec::new();
+        collect(wish, "", &mut found, &mut Vec::new());
+        found.into_iter().map(|(path, _)| path).collect()
     }
 
     /// This patch with another on top: nested like a scenario's `[profile]`, by dotted names, or both. `null` takes back.
@@ -141,6 +150,9 @@ impl Library {
                 return Err(vec![Diagnostic::of_file("profile/bad-value", message, hint)]);
             }
             content.patches.set(key, patch);
+            if key.is_none() {
+                inline_still_valid(content, &self.load().unpatched)?;
+            }
             if content.patches.bytes() > MOST_BYTES_IN_ALL {
                 let most = MOST_BYTES_IN_ALL / (1024 * 1024);
                 let message = format!("the patches of all keys together hold more than {most} MiB");
@@ -174,6 +186,28 @@ impl Library {
             Ok(())
         })
     }
+}
+
+/// Refuses settings with which a scenario given as text could not be read again: a saved state is loaded with the settings that
+/// come with it.
+fn inline_still_valid(content: &Content, unpatched: &Layered) -> Result<(), Vec<Diagnostic>> {
+    if content.inline.is_empty() {
+        return Ok(());
+    }
+    let base = content.patches.global.over(unpatched)?;
+    for scenario in content.inline.values() {
+        let (_, found) = parse::parse_scenario(&scenario.name, &scenario.text, Origin::Inline, &base);
+        if let Some(problem) = found.into_iter().find(Diagnostic::is_error) {
+            let name = &scenario.name;
+            let message =
+                format!("the scenario `{name}`, which was given as text, needs another value: {}", problem.message);
+            let hint = format!("remove it first with DELETE /_emulator/scenarios/{name}, or keep the setting");
+            let mut problem = problem.in_file(&**name);
+            (problem.message, problem.hint) = (message, hint);
+            return Err(vec![problem]);
+        }
+    }
+    Ok(())
 }
 
 /// Walks a wish down to the knobs. Entries of knobs that are merged entry by entry are kept one by one, so that each can be

@@ -4,6 +4,7 @@
 //! anything is wrong, nothing changes. What a rule means is none of its business; files are the business of `files`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
@@ -24,6 +25,11 @@ use crate::diagnostic::Diagnostic;
 
 /// Most keys with a list of their own.
 pub(crate) const MOST_KEYS: usize = 10_000;
+
+/// A generation's number as people read it, with what it counts.
+pub fn generation_text(number: u64) -> String {
+    format!("generation {number} of settings and scenarios")
+}
 
 /// One consistent state of scenarios, activations and profile.
 #[derive(Debug)]
@@ -98,6 +104,13 @@ impl Generation {
     /// How many scenarios come from files.
     pub fn file_count(&self) -> usize {
         self.content.files.len()
+    }
+
+    /// Whether a scenario comes from a file in this folder.
+    pub fn has_files_in(&self, folder: &Path) -> bool {
+        let is_inside =
+            |scenario: &Scenario| matches!(&scenario.origin, Origin::File(path) if path.starts_with(folder));
+        self.content.files.values().any(|scenario| is_inside(scenario))
     }
 
     /// The list that is active for every key without one of its own.

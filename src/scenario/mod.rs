@@ -44,7 +44,7 @@ pub use decide::{RuleSet, RuleTrace};
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use files::{FileTexts, HeldBack, ReadProblem};
 pub use knob_patch::{KnobPatch, KnobPatches, PATCH_SOURCE};
-pub use library::{Generation, Library};
+pub use library::{Generation, Library, generation_text};
 pub use matcher::{Condition, Literal, Subject, Test, When};
 pub use parse::{check_text, json_to_toml};
 pub use progress::{RuleProgress, StoryProgress, counts_for, rule_progress, story_progress};

@@ -25,6 +25,8 @@ use crate::file::{self, FileProblem};
 pub const LARGEST_FILE: u64 = 1024 * 1024;
 /// Most files read from one directory.
 pub(crate) const MOST_FILES: usize = 1_000;
+/// Most entries of a folder named that are not read.
+const MOST_IGNORED: usize = 20;
 /// Most bytes of their texts.
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// For how many seconds after its last change a file's stamp does not prove that it is the same.
@@ -93,8 +95,8 @@ pub fn read_file(path: &Path) -> Result<String, ReadProblem> {
     })
 }
 
-/// Reads every `*.toml` of the directory, not its sub-directories, in the order of names. Hidden files, as editors make
-/// them while saving, are passed over. A directory that cannot be read is one entry with its problem; a path that is a file
+/// Reads every `*.toml` of the directory, in the order of names. A sub-directory, or a file that somebody may take for a
+/// scenario, is an entry with a warning. Hidden files, as editors make them while saving, are passed over. A directory that cannot be read is one entry with its problem; a path that is a file
 /// is read as one.
 pub fn read_directory(directory: &Path) -> FileTexts {
     if directory.is_file() {
@@ -112,9 +114,7 @@ pub fn read_directory(directory: &Path) -> FileTexts {
             return vec![(directory.to_owned(), Err(problem))];
         }
     };
-    let mut paths: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(|path| is_scenario(path)).collect();
-    paths.sort();
+    let (paths, ignored) = listed(entries);
     let (count, mut bytes) = (paths.len(), 0);
     let mut files = FileTexts::new();
     for path in paths {
@@ -136,12 +136,49 @@ pub fn read_directory(directory: &Path) -> FileTexts {
         }
         files.push((path, text));
     }
+    let more = ignored.len().saturating_sub(MOST_IGNORED);
+    files.extend(ignored.into_iter().take(MOST_IGNORED).map(|path| {
+        let problem = not_read(&path);
+        (path, Err(problem))
+    }));
+    if more > 0 {
+        let message = format!("{more} more files or folders in it are not read");
+        files.push((directory.to_owned(), Err(ReadProblem::ignored(message, "a scenario is a file NAME.toml"))));
+    }
     files
 }
 
+/// The scenario files of a folder and what else somebody may take for one, each in the order of names.
+fn listed(entries: std::fs::ReadDir) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    let (scenarios, others): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| is_scenario(path));
+    (scenarios, others.into_iter().filter(|path| is_mistaken(path)).collect())
+}
+
 fn is_scenario(path: &Path) -> bool {
-    let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-    !hidden && path.extension().is_some_and(|extension| extension == "toml")
+    !is_hidden(path) && path.extension().is_some_and(|extension| extension == "toml")
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+/// Whether somebody may expect that scenarios are read from this entry. A JSON Schema is there for editors.
+fn is_mistaken(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let is_other = [".yaml", ".yml", ".json", ".toml"].iter().any(|ending| name.ends_with(ending));
+    !is_hidden(path) && (is_other && !name.ends_with("schema.json") || path.is_dir())
+}
+
+/// Why an entry of a folder is not read.
+fn not_read(path: &Path) -> ReadProblem {
+    if path.is_dir() {
+        let hint = "move its files up, or name it with a --scenarios of its own";
+        return ReadProblem::ignored("this folder is not read: only files directly in a scenario folder are", hint);
+    }
+    let hint = "write it as TOML and name it NAME.toml; `wrs-emulator scenarios new NAME` writes one to start from";
+    ReadProblem::ignored("this file is not read: the name of a scenario file ends with .toml", hint)
 }
 
 /// What the system says of a file that differs once it was written: device and number, size, times of change.
@@ -171,17 +208,16 @@ impl Known {
     }
 }
 
-/// Every scenario file in the folders with its stamp; none where there is none to be had.
+/// Every entry of the folders that matters with its stamp; none where there is none to be had.
 fn stamps(folders: &Folders) -> Vec<(PathBuf, Option<Stamp>)> {
     let mut found = Vec::new();
     for folder in folders.paths() {
-        let mut paths: Vec<_> = std::fs::read_dir(folder).map_or_else(
-            |_| vec![folder.clone()],
-            |entries| entries.flatten().map(|entry| entry.path()).filter(|path| is_scenario(path)).collect(),
-        );
-        paths.sort();
+        let (mut paths, mut ignored) =
+            std::fs::read_dir(folder).map_or_else(|_| (vec![folder.clone()], Vec::new()), listed);
         // One more than are read tells that there are more.
         paths.truncate(MOST_FILES + 1);
+        ignored.truncate(MOST_IGNORED + 1);
+        paths.append(&mut ignored);
         found.extend(paths.into_iter().map(|path| {
             let stamp = path.metadata().ok().map(|about| {
                 let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];

@@ -28,13 +28,16 @@ fn knobs_are_changed_shown_and_taken_back() {
     let served = Served::start(&[]);
     let changed = served.call(&["profile", "set", "rate_limit.requests=5", "rate_limit.window=30s"]);
     assert_eq!(changed.status.code(), Some(0), "{changed:?}");
-    assert!(text(&changed.stdout).starts_with("changed: rate_limit.requests = 5, rate_limit.window = \"30s\" (gen"));
+    assert!(
+        text(&changed.stdout)
+            .starts_with("changed: rate_limit.requests = 5 (was 100), rate_limit.window = \"30s\" (was \"60s\") (gen")
+    );
     let own = served.call(&["profile", "set", "rate_limit.requests=7", "--key", "sk_test_qa"]);
     assert_eq!(own.status.code(), Some(0), "{own:?}");
     let shown = served.call(&["profile", "show", "rate_limit.r", "--changed", "--key", "sk_test_qa"]);
     assert_eq!(text(&shown.stdout), "rate_limit.requests = 7   (from control API)\n");
     let back = served.call(&["profile", "unset", "rate_limit"]);
-    assert!(text(&back.stdout).starts_with("changed: nothing (generation "), "{back:?}");
+    assert!(text(&back.stdout).starts_with("changed: rate_limit.requests = 100 again (from default), rate_limit.window = \"60s\" again (from default) (gen"), "{back:?}");
     let shown = served.call(&["profile", "show", "rate_limit.requests"]);
     assert_eq!(text(&shown.stdout), "rate_limit.requests = 100\n");
     let wrong = served.call(&["profile", "set", "rate_limit.request=5"]);

@@ -216,7 +216,7 @@ async fn bad_wishes_are_refused_and_change_nothing() {
     let unknown = control(&emulator, "POST", "clock", &json!({ "advance": "1s", "key": "nobody" })).await;
     assert_eq!(
         (unknown.status, unknown.message().as_str()),
-        (404, "`…body` is not an API key: keys begin with `sk_test_`")
+        (404, "`nobody` is not an API key: keys begin with `sk_test_`")
     );
     assert_eq!(emulator.control().clock().now().wall, START);
 }

@@ -28,7 +28,7 @@ fn state_is_saved_reset_and_loaded() {
     let file = folder.path().join("state.json").display().to_string();
     let call = |arguments: &[&str]| served.call(arguments);
     assert_eq!(said(&call(&["snapshot", "save", &file])), "1 workspace saved\n");
-    assert_eq!(said(&call(&["reset"])), "1 workspace reset\n");
+    assert_eq!(said(&call(&["reset"])), "sk_test_local reset; `wrs-emulator reset --all` resets every key\n");
     assert_eq!(call(&["trigger", "workflow.completed"]).status.code(), Some(1), "the subscription is gone");
     assert!(said(&call(&["snapshot", "load", &file])).starts_with("1 workspace loaded (generation "));
     said(&call(&["trigger", "workflow.completed", "--wait"]));
@@ -70,7 +70,7 @@ fn a_clock_is_moved_and_shown() {
     assert_eq!(clock(&["set", "2030-01-01T00:00:00Z"]), "2030-01-01T00:00:00.000Z (frozen)\n");
     assert_eq!(clock(&["advance", "90s"]), "2030-01-01T00:01:30.000Z (frozen)\n");
     let own = clock(&["freeze", "--key", "sk_test_local"]);
-    assert!(own.starts_with("2030-01-01T00:01:30.000Z (frozen, ws_") && own.ends_with(" alone)\n"), "{own}");
+    assert!(own.starts_with("2030-01-01T00:01:30.000Z (frozen, sk_test_local") && own.ends_with(" alone)\n"), "{own}");
     assert!(clock(&["follow", "--key", "sk_test_local"]).ends_with(", with the emulator's)\n"));
     assert!(clock(&["resume"]).ends_with(" (real)\n"));
     assert!(clock(&["freeze"]).ends_with(" (frozen)\n"));

@@ -81,10 +81,10 @@ fn data_as_json_and_keys_that_are_none_are_answered_with_the_remedy() {
         &["requests", "list", "--key", "test"],
         &["reset", "--key", "test"],
     ] {
-        let refused = said(arguments, 1);
+        let refused = said(arguments, 2);
         assert!(refused.contains("is not an API key: keys begin with `sk_test_`"), "{refused}");
     }
-    let refused = said(&["reset", "--key", "sk_test_a b"], 1);
+    let refused = said(&["reset", "--key", "sk_test_a b"], 2);
     assert!(refused.contains("is not an API key: after `sk_test_` come one or more of A-Z a-z 0-9 _ -"), "{refused}");
     let refused = said(&["reset", "--key", "ws_nothing"], 1);
     assert!(refused.contains("there is no workspace `ws_nothing`"), "{refused}");

@@ -118,3 +118,54 @@ async fn settings_are_judged_together_in_whatever_order_and_layer() {
         assert_eq!(get_as(&emulator, "sk_live_x", STATUS).await.status, 200, "{list:?}");
     }
 }
+
+const NEEDY: &str = "[[emit]]\nevent = 'order.paid'\non = 'command'\n";
+
+#[tokio::test]
+async fn a_setting_that_a_scenario_given_as_text_needs_cannot_be_taken_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("state.json");
+    let open = || crate::support::builder().configure(|settings| settings.state = Some(file.clone())).start();
+    let emulator = open().await.expect("it starts");
+    let patch = async |wish: Value| control(&emulator, "PATCH", "profile", &wish).await;
+    let put = async || {
+        let headers = [("content-type", "application/toml")];
+        send(&emulator, "PUT", "/_emulator/scenarios/needy", &headers, NEEDY).await.status
+    };
+    assert_eq!(put().await, 422, "it needs an event type of its own");
+    assert_eq!(patch(json!({ "events.extra": ["order.paid"] })).await.status, 200);
+    assert_eq!(put().await, 200);
+    let active = json!({ "active": ["needy"] });
+    assert_eq!(control(&emulator, "POST", "scenarios/active", &active).await.status, 200);
+    let before = control(&emulator, "GET", "health", &Value::Null).await.json();
+    for wish in
+        [json!({ "events.extra": null }), json!({ "events": { "extra": ["other"] } }), json!({ "events": null })]
+    {
+        let refused = patch(wish.clone()).await;
+        assert_eq!(refused.status, 422, "{wish}: {refused:?}");
+        let why = refused.message();
+        assert!(
+            why.contains("scenario `needy`")
+                && why.contains("order.paid")
+                && why.contains("DELETE /_emulator/scenarios/needy"),
+            "{why}"
+        );
+    }
+    assert_eq!(control(&emulator, "GET", "health", &Value::Null).await.json(), before, "nothing has changed");
+    // More event types, other settings and those of one key are free to change.
+    for wish in [
+        json!({ "events.extra": ["order.paid", "other"] }),
+        json!({ "rate_limit.requests": 5 }),
+        json!({ "events.extra": [], "key": "sk_test_a" }),
+    ] {
+        assert_eq!(patch(wish.clone()).await.status, 200, "{wish}");
+    }
+    emulator.stop().await.expect("the state is saved");
+    let emulator = open().await.expect("the state is loaded");
+    let listed = control(&emulator, "GET", "scenarios", &Value::Null).await.json();
+    assert_eq!(listed["active"], json!(["needy"]), "{listed}");
+    // Once the scenario is gone, so may the setting be.
+    assert_eq!(control(&emulator, "POST", "scenarios/active", &json!({ "active": [] })).await.status, 200);
+    assert_eq!(control(&emulator, "DELETE", "scenarios/needy", &Value::Null).await.status, 200);
+    assert_eq!(control(&emulator, "PATCH", "profile", &json!({ "events.extra": null })).await.status, 200);
+}

@@ -29,6 +29,8 @@ pub(crate) struct Clock {
     /// Whose it is, unless it is the emulator's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) workspace: Option<WorkspaceId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<String>,
     /// Whether it shows the emulator's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) follows: Option<bool>,
@@ -74,6 +76,7 @@ pub(crate) enum NewMode {
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct WasReset {
     pub(crate) reset: Vec<WorkspaceId>,
+    pub(crate) keys: Vec<String>,
     pub(crate) generation: u64,
 }
 

@@ -22,6 +22,9 @@ pub(crate) struct Error {
     /// The number of the scenarios and settings in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) generation: Option<u64>,
+    /// What of the call is wrong, where it is the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) parameter: Option<String>,
 }
 
 /// What was wrong.

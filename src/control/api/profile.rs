@@ -69,4 +69,8 @@ pub(crate) struct Patched {
     pub(crate) generation: u64,
     pub(crate) key: Option<String>,
     pub(crate) patch: Map<String, Value>,
+    /// What has another value or origin now, in words.
+    pub(crate) changes: Vec<String>,
+    /// What was named and has neither.
+    pub(crate) unchanged: Vec<String>,
 }

@@ -153,4 +153,6 @@ pub(crate) struct Activated {
     pub(crate) generation: u64,
     pub(crate) active: Option<Vec<String>>,
     pub(crate) key: Option<String>,
+    /// A warning for each that is active in an earlier version than its file has.
+    pub(crate) diagnostics: Vec<Diagnostic>,
 }

@@ -35,6 +35,7 @@ pub(crate) struct Subscription {
     #[schemars(range(min = 1, max = 2))]
     pub(crate) signing_secrets: usize,
     pub(crate) workspace: WorkspaceId,
+    pub(crate) key: String,
 }
 
 /// Whether events are delivered.

@@ -1,0 +1,20 @@
+//! Lines of the log about what a call changed, so that whoever reads it sees why the emulator behaves differently from then on.
+//! What is worth a line is the business of each call.
+
+use std::sync::Arc;
+
+use super::{Call, Control};
+use crate::journal::{Entry, Notice};
+
+/// Puts a line into the journal, at the time of the workspace that it is about if it is about one.
+pub(super) fn note(control: &Control, workspace: Option<&str>, message: String, warning: bool) {
+    let found = workspace.and_then(|name| control.registry.find(name));
+    let now = found.as_ref().map_or_else(|| control.registry.clock().now(), |found| found.clock().now());
+    let notice = Notice { at: now.wall, workspace: workspace.map(Arc::from), message, warning };
+    control.journal.append(Entry::Notice(Arc::new(notice)));
+}
+
+/// Whose things a call changes, as its line says it.
+pub(super) fn whose(call: &Call, workspace: Option<&str>) -> String {
+    workspace.map_or_else(|| "all keys".to_owned(), |name| call.redactor().key(name).into_owned())
+}

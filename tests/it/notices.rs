@@ -1,0 +1,225 @@
+//! The log says why behaviour changed: one line for each call that changes scenarios, settings, a clock or the state. And commands
+//! say whose key they meant, which generation they made, and where a setting that was taken back comes from now.
+
+use serde_json::json;
+
+use crate::command_line::Served;
+use crate::support::{KEY, control, start, text};
+
+const STORY: &str =
+    "[profile]\nrate_limit = { requests = 7 }\n\n[[rule]]\nwhen = { operation = 'hello' }\npass = true\n";
+
+fn said(served: &Served, arguments: &[&str]) -> String {
+    let output = served.call(arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
+    text(&output.stdout)
+}
+
+#[test]
+fn every_change_by_a_call_is_one_line_of_the_log() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("state.json").display().to_string();
+    let served =
+        Served::start(&["--scenario-text", STORY, "--clock", "2030-01-01T00:00:00Z", "--set", "keys.mode=any"]);
+    let live = "sk_live_abcdefgh1234";
+    let mut expected = Vec::new();
+    for (arguments, line) in [
+        (
+            &["scenarios", "use", "always-401,inline-1"][..],
+            "scenarios changed for all keys: always-401, inline-1 are active",
+        ),
+        (
+            &["scenarios", "use", "always-401", "--key", live],
+            "scenarios changed for sk_live_…1234: always-401 is active",
+        ),
+        (&["scenarios", "off", "--key", "sk_test_a"], "scenarios changed for sk_test_a: none is active"),
+        (&["scenarios", "off"], "scenarios changed for all keys: none is active"),
+        (
+            &["profile", "set", "rate_limit.requests=5"],
+            "settings changed for all keys: rate_limit.requests = 5 (was 100)",
+        ),
+        (
+            &["profile", "set", "rate_limit.window=5s", "--key", "sk_test_a"],
+            "settings changed for sk_test_a: rate_limit.window = \"5s\" (was \"60s\")",
+        ),
+        (
+            &["profile", "set", "keys.list=[\"secret-of-mine\"]"],
+            "settings changed for all keys: keys.list = [\"…mine\"] (was [])",
+        ),
+        (
+            &["profile", "unset", "rate_limit"],
+            "settings changed for all keys: rate_limit.requests = 100 again (from default)",
+        ),
+        (&["clock", "advance", "90s"], "clock of all keys advanced by 90 s, to 2030-01-01T00:01:30.000Z"),
+        (&["clock", "set", "2030-01-02T00:00:00Z"], "clock of all keys set forward to 2030-01-02T00:00:00.000Z"),
+        (&["clock", "set", "2030-01-01T00:00:00Z"], "clock of all keys set back to 2030-01-01T00:00:00.000Z"),
+        (&["clock", "freeze", "--key", live], "clock of sk_live_…1234 frozen at 2030-01-01T00:00:00.000Z"),
+        (&["clock", "follow", "--key", live], "clock of sk_live_…1234 follows the emulator's again"),
+        (&["clock", "resume"], "clock of all keys runs again from 2030-01-01T00:00:00.000Z"),
+        (&["reset", "--key", "sk_test_a"], "reset: sk_test_a"),
+    ] {
+        said(&served, arguments);
+        expected.push(line.to_owned());
+    }
+    said(&served, &["snapshot", "save", &file]);
+    said(&served, &["snapshot", "load", &file]);
+    expected.push("snapshot loaded: everything, with ".to_owned());
+    said(&served, &["snapshot", "save", &file, "--key", KEY]);
+    said(&served, &["snapshot", "load", &file]);
+    expected.push(format!("snapshot loaded: {KEY}"));
+    said(&served, &["reset", "--all"]);
+    expected.push("reset: all keys, with scenarios, settings and clock as at the start".to_owned());
+    // What changes nothing, or is refused, leaves no line.
+    for arguments in
+        [&["profile", "unset", "rate_limit"][..], &["scenarios", "use", "nothing"], &["clock", "set", "never"]]
+    {
+        served.call(arguments);
+    }
+    let (_, log) = served.stop();
+    let lines: Vec<&str> = log.lines().filter_map(|line| line.split_once(' ')).map(|(_, line)| line).collect();
+    let changes: Vec<&&str> = lines
+        .iter()
+        .filter(|line| {
+            ["scenarios changed", "settings changed", "clock of", "reset:", "snapshot"]
+                .iter()
+                .any(|word| line.starts_with(word))
+        })
+        .collect();
+    assert_eq!(changes.len(), expected.len(), "{log}");
+    for (line, expected) in changes.into_iter().zip(&expected) {
+        assert!(line.starts_with(expected), "{expected}\n{log}");
+    }
+    assert!(!log.contains("abcdefgh") && !log.contains("secret-of"), "{log}");
+}
+
+#[test]
+fn a_generation_is_explained_where_it_is_shown() {
+    let served = Served::start(&["--quiet"]);
+    for arguments in [
+        &["health"][..],
+        &["scenarios", "use", "always-401"],
+        &["scenarios", "off"],
+        &["scenarios", "reload"],
+        &["profile", "set", "rate_limit.requests=5"],
+        &["profile", "unset", "rate_limit.requests"],
+    ] {
+        let said = said(&served, arguments);
+        assert!(said.contains("generation ") && said.contains(" of settings and scenarios"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn commands_name_the_key_that_they_meant() {
+    let served = Served::start(&["--quiet", "--clock", "frozen", "--set", "keys.mode=any"]);
+    let live = "sk_live_abcdefgh1234";
+    assert_eq!(said(&served, &["reset"]), "sk_test_local reset; `wrs-emulator reset --all` resets every key\n");
+    assert_eq!(said(&served, &["reset", "--key", live]).split(' ').next(), Some("sk_live_…1234"));
+    assert_eq!(served.json(&["reset", "--json"])["keys"], json!([KEY]));
+    assert!(
+        said(&served, &["reset", "--all"])
+            .ends_with(" workspaces reset, with scenarios, settings and clock as at the start\n")
+    );
+    for key in [KEY, live] {
+        said(&served, &["subscriptions", "create", "https://app.sink.localhost/x", "--key", key]);
+    }
+    let listed = said(&served, &["subscriptions", "list"]);
+    assert!(
+        listed.lines().next().is_some_and(|header| header.contains(" KEY ") && !header.contains("WORKSPACE")),
+        "{listed}"
+    );
+    assert!(
+        listed.contains(" sk_test_local ") && listed.contains(" sk_live_…1234 ") && !listed.contains("ws_"),
+        "{listed}"
+    );
+    let rows = served.json(&["subscriptions", "list", "--json"]);
+    assert!(rows["data"][0]["workspace"].as_str().is_some_and(|id| id.starts_with("ws_")), "{rows}");
+    let shown = said(&served, &["subscriptions", "show", rows["data"][0]["id"].as_str().expect("an id")]);
+    assert!(shown.contains("\nkey: sk_test_local\n"), "{shown}");
+    for (key, expected) in [(KEY, ", sk_test_local alone)\n"), (live, ", sk_live_…1234 alone)\n")] {
+        let moved = said(&served, &["clock", "advance", "1s", "--key", key]);
+        assert!(moved.ends_with(expected), "{moved}");
+    }
+    assert_eq!(served.json(&["clock", "show", "--key", KEY, "--json"])["key"], KEY);
+}
+
+#[test]
+fn a_wrong_key_is_shown_and_is_wrong_usage() {
+    let served = Served::start(&["--quiet"]);
+    for (key, shown) in [
+        ("test", "`test` is not an API key: keys begin with `sk_test_`"),
+        ("sk_test_a b", "`sk_test_a b` is not an API key: after `sk_test_`"),
+        ("sk_live_abcdefgh1234", "`sk_live_…1234` is not an API key"),
+        ("0123456789abcdef0123456789abcdef", "`…cdef` is not an API key"),
+    ] {
+        for arguments in [
+            &["reset"][..],
+            &["trigger", "workflow.completed"],
+            &["requests", "list"],
+            &["clock", "freeze"],
+            &["explain"],
+        ] {
+            let output = served.call(&[arguments, &["--key", key]].concat());
+            let why = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{arguments:?} {key}: {output:?}");
+            assert!(why.contains(shown), "{arguments:?} {key}: {why}");
+        }
+    }
+    // What is well named and not there is still a look-up that finds nothing.
+    assert_eq!(served.call(&["explain", "req_1"]).status.code(), Some(1));
+    assert_eq!(served.call(&["reset", "--key", "ws_nothing"]).status.code(), Some(1));
+}
+
+#[test]
+fn what_is_taken_back_says_what_is_in_force_then() {
+    let served = Served::start(&["--quiet", "--set", "rate_limit.requests=50", "--scenario-text", STORY]);
+    let profile = |arguments: &[&str]| {
+        let said = said(&served, &[&["profile"], arguments].concat());
+        let (text, _) = said.split_once(" (generation ").unwrap_or_else(|| panic!("{said}"));
+        text.to_owned()
+    };
+    assert_eq!(profile(&["set", "rate_limit.window=5s"]), "changed: rate_limit.window = \"5s\" (was \"60s\")");
+    assert_eq!(
+        profile(&["set", "rate_limit.window=5s"]),
+        "changed: nothing; rate_limit.window = \"5s\" (from control API)"
+    );
+    assert_eq!(profile(&["unset", "rate_limit.window"]), "changed: rate_limit.window = \"60s\" again (from default)");
+    assert_eq!(
+        profile(&["unset", "rate_limit.window"]),
+        "changed: nothing; rate_limit.window = \"60s\" (from default)"
+    );
+    // A value like the default was set all the same.
+    profile(&["set", "rate_limit.window=60s"]);
+    assert_eq!(profile(&["unset", "rate_limit.window"]), "changed: rate_limit.window = \"60s\" again (from default)");
+    // Another layer has it.
+    let scenario = "changed: nothing; rate_limit.requests = 7 (from scenario inline-1)";
+    assert_eq!(profile(&["unset", "rate_limit.requests"]), scenario);
+    assert_eq!(profile(&["set", "rate_limit.requests=9"]), scenario);
+    said(&served, &["scenarios", "off"]);
+    assert_eq!(profile(&["unset", "rate_limit.requests"]), "changed: rate_limit.requests = 50 again (from --set)");
+    assert_eq!(profile(&["unset", "rate_limit.requests"]), "changed: nothing; rate_limit.requests = 50 (from --set)");
+    assert_eq!(profile(&["unset", "rate_limit"]), "changed: nothing");
+}
+
+#[tokio::test]
+async fn a_path_of_the_control_api_that_is_not_there_names_the_one_that_was_meant() {
+    let emulator = start().await;
+    for (path, meant) in [
+        ("/_emulator", "`/_emulator/openapi.json` describes every call"),
+        ("/_emulator/", "`/_emulator/openapi.json` describes every call"),
+        ("/_emulator/nonsense", "`/_emulator/openapi.json` describes every call"),
+        ("/_emulator/sinks", "did you mean `/_emulator/sink/{name}`?"),
+        ("/_emulator/sinks/app", "did you mean `/_emulator/sink/{name}`?"),
+        ("/_emulator/sink", "did you mean `/_emulator/sink/{name}`?"),
+        ("/_emulator/scenario/x", "did you mean `/_emulator/scenarios/{name}`?"),
+        ("/_emulator/event", "did you mean `/_emulator/events`?"),
+        ("/_emulator/request", "did you mean `/_emulator/requests`?"),
+        ("/_emulator/clock/advance", "did you mean `/_emulator/clock`?"),
+        ("/_emulator/deliveries/dlv_1/retry", "did you mean `/_emulator/deliveries/{id}/redeliver`?"),
+    ] {
+        let answer = crate::support::send(&emulator, "GET", path, &[], "").await;
+        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
+        assert!(answer.message().contains(meant), "{path}: {}", answer.message());
+    }
+    let reset = control(&emulator, "POST", "reset", &json!({})).await.json();
+    assert_eq!(reset["keys"], json!([KEY]), "{reset}");
+}
