@@ -226,7 +226,7 @@ impl Firing {
                 handed.map_err(|full| partly_fired(full, done, self.count))?;
             }
         }
-        let Self { kept, ids, deliveries, template, workspace, .. } = *self;
+        let Self { kept, ids, deliveries, template, workspace, profile, .. } = *self;
         let is_shown = kept.len() == self.count;
         let events: Value = if is_shown {
             kept.iter().map(|record| event(record, &control.registry, call.redactor())).collect()
@@ -237,7 +237,7 @@ impl Firing {
             let problem = no_match(control, call.redactor(), &workspace, kept.first(), &template.event_type);
             return Err(problem.beside("events", events));
         }
-        let answer = json!({ "events": events, "damage": template.damage().as_deref() });
+        let answer = json!({ "events": events, "damage": template.damage(&profile).as_deref() });
         Ok(Fired { answer, deliveries, is_shown })
     }
 }
@@ -352,7 +352,7 @@ fn fire_emission(
         let message = format!("no emission of the active scenarios is named `{}`; {known}", name.escape_debug());
         return Err(ControlError::not_found(message));
     };
-    let damage = emitted(&emit).damage();
+    let damage = emitted(&emit).damage(&setup.profile);
     control.emissions.fire(workspace, emit, workspace.clock().moment());
     Ok(json!({ "emit": name, "events": [], "damage": damage.as_deref() }))
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::FireRequest;
+use crate::contract::profile::{Profile, duration_text};
 
 /// Longest name of an emission that is repeated, in characters.
 const LONGEST_NAME: usize = 80;
@@ -47,8 +48,28 @@ impl Origin {
 }
 
 impl FireRequest {
-    /// What is deliberately wrong with the deliveries and who asked for it; `None` if nothing is.
-    pub fn damage(&self) -> Option<Arc<str>> {
+    /// How many copies of each delivery are sent in all: as many as were asked for, and at least as many as the profile says.
+    pub(super) fn copies(&self, profile: &Profile) -> u32 {
+        profile.webhooks.copies.get().max(self.extra_copies.saturating_add(1))
+    }
+
+    /// What is deliberately wrong with the deliveries, and who asked for it or which setting makes it so; `None` if nothing is.
+    pub fn damage(&self, profile: &Profile) -> Option<Arc<str>> {
+        let parts: Vec<String> = self.asked_for().into_iter().chain(self.set(profile)).collect();
+        (!parts.is_empty()).then(|| parts.join(", ").into())
+    }
+
+    /// What settings do to the deliveries.
+    fn set(&self, profile: &Profile) -> impl Iterator<Item = String> {
+        let (copies, longest) = (self.copies(profile), profile.webhooks.scatter.get());
+        let copied = copies > self.extra_copies.saturating_add(1);
+        let copied = copied.then(|| format!("sent {copies} times deliberately (setting webhooks.copies)"));
+        let delayed = || format!("delayed deliberately by up to {} (setting webhooks.scatter)", duration_text(longest));
+        copied.into_iter().chain((!longest.is_zero()).then(delayed))
+    }
+
+    /// What whoever fires it asked for.
+    fn asked_for(&self) -> Option<String> {
         let copies = self.extra_copies.saturating_add(1);
         let kinds = [
             self.tamper.map(|tamper| {
@@ -66,7 +87,7 @@ impl FireRequest {
             Origin::Command => format!("`trigger {}`, or POST /_emulator/events", flags.join(" ")),
             _ => "a `FireRequest`".to_owned(),
         });
-        Some(format!("{} ({by})", what.join(", ")).into())
+        Some(format!("{} ({by})", what.join(", ")))
     }
 }
 
@@ -101,7 +122,7 @@ mod tests {
                 Some(&*format!("dropped deliberately (scenario `forged`, emission `{}`)", "x".repeat(80))),
             ),
         ] {
-            assert_eq!(request.damage().as_deref(), expected);
+            assert_eq!(request.damage(&Profile::default()).as_deref(), expected);
         }
     }
 }

@@ -167,7 +167,7 @@ impl State {
         if let Some(id) = request.subscription.as_ref().filter(|id| self.subscriptions.get(id).is_none()) {
             return Err(FireProblem::UnknownSubscription(id.clone()));
         }
-        let damage = request.damage();
+        let (damage, copies) = (request.damage(profile), request.copies(profile) as usize);
         let template = match request.data {
             Some(data) => data,
             None => profile.events.data.get(&request.event_type).cloned().unwrap_or_default(),
@@ -205,8 +205,6 @@ impl State {
                 None => targets.push((subscription, Arc::clone(&record.target_text), Arc::clone(&record.target))),
             }
         }
-        // Both say how many copies there are in all.
-        let copies = profile.webhooks.copies.get().max(request.extra_copies.saturating_add(1)) as usize;
         let deliveries = targets
             .into_iter()
             .flat_map(|target| std::iter::repeat_n(target, copies))

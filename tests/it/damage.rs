@@ -135,3 +135,48 @@ fn a_subscription_to_forged_events_is_told_as_that_by_the_shipped_scenario() {
     let expected = "tampered deliberately: headers (scenario `webhook-forged`, emission `no signature`)";
     assert_eq!(found[0], expected);
 }
+
+#[test]
+fn copies_and_delays_that_a_setting_makes_are_named_with_the_setting() {
+    let served = Served::start(&["--set", "webhooks.copies=2", "--set", "webhooks.scatter=1ms"]);
+    let said = "sent 2 times deliberately (setting webhooks.copies), delayed deliberately by up to 1 ms (setting webhooks.scatter)";
+    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
+    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    let fired = text(&served.call(&["trigger", "workflow.completed", "--wait"]).stdout);
+    assert!(fired.contains(said), "{fired}");
+    let listed = served.json(&["deliveries", "wait", "--count", "2", "--status", "delivered", "--json"]);
+    let rows = listed["data"].as_array().expect("rows");
+    assert!(rows.len() == 2 && rows.iter().all(|row| row["damage"] == said), "{listed}");
+    let id = rows[0]["id"].as_str().expect("an id");
+    for arguments in [&["explain", id][..], &["explain", id, "--json"], &["deliveries", "show", id]] {
+        let shown = text(&served.call(arguments).stdout);
+        assert!(shown.contains(said), "{arguments:?}: {shown}");
+    }
+    // What a call asks for beside it has its own origin, and the larger number of copies is the one that counts.
+    for (flags, expected) in [
+        (
+            &["--tamper", "body"][..],
+            format!("tampered deliberately: body (`trigger --tamper body`, or POST /_emulator/events), {said}"),
+        ),
+        (
+            &["--duplicate", "3"],
+            "sent 3 times deliberately (`trigger --duplicate 3`, or POST /_emulator/events), delayed ".to_owned(),
+        ),
+    ] {
+        let fired = text(&served.call(&[&["trigger", "workflow.completed"], flags].concat()).stdout);
+        assert!(fired.contains(&expected), "{fired}");
+    }
+    let (_, log) = served.stop();
+    for kind in [" event workflow.completed", " attempt 1 "] {
+        assert!(log.lines().any(|line| line.contains(kind) && line.contains(said)), "{kind}: {log}");
+    }
+}
+
+#[test]
+fn the_hostile_preset_names_what_it_does_to_deliveries() {
+    let served = Served::start(&["--profile", "hostile"]);
+    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
+    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    let fired = text(&served.call(&["trigger", "workflow.completed"]).stdout);
+    assert!(fired.contains("sent 2 times deliberately (setting webhooks.copies)"), "{fired}");
+}
