@@ -26,6 +26,7 @@ use crate::http::scripted::Unsettled;
 use crate::journal::{Reason, RequestRecord, Scripted, Transcript};
 use crate::rate_limit::Verdict;
 use crate::scenario::{Generation, RequestView, Setup};
+use crate::template::Gap;
 use crate::workspace::{State, Tokens, Workspace};
 
 /// Chooses scenarios for one request: names joined by commas.
@@ -265,15 +266,11 @@ impl Exchange {
     }
 
     /// Notes the parts of the request that templates of the deciding rule name and it does not have.
-    pub fn warn_of_missing(&mut self, missing: Vec<String>) {
+    pub fn warn_of_gaps(&mut self, gaps: &[Gap]) {
         let Some(scripted) = &self.scripted else { return };
         let (scenario, rule) = (&scripted.scenario, &scripted.rule);
-        let told = |part: String| {
-            format!(
-                "a template of scenario `{scenario}`, {rule}, names `{part}`, which the request does not have; it gave an empty text"
-            )
-        };
-        self.warnings.extend(missing.into_iter().map(told));
+        let by = format!("scenario `{scenario}`, {rule},");
+        self.warnings.extend(gaps.iter().map(|gap| gap.text(&by, "which the request does not have")));
     }
 
     /// Lets the connection do something else in place of writing the answer.

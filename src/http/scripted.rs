@@ -105,7 +105,7 @@ fn decide(exchange: &Exchange) -> Option<Decision> {
     exchange.setup.decide(&view, turns, since, random)
 }
 
-/// The action with its templates rendered and what they miss noted; where there are many, beside the async workers.
+/// The action with its templates rendered and their gaps logged; where there are many, beside the async workers.
 async fn rendered<T: Templated + Send + Sync + 'static>(
     exchange: &mut Exchange,
     action: Arc<T>,
@@ -118,8 +118,8 @@ async fn rendered<T: Templated + Send + Sync + 'static>(
         Some(inputs) if inputs.is_large() => blocking.run(move || action.rendered(inputs)).await,
         Some(inputs) => action.rendered(inputs),
     };
-    let (rendered, missing) = rendered?;
-    exchange.warn_of_missing(missing);
+    let (rendered, gaps) = rendered?;
+    exchange.warn_of_gaps(&gaps);
     Ok(Arc::new(rendered))
 }
 

@@ -10,7 +10,7 @@ use super::action::{Patch, Reply, ReplyBody};
 use super::matcher::Reading;
 use crate::clock::Random;
 use crate::contract::keys::shown;
-use crate::template::{TemplateProblem, each_template, is_template, render_noting};
+use crate::template::{Gap, TemplateProblem, each_template, is_template, render_noting};
 
 /// Longest text body of a request that templates see, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
@@ -61,8 +61,8 @@ pub trait Templated: Sized {
     /// Shows every template.
     fn each_template(&self, see: &mut impl FnMut(&str));
 
-    /// The action with its templates rendered, and the parts of the request that they name in vain.
-    fn rendered(&self, inputs: Inputs) -> Result<(Self, Vec<String>), TemplateProblem>;
+    /// The action with its templates rendered, and what gave an empty text in place of a value.
+    fn rendered(&self, inputs: Inputs) -> Result<(Self, Vec<Gap>), TemplateProblem>;
 }
 
 /// What rendering needs beside the action; its own, so that any thread can do it.
@@ -113,7 +113,7 @@ impl Templated for Reply {
         }
     }
 
-    fn rendered(&self, inputs: Inputs) -> Result<(Self, Vec<String>), TemplateProblem> {
+    fn rendered(&self, inputs: Inputs) -> Result<(Self, Vec<Gap>), TemplateProblem> {
         let mut values = Map::new();
         if let Some(message) = &self.message {
             values.insert("message".to_owned(), message.clone().into());
@@ -125,13 +125,13 @@ impl Templated for Reply {
             };
             values.insert("body".to_owned(), value);
         }
-        let (mut rendered, missing) = render_noting(&values, &inputs.facts, inputs.wall, || inputs.random)?;
+        let (mut rendered, gaps) = render_noting(&values, &inputs.facts, inputs.wall, || inputs.random)?;
         let message = rendered.remove("message").and_then(|message| message.as_str().map(str::to_owned));
         let body = match (&self.body, rendered.remove("body")) {
             (Some(ReplyBody::Text(_)), Some(Value::String(text))) => Some(ReplyBody::Text(text)),
             (_, value) => value.map(ReplyBody::Json),
         };
-        Ok((Self { message, body, ..self.clone() }, missing))
+        Ok((Self { message, body, ..self.clone() }, gaps))
     }
 }
 
@@ -140,9 +140,9 @@ impl Templated for Patch {
         self.merge.values().for_each(|value| each_template(value, see));
     }
 
-    fn rendered(&self, inputs: Inputs) -> Result<(Self, Vec<String>), TemplateProblem> {
-        let (merge, missing) = render_noting(&self.merge, &inputs.facts, inputs.wall, || inputs.random)?;
-        Ok((Self { merge, remove: self.remove.clone() }, missing))
+    fn rendered(&self, inputs: Inputs) -> Result<(Self, Vec<Gap>), TemplateProblem> {
+        let (merge, gaps) = render_noting(&self.merge, &inputs.facts, inputs.wall, || inputs.random)?;
+        Ok((Self { merge, remove: self.remove.clone() }, gaps))
     }
 }
 

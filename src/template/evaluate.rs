@@ -13,8 +13,8 @@ use crate::contract::timestamp::format_timestamp;
 
 /// Longest text that one template makes, in bytes.
 pub const LONGEST_TEXT: usize = 64 * 1024;
-/// Most parts told of that are missing, and the longest name of one.
-const MOST_MISSING: usize = 10;
+/// Most gaps reported of one body, and the longest path named.
+const MOST_GAPS: usize = 10;
 const LONGEST_PATH: usize = 100;
 /// What one step costs beside the bytes that it handles.
 const STEP: usize = 16;
@@ -26,8 +26,45 @@ pub(super) struct Scope<'s> {
     pub(super) random: Random,
     /// Bytes that may still be handled.
     pub(super) budget: usize,
-    /// Paths that led nowhere and gave an empty text.
-    pub(super) missing: Vec<String>,
+    /// What gave an empty text.
+    pub(super) gaps: Vec<Gap>,
+}
+
+/// Why a part of a template gave an empty text in place of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// There is nothing at this path.
+    Missing(String),
+    /// What is there cannot be used.
+    Failed {
+        /// The path that the value comes from, if it comes from one.
+        path: Option<String>,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Gap {
+    /// Why a value cannot be used; `None` if there is none.
+    pub fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Missing(_) => None,
+            Self::Failed { reason, .. } => Some(reason),
+        }
+    }
+
+    /// The gap as a warning about a template of `whose`; `why_missing` says why a path may lead nowhere.
+    pub fn text(&self, whose: &str, why_missing: &str) -> String {
+        match self {
+            Self::Missing(path) => {
+                format!("a template of {whose} names `{path}`, {why_missing}; it gave an empty text")
+            }
+            Self::Failed { path: Some(path), reason } => {
+                format!("a template of {whose} gave an empty text for `{path}`: {reason}")
+            }
+            Self::Failed { path: None, reason } => format!("a template of {whose} gave an empty text: {reason}"),
+        }
+    }
 }
 
 /// A value on its way through filters.
@@ -50,19 +87,28 @@ impl Term<'_> {
 
 impl<'s> Scope<'s> {
     /// The text of a whole template.
-    pub(super) fn render(&mut self, pieces: &[Piece<'_>]) -> Result<String, String> {
+    pub(super) fn render(&mut self, pieces: &[Piece<'_>]) -> String {
         let mut text = String::new();
         for piece in pieces {
-            match piece {
-                Piece::Text(plain) => self.write(&mut text, plain)?,
+            let (path, written) = match piece {
+                Piece::Text(plain) => (None, self.write(&mut text, plain)),
                 Piece::Value(expression) => {
-                    let term = self.evaluate(expression)?;
-                    let more = self.text_of(&term)?;
-                    self.write(&mut text, &more)?;
+                    let made = self.evaluate(expression).and_then(|term| self.text_of(&term));
+                    (expression.path(), made.and_then(|more| self.write(&mut text, &more)))
                 }
+            };
+            if let Err(reason) = written {
+                self.leave(Gap::Failed { path, reason });
             }
         }
-        Ok(text)
+        text
+    }
+
+    /// Notes a gap, once.
+    fn leave(&mut self, gap: Gap) {
+        if self.gaps.len() < MOST_GAPS && !self.gaps.contains(&gap) {
+            self.gaps.push(gap);
+        }
     }
 
     fn write(&mut self, text: &mut String, more: &str) -> Result<(), String> {
@@ -76,8 +122,9 @@ impl<'s> Scope<'s> {
 
     fn pay(&mut self, bytes: usize) -> Result<(), String> {
         let left = self.budget.checked_sub(bytes + STEP);
-        self.budget = left.ok_or("the templates of one body handle more than 1 MiB of text")?;
-        Ok(())
+        // Nothing more is done then: what failed may have taken its time before it was paid for.
+        self.budget = left.unwrap_or(0);
+        left.map(drop).ok_or_else(|| "the templates of one body handle more than 1 MiB of text".to_owned())
     }
 
     fn evaluate(&mut self, expression: &Expression<'_>) -> Result<Term<'s>, String> {
@@ -118,7 +165,9 @@ impl<'s> Scope<'s> {
             Function::Ulid => IdStyle::Ulid,
             Function::Uuid => IdStyle::Uuid,
             Function::RandomInt => {
-                let (low, high) = match (self.integer(&arguments[0])?, self.integer(&arguments[1])?) {
+                let low = self.integer(&arguments[0], "`random_int` needs whole numbers")?;
+                let high = self.integer(&arguments[1], "`random_int` needs whole numbers")?;
+                let (low, high) = match (low, high) {
                     (Ok(low), Ok(high)) => (low, high),
                     (Err(missing), _) | (_, Err(missing)) => return Ok(missing),
                 };
@@ -136,15 +185,17 @@ impl<'s> Scope<'s> {
     }
 
     /// A whole number as argument; a part that is missing makes the whole call missing.
-    fn integer(&mut self, expression: &Expression<'_>) -> Result<Result<i64, Term<'s>>, String> {
+    fn integer(&mut self, expression: &Expression<'_>, otherwise: &str) -> Result<Result<i64, Term<'s>>, String> {
         match self.evaluate(expression)? {
             missing @ Term::Missing(_) => Ok(Err(missing)),
-            term => integer(term.value()).map(Ok).ok_or_else(|| "expected a whole number as argument".to_owned()),
+            term => integer(term.value()).map(Ok).ok_or_else(|| otherwise.to_owned()),
         }
     }
 
     fn filter(&mut self, term: Term<'s>, filter: Filter, arguments: &[Expression<'_>]) -> Result<Term<'s>, String> {
         Ok(Term::Owned(match filter {
+            // Nothing stays nothing, so that a number may still be missing after it.
+            Filter::Lower | Filter::Upper | Filter::Trim if matches!(term, Term::Missing(_)) => return Ok(term),
             Filter::Default => match term {
                 Term::Missing(_) | Term::Borrowed(Value::Null) => return self.evaluate(&arguments[0]),
                 given => return Ok(given),
@@ -156,7 +207,7 @@ impl<'s> Scope<'s> {
                 _ => self.text_of(&term)?.chars().count().into(),
             },
             Filter::Plus => {
-                let more = match self.integer(&arguments[0])? {
+                let more = match self.integer(&arguments[0], "`plus` needs a whole number as argument")? {
                     _ if matches!(term, Term::Missing(_)) => return Ok(term),
                     Ok(more) => more,
                     Err(missing) => return Ok(missing),
@@ -174,9 +225,7 @@ impl<'s> Scope<'s> {
     fn text_of(&mut self, term: &Term<'_>) -> Result<String, String> {
         match (term, term.value()) {
             (Term::Missing(path), _) => {
-                if self.missing.len() < MOST_MISSING && !self.missing.contains(path) {
-                    self.missing.push(path.clone());
-                }
+                self.leave(Gap::Missing(path.clone()));
                 Ok(String::new())
             }
             (_, Value::String(text)) => {
@@ -189,9 +238,21 @@ impl<'s> Scope<'s> {
 
     fn json(&mut self, value: &Value) -> Result<String, String> {
         let mut output = Bounded { bytes: Vec::new() };
-        serde_json::to_writer(&mut output, value).map_err(|_| too_long())?;
-        self.pay(output.bytes.len())?;
+        let written = serde_json::to_writer(&mut output, value);
+        // What is too long was read as far as the bound.
+        self.pay(if written.is_ok() { output.bytes.len() } else { LONGEST_TEXT })?;
+        written.map_err(|_| too_long())?;
         Ok(String::from_utf8(output.bytes).expect("JSON is UTF-8"))
+    }
+}
+
+impl Expression<'_> {
+    /// The path that its value comes from, if it comes from one.
+    fn path(&self) -> Option<String> {
+        match &self.source {
+            Source::Path { root, steps } => Some(path_text(root, steps)),
+            Source::Literal(_) | Source::Call(..) => None,
+        }
     }
 }
 

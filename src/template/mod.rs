@@ -11,10 +11,10 @@ mod parse;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::clock::Random;
+use crate::clock::{Random, Seed};
 use evaluate::Scope;
 
-pub use evaluate::LONGEST_TEXT;
+pub use evaluate::{Gap, LONGEST_TEXT};
 pub use parse::{DEEPEST, LONGEST_SOURCE};
 
 /// Most templates in one body.
@@ -22,7 +22,10 @@ pub const MOST_TEMPLATES: usize = 500;
 /// Bytes that the templates of one body may handle together, in filters and as text made.
 pub const MOST_BYTES: usize = 1024 * 1024;
 
-/// A template that cannot be rendered: what is wrong, for the person who wrote it.
+/// Bytes that a template may handle when it is tried.
+const TRIAL_BYTES: usize = 4 * LONGEST_TEXT;
+
+/// A template that cannot be read: what is wrong, for the person who wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TemplateProblem {
@@ -30,7 +33,7 @@ pub struct TemplateProblem {
 }
 
 /// Renders every string in `values`. `facts` are the values that paths can begin with beside the time; a part that they do not
-/// have is an empty text. `random` makes a source for what the templates draw, and is asked only if there is a template.
+/// have, or that a filter cannot use, is an empty text. `random` makes a source for what the templates draw, and is asked only if there is a template.
 pub fn render_map(
     values: &Map<String, Value>,
     facts: &Map<String, Value>,
@@ -40,28 +43,41 @@ pub fn render_map(
     render_noting(values, facts, wall, random).map(|(rendered, _)| rendered)
 }
 
-/// The same, with the first few paths that led nowhere and gave an empty text.
+/// The same, with the first few gaps: what gave an empty text in place of a value.
 pub fn render_noting(
     values: &Map<String, Value>,
     facts: &Map<String, Value>,
     wall: Timestamp,
     random: impl FnOnce() -> Random,
-) -> Result<(Map<String, Value>, Vec<String>), TemplateProblem> {
+) -> Result<(Map<String, Value>, Vec<Gap>), TemplateProblem> {
     if !values.values().any(has_template) {
         return Ok((values.clone(), Vec::new()));
     }
-    let mut scope = Scope { facts, wall, random: random(), budget: MOST_BYTES, missing: Vec::new() };
+    let mut scope = Scope { facts, wall, random: random(), budget: MOST_BYTES, gaps: Vec::new() };
     let mut templates = MOST_TEMPLATES;
     let mut rendered = Map::new();
     for (key, value) in values {
         rendered.insert(key.clone(), render(value, &mut scope, &mut templates)?);
     }
-    Ok((rendered, scope.missing))
+    Ok((rendered, scope.gaps))
 }
 
 /// Whether a template can be read: its form, the names in it, and how many arguments each call has.
 pub fn check_template(text: &str) -> Result<(), TemplateProblem> {
     parse::parse(text).map(drop).map_err(|message| TemplateProblem { message })
+}
+
+/// Tries a template without a request. What fails then fails with every request that lacks what the template names: a mistake
+/// of its author. One that handles too much for a trial passes.
+pub fn try_template(text: &str) -> Result<(), TemplateProblem> {
+    let Ok(pieces) = parse::parse(text) else { return Ok(()) };
+    let (facts, random) = (Map::new(), Seed::from_number(0).source("trial"));
+    let mut scope = Scope { facts: &facts, wall: Timestamp::UNIX_EPOCH, random, budget: TRIAL_BYTES, gaps: Vec::new() };
+    scope.render(&pieces);
+    match scope.gaps.iter().find_map(Gap::failure) {
+        Some(failure) if scope.budget > 0 => Err(in_template(text, failure)),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a text has a template in it.
@@ -107,8 +123,8 @@ fn render(value: &Value, scope: &mut Scope<'_>, templates: &mut usize) -> Result
             *templates = left.ok_or_else(|| TemplateProblem {
                 message: format!("the templates of one body are more than {MOST_TEMPLATES}"),
             })?;
-            let rendered = parse::parse(text).and_then(|pieces| scope.render(&pieces));
-            Value::String(rendered.map_err(|problem| in_template(text, &problem))?)
+            let pieces = parse::parse(text).map_err(|problem| in_template(text, &problem))?;
+            Value::String(scope.render(&pieces))
         }
         Value::Array(values) => {
             Value::Array(values.iter().map(|value| render(value, scope, templates)).collect::<Result<_, _>>()?)
@@ -138,7 +154,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::clock::Seed;
+
+    /// What is rendered, or the first problem or failure.
+    fn strictly(
+        map: &Map<String, Value>,
+        facts: &Map<String, Value>,
+        random: &mut Random,
+    ) -> Result<Map<String, Value>, String> {
+        let rendered = render_noting(map, facts, Timestamp::UNIX_EPOCH, || random.fork());
+        let (map, gaps) = rendered.map_err(|problem| problem.to_string())?;
+        gaps.iter().find_map(Gap::failure).map_or(Ok(map), |failure| Err(failure.to_owned()))
+    }
 
     fn rendered(value: Value) -> Result<Value, String> {
         let map = json!({ "x": value });
@@ -148,9 +174,7 @@ mod tests {
         } });
         let mut random = Seed::from_number(1).source("test");
         let (map, facts) = (map.as_object().expect("an object"), facts.as_object().expect("an object"));
-        let map =
-            render_map(map, facts, Timestamp::UNIX_EPOCH, || random.fork()).map_err(|problem| problem.to_string())?;
-        Ok(map["x"].clone())
+        strictly(map, facts, &mut random).map(|map| map["x"].clone())
     }
 
     #[test]
@@ -204,7 +228,37 @@ mod tests {
             assert!(problem.contains(expected), "{template}: {problem}");
             assert!(rendered(json!(template)).expect_err(template).contains(expected), "{template}");
         }
-        assert!(rendered(json!("{{ 'x' | plus(1) }}")).expect_err("no number").contains("`plus` needs a whole number"));
+    }
+
+    #[test]
+    fn what_fails_without_a_request_is_found_by_a_trial() {
+        for (template, expected) in [
+            ("{{ 'x' | plus(1) }}", Some("`plus` needs a whole number before it")),
+            ("{{ now | plus(1) }}", Some("`plus` needs a whole number before it")),
+            ("{{ request.body.n | plus('x') }}", Some("`plus` needs a whole number as argument")),
+            ("{{ request.body.n | default('x') | plus(1) }}", Some("`plus` needs a whole number before it")),
+            ("{{ random_int('a', 2) }}", Some("`random_int` needs whole numbers")),
+            ("{{ request.body.n | upper | plus(1) }}", None),
+            ("{{ request.body.n | plus(request.body.m) }}", None),
+            ("{{ 4 | plus(1) }}", None),
+            // For somebody else to say.
+            ("{{ nothing }}", None),
+        ] {
+            let found = try_template(template).err().map(|problem| problem.to_string());
+            assert_eq!(found.is_some(), expected.is_some(), "{template}: {found:?}");
+            assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{template}");
+        }
+    }
+
+    #[test]
+    fn once_the_budget_is_used_up_nothing_more_is_done() {
+        let big = json!({ "request": { "body": { "big": "x".repeat(LONGEST_TEXT) } } });
+        let map = json!({ "x": vec![format!("{{{{ request.body.big{} }}}}", "|json".repeat(20)); 400] });
+        let (map, facts) = (map.as_object().expect("an object"), big.as_object().expect("an object"));
+        let random = || Seed::from_number(1).source("test");
+        let (rendered, gaps) = render_noting(map, facts, Timestamp::UNIX_EPOCH, random).expect("it is rendered");
+        assert!(rendered["x"].as_array().expect("a list").iter().all(|text| text == ""), "each is too long");
+        assert!(gaps.iter().filter_map(Gap::failure).any(|failure| failure.contains("more than 1 MiB")), "{gaps:?}");
     }
 
     #[test]
@@ -248,7 +302,7 @@ mod tests {
             let (map, facts) = (json!({ "x": template }), facts(size));
             let (map, facts) = (map.as_object().expect("an object"), facts.as_object().expect("an object"));
             let mut random = Seed::from_number(1).source("test");
-            render_map(map, facts, Timestamp::UNIX_EPOCH, || random.fork()).map_err(|problem| problem.to_string())
+            strictly(map, facts, &mut random)
         };
         assert!(with_big(&wide, LONGEST_TEXT).expect_err("too much work").contains("more than 1 MiB"));
         let problem = with_big("{{ request.body.big }}", LONGEST_TEXT + 1).expect_err("too long");

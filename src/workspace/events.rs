@@ -23,7 +23,7 @@ use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{EventEnvelope, SubscriptionStatus};
 use crate::contract::variation::{Outermost, vary};
 use crate::memory::kept;
-use crate::template::render_noting;
+use crate::template::{Gap, render_noting};
 
 /// A wish to fire an event.
 #[derive(Clone, Debug, Default)]
@@ -172,8 +172,12 @@ impl State {
             Some(data) => data,
             None => profile.events.data.get(&request.event_type).cloned().unwrap_or_default(),
         };
-        let (mut data, missing) = render_noting(&template, &Map::new(), now.wall, || self.event_random().fork())
+        let (mut data, gaps) = render_noting(&template, &Map::new(), now.wall, || self.event_random().fork())
             .map_err(|problem| FireProblem::Template(problem.to_string()))?;
+        // Without a request there is no data but the author's own.
+        if let Some(failed) = gaps.iter().find_map(Gap::failure) {
+            return Err(FireProblem::Template(format!("a template of the data cannot be rendered: {failed}")));
+        }
         for (path, value) in request.set {
             set_path(&mut data, &path, value, &request.event_type)?;
         }
@@ -227,7 +231,7 @@ impl State {
             lost: request.lost,
             damage,
             origin: request.origin,
-            warnings: missing.into_iter().map(warning).collect(),
+            warnings: gaps.iter().map(|gap| gap.text("the event's data", "and an event has no request")).collect(),
         })
     }
 
@@ -239,10 +243,6 @@ impl State {
         }
         Duration::from_millis(self.event_random().random_range(0..=longest))
     }
-}
-
-fn warning(part: String) -> String {
-    format!("a template of the event's data names `{part}`, and an event has no request; it gave an empty text")
 }
 
 fn as_text<S: serde::Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {

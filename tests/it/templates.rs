@@ -80,3 +80,79 @@ async fn an_event_has_no_request_and_says_so() {
     let printed = printed(&emulator, &["explain"], &id).await;
     assert!(printed.contains("warning: a template of the event's data names `request.query.q`"), "{printed}");
 }
+
+/// What a client sends decides whether these can be rendered.
+const ON_DATA: &str = r#"
+[[rule]]
+when = { operation = "events.subscribe" }
+reply = { status = 200, body = { next = "{{ request.body.n | plus(1) }}", drawn = "[{{ random_int(1, request.body.n) }}]", echo = "<{{ request.body.text }}>" } }
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_that_a_template_cannot_use_is_an_empty_text_and_a_warning() {
+    let emulator = builder().scenario_text(ON_DATA).start().await.expect("it starts");
+    let ask = async |body: Value| {
+        let answer = crate::support::subscribe(&emulator, &body).await;
+        let id = answer.header("x-emulator-request-id").expect("an id").to_owned();
+        let warnings = shown(&emulator, &format!("requests/{id}")).await["warnings"].clone();
+        (answer.status, answer.json(), warnings, id)
+    };
+    let (status, body, warnings, _) = ask(json!({ "n": 4, "text": "t" })).await;
+    assert_eq!((status, &body["next"], &body["echo"], warnings), (200, &json!("5"), &json!("<t>"), json!([])));
+    let (status, body, warnings, id) = ask(json!({ "n": "many", "text": "t" })).await;
+    assert_eq!((status, body), (200, json!({ "next": "", "drawn": "[]", "echo": "<t>" })));
+    let by = "a template of scenario `inline-1`, rule 1, gave an empty text";
+    let expected = [
+        format!("{by}: `random_int` needs whole numbers"),
+        format!("{by} for `request.body.n`: `plus` needs a whole number before it"),
+    ];
+    for expected in &expected {
+        assert!(
+            warnings.as_array().expect("a list").iter().any(|warning| warning == expected),
+            "{expected}: {warnings}"
+        );
+    }
+    let printed = printed(&emulator, &["explain"], &id).await;
+    assert!(expected.iter().all(|expected| printed.contains(&format!("warning: {expected}"))), "{printed}");
+    // A text that is too long, and one after which nothing else may be handled.
+    for length in [70_000, 200_000] {
+        let (status, body, warnings, _) = ask(json!({ "n": 4, "text": "x".repeat(length) })).await;
+        assert_eq!((status, &body["echo"]), (200, &json!("<>")), "{warnings}");
+        let expected = format!("{by} for `request.body.text`: the text made is longer than 64 KiB");
+        assert_eq!(warnings, json!([expected]));
+    }
+}
+
+#[test]
+fn what_the_author_of_a_template_did_wrong_is_found_when_the_file_is_checked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("story.toml");
+    let many = "{{ now }},".repeat(400);
+    let check = |reply: &str| {
+        std::fs::write(&file, format!("[[rule]]\nreply = {{ status = 200, {reply} }}\n")).expect("the file is written");
+        let output = wrs_emulator(&["check", file.to_str().expect("text")]).output().expect("the binary runs");
+        (output.status.code(), text(&output.stderr))
+    };
+    for (reply, expected) in [
+        ("body = \"{{ 'x' | plus(1) }}\"", "`plus` needs a whole number before it"),
+        ("body = \"{{ request.body.n | plus('x') }}\"", "`plus` needs a whole number as argument"),
+        ("body = \"{{ ulid() | plus(1) }}\"", "`plus` needs a whole number before it"),
+        ("body = \"{{ random_int('a', 2) }}\"", "`random_int` needs whole numbers"),
+        (&format!("body = \"{{{{ '\\\"'{} }}}}\"", "|json".repeat(40)), "longer than 64 KiB"),
+        (&format!("body = [{}]", "\"{{ now }}\",".repeat(501)), "a body has at most 500 templates, found 501"),
+    ] {
+        let (code, found) = check(reply);
+        assert!(code == Some(1) && found.contains(expected), "{reply}: {found}");
+    }
+    for reply in [
+        "body = \"{{ request.body.n | plus(1) }}\"",
+        "body = \"{{ request.body.n | trim | plus(1) }}\"",
+        "body = \"{{ request.body.n | default(1) | plus(now_unix) }}\"",
+        "body = \"{{ random_int(request.body.low, request.body.high) }}\"",
+        "body = \"{{ request.body | json }}{{ request.body | length | plus(1) }}\"",
+        &format!("body = \"{many}\""),
+    ] {
+        let (code, found) = check(reply);
+        assert_eq!(code, Some(0), "{reply}: {found}");
+    }
+}

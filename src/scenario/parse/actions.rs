@@ -125,10 +125,9 @@ impl Parser<'_> {
         let status = self.problems.number(table, "status", 200..=599).and_then(|status| u16::try_from(status).ok());
         let code = self.problems.filled_text(table, "code").map(str::to_owned);
         let message = self.problems.text(table, "message").map(str::to_owned);
-        table.get("message").into_iter().for_each(|message| self.problems.check_templates(message));
+        self.problems.check_body(["message", "body"].into_iter().filter_map(|key| table.get(key)));
         let headers = self.headers(table);
         let body = table.get("body").and_then(|body| {
-            self.problems.check_templates(body);
             for key in ["code", "message"] {
                 if let Some((key, _)) = table.get_key_value(key) {
                     let why =
@@ -225,7 +224,7 @@ impl Parser<'_> {
         let merge = match table.get("patch") {
             None => Map::new(),
             Some(value) => {
-                self.problems.check_templates(value);
+                self.problems.check_body([value]);
                 let DeValue::Table(fields) = value.get_ref() else {
                     self.problems.wrong_type("patch", "a table of fields", value);
                     return None;

@@ -53,7 +53,7 @@ impl Parser<'_> {
         let event = self.event(table, &span);
         let trigger = self.trigger(table, span);
         let data = table.get("data").and_then(|data| {
-            self.problems.check_templates(data);
+            self.problems.check_body([data]);
             let DeValue::Table(fields) = data.get_ref() else {
                 self.problems.wrong_type("data", "a table of fields", data);
                 return None;

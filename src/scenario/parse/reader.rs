@@ -13,7 +13,7 @@ use super::words::{self, Words};
 use crate::contract::nearest;
 use crate::contract::profile::{parse_duration, setting_group};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::template::{check_template, is_template, request_paths};
+use crate::template::{MOST_TEMPLATES as MOST_IN_A_BODY, check_template, is_template, request_paths, try_template};
 
 /// Most problems told of one file; the rest would follow from the same slip.
 const MOST: usize = 100;
@@ -282,19 +282,35 @@ impl<'t> Problems<'t> {
         fields.into_iter().collect()
     }
 
-    /// Notes every text below `value` whose template cannot be read.
-    pub(super) fn check_templates(&mut self, value: Place<'_, '_>) {
+    /// The same for the texts of one body, which are rendered together.
+    pub(super) fn check_body<'v>(&mut self, values: impl IntoIterator<Item = Place<'v, 'v>>) {
+        let before = self.templates;
+        let mut first = None;
+        for value in values {
+            first.get_or_insert(value.span());
+            self.check_templates(value);
+        }
+        let count = self.templates - before;
+        if let Some(span) = first.filter(|_| count > MOST_IN_A_BODY) {
+            let message = format!("a body has at most {MOST_IN_A_BODY} templates, found {count}");
+            self.error("scenario/too-many", span, message, "put several values into one text, or write them out");
+        }
+    }
+
+    /// Notes every text below `value` whose template cannot be read, or fails whatever the request is.
+    fn check_templates(&mut self, value: Place<'_, '_>) {
         match value.get_ref() {
             DeValue::String(text) if is_template(text) => {
                 self.templates += 1;
-                if self.templates > MOST_TEMPLATES {
-                    return;
-                }
-                if let Err(problem) = check_template(text) {
+                let is_tried = self.templates <= MOST_TEMPLATES;
+                let tried = if is_tried { try_template(text) } else { Ok(()) };
+                if let Err(problem) = check_template(text).and(tried) {
                     let hint = "write values such as {{ request.body.url }}, {{ now }} or {{ ulid() }}; `docs/scenario-language.md` lists them";
                     self.error("scenario/bad-template", value.span(), problem.to_string(), hint);
                 }
-                self.request_paths.extend(request_paths(text).into_iter().map(|path| (value.span(), path)));
+                if is_tried {
+                    self.request_paths.extend(request_paths(text).into_iter().map(|path| (value.span(), path)));
+                }
             }
             DeValue::Array(values) => values.iter().for_each(|value| self.check_templates(value)),
             DeValue::Table(table) => table.values().for_each(|value| self.check_templates(value)),
