@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use super::advance::Mover;
 use super::call::KeyField;
-use super::events::wait_limit;
+use super::duration::{duration, timeout};
 use super::notice::{note, whose};
 use super::scope::{Scope, scope_or_all};
 use super::view::timestamp;
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::clock::{ClockMode, Now};
 use crate::contract::error::ErrorKind;
-use crate::contract::profile::{duration_text, parse_duration};
+use crate::contract::profile::duration_text;
 
 /// Longest step, as for any duration.
 const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
@@ -54,7 +54,7 @@ enum Mode {
 pub(super) async fn change(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&[])?;
     let change: Change = call.json()?;
-    let limit = wait_limit("timeout", change.timeout.as_deref().unwrap_or(PATIENCE))?;
+    let limit = timeout(change.timeout.as_deref(), PATIENCE)?;
     // Everything is read before anything is changed.
     let step = match (&change.advance, &change.set, change.mode) {
         (None, None, None) => {
@@ -62,9 +62,7 @@ pub(super) async fn change(control: &Control, call: &Call) -> Result<Reply, Cont
                 "expected `mode` (\"real\", \"frozen\" or \"follow\"), `advance` (a duration such as \"60s\") or `set` (a timestamp)",
             ));
         }
-        (Some(by), None, None) => {
-            Step::Advance(parse_duration(by).map_err(|problem| ControlError::invalid(format!("advance: {problem}")))?)
-        }
+        (Some(by), None, None) => Step::Advance(duration("advance", by)?),
         (None, Some(at), None) => Step::Set(instant(at)?),
         (None, None, Some(mode)) => Step::Mode(mode),
         _ => return Err(ControlError::invalid("`mode`, `advance` and `set` cannot be changed in one call")),

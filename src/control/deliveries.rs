@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::call::KeyField;
-use super::events::{too_many_pending, wait_limit};
+use super::duration::{timeout, wait_of};
+use super::events::too_many_pending;
 use super::filter::checked_count;
 use super::paging::Page;
 use super::scope::{scope, scope_or_all};
@@ -79,7 +80,7 @@ pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, Contro
     let wish: Wait = call.json()?;
     let scope = scope(control, call)?;
     check_status(wish.status.as_deref())?;
-    let limit = wait_limit("timeout", wish.timeout.as_deref().unwrap_or("10s"))?;
+    let limit = timeout(wish.timeout.as_deref(), "10s")?;
     let count = checked_count(wish.count)?;
     let differs = |delivery: &DeliveryRecord| -> Vec<String> {
         let fields = [
@@ -156,7 +157,7 @@ async fn until_enough(
 pub(super) async fn redeliver(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["wait"])?;
     call.no_body()?;
-    let wait = call.query("wait").map(|text| wait_limit("wait", &text)).transpose()?;
+    let wait = wait_of(call)?;
     let old = find(control, call, &call.segment)?;
     let Some(workspace) = control.registry.find(&old.event.workspace) else {
         return Err(ControlError::not_found("the delivery's workspace is gone"));

@@ -8,11 +8,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::call::KeyField;
+use super::duration::{duration, wait_of};
 use super::scope::workspace;
 use super::view::{delivery_row, delivery_whole, event};
 use super::whole::Whole;
 use super::{Call, Control, ControlError, Reply, ok};
-use crate::contract::profile::{Profile, parse_duration};
+use crate::contract::profile::Profile;
 use crate::contract::signature::Tamper;
 use crate::contract::types::SubscriptionStatus;
 use crate::redact::Redactor;
@@ -28,8 +29,6 @@ pub(crate) const MOST_EVENTS: usize = 10_000;
 /// Most events made before other calls get their turn, and most bytes of them.
 const MOST_AT_A_TIME: usize = 256;
 const MOST_BYTES_AT_A_TIME: usize = 1024 * 1024;
-/// Longest a call waits for outcomes.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -66,7 +65,7 @@ pub(crate) const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 
 pub(super) async fn fire(control: &Arc<Control>, call: Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["wait"])?;
-    let wait = call.query("wait").map(|text| wait_limit("wait", &text)).transpose()?;
+    let wait = wait_of(&call)?;
     let call = Arc::new(call);
     let fired = fire_all(control, &call).await?;
     let deliveries = match wait {
@@ -152,12 +151,7 @@ fn begin(control: &Control, call: &Call) -> Result<Begun, ControlError> {
     if !(1..=MOST_EVENTS).contains(&count) {
         return Err(ControlError::invalid(format!("count: expected 1 to {MOST_EVENTS}, found {count}")));
     }
-    let delay = wish
-        .delay
-        .as_deref()
-        .map(parse_duration)
-        .transpose()
-        .map_err(|problem| ControlError::invalid(format!("delay: {problem}")))?;
+    let delay = wish.delay.as_deref().map(|text| duration("delay", text)).transpose()?;
     let workspace = workspace(control, call.key()?.as_deref())?;
     if let Some(name) = &wish.emit {
         return fire_emission(control, &workspace, name, &wish).map(Begun::Emission);
@@ -355,13 +349,4 @@ fn fire_emission(
     let damage = emitted(&emit).damage(&setup.profile);
     control.emissions.fire(workspace, emit, workspace.clock().moment());
     Ok(json!({ "emit": name, "events": [], "damage": damage.as_deref() }))
-}
-
-/// How long a call waits, on the machine's time; `field` is what the call names it.
-pub(super) fn wait_limit(field: &str, text: &str) -> Result<Duration, ControlError> {
-    match parse_duration(text) {
-        Ok(limit) if limit <= LONGEST_WAIT => Ok(limit),
-        Ok(_) => Err(ControlError::invalid(format!("{field}: at most 300s"))),
-        Err(problem) => Err(ControlError::invalid(format!("{field}: {problem}"))),
-    }
 }

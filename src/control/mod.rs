@@ -8,6 +8,7 @@ mod call;
 mod clock;
 mod deliveries;
 mod diagnosis;
+mod duration;
 mod events;
 mod explain;
 mod filter;
@@ -80,8 +81,9 @@ use route::{Action, Match};
 /// How much there may be, for the page that lists it.
 pub(crate) mod limits {
     pub(crate) use super::MOST_VIEWERS as VIEWERS;
+    pub(crate) use super::duration::LONGEST_WAIT;
     pub(crate) use super::events::{
-        LONGEST_WAIT, MOST_EVENTS as EVENTS, MOST_SHOWN as EVENTS_SHOWN, MOST_SHOWN_BYTES as EVENTS_SHOWN_BYTES,
+        MOST_EVENTS as EVENTS, MOST_SHOWN as EVENTS_SHOWN, MOST_SHOWN_BYTES as EVENTS_SHOWN_BYTES,
     };
     pub(crate) use super::guesses::{MOST_A_SECOND as GUESSES_A_SECOND, MOST_ADDRESSES as GUESSING_ADDRESSES};
     pub(crate) use super::snapshot::{MOST_BYTES as SNAPSHOT_BYTES, MOST_MEMORY as SNAPSHOT_MEMORY};

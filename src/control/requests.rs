@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::call::KeyField;
-use super::events::wait_limit;
+use super::duration::timeout;
 use super::filter::{Filter, FilterText, checked_count};
 use super::paging::Page;
 use super::scope::{Scope, scope, scope_or_all};
@@ -71,7 +71,7 @@ pub(super) async fn wait(control: &Control, call: &Call) -> Result<Reply, Contro
     call.allow_queries(&[])?;
     let wish: Wait = call.json()?;
     let scope = scope(control, call)?;
-    let limit = wait_limit("timeout", wish.timeout.as_deref().unwrap_or("10s"))?;
+    let limit = timeout(wish.timeout.as_deref(), "10s")?;
     let count = checked_count(wish.count)?;
     let text = FilterText {
         operation: wish.operation,

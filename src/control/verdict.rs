@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::advance::settle_ahead;
 use super::diagnosis::delivery_summary;
-use super::events::wait_limit;
+use super::duration::wait_of;
 use super::explain::no_endpoint;
 use super::scope::{Scope, scope_or_all};
 use super::view::{delivery_row, request_row};
@@ -37,8 +37,8 @@ const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 pub(super) async fn verdict(control: &Arc<Control>, call: Call) -> Result<Reply, ControlError> {
     call.allow_queries(&["wait"])?;
     let scope = scope_or_all(control, &call)?;
-    if let Some(text) = call.query("wait") {
-        wait_for_what_is_due(control, &scope, wait_limit("wait", &text)?).await;
+    if let Some(limit) = wait_of(&call)? {
+        wait_for_what_is_due(control, &scope, limit).await;
     }
     let judging = Arc::clone(control);
     Ok(control.blocking.run(move || judge(&judging, &scope, call.redactor()).written(call.redactor())).await)
