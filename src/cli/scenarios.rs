@@ -1,6 +1,5 @@
 //! `scenarios list|show|use|off|new|reload|schema` and `check`.
 
-use std::convert::Infallible;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -148,10 +147,12 @@ pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
 }
 
 /// The name of a scenario, also where its file is named: `scenarios/story.toml` is `story`.
-#[allow(clippy::unnecessary_wraps, reason = "as clap has it")]
-fn name(text: &str) -> Result<String, Infallible> {
+fn name(text: &str) -> Result<String, String> {
     let file = Path::new(text).file_name().and_then(|name| name.to_str()).unwrap_or(text);
-    Ok(file.strip_suffix(".toml").unwrap_or(file).to_owned())
+    match file.strip_suffix(".toml").unwrap_or(file) {
+        "" => Err("expected the name of a scenario, found nothing".to_owned()),
+        name => Ok(name.to_owned()),
+    }
 }
 
 /// Prints what was found in files beside what a command did.

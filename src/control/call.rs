@@ -5,7 +5,6 @@
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use hyper::Method;
 use hyper::body::Bytes;
@@ -17,7 +16,7 @@ use url::form_urlencoded;
 
 use super::ControlError;
 use super::api::Endpoint;
-use crate::contract::profile::{Profile, parse_duration};
+use crate::contract::profile::Profile;
 use crate::redact::Redactor;
 
 /// One call, read.
@@ -139,16 +138,4 @@ impl Call {
 fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ControlError> {
     let bytes = if body.trim_ascii().is_empty() { b"{}" } else { body };
     serde_json::from_slice(bytes).map_err(|error| ControlError::invalid(format!("body: {error}")))
-}
-
-/// Longest a call waits for outcomes.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(5);
-
-/// How long a call waits, on the machine's time; `field` is what the call names it.
-pub(super) fn wait_limit(field: &str, text: &str) -> Result<Duration, ControlError> {
-    match parse_duration(text) {
-        Ok(limit) if limit <= LONGEST_WAIT => Ok(limit),
-        Ok(_) => Err(ControlError::invalid(format!("{field}: at most 300s"))),
-        Err(problem) => Err(ControlError::invalid(format!("{field}: {problem}"))),
-    }
 }

@@ -8,18 +8,19 @@ use jiff::Timestamp;
 
 use super::advance::Mover;
 use super::api::{self, NewMode, time};
-use super::call::{Input, wait_limit};
+use super::call::Input;
+use super::duration::{duration, timeout};
 use super::notice::{note, whose};
 use super::scope::{Scope, scope_or_all};
 use super::{Call, Control, ControlError};
 use crate::clock::{ClockMode, Now};
 use crate::contract::error::ErrorKind;
-use crate::contract::profile::{duration_text, parse_duration};
+use crate::contract::profile::duration_text;
 
 /// Longest step, as for any duration.
 const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
 /// How long a call waits until everything is done, unless it says otherwise.
-const PATIENCE: &str = "60s";
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowClock>) -> Result<api::Clock, ControlError> {
     let mover = mover(control, input)?;
@@ -31,7 +32,7 @@ pub(super) async fn change(
     input: Arc<Input<api::MoveClock>>,
 ) -> Result<api::Clock, ControlError> {
     let change = &input.body;
-    let limit = wait_limit("timeout", change.timeout.as_ref().map_or(PATIENCE, |timeout| &timeout.0))?;
+    let limit = timeout(change.timeout.as_ref(), PATIENCE)?;
     // Everything is read before anything is changed.
     let step = match (&change.advance, &change.set, change.mode) {
         (None, None, None) => {
@@ -39,9 +40,7 @@ pub(super) async fn change(
                 "expected `mode` (\"real\", \"frozen\" or \"follow\"), `advance` (a duration such as \"60s\") or `set` (a timestamp)",
             ));
         }
-        (Some(by), None, None) => Step::Advance(
-            parse_duration(&by.0).map_err(|problem| ControlError::invalid(format!("advance: {problem}")))?,
-        ),
+        (Some(by), None, None) => Step::Advance(duration("advance", by)?),
         (None, Some(at), None) => Step::Set(instant(at)?),
         (None, None, Some(mode)) => Step::Mode(mode),
         _ => return Err(ControlError::invalid("`mode`, `advance` and `set` cannot be changed in one call")),

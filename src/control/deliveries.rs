@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::api::{
     self, Attempt, Delivery, DeliveryWhole, DeliveryWith, List, Nearest, Outcome, Page, Redelivered, Sent,
 };
-use super::call::{Input, wait_limit};
+use super::call::Input;
+use super::duration::{PATIENCE, timeout, wait_of};
 use super::filter::checked_count;
 use super::paging::Paging;
 use super::requests::{shown_body, shown_headers};
@@ -93,7 +94,7 @@ pub(super) async fn wait(
         event_type: body.event_type.as_deref(),
         subscription: body.subscription.as_deref(),
     };
-    let limit = wait_limit("timeout", body.timeout.as_ref().map_or("10s", |timeout| &timeout.0))?;
+    let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
     let count = checked_count(body.count)?;
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
     let fits = |delivery: &DeliveryRecord| in_scope(delivery) && wanted.differs(delivery).is_empty();
@@ -161,7 +162,7 @@ pub(super) async fn redeliver(
     control: Arc<Control>,
     input: Arc<Input<api::Redeliver>>,
 ) -> Result<Redelivered, ControlError> {
-    let wait = input.query.wait.as_deref().map(|text| wait_limit("wait", text)).transpose()?;
+    let wait = wait_of(&input.query)?;
     let old = find(&control, &input, &input.segment)?;
     let Some(workspace) = control.registry.find(&old.event.workspace) else {
         return Err(ControlError::not_found("the delivery's workspace is gone"));

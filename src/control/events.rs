@@ -8,11 +8,12 @@ use rand::seq::SliceRandom as _;
 use super::api::{
     self, DeliveryShown, Destination, Event, EventIdOnly, Fire, FireEvents, Fired, FiredEvent, Integer, Skipped,
 };
-use super::call::{Input, wait_limit};
+use super::call::Input;
+use super::duration::{duration, wait_of};
 use super::requests::shown_body;
 use super::scope::workspace;
 use super::{Control, ControlError, deliveries};
-use crate::contract::profile::{Profile, parse_duration};
+use crate::contract::profile::Profile;
 use crate::contract::signature::Tamper;
 use crate::contract::types::SubscriptionStatus;
 use crate::redact::Redactor;
@@ -34,7 +35,7 @@ pub(crate) const MOST_SHOWN: usize = 100;
 pub(crate) const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 
 pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -> Result<Fired, ControlError> {
-    let wait = input.query.wait.as_deref().map(|text| wait_limit("wait", text)).transpose()?;
+    let wait = wait_of(&input.query)?;
     let Done { mut answer, deliveries, is_shown } = fire_all(&control, &input).await?;
     let Some(limit) = wait else { return Ok(answer) };
     let records = control.book.wait_attempted(&deliveries, limit).await;
@@ -111,8 +112,7 @@ fn begin(control: &Control, input: &Input<FireEvents>) -> Result<Begun, ControlE
     if !(1..=MOST_EVENTS).contains(&count) {
         return Err(ControlError::invalid(format!("count: expected 1 to {MOST_EVENTS}, found {count}")));
     }
-    let delay = request.delay.as_ref().map(|delay| parse_duration(&delay.0)).transpose();
-    let delay = delay.map_err(|problem| ControlError::invalid(format!("delay: {problem}")))?;
+    let delay = request.delay.as_ref().map(|delay| duration("delay", delay)).transpose()?;
     let workspace = workspace(control, input.key()?.as_deref())?;
     if let Some(name) = &request.emit {
         return fire_emission(control, &workspace, name, request).map(Begun::Emission);

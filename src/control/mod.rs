@@ -10,6 +10,7 @@ mod call;
 mod clock;
 mod deliveries;
 mod diagnosis;
+mod duration;
 mod events;
 mod explain;
 mod filter;
@@ -77,7 +78,7 @@ use route::{Handler, Match, Route};
 /// How much there may be, for the page that lists it.
 pub(crate) mod limits {
     pub(crate) use super::MOST_VIEWERS as VIEWERS;
-    pub(crate) use super::call::LONGEST_WAIT;
+    pub(crate) use super::duration::LONGEST_WAIT;
     pub(crate) use super::events::{
         MOST_EVENTS as EVENTS, MOST_SHOWN as EVENTS_SHOWN, MOST_SHOWN_BYTES as EVENTS_SHOWN_BYTES,
     };

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::api::{self, Answer, Bytes, Cleared, Headers, Integer, List, Nearest, Page, Quota, Request, RequestWhole};
-use super::call::{Input, wait_limit};
+use super::call::Input;
+use super::duration::{PATIENCE, timeout};
 use super::filter::{Filter, FilterText, checked_count};
 use super::paging::Paging;
 use super::scope::{Scope, scope, scope_or_all};
@@ -58,7 +59,7 @@ pub(super) async fn wait(
 ) -> Result<List<Request>, ControlError> {
     let wanted = &input.body;
     let scope = scope(&control, &input)?;
-    let limit = wait_limit("timeout", wanted.timeout.as_ref().map_or("10s", |timeout| &timeout.0))?;
+    let limit = timeout(wanted.timeout.as_ref(), PATIENCE)?;
     let count = checked_count(wanted.count)?;
     let text = FilterText {
         operation: wanted.operation.clone(),

@@ -223,13 +223,16 @@ pub(super) fn nearest_path(path: &str) -> Option<String> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let first_of = |pattern: &'static str| pattern.split('/').next().unwrap_or_default();
     let first = nearest(segments.first()?, ROUTES.iter().map(|route| first_of(route.path)))?;
-    let likeness = |pattern: &str| {
-        let distance = pattern.split('/').count().abs_diff(segments.len());
-        (Reverse(distance), strsim::normalized_damerau_levenshtein(&segments.join("/"), pattern))
+    let likeness = |route: &Route| {
+        let distance = route.path.split('/').count().abs_diff(segments.len());
+        // The name of a variable segment is like nothing that stands for it.
+        let pattern =
+            route.segment().map_or_else(|| route.path.to_owned(), |(before, _, after)| format!("{before}{after}"));
+        (Reverse(distance), strsim::normalized_damerau_levenshtein(&segments.join("/"), &pattern))
     };
-    let found = ROUTES.iter().map(|route| route.path).filter(|pattern| first_of(pattern) == first);
+    let found = ROUTES.iter().filter(|route| first_of(route.path) == first);
     let found = found.max_by(|one, other| likeness(one).partial_cmp(&likeness(other)).unwrap_or(Ordering::Equal))?;
-    Some(format!("{PREFIX}{found}"))
+    Some(format!("{PREFIX}{}", found.path))
 }
 
 #[cfg(test)]

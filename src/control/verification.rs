@@ -15,8 +15,9 @@ use super::advance::settle_ahead;
 use super::api::{
     self, ProblemCounts, Request, Undelivered, Unfinished, UnfinishedPart, Unmatched, Unused, Verification, WorkspaceId,
 };
-use super::call::{Input, wait_limit};
+use super::call::Input;
 use super::diagnosis::delivery_summary;
+use super::duration::wait_of;
 use super::explain::no_endpoint;
 use super::scope::{Scope, scope_or_all};
 use super::{Control, ControlError, deliveries, requests};
@@ -40,8 +41,8 @@ pub(super) async fn verify(
     input: Arc<Input<api::Verify>>,
 ) -> Result<Verification, ControlError> {
     let scope = scope_or_all(&control, &input)?;
-    if let Some(text) = &input.query.wait {
-        wait_for_what_is_due(&control, &scope, wait_limit("wait", text)?).await;
+    if let Some(limit) = wait_of(&input.query)? {
+        wait_for_what_is_due(&control, &scope, limit).await;
     }
     let judging = Arc::clone(&control);
     Ok(control.blocking.run(move || judge(&judging, &scope, input.redactor())).await)

@@ -103,8 +103,8 @@ pub(crate) struct Empty {
 /// How long the call waits for outcomes before it answers.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct Wait {
-    /// A duration such as 5s, at most 300s.
-    pub(crate) wait: Option<String>,
+    /// At most 300s.
+    pub(crate) wait: Option<DurationInput>,
 }
 
 /// The field `key` of a body: whom the call means. It is read from the text before the rest is; here it is only known, so
