@@ -105,7 +105,7 @@ enum Command {
     Forwards(forwards::ForwardsCommand),
     /// Explain an answer, an event or a delivery.
     Explain(explain::ExplainArgs),
-    /// Report what fell short: unmatched, undelivered, unfinished.
+    /// Report problems: unmatched, undelivered, forged, unfinished.
     Verdict(verdict::VerdictArgs),
     /// List, show, choose, reload and write scenarios.
     #[command(subcommand)]

@@ -1,5 +1,5 @@
-//! `GET verdict`: the problems found so far. Requests that led to no endpoint, deliveries that did not arrive, scenarios
-//! that were not played to their end, each with ids and a sentence; and which of these had nothing to judge.
+//! `GET verdict`: the problems found so far. Requests that led to no endpoint, deliveries that did not arrive, forged ones that were
+//! accepted, scenarios that were not played to their end, each with ids and a sentence; and which of these had nothing to judge.
 //!
 //! It is worked out when somebody asks, from the journal, the deliveries and the counters of rules, and changes none of them.
 
@@ -20,7 +20,7 @@ use super::scope::{Scope, scope_or_all};
 use super::view::{delivery_row, request_row};
 use super::{Call, Control, ControlError, Reply, ok};
 use crate::clock::ClockMode;
-use crate::journal::{AttemptOutcome, Entry, RequestRecord};
+use crate::journal::{AttemptOutcome, Entry, Forgery, RequestRecord};
 use crate::redact::Redactor;
 use crate::scenario::{
     Generation, Rule, RuleProgress, Scenario, Setup, StoryProgress, counts_for, rule_progress, story_progress,
@@ -49,16 +49,19 @@ fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Reply {
     let setups = setups(&generation, scope);
     let (unmatched, requests) = unmatched(control, scope, redactor);
     let (undelivered, deliveries) = undelivered(control, scope, redactor);
+    let (forged, forgeries) = forged(control, scope, redactor);
     let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.book.forgotten());
     let kinds = [
         ("unmatched", unmatched),
         ("undelivered", undelivered),
+        ("forged", forged),
         ("unfinished", unfinished(control, scope, &generation, &setups, redactor)),
         (
             "unused",
             unused(
                 requests == 0 && forgotten_entries == 0,
                 deliveries == 0 && forgotten_deliveries == 0,
+                forgeries == 0 && forgotten_deliveries == 0,
                 setups.is_empty(),
             ),
         ),
@@ -133,19 +136,41 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<V
     (found.iter().map(entry).collect(), judged)
 }
 
-/// Deliveries that were not taken, oldest first, and among how many.
+/// Deliveries that were not taken, and among how many.
 fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Value>, usize) {
+    let is_problem =
+        |delivery: &DeliveryRecord| Some(delivery.status != DeliveryStatus::Delivered && !is_on_purpose(delivery));
+    deliveries(control, scope, redactor, is_problem, |delivery| delivery_summary(delivery, redactor))
+}
+
+/// Forged deliveries that were accepted, and among how many that a receiver judged.
+fn forged(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Value>, usize) {
+    let is_problem = |delivery: &DeliveryRecord| Some(delivery.forgery()? == Forgery::Accepted);
+    let message = |delivery: &DeliveryRecord| {
+        let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
+        format!("answered {status}; {}", delivery.event.damage.as_deref().unwrap_or("forged"))
+    };
+    deliveries(control, scope, redactor, is_problem, message)
+}
+
+/// Deliveries in which there is a problem, oldest first, and among how many: those of which `is_problem` can say it.
+fn deliveries(
+    control: &Control,
+    scope: &Scope,
+    redactor: Redactor<'_>,
+    is_problem: impl Fn(&DeliveryRecord) -> Option<bool>,
+    message: impl Fn(&DeliveryRecord) -> String,
+) -> (Vec<Value>, usize) {
     let judged = Cell::new(0);
     let mut found = control.book.list(None, usize::MAX, |delivery| {
-        let covered = scope.covers(Some(&delivery.event.workspace));
-        judged.set(judged.get() + usize::from(covered));
-        covered && delivery.status != DeliveryStatus::Delivered && !is_on_purpose(delivery)
+        let problem = scope.covers(Some(&delivery.event.workspace)).then(|| is_problem(delivery)).flatten();
+        judged.set(judged.get() + usize::from(problem.is_some()));
+        problem == Some(true)
     });
     found.reverse();
     let entry = |(_, delivery): &(u64, DeliveryRecord)| {
         let row = delivery_row(delivery, &control.registry, redactor);
-        let (event, url) = (&delivery.event.event_type, &delivery.planned.url);
-        let message = format!("{event} to {url}: {}", delivery_summary(delivery, redactor));
+        let message = format!("{} to {}: {}", delivery.event.event_type, delivery.planned.url, message(delivery));
         let fields = ["id", "event", "type", "subscription", "url", "workspace", "status", "attempts"];
         pick(&row, &fields, message)
     };
@@ -153,10 +178,15 @@ fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec
 }
 
 /// The kinds that had nothing to judge: an empty list of them proves nothing.
-fn unused(no_request: bool, no_delivery: bool, no_scenario: bool) -> Vec<Value> {
+fn unused(no_request: bool, no_delivery: bool, no_forgery: bool, no_scenario: bool) -> Vec<Value> {
     let kinds = [
         (no_request, "unmatched", "no request is in the journal, so none could be unmatched"),
         (no_delivery, "undelivered", "there is no delivery, so none could be undelivered"),
+        (
+            no_forgery,
+            "forged",
+            "no forged delivery was answered by a receiver that could tell, so none could be accepted",
+        ),
         (no_scenario, "unfinished", "no scenario is active, so nothing could be unfinished"),
     ];
     let unused = kinds.into_iter().filter(|(is_unused, ..)| *is_unused);

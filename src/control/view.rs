@@ -166,6 +166,7 @@ pub(super) fn delivery_row(delivery: &DeliveryRecord, registry: &Registry, redac
         "next_attempt_in_ms": delivery.next.map(|due| millis(due.since(moment))),
         "note": delivery.note,
         "damage": delivery.event.damage.as_deref(),
+        "forgery": delivery.forgery(),
     })
 }
 

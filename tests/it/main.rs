@@ -19,6 +19,7 @@ mod endurance;
 mod exec;
 mod explain;
 mod files;
+mod forgeries;
 mod forwards;
 mod guesses;
 mod held_back;

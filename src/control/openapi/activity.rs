@@ -41,14 +41,14 @@ pub(super) fn describe(action: Action) -> Option<Described> {
             .error(429, "So many viewers follow the stream already."),
         Action::Metrics => call("Counters and gauges in the text format of Prometheus", text()).media("text/plain"),
         Action::Verdict => {
-            let kinds =
-                json!({ "unmatched": count(), "undelivered": count(), "unfinished": count(), "unused": count() });
+            let kinds = json!({ "unmatched": count(), "undelivered": count(), "forged": count(), "unfinished": count(), "unused": count() });
             let answer = object(&json!({
                 "unmatched": list(named("Unmatched")),
                 "undelivered": list(named("Undelivered")),
+                "forged": list(named("Forged")),
                 "unfinished": list(json!({ "type": "object", "required": ["scenario", "message"] })),
                 "unused": list(object(&json!({
-                    "kind": { "enum": ["unmatched", "undelivered", "unfinished"] },
+                    "kind": { "enum": ["unmatched", "undelivered", "forged", "unfinished"] },
                     "message": text(),
                 }))),
                 "counts": object(&kinds),

@@ -35,10 +35,8 @@ pub(super) fn schemas() -> Value {
         "Diagnostic": diagnostic(),
         "Receipt": receipt(),
         "Unmatched": verdict_entry(&json!({ "id": id("req"), "at": time(), "method": text(), "path": text(), "status": count(), "reason": text() })),
-        "Undelivered": verdict_entry(&json!({
-            "id": id("dlv"), "event": id("evt"), "type": text(), "subscription": text(), "url": text(),
-            "workspace": or_null(id("ws")), "status": text(), "attempts": count(),
-        })),
+        "Undelivered": verdict_entry(&delivery_problem()),
+        "Forged": verdict_entry(&delivery_problem()),
         "Snapshot": snapshot(),
     })
 }
@@ -54,6 +52,13 @@ fn merged(fields: &Value, more: &Value) -> Value {
 /// What fell short, with a sentence.
 fn verdict_entry(fields: &Value) -> Value {
     object(&merged(fields, &json!({ "message": text() })))
+}
+
+fn delivery_problem() -> Value {
+    json!({
+        "id": id("dlv"), "event": id("evt"), "type": text(), "subscription": text(), "url": text(),
+        "workspace": or_null(id("ws")), "status": text(), "attempts": count(),
+    })
 }
 
 /// The frame of a snapshot; what stands in it is the emulator's own.
@@ -147,6 +152,7 @@ fn delivery() -> Value {
         "next_attempt_in_ms": { "type": ["number", "null"] },
         "note": { "type": ["string", "null"] },
         "damage": damage(),
+        "forgery": { "enum": ["accepted", "refused", null] },
     })
 }
 
