@@ -58,12 +58,12 @@ fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Reply {
         ("unfinished", unfinished(control, scope, &generation, &setups, redactor)),
         (
             "unused",
-            unused(
+            unused([
                 requests == 0 && forgotten_entries == 0,
                 deliveries == 0 && forgotten_deliveries == 0,
                 forgeries == 0 && forgotten_deliveries == 0,
                 setups.is_empty(),
-            ),
+            ]),
         ),
     ];
     let (mut view, mut counts) = (Map::new(), Map::new());
@@ -178,7 +178,7 @@ fn deliveries(
 }
 
 /// The kinds that had nothing to judge: an empty list of them proves nothing.
-fn unused(no_request: bool, no_delivery: bool, no_forgery: bool, no_scenario: bool) -> Vec<Value> {
+fn unused([no_request, no_delivery, no_forgery, no_scenario]: [bool; 4]) -> Vec<Value> {
     let kinds = [
         (no_request, "unmatched", "no request is in the journal, so none could be unmatched"),
         (no_delivery, "undelivered", "there is no delivery, so none could be undelivered"),
