@@ -57,6 +57,7 @@ mod subscribe;
 mod subscriptions;
 mod support;
 mod templates;
+mod tls_mixups;
 mod tools;
 mod verdict;
 mod waiting;
