@@ -29,6 +29,7 @@ mod keys;
 mod knobs;
 mod layers;
 mod library;
+mod listening;
 mod lists;
 mod log;
 mod memory;
