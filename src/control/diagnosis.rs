@@ -10,6 +10,7 @@ use super::Control;
 use super::explain::{Step, StepVerdict};
 use super::view::timestamp;
 use crate::clock::{ClockMode, Now, machine_wall_time};
+use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::profile::{DurationText, Profile, SignatureTime, duration_text};
 use crate::contract::signature::{KeyReading, SchemeName, SigningKey, Verified, verify};
 use crate::journal::{AttemptOutcome, AttemptRecord, Forgery};
@@ -102,7 +103,13 @@ impl<'a> Diagnosis<'a> {
         // To the next millisecond, so that a step this long reaches the moment.
         let millis = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         let step = DurationText(std::time::Duration::from_millis(millis));
-        let whose = if workspace.clock().is_plain() { String::new() } else { format!(" --key {}", workspace.id()) };
+        let key = self.redactor.key(workspace.name());
+        let whose = match workspace.name().as_ref() {
+            SAMPLE_KEY if workspace.clock().is_plain() => String::new(),
+            name if key == name => format!(" --key {key}"),
+            // A key that is masked cannot be pasted.
+            _ => format!(" --key {}", workspace.id()),
+        };
         Some(Advice {
             text: format!(
                 "to run attempt {} now, with everything else that is due until then:",
