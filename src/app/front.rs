@@ -9,9 +9,10 @@ use hyper::{Request, Response, StatusCode};
 use crate::contract::error::ErrorKind;
 use crate::control::{Control, ControlError, PREFIX};
 use crate::http::answer::AnswerBody;
-use crate::http::connection::{Progress, Refusals};
+use crate::http::connection::Progress;
 use crate::http::guard::caught;
 use crate::http::host::check_host;
+use crate::http::refusal::{Refusals, Sent};
 use crate::http::service::Api;
 use crate::http::{Answering, Handler};
 use crate::redact::Redactor;
@@ -27,8 +28,8 @@ pub(super) struct Front {
 }
 
 impl Refusals for Front {
-    fn refuse(&self, status: StatusCode, tls: bool) -> Bytes {
-        self.refusals.refuse(status, tls)
+    fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes {
+        self.refusals.refuse(status, sent)
     }
 }
 

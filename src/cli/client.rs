@@ -10,6 +10,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
+use rustls::{CertificateError, Error as TlsError};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -19,7 +20,26 @@ use url::{Host, Url, form_urlencoded};
 use super::address::address;
 use super::failure::Failure;
 use super::{DEFAULT_URL, Target};
+use crate::http::refusal::PLAIN_ON_TLS;
 use crate::webhook::tls::Trust;
+
+/// Why there was no answer, and what to do if that is not to start the emulator.
+struct Problem {
+    cause: String,
+    hint: Option<String>,
+}
+
+impl<T: std::fmt::Display> From<T> for Problem {
+    fn from(cause: T) -> Self {
+        Self { cause: cause.to_string(), hint: None }
+    }
+}
+
+impl Problem {
+    fn with_hint(cause: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { cause: cause.into(), hint: Some(hint.into()) }
+    }
+}
 
 /// One answer of the control API.
 pub(super) struct Answer {
@@ -58,8 +78,8 @@ pub(super) fn call(
     let exchange = exchange(&url, target, method, path, query, body);
     let result = runtime.block_on(async { tokio::time::timeout(limit, exchange).await });
     result
-        .map_err(|_| unreachable(target, &format!("no answer within {} s", limit.as_secs())))?
-        .map_err(|cause| unreachable(target, &cause))
+        .map_err(|_| unreachable(target, format!("no answer within {} s", limit.as_secs()).into()))?
+        .map_err(|problem| unreachable(target, problem))
 }
 
 /// The base URL of an emulator, as people type it: `localhost:9770` has no scheme.
@@ -83,12 +103,15 @@ async fn exchange(
     path: &str,
     query: &[(&str, &str)],
     body: Option<&Value>,
-) -> Result<Answer, String> {
+) -> Result<Answer, Problem> {
     let response = send(url, target, method, path, query, body).await?;
     let status = response.status().as_u16();
-    let bytes = response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
-    let body = serde_json::from_slice(&bytes)
+    let bytes = response.into_body().collect().await?.to_bytes();
+    let body: Value = serde_json::from_slice(&bytes)
         .map_err(|_| format!("status {status} with a body that is not JSON; is that a wrs-emulator?"))?;
+    if body["error"]["message"] == PLAIN_ON_TLS {
+        return Err(speaks_tls(url));
+    }
     Ok(Answer { status, body })
 }
 
@@ -99,15 +122,15 @@ async fn send(
     path: &str,
     query: &[(&str, &str)],
     body: Option<&Value>,
-) -> Result<Response<Incoming>, String> {
+) -> Result<Response<Incoming>, Problem> {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().unwrap_or(80);
-    let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
+    let stream = TcpStream::connect((host, port)).await?;
     let mut sender = if url.scheme() == "https" {
         let trust = Trust::new(&target.ca, target.insecure).map_err(|problem| format!("--ca: {problem}"))?;
-        let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
+        let name = ServerName::try_from(host.to_owned())?;
         let connected = TlsConnector::from(trust.config().await).connect(name, stream).await;
-        open(connected.map_err(|error| format!("{error}; {}", distrusted(url, target)))?).await?
+        open(connected.map_err(|error| tls_problem(url, target, &error))?).await?
     } else {
         open(stream).await?
     };
@@ -124,15 +147,46 @@ async fn send(
     if let Some(token) = &target.control_token {
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     }
-    let request = request.body(Full::new(Bytes::from(bytes))).map_err(|error| error.to_string())?;
-    sender.send_request(request).await.map_err(|error| error.to_string())
+    let request = request.body(Full::new(Bytes::from(bytes)))?;
+    let sent = sender.send_request(request).await;
+    // What a TLS server says to plain HTTP is not HTTP.
+    sent.map_err(|error| if error.is_parse() && url.scheme() == "http" { speaks_tls(url) } else { error.into() })
+}
+
+fn speaks_tls(url: &Url) -> Problem {
+    Problem::with_hint("it speaks TLS", format!("use --url {}", other_scheme(url)))
+}
+
+/// Distinguishes the ways in which a handshake fails.
+fn tls_problem(url: &Url, target: &Target, error: &std::io::Error) -> Problem {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>()) {
+        Some(TlsError::InvalidMessage(_)) => {
+            let hint = format!("use --url {}, or start it with --tls self-signed", other_scheme(url));
+            Problem::with_hint("it does not speak TLS", hint)
+        }
+        Some(TlsError::InvalidCertificate(problem)) => {
+            Problem::with_hint(format!("its certificate is not trusted: {problem}"), distrusted(url, target, problem))
+        }
+        _ => format!("the TLS handshake failed: {error}").into(),
+    }
+}
+
+/// The same address with `http` for `https`, or the other way round.
+fn other_scheme(url: &Url) -> String {
+    let scheme = if url.scheme() == "https" { "http" } else { "https" };
+    let text = format!("{scheme}{}", &url[url::Position::AfterScheme..]);
+    text.trim_end_matches('/').to_owned()
 }
 
 /// What makes a certificate trusted.
-fn distrusted(url: &Url, target: &Target) -> String {
+fn distrusted(url: &Url, target: &Target, problem: &CertificateError) -> String {
     let base = url.as_str().trim_end_matches('/');
-    if target.ca.is_empty() {
-        format!("its authority: --ca FILE (from {base}/_emulator/ca.pem), or --insecure")
+    let is_known = !matches!(problem, CertificateError::UnknownIssuer | CertificateError::BadSignature);
+    if is_known {
+        "use a name that the certificate is for, renew it if it has expired, or skip the check with --insecure"
+            .to_owned()
+    } else if target.ca.is_empty() {
+        format!("pass its authority with --ca FILE (from {base}/_emulator/ca.pem), or skip the check with --insecure")
     } else {
         format!("no authority in the file given signed it; the present one is at {base}/_emulator/ca.pem")
     }
@@ -140,8 +194,8 @@ fn distrusted(url: &Url, target: &Target) -> String {
 
 async fn open<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
-) -> Result<SendRequest<Full<Bytes>>, String> {
-    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+) -> Result<SendRequest<Full<Bytes>>, Problem> {
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }
@@ -156,11 +210,10 @@ pub(super) fn events(target: &Target, key: &str, mut each: impl FnMut(&str, &Val
     runtime.block_on(async {
         let query = [("key", key)];
         let response = send(&url, target, Method::GET, "stream", &query, None);
-        let mut response = response.await.map_err(|cause| unreachable(target, &cause))?;
+        let mut response = response.await.map_err(|problem| unreachable(target, problem))?;
         if !response.status().is_success() {
             let status = response.status().as_u16();
-            let bytes =
-                response.into_body().collect().await.map_err(|error| unreachable(target, &error.to_string()))?;
+            let bytes = response.into_body().collect().await.map_err(|error| unreachable(target, error.into()))?;
             let body = serde_json::from_slice(&bytes.to_bytes()).unwrap_or_default();
             return Answer { status, body }.success().map(drop);
         }
@@ -182,16 +235,29 @@ pub(super) fn events(target: &Target, key: &str, mut each: impl FnMut(&str, &Val
     })
 }
 
-fn unreachable(target: &Target, cause: &str) -> Failure {
-    let listen = target.url.split("//").last().unwrap_or_default().trim_end_matches('/');
-    let hint = if target.url == DEFAULT_URL {
-        "start it with `wrs-emulator`, or name another with --url or WRS_EMULATOR_URL".to_owned()
-    } else if address("--listen", listen).is_ok() {
-        format!("start it there with `wrs-emulator --listen {listen}`")
-    } else {
-        "start it there, or correct the address".to_owned()
-    };
+fn unreachable(target: &Target, problem: Problem) -> Failure {
+    let Problem { cause, hint } = problem;
+    let hint = hint.unwrap_or_else(|| {
+        let listen = target.url.split("//").last().unwrap_or_default().trim_end_matches('/');
+        let tls = if target.url.starts_with("https:") { " --tls self-signed" } else { "" };
+        if target.url == DEFAULT_URL {
+            "start it with `wrs-emulator`, or name another with --url or WRS_EMULATOR_URL".to_owned()
+        } else if is_webhook_url(&target.url) {
+            "--url is the emulator's address, not the URL of a webhook".to_owned()
+        } else if address("--listen", listen).is_ok() {
+            format!("start it with `wrs-emulator --listen {listen}{tls}`")
+        } else {
+            "start it, or correct the address".to_owned()
+        }
+    });
     Failure::Unreachable { message: format!("cannot reach the emulator at {}: {cause}", target.url), hint: Some(hint) }
+}
+
+/// Whether this is more likely the URL of a webhook: a name of the internet over https.
+pub(super) fn is_webhook_url(text: &str) -> bool {
+    let url = Url::parse(text).ok().filter(|url| url.scheme() == "https");
+    let host = url.as_ref().and_then(Url::host);
+    matches!(host, Some(Host::Domain(name)) if name.contains('.') && !name.ends_with(".localhost"))
 }
 
 /// The same URL with an address that can be dialled, where it names every interface.

@@ -18,7 +18,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "exec",
         &[
             "wrs-emulator exec -- npm test",
-            "wrs-emulator exec --fail-on unmatched,undelivered -- pytest -q",
+            "wrs-emulator exec --fail-on unmatched,undelivered,forged -- pytest -q",
             "wrs-emulator exec --scenario rate-limit-burst --fail-on unfinished -- ./client-test",
             "wrs-emulator exec --verdict-format junit --verdict-file verdict.xml -- make check",
             "wrs-emulator exec -- sh -c 'curl -s $WRS_BASE_URL/v1/hello'",

@@ -49,6 +49,16 @@ impl Failure {
         Self::Usage { message: message.into(), hint: None }
     }
 
+    /// What went wrong.
+    pub(super) fn message(&self) -> &str {
+        match self {
+            Self::Short { message, .. }
+            | Self::Usage { message, .. }
+            | Self::Unreachable { message, .. }
+            | Self::NotRun { message, .. } => message,
+        }
+    }
+
     /// Adds what to do.
     pub(super) fn with_hint(self, text: impl Into<String>) -> Self {
         let hint = Some(text.into());

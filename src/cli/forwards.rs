@@ -4,15 +4,16 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use hyper::Method;
 use serde_json::{Map, Value, json};
 
 use super::Target;
-use super::client::{SHORT, call};
+use super::client::SHORT;
 use super::failure::Failure;
 use super::output::{plain, print, print_json, whose};
+use super::profile::{SettingsArgs, patched, settings_of};
 use crate::contract::profile::Forward;
 
 /// The setting that they are.
@@ -22,24 +23,11 @@ const SETTING: &str = "webhooks.forwards";
 #[derive(Debug, Subcommand)]
 pub(super) enum ForwardsCommand {
     /// List the forwards in force (what happens without a command).
-    List(CommonArgs),
+    List(SettingsArgs),
     /// Deliver webhooks elsewhere from now on, also those that wait for a retry.
     Add(AddArgs),
     /// Deliver to the URL subscribed again.
     Remove(RemoveArgs),
-}
-
-/// Arguments of every call.
-#[derive(Debug, Args)]
-pub(super) struct CommonArgs {
-    #[command(flatten)]
-    target: Target,
-    /// Only for this key, or workspace `ws_…`; by default for all keys.
-    #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
-    key: Option<String>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Arguments of `forwards add`.
@@ -49,7 +37,7 @@ pub(super) struct AddArgs {
     #[arg(required = true, value_name = "FROM=TO")]
     rules: Vec<String>,
     #[command(flatten)]
-    common: CommonArgs,
+    common: SettingsArgs,
 }
 
 /// Arguments of `forwards remove`.
@@ -59,7 +47,7 @@ pub(super) struct RemoveArgs {
     #[arg(required = true, value_name = "FROM")]
     urls: Vec<String>,
     #[command(flatten)]
-    common: CommonArgs,
+    common: SettingsArgs,
 }
 
 pub(super) fn run(command: ForwardsCommand) -> Result<ExitCode, Failure> {
@@ -70,8 +58,8 @@ pub(super) fn run(command: ForwardsCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-fn list(args: &CommonArgs) -> Result<ExitCode, Failure> {
-    let rules = in_force(args)?;
+fn list(args: &SettingsArgs) -> Result<ExitCode, Failure> {
+    let rules = in_force(&args.target, args.key.as_deref(), SHORT)?;
     if args.json {
         let data: Vec<Value> = rules.iter().map(|(from, to)| json!({ "from": from, "to": to })).collect();
         print_json(&json!({ "data": data }));
@@ -101,7 +89,7 @@ fn add(args: &AddArgs) -> Result<ExitCode, Failure> {
 }
 
 fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
-    let before = in_force(&args.common)?;
+    let before = in_force(&args.common.target, args.common.key.as_deref(), SHORT)?;
     let urls: Vec<&str> = args.urls.iter().map(|url| url.trim_end_matches('/')).collect();
     if let Some(unknown) = urls.iter().find(|url| !before.contains_key(**url)) {
         let failure = Failure::short(format!("there is no forward of `{unknown}`"));
@@ -109,7 +97,7 @@ fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
     }
     let mut body = patch(&args.common, urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect())?;
     // One that another layer made, such as --forward, stays until an empty target covers it.
-    let after = in_force(&args.common)?;
+    let after = in_force(&args.common.target, args.common.key.as_deref(), SHORT)?;
     let stay: Map<String, Value> =
         urls.iter().filter(|url| after.contains_key(**url)).map(|url| ((*url).to_owned(), "".into())).collect();
     if !stay.is_empty() {
@@ -126,16 +114,17 @@ fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The forwards in force, by what is subscribed.
-fn in_force(args: &CommonArgs) -> Result<BTreeMap<String, Value>, Failure> {
-    let query: Vec<(&str, &str)> = args.key.iter().map(|key| ("key", key.as_str())).collect();
-    let body = call(&args.target, Method::GET, "profile", &query, None, SHORT)?.success()?;
+pub(super) fn in_force(
+    target: &Target,
+    key: Option<&str>,
+    limit: Duration,
+) -> Result<BTreeMap<String, Value>, Failure> {
+    let body = settings_of(target, key, limit)?;
     let row = body["data"].as_array().into_iter().flatten().find(|row| row["knob"] == SETTING);
     let rules = row.and_then(|row| row["value"].as_object()).into_iter().flatten();
     Ok(rules.filter(|(_, to)| *to != "").map(|(from, to)| (from.clone(), to.clone())).collect())
 }
 
-fn patch(args: &CommonArgs, rules: Map<String, Value>) -> Result<Value, Failure> {
-    let query: Vec<(&str, &str)> = args.key.iter().map(|key| ("key", key.as_str())).collect();
-    let body = json!({ "webhooks": { "forwards": rules } });
-    call(&args.target, Method::PATCH, "profile", &query, Some(&body), SHORT)?.success()
+fn patch(args: &SettingsArgs, rules: Map<String, Value>) -> Result<Value, Failure> {
+    patched(args, &json!({ "webhooks": { "forwards": rules } }))
 }

@@ -109,7 +109,7 @@ enum Command {
     Forwards(forwards::ForwardsCommand),
     /// Explain an answer, an event or a delivery.
     Explain(explain::ExplainArgs),
-    /// Report what fell short: unmatched, undelivered, unfinished.
+    /// Report problems: unmatched, undelivered, forged, unfinished.
     Verdict(verdict::VerdictArgs),
     /// List, show, choose, reload and write scenarios.
     #[command(subcommand)]
@@ -146,7 +146,8 @@ const DEFAULT_URL: &str = "http://127.0.0.1:9770";
 #[derive(Clone, Debug, Args)]
 struct Target {
     /// The emulator's address.
-    #[arg(long, env = "WRS_EMULATOR_URL", default_value = DEFAULT_URL, value_name = "URL")]
+    // The alias is what `listen` called it.
+    #[arg(long, alias = "emulator", env = "WRS_EMULATOR_URL", default_value = DEFAULT_URL, value_name = "URL")]
     url: String,
     /// The control API's token, where it wants one.
     #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]

@@ -1,6 +1,7 @@
 //! `profile show|set|unset`: the knobs in force, and knobs changed while the emulator runs.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use hyper::Method;
@@ -22,17 +23,17 @@ pub(super) enum ProfileCommand {
     Unset(UnsetArgs),
 }
 
-/// Arguments of every call.
+/// Arguments of every call about settings.
 #[derive(Debug, Args)]
-pub(super) struct CommonArgs {
+pub(super) struct SettingsArgs {
     #[command(flatten)]
-    target: Target,
+    pub(super) target: Target,
     /// Only for this key, or workspace `ws_…`; by default for all keys.
     #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
-    key: Option<String>,
+    pub(super) key: Option<String>,
     /// Print JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// Arguments of `profile show`.
@@ -44,7 +45,7 @@ pub(super) struct ShowArgs {
     #[arg(long)]
     changed: bool,
     #[command(flatten)]
-    common: CommonArgs,
+    common: SettingsArgs,
 }
 
 /// Arguments of `profile set`.
@@ -54,7 +55,7 @@ pub(super) struct SetArgs {
     #[arg(required = true, value_name = "PATH=VALUE")]
     settings: Vec<String>,
     #[command(flatten)]
-    common: CommonArgs,
+    common: SettingsArgs,
 }
 
 /// Arguments of `profile unset`.
@@ -64,7 +65,7 @@ pub(super) struct UnsetArgs {
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
     #[command(flatten)]
-    common: CommonArgs,
+    common: SettingsArgs,
 }
 
 pub(super) fn run(command: ProfileCommand) -> Result<ExitCode, Failure> {
@@ -82,8 +83,7 @@ pub(super) fn run(command: ProfileCommand) -> Result<ExitCode, Failure> {
 }
 
 fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
-    let query: Vec<(&str, &str)> = args.common.key.iter().map(|key| ("key", key.as_str())).collect();
-    let mut body = call(&args.common.target, Method::GET, "profile", &query, None, SHORT)?.success()?;
+    let mut body = settings_of(&args.common.target, args.common.key.as_deref(), SHORT)?;
     if let Some(rows) = body["data"].as_array_mut() {
         let prefix = args.prefix.as_deref().unwrap_or_default();
         rows.retain(|row| row["knob"].as_str().is_some_and(|knob| knob.starts_with(prefix)));
@@ -101,10 +101,8 @@ fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn patch(args: &CommonArgs, wish: Map<String, Value>) -> Result<ExitCode, Failure> {
-    // `*` is how other commands say all keys.
-    let query: Vec<(&str, &str)> = args.key.iter().map(|key| ("key", key.as_str())).collect();
-    let body = call(&args.target, Method::PATCH, "profile", &query, Some(&Value::Object(wish)), SHORT)?.success()?;
+fn patch(args: &SettingsArgs, wish: Map<String, Value>) -> Result<ExitCode, Failure> {
+    let body = patched(args, &Value::Object(wish))?;
     if args.json {
         print_json(&body);
         return Ok(ExitCode::SUCCESS);
@@ -115,6 +113,20 @@ fn patch(args: &CommonArgs, wish: Map<String, Value>) -> Result<ExitCode, Failur
     let unchanged = unchanged.map(|unchanged| format!("; {unchanged}")).unwrap_or_default();
     print(&format!("changed{}: {changes}{unchanged} ({})\n", whose(&body), generation(&body)));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The settings in force, for one key or for those that have none of their own.
+pub(super) fn settings_of(target: &Target, key: Option<&str>, limit: Duration) -> Result<Value, Failure> {
+    call(target, Method::GET, "profile", &of(key), None, limit)?.success()
+}
+
+/// Changes settings; gives what the emulator answers.
+pub(super) fn patched(args: &SettingsArgs, change: &Value) -> Result<Value, Failure> {
+    call(&args.target, Method::PATCH, "profile", &of(args.key.as_deref()), Some(change), SHORT)?.success()
+}
+
+fn of(key: Option<&str>) -> Vec<(&'static str, &str)> {
+    key.map(|key| ("key", key)).into_iter().collect()
 }
 
 /// One setting as it travels.

@@ -27,8 +27,9 @@ pub(super) struct SignArgs {
     #[arg(long, default_value = "now", value_name = "SECONDS", allow_hyphen_values = true)]
     timestamp: String,
     /// The URL of the subscription, for a custom scheme that signs it.
-    #[arg(long)]
-    url: Option<String>,
+    // Its name was `--url`, which is the emulator's address everywhere else.
+    #[arg(long, alias = "url", value_name = "URL")]
+    webhook_url: Option<String>,
     /// Print JSON: headers, signed content, signatures.
     #[arg(long)]
     json: bool,
@@ -40,15 +41,15 @@ pub(super) fn run(args: &SignArgs) -> Result<ExitCode, Failure> {
     if args.id.is_empty() || HeaderValue::from_str(&args.id).is_err() || !args.id.is_ascii() {
         return Err(Failure::usage(format!("--id: `{}` cannot stand in a header", args.id.escape_debug())));
     }
-    match &args.url {
+    match &args.webhook_url {
         Some(url) => check_url(url)?,
         None if signs_url(&scheme) => {
-            return Err(Failure::usage("`webhooks.custom.content` signs `{url}`: expected --url URL"));
+            return Err(Failure::usage("`webhooks.custom.content` signs `{url}`: expected --webhook-url URL"));
         }
         None => {}
     }
     let body = read_file("the body", &args.file)?;
-    let url = args.url.as_deref().unwrap_or_default();
+    let url = args.webhook_url.as_deref().unwrap_or_default();
     let signed = sign(&scheme, &signing.keys(&scheme), &Message { id: &args.id, timestamp, url, body: &body });
     signing.warn();
     if args.json {

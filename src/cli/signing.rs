@@ -17,8 +17,8 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 /// Flags about schemes and secrets.
 #[derive(Debug, Args)]
 pub(super) struct SigningArgs {
-    /// The signing secret. Repeatable while one replaces another, newest first. In `WRS_WEBHOOK_SECRET` it stands in no
-    /// list of processes.
+    /// The signing secret. Repeatable while one replaces another, newest first. Prefer `WRS_WEBHOOK_SECRET`: other
+    /// users of this machine can see the arguments of a process.
     #[arg(long, env = "WRS_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
     secret: Vec<String>,
     /// `standard` (the default), `svix`, `stripe`, `github`, `slack`, `shopify` or `custom`, which --set
@@ -142,9 +142,9 @@ pub(super) fn unix_seconds(flag: &str, text: &str) -> Result<i64, Failure> {
 /// A URL that may be signed, exactly as it was written.
 pub(super) fn check_url(text: &str) -> Result<(), Failure> {
     let shown = text.escape_debug();
-    url::Url::parse(text).map_err(|error| Failure::usage(format!("--url: `{shown}` is not a URL: {error}")))?;
+    url::Url::parse(text).map_err(|error| Failure::usage(format!("--webhook-url: `{shown}` is not a URL: {error}")))?;
     if text.chars().any(char::is_control) {
-        return Err(Failure::usage(format!("--url: `{shown}` holds control characters")));
+        return Err(Failure::usage(format!("--webhook-url: `{shown}` holds control characters")));
     }
     Ok(())
 }

@@ -13,7 +13,10 @@ use super::client::{SHORT, call};
 use super::deliveries::{damaged, destination, said};
 use super::failure::Failure;
 use super::output::{cell, counted, print, print_json};
+use super::verdict::Kind;
 use crate::contract::signature::Tamper;
+
+const EXPLAIN: &str = "`wrs-emulator explain ID` says why and what to try; `deliveries show ID` shows each attempt";
 
 /// Arguments of `trigger`.
 #[derive(Debug, Args)]
@@ -44,7 +47,7 @@ pub(super) struct TriggerArgs {
     /// Let the first attempts wait this long, by the emulator's clock.
     #[arg(long, value_name = "DURATION")]
     delay: Option<String>,
-    /// Falsify each delivery: what a receiver must refuse.
+    /// Forge each delivery: a receiver must refuse it with a 4xx. One that was refused is not retried.
     #[arg(long, value_parser = Tamper::ALL.map(Tamper::name))]
     tamper: Option<String>,
     /// Send each delivery this often in all.
@@ -56,7 +59,7 @@ pub(super) struct TriggerArgs {
     /// Deliver nothing, as if it were lost on the way.
     #[arg(long)]
     drop: bool,
-    /// Wait until each receiver has been tried; exit 1 if one did not accept.
+    /// Wait until each receiver has been tried; exit 1 if one did not accept, or with --tamper if one did not refuse.
     #[arg(long)]
     wait: bool,
     /// How long --wait waits.
@@ -130,13 +133,32 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    if args.wait && args.tamper.is_some() {
+        return forged(&deliveries);
+    }
     let accepted = |delivery: &Value| delivery["status"] == "delivered";
     let missed = deliveries.iter().filter(|delivery| !accepted(delivery)).count();
     if args.wait && missed > 0 {
         let were = if missed == 1 { "was" } else { "were" };
         let message = format!("{missed} of {} {were} not accepted", counted(deliveries.len() as u64, "delivery"));
-        return Err(Failure::short(message)
-            .with_hint("`wrs-emulator explain ID` says why and what to try; `deliveries show ID` shows each attempt"));
+        return Err(Failure::short(message).with_hint(EXPLAIN));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether every forged delivery was refused, as it should be. One that its receiver cannot detect may be accepted.
+fn forged(deliveries: &[Value]) -> Result<ExitCode, Failure> {
+    let count = |is_one: fn(&Value) -> bool| deliveries.iter().filter(|delivery| is_one(delivery)).count() as u64;
+    let accepted = count(|delivery| delivery["forgery"] == "accepted");
+    if accepted > 0 {
+        return Err(Failure::short(Kind::Forged.sentence(accepted)));
+    }
+    let is_refused = |delivery: &Value| matches!(delivery["last"]["status"].as_u64(), Some(400..=499));
+    let unjudged = count(|delivery| delivery["status"] != "delivered") - count(is_refused);
+    if unjudged > 0 {
+        let were = if unjudged == 1 { "delivery was" } else { "deliveries were" };
+        let message = format!("{unjudged} forged {were} neither accepted nor refused: a receiver refuses with a 4xx");
+        return Err(Failure::short(message).with_hint(EXPLAIN));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -181,5 +203,10 @@ fn print_fired(body: &Value) {
 
 fn print_delivery(delivery: &Value) {
     let (id, status) = (cell(delivery, "id"), cell(delivery, "status"));
-    print(&format!("  {id} {status} {}: {}\n", destination(delivery), said(&delivery["last"])));
+    let judged = match delivery["forgery"].as_str() {
+        Some("accepted") => "; accepted, but must be refused",
+        Some("refused") => "; refused, as it should be",
+        _ => "",
+    };
+    print(&format!("  {id} {status} {}: {}{judged}\n", destination(delivery), said(&delivery["last"])));
 }

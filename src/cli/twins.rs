@@ -92,8 +92,6 @@ mod tests {
         collect(&definition(), &mut twins);
         assert!(twins.len() > 100, "the twins were found: {}", twins.len());
         for (twin, mut flags) in twins {
-            // `listen --url` is what is subscribed; the emulator is `--emulator` there.
-            flags.remove("emulator");
             // What `exec` calls the verdict's format is, in a command of that name, the format.
             flags.remove("verdict-format");
             assert!(flags.len() <= 1, "{twin} stands for {flags:?}");

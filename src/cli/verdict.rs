@@ -1,4 +1,4 @@
-//! `verdict`: what fell short, as text, JSON or `JUnit` XML. `exec` prints the same after its command has ended.
+//! `verdict`: the problems found, as text, JSON or `JUnit` XML. `exec` prints the same after its command has ended.
 //!
 //! What falls short is the control API's to say; which of it makes a run fail is the caller's (`--fail-on`).
 
@@ -28,6 +28,8 @@ pub(super) enum Kind {
     Unmatched,
     /// A delivery did not arrive.
     Undelivered,
+    /// A deliberately forged delivery was accepted: the receiver does not verify.
+    Forged,
     /// A scenario was not played to its end.
     Unfinished,
     /// No request was made, or another kind named here had nothing to judge.
@@ -35,13 +37,15 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 4] = [Self::Unmatched, Self::Undelivered, Self::Unfinished, Self::Unused];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Unmatched, Self::Undelivered, Self::Forged, Self::Unfinished, Self::Unused];
 
     /// The name in flags and in the control API's answer.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Unmatched => "unmatched",
             Self::Undelivered => "undelivered",
+            Self::Forged => "forged",
             Self::Unfinished => "unfinished",
             Self::Unused => "unused",
         }
@@ -54,6 +58,11 @@ impl Kind {
                 ("request led to no endpoint", "requests led to no endpoint", "every request led to an endpoint")
             }
             Self::Undelivered => ("delivery did not arrive", "deliveries did not arrive", "every delivery arrived"),
+            Self::Forged => (
+                "forged delivery was accepted (2xx): your receiver does not verify it; see `explain ID`",
+                "forged deliveries were accepted (2xx): your receiver does not verify them; see `explain ID`",
+                "no forged delivery was accepted",
+            ),
             Self::Unfinished => (
                 "part of a scenario was not played",
                 "parts of scenarios were not played",
@@ -198,16 +207,19 @@ impl Verdict {
             ));
         }
         let forgotten = self.body["forgotten_deliveries"].as_u64().unwrap_or_default();
-        if forgotten > 0 && self.judges(Kind::Undelivered) {
-            notes.push(format!(
-                "{forgotten} finished deliveries had to be forgotten, and those among them that did not arrive are not told"
-            ));
+        if forgotten > 0 && (self.judges(Kind::Undelivered) || self.judges(Kind::Forged)) {
+            notes
+                .push(format!("{forgotten} finished deliveries were evicted, and problems with them are not reported"));
+        }
+        let forged = self.count(Kind::Forged);
+        if forged > 0 && !self.judges(Kind::Forged) {
+            notes.push(format!("{}; --fail-on forged makes a run fail for it", Kind::Forged.sentence(forged)));
         }
         // A check that passes because there was nothing to look at is one that somebody forgot to feed.
         if !self.fail_on.contains(&Kind::Unused) {
             // Most suites name deliveries whether or not they have any.
             let named = |entry: &&Value| {
-                let mut kinds = self.fail_on.iter().filter(|kind| **kind != Kind::Undelivered);
+                let mut kinds = self.fail_on.iter().filter(|kind| !matches!(kind, Kind::Undelivered | Kind::Forged));
                 kinds.any(|kind| entry["kind"] == kind.name())
             };
             let unused = self.body[Kind::Unused.name()].as_array().into_iter().flatten().filter(named);
@@ -269,9 +281,10 @@ mod tests {
         json!({
             "unmatched": [{ "id": "req_1", "message": "GET /a\u{1b}: no endpoint" }],
             "undelivered": [],
+            "forged": [],
             "unfinished": [],
             "unused": [],
-            "counts": { "unmatched": 3, "undelivered": 0, "unfinished": 0, "unused": 0 },
+            "counts": { "unmatched": 3, "undelivered": 0, "forged": 0, "unfinished": 0, "unused": 0 },
             "active_scenarios": [],
             "forgotten_entries": 0,
             "forgotten_deliveries": 0,
@@ -296,7 +309,8 @@ mod tests {
         assert_eq!(
             all,
             "✗ unmatched: 3 requests led to no endpoint\n    req_1 GET /a\\u{1b}: no endpoint\n    … and 2 more\n\
-             ✓ undelivered: every delivery arrived\n✓ unfinished: nothing of a scenario is left to play\n\
+             ✓ undelivered: every delivery arrived\n✓ forged: no forged delivery was accepted\n\
+             ✓ unfinished: nothing of a scenario is left to play\n\
              ✓ unused: there was something to judge\n"
         );
         let one = Verdict::of(body(), &[Kind::Undelivered]).render(VerdictFormat::Text, true);
@@ -307,7 +321,7 @@ mod tests {
         assert!(noted.contains("note: 7 entries have left the journal"), "{noted}");
         let mut short = body();
         short["forgotten_deliveries"] = 3.into();
-        for (kind, told) in [(Kind::Undelivered, true), (Kind::Unmatched, false)] {
+        for (kind, told) in [(Kind::Undelivered, true), (Kind::Forged, true), (Kind::Unmatched, false)] {
             let notes = Verdict::of(short.clone(), &[kind]).notes();
             assert_eq!(notes.iter().any(|note| note.starts_with("3 finished deliveries")), told, "{kind:?}: {notes:?}");
         }

@@ -27,8 +27,9 @@ pub(super) struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     headers: Option<String>,
     /// The URL of the subscription, for a custom scheme that signs it.
-    #[arg(long)]
-    url: Option<String>,
+    // Its name was `--url`, which is the emulator's address everywhere else.
+    #[arg(long, alias = "url", value_name = "URL")]
+    webhook_url: Option<String>,
     /// The time of verification: Unix seconds, or `now`.
     #[arg(long, default_value = "now", value_name = "SECONDS", allow_hyphen_values = true)]
     now: String,
@@ -43,10 +44,10 @@ pub(super) struct VerifyArgs {
 pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let (signing, scheme) = Signing::resolve_one(&args.signing)?;
     let now = unix_seconds("--now", &args.now)?;
-    match &args.url {
+    match &args.webhook_url {
         Some(url) => check_url(url)?,
         None if signs_url(&scheme) => {
-            return Err(Failure::usage("`webhooks.custom.content` signs `{url}`: expected --url URL"));
+            return Err(Failure::usage("`webhooks.custom.content` signs `{url}`: expected --webhook-url URL"));
         }
         None => {}
     }
@@ -62,7 +63,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         secrets: &signing.secrets,
         reading: signing.reading,
         header: &header,
-        url: args.url.as_deref().unwrap_or_default(),
+        url: args.webhook_url.as_deref().unwrap_or_default(),
         body: &body,
         now,
         tolerance: args.tolerance,

@@ -14,7 +14,7 @@ use super::scope::{scope, scope_or_all};
 use super::{Call, Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::contract::ids::IdKind;
-use crate::journal::{AttemptOutcome, AttemptRecord};
+use crate::journal::{AttemptOutcome, AttemptRecord, Forgery};
 use crate::redact::Redactor;
 use crate::webhook::book::{Book, DeliveryRecord, DeliveryStatus};
 use crate::webhook::deliver::hand_over;
@@ -223,6 +223,10 @@ fn with<A>(delivery: &DeliveryRecord, attempts: A, registry: &Registry, redactor
         next_attempt_in_ms: delivery.next.map(|due| due.since(moment).into()),
         note: delivery.note.clone(),
         damage: delivery.event.damage.as_deref().map(str::to_owned),
+        forgery: delivery.forgery().map(|forgery| match forgery {
+            Forgery::Accepted => api::Forgery::Accepted,
+            Forgery::Refused => api::Forgery::Refused,
+        }),
     }
 }
 

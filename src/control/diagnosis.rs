@@ -8,9 +8,10 @@ use hyper::header::CONTENT_TYPE;
 use super::Control;
 use super::api::{Advice, Step, StepVerdict, time};
 use crate::clock::{ClockMode, Now, machine};
+use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::profile::{DurationText, Profile, SignatureTime, duration_text};
 use crate::contract::signature::{KeyReading, SchemeName, SigningKey, Verified, verify};
-use crate::journal::{AttemptOutcome, AttemptRecord};
+use crate::journal::{AttemptOutcome, AttemptRecord, Forgery};
 use crate::redact::{Redactor, visible};
 use crate::webhook::book::{DeliveryRecord, DeliveryStatus};
 use crate::workspace::{EventRecord, Workspace};
@@ -37,8 +38,9 @@ impl<'a> Diagnosis<'a> {
     /// Each attempt, what is deliberately wrong, and when the next attempt is due.
     pub(super) fn steps(&self) -> Vec<Step> {
         let attempts = self.delivery.attempts.iter().map(|attempt| {
-            let verdict = if attempt.outcome.is_success() { StepVerdict::Passed } else { StepVerdict::Failed };
-            Step::new(format!("attempt {}", attempt.number), verdict, outcome_text(&attempt.outcome, self.redactor))
+            let passed = attempt.forgery().map_or(attempt.outcome.is_success(), |forgery| forgery == Forgery::Refused);
+            let verdict = if passed { StepVerdict::Passed } else { StepVerdict::Failed };
+            Step::new(format!("attempt {}", attempt.number), verdict, attempt_text(attempt, self.redactor))
         });
         attempts.chain(damage_step(&self.delivery.event)).chain(self.next_step()).collect()
     }
@@ -51,7 +53,8 @@ impl<'a> Diagnosis<'a> {
             advice.extend(self.secret(workspace));
             advice.extend(self.run_next(workspace));
         }
-        if self.delivery.status != DeliveryStatus::Delivered && self.delivery.made > 0 {
+        let refused = self.delivery.forgery() == Some(Forgery::Refused);
+        if self.delivery.status != DeliveryStatus::Delivered && self.delivery.made > 0 && !refused {
             advice.push(Advice {
                 text: "to send the event again now, signed afresh, as a delivery of its own:".to_owned(),
                 command: Some(format!("wrs-emulator deliveries redeliver {}", self.delivery.planned.id)),
@@ -89,7 +92,13 @@ impl<'a> Diagnosis<'a> {
         // To the next millisecond, so that a step this long reaches the moment.
         let millis = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         let step = DurationText(std::time::Duration::from_millis(millis));
-        let whose = if workspace.clock().is_plain() { String::new() } else { format!(" --key {}", workspace.id()) };
+        let key = self.redactor.key(workspace.name());
+        let whose = match workspace.name().as_ref() {
+            SAMPLE_KEY if workspace.clock().is_plain() => String::new(),
+            name if key == name => format!(" --key {key}"),
+            // A key that is masked cannot be pasted.
+            _ => format!(" --key {}", workspace.id()),
+        };
         Some(Advice {
             text: format!(
                 "to run attempt {} now, with everything else that is due until then:",
@@ -101,17 +110,12 @@ impl<'a> Diagnosis<'a> {
 
     /// A receiver that was sent a forged delivery has passed or failed a test.
     fn judged_receiver(&self) -> Vec<Advice> {
-        let Some(attempt) = self.delivery.attempts.last().filter(|_| self.delivery.event.tamper.is_some()) else {
-            return Vec::new();
-        };
-        let text = match attempt.outcome {
-            AttemptOutcome::Failed { .. } => return Vec::new(),
-            // The built-in receiver keeps whether it could verify a delivery, and answers by its script alone.
-            AttemptOutcome::Answered { .. } if attempt.dialled.starts_with("sink ") => return Vec::new(),
-            AttemptOutcome::Answered { .. } if attempt.outcome.is_success() => {
+        let text = match self.delivery.forgery() {
+            None => return Vec::new(),
+            Some(Forgery::Accepted) => {
                 "the receiver accepted a delivery that it must refuse: does it verify signatures?"
             }
-            AttemptOutcome::Answered { .. } => "the receiver refused the delivery, as it must",
+            Some(Forgery::Refused) => "the receiver refused the delivery, as it must",
         };
         vec![Advice { text: text.to_owned(), command: None }]
     }
@@ -224,11 +228,13 @@ pub(super) fn damage_step(event: &EventRecord) -> Option<Step> {
 pub(super) fn delivery_summary(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> String {
     let attempts = delivery.made;
     let last = || match delivery.attempts.last() {
-        Some(attempt) => outcome_text(&attempt.outcome, redactor),
+        Some(attempt) => attempt_text(attempt, redactor),
         None if delivery.made == 0 => "no attempt was made".to_owned(),
         None => "what the receiver answered was evicted, as the pending deliveries hold too much memory".to_owned(),
     };
     match delivery.status {
+        _ if delivery.forgery() == Some(Forgery::Accepted) => format!("accepted, although it is forged: {}", last()),
+        _ if delivery.forgery() == Some(Forgery::Refused) => format!("refused, as a forgery should be: {}", last()),
         DeliveryStatus::Delivered => format!("delivered at attempt {attempts}"),
         DeliveryStatus::Exhausted => format!("given up after {attempts} attempts: {}", last()),
         DeliveryStatus::Cancelled => format!("cancelled: {}", delivery.note.clone().unwrap_or_else(last)),
@@ -237,13 +243,14 @@ pub(super) fn delivery_summary(delivery: &DeliveryRecord, redactor: Redactor<'_>
     }
 }
 
-fn outcome_text(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> String {
-    let (status, body) = match outcome {
+fn attempt_text(attempt: &AttemptRecord, redactor: Redactor<'_>) -> String {
+    let (status, body) = match &attempt.outcome {
         AttemptOutcome::Answered { status, body, .. } => (status, body),
         AttemptOutcome::Failed { detail, .. } => return detail.clone(),
     };
     let why = match status {
         200..=299 => "",
+        _ if attempt.forgery().is_some() => "",
         300..=399 => "; redirects are failures and not followed",
         _ => "; only 2xx accepts an event",
     };

@@ -10,11 +10,11 @@ use crate::journal::{Reason, RequestRecord};
 use crate::scenario::{RequestView, RuleTrace, Setup};
 
 /// What must be known to read the trace rightly.
-pub(super) const RULES_NOTE: &str = "what each makes of the request, by the scenarios and settings that answered it, and not what it did \
-     then: counters are those of now, chances are drawn anew, and a body ends after 64 KiB";
+pub(super) const RULES_NOTE: &str = "recomputed with the scenarios and settings that answered the request, but with the current counters, new \
+     random numbers and the first 64 KiB of its body, so it may differ from what happened then";
 /// What is said in place of a trace.
-pub(super) const RULES_GONE: &str = "the scenarios and settings that answered this request have been replaced too often since, and are not \
-     kept any more: what each rule made of it cannot be worked out";
+pub(super) const RULES_GONE: &str = "what each rule did cannot be worked out any more: the scenarios and settings that answered this request \
+     have been replaced too often since to be kept";
 
 /// The trace of a request.
 pub(super) enum Rules {

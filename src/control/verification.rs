@@ -1,5 +1,5 @@
-//! `GET verdict`: the problems found so far. Requests that led to no endpoint, deliveries that did not arrive, scenarios
-//! that were not played to their end, each with ids and a sentence; and which of these had nothing to judge.
+//! `GET verdict`: the problems found so far. Requests that led to no endpoint, deliveries that did not arrive, forged ones that were
+//! accepted, scenarios that were not played to their end, each with ids and a sentence; and which of these had nothing to judge.
 //!
 //! It is worked out when somebody asks, from the journal, the deliveries and the counters of rules, and changes none of them.
 
@@ -13,7 +13,8 @@ use hyper::header::AUTHORIZATION;
 
 use super::advance::settle_ahead;
 use super::api::{
-    self, ProblemCounts, Request, Undelivered, Unfinished, UnfinishedPart, Unmatched, Unused, Verification, WorkspaceId,
+    self, DeliveryProblem, ProblemCounts, Request, Unfinished, UnfinishedPart, Unmatched, Unused, Verification,
+    WorkspaceId,
 };
 use super::call::Input;
 use super::diagnosis::delivery_summary;
@@ -22,7 +23,7 @@ use super::explain::no_endpoint;
 use super::scope::{Scope, scope_or_all};
 use super::{Control, ControlError, deliveries, requests};
 use crate::clock::ClockMode;
-use crate::journal::{AttemptOutcome, Entry, RequestRecord};
+use crate::journal::{AttemptOutcome, Entry, Forgery, RequestRecord};
 use crate::redact::Redactor;
 use crate::scenario::{
     Generation, Rule, RuleProgress, Scenario, Setup, StoryProgress, counts_for, rule_progress, story_progress,
@@ -53,21 +54,25 @@ fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verificati
     let setups = setups(&generation, scope);
     let (mut unmatched, judged_requests) = unmatched(control, scope, redactor);
     let (mut undelivered, judged_deliveries) = undelivered(control, scope, redactor);
+    let (mut forged, forgeries) = forged(control, scope, redactor);
     let mut unfinished = unfinished(control, scope, &generation, &setups, redactor);
     let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.book.forgotten());
-    let unused = unused(
+    let unused = unused([
         judged_requests == 0 && forgotten_entries == 0,
         judged_deliveries == 0 && forgotten_deliveries == 0,
+        forgeries == 0 && forgotten_deliveries == 0,
         setups.is_empty(),
-    );
+    ]);
     let counts = ProblemCounts {
         unmatched: unmatched.len(),
         undelivered: undelivered.len(),
+        forged: forged.len(),
         unfinished: unfinished.len(),
         unused: unused.len(),
     };
     unmatched.truncate(MOST_SHOWN);
     undelivered.truncate(MOST_SHOWN);
+    forged.truncate(MOST_SHOWN);
     unfinished.truncate(MOST_SHOWN);
     // Whoever trusts an empty list must know what it cannot hold.
     let active: BTreeSet<&str> =
@@ -76,6 +81,7 @@ fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verificati
     Verification {
         unmatched,
         undelivered,
+        forged,
         unfinished,
         unused,
         counts,
@@ -136,19 +142,42 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<U
     (found.iter().map(entry).collect(), judged)
 }
 
-/// Deliveries that were not taken, oldest first, and among how many.
-fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Undelivered>, usize) {
+/// Deliveries that were not taken, and among how many.
+fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<DeliveryProblem>, usize) {
+    let is_problem =
+        |delivery: &DeliveryRecord| Some(delivery.status != DeliveryStatus::Delivered && !is_on_purpose(delivery));
+    among_deliveries(control, scope, redactor, is_problem, |delivery| delivery_summary(delivery, redactor))
+}
+
+/// Forged deliveries that were accepted, and among how many that a receiver judged.
+fn forged(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<DeliveryProblem>, usize) {
+    let is_problem = |delivery: &DeliveryRecord| Some(delivery.forgery()? == Forgery::Accepted);
+    let message = |delivery: &DeliveryRecord| {
+        let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
+        format!("answered {status}; {}", delivery.event.damage.as_deref().unwrap_or("forged"))
+    };
+    among_deliveries(control, scope, redactor, is_problem, message)
+}
+
+/// Deliveries in which there is a problem, oldest first, and among how many: those of which `is_problem` can say it.
+fn among_deliveries(
+    control: &Control,
+    scope: &Scope,
+    redactor: Redactor<'_>,
+    is_problem: impl Fn(&DeliveryRecord) -> Option<bool>,
+    message: impl Fn(&DeliveryRecord) -> String,
+) -> (Vec<DeliveryProblem>, usize) {
     let judged = Cell::new(0);
     let mut found = control.book.list(None, usize::MAX, |delivery| {
-        let covered = scope.covers(Some(&delivery.event.workspace));
-        judged.set(judged.get() + usize::from(covered));
-        covered && delivery.status != DeliveryStatus::Delivered && !is_on_purpose(delivery)
+        let problem = scope.covers(Some(&delivery.event.workspace)).then(|| is_problem(delivery)).flatten();
+        judged.set(judged.get() + usize::from(problem.is_some()));
+        problem == Some(true)
     });
     found.reverse();
     let entry = |(_, delivery): &(u64, DeliveryRecord)| {
         let row = deliveries::row(delivery, &control.registry, redactor);
-        let message = format!("{} to {}: {}", row.event_type, row.url, delivery_summary(delivery, redactor));
-        Undelivered {
+        let message = format!("{} to {}: {}", row.event_type, row.url, message(delivery));
+        DeliveryProblem {
             id: row.id,
             event: row.event,
             event_type: row.event_type,
@@ -164,10 +193,15 @@ fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec
 }
 
 /// The kinds that had nothing to judge: an empty list of them proves nothing.
-fn unused(no_request: bool, no_delivery: bool, no_scenario: bool) -> Vec<Unused> {
+fn unused([no_request, no_delivery, no_forgery, no_scenario]: [bool; 4]) -> Vec<Unused> {
     let kinds = [
         (no_request, "unmatched", "no request is in the journal, so none could be unmatched"),
         (no_delivery, "undelivered", "there is no delivery, so none could be undelivered"),
+        (
+            no_forgery,
+            "forged",
+            "no forged delivery was answered by a receiver that could tell, so none could be accepted",
+        ),
         (no_scenario, "unfinished", "no scenario is active, so nothing could be unfinished"),
     ];
     let unused = kinds.into_iter().filter(|(is_unused, ..)| *is_unused);

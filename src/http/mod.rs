@@ -18,6 +18,7 @@ pub mod host;
 pub mod limits;
 pub mod preview;
 pub mod quota;
+pub mod refusal;
 pub mod scripted;
 pub mod service;
 pub mod socket;
@@ -39,13 +40,16 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio_rustls::server::TlsStream;
 
 use crate::http::answer::AnswerBody;
 pub(crate) use crate::http::connection::HALF_CLOSED;
-use crate::http::connection::{Progress, Refusals, TimedStream};
+use crate::http::connection::{LINGER, Progress, TimedStream};
 use crate::http::limits::Limits;
+use crate::http::refusal::{Refusals, Sent};
 use crate::http::socket::Socket;
 use crate::http::tls::ServerTls;
 
@@ -221,6 +225,13 @@ pub async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
+/// How a connection to a TLS port began.
+enum Handshake {
+    Done(Box<TlsStream<TcpStream>>),
+    PlainHttp(TcpStream),
+    Failed,
+}
+
 struct Connection<H> {
     handler: Arc<H>,
     progress: Arc<Progress>,
@@ -232,15 +243,45 @@ struct Connection<H> {
 impl<H: Handler> Connection<H> {
     /// A peer that does not finish its handshake in time is a peer that does not send its header block.
     async fn run_tls(mut self, stream: TcpStream, tls: &ServerTls) {
-        let handshake = tokio::time::timeout(self.limits.header_timeout, tls.acceptor().accept(stream));
-        let accepted = tokio::select! {
-            accepted = handshake => accepted,
+        let handshake = async {
+            let mut first = [0];
+            // A method begins with a capital letter, and no TLS record does.
+            if matches!(stream.peek(&mut first).await, Ok(1)) && first[0].is_ascii_uppercase() {
+                return Handshake::PlainHttp(stream);
+            }
+            tls.acceptor().accept(stream).await.map_or(Handshake::Failed, |stream| Handshake::Done(Box::new(stream)))
+        };
+        let handshake = tokio::time::timeout(self.limits.header_timeout, handshake);
+        let shaken = tokio::select! {
+            shaken = handshake => shaken,
             () = self.progress.given_up() => return,
             () = stopped(&mut self.stop) => return,
         };
-        if let Ok(Ok(stream)) = accepted {
-            self.run(stream).await;
+        match shaken {
+            Ok(Handshake::Done(stream)) => self.run(*stream).await,
+            Ok(Handshake::PlainHttp(stream)) => {
+                let mut stop = self.stop.clone();
+                tokio::select! {
+                    () = self.refuse_plain(stream) => {}
+                    () = stopped(&mut stop) => {}
+                }
+            }
+            Ok(Handshake::Failed) | Err(_) => {}
         }
+    }
+
+    /// Answers plain HTTP, and reads on for a moment: closing on unread bytes would reset the connection, and the answer could be
+    /// lost.
+    async fn refuse_plain(&self, mut stream: TcpStream) {
+        let answer = self.handler.refuse(StatusCode::BAD_REQUEST, Sent::PlainHttp);
+        let told = async {
+            stream.write_all(&answer).await?;
+            stream.shutdown().await?;
+            let mut dropped = [0; 4096];
+            while stream.read(&mut dropped).await? > 0 {}
+            io::Result::Ok(())
+        };
+        let _ = tokio::time::timeout(LINGER, told).await;
     }
 
     async fn run<S: Socket>(mut self, stream: S) {

@@ -25,6 +25,7 @@ use crate::http::host::check_host;
 use crate::http::limits::Limits;
 use crate::http::preview::{MARKED, PREVIEW, PreviewParts, open_workspace};
 use crate::http::quota::push_quota_headers;
+use crate::http::refusal::{PLAIN_ON_TLS, Sent};
 use crate::http::scripted::scripted_or_ordinary;
 use crate::journal::{Entry, Journal, Reason, RequestRecord, Transcript, Wire};
 use crate::scenario::{Generation, Library};
@@ -102,7 +103,7 @@ impl Api {
     }
 
     /// The answer to bytes that hyper could not read as a request.
-    pub fn refuse(&self, status: StatusCode, tls: bool) -> Bytes {
+    pub fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes {
         let kind = match status {
             StatusCode::URI_TOO_LONG => ErrorKind::UriTooLong,
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => ErrorKind::HeadersTooLarge,
@@ -112,8 +113,11 @@ impl Api {
         let mut exchange = Exchange::begin(parts, self.registry.clock().now(), &self.library.load());
         exchange.identify(&self.registry.anonymous());
         let text = match kind {
-            ErrorKind::BadRequest if tls => "this is a TLS handshake: use http:// or start with --tls self-signed",
-            ErrorKind::BadRequest => "the bytes sent are not an HTTP/1.1 request",
+            ErrorKind::BadRequest => match sent {
+                Sent::Garbage => "the bytes sent are not an HTTP/1.1 request",
+                Sent::Tls => "this is a TLS handshake: use http:// or start with --tls self-signed",
+                Sent::PlainHttp => PLAIN_ON_TLS,
+            },
             kind => kind.message(),
         };
         let outcome = exchange.refused(kind, text);

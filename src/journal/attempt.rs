@@ -25,6 +25,8 @@ pub struct AttemptRecord {
     pub workspace: Arc<str>,
     /// What is deliberately wrong with it, and who asked for it.
     pub damage: Option<Arc<str>>,
+    /// Whether it is a forgery that its receiver could detect. The built-in receiver answers by its script.
+    pub forged: bool,
     /// 1 for the first attempt.
     pub number: u32,
     /// When it began.
@@ -48,6 +50,15 @@ pub struct AttemptRecord {
 }
 
 impl AttemptRecord {
+    /// What the receiver made of a forgery; `None` if it is none, or the answer is neither yes nor no.
+    pub fn forgery(&self) -> Option<Forgery> {
+        match self.outcome {
+            AttemptOutcome::Answered { status: 200..=299, .. } if self.forged => Some(Forgery::Accepted),
+            AttemptOutcome::Answered { status: 400..=499, .. } if self.forged => Some(Forgery::Refused),
+            _ => None,
+        }
+    }
+
     /// Roughly what it holds in memory. The event's body is shared by all its attempts, and counts where the event does.
     pub fn bytes(&self) -> usize {
         const FIXED: usize = 1024;
@@ -58,6 +69,16 @@ impl AttemptRecord {
         };
         FIXED + headers + self.signed.before.len() + self.dialled.len() + answer
     }
+}
+
+/// What a receiver made of a forged delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Forgery {
+    /// It answered 2xx, so it does not verify.
+    Accepted,
+    /// It answered 4xx, as it should.
+    Refused,
 }
 
 /// Whether an attempt was sent elsewhere than to the URL of its subscription: by `--forward`. A built-in receiver is dialled as
@@ -116,6 +137,19 @@ impl AttemptOutcome {
     /// Whether the receiver took the event.
     pub fn is_success(&self) -> bool {
         matches!(self, Self::Answered { status: 200..=299, .. })
+    }
+
+    /// The status that the receiver answered, if it answered.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Answered { status, .. } => Some(*status),
+            Self::Failed { .. } => None,
+        }
+    }
+
+    /// Whether the receiver blames the request.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Answered { status: 400..=499, .. })
     }
 }
 

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason, SignedContent, is_elsewhere};
+pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason, Forgery, SignedContent, is_elsewhere};
 pub use lookout::{Interest, Lookout};
 pub use request::{Reason, RequestRecord, Scripted, Transcript, Wire};
 pub use tally::{LATENCY_BOUNDS, Tally};

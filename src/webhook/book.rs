@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::sync::Notify;
 
 use crate::clock::Moment;
-use crate::journal::AttemptRecord;
+use crate::journal::{AttemptRecord, Forgery};
 use crate::webhook::held::{DELIVERY, Held, MOST_BYTES};
 use crate::workspace::{EventRecord, PlannedDelivery, Workspace};
 
@@ -164,7 +164,9 @@ impl Book {
             (true, false) => {
                 pages.pending -= 1;
                 pages.settled.count(is_now);
-                let ended = if is_now == DeliveryStatus::Delivered { &mut pages.delivered } else { &mut pages.failed };
+                // An accepted forgery is a problem found, too.
+                let is_fine = is_now == DeliveryStatus::Delivered && event.tamper.is_none();
+                let ended = if is_fine { &mut pages.delivered } else { &mut pages.failed };
                 ended.push_back(serial);
             }
             (false, true) => pages.pending += 1,
@@ -332,6 +334,11 @@ impl Pages {
 }
 
 impl DeliveryRecord {
+    /// What the receiver made of a forgery, if it is one and was judged.
+    pub fn forgery(&self) -> Option<Forgery> {
+        self.attempts.last()?.forgery()
+    }
+
     /// What it holds in memory beside the event's body.
     fn bytes(&self) -> usize {
         DELIVERY + self.attempts.iter().map(|attempt| attempt.bytes()).sum::<usize>()

@@ -146,6 +146,7 @@ fn attempt(size: usize) -> Arc<AttemptRecord> {
         subscription: "sub_1".to_owned(),
         workspace: Arc::from("w"),
         damage: None,
+        forged: false,
         number: 1,
         at: jiff::Timestamp::UNIX_EPOCH,
         url: Arc::from("https://a.example/"),

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::clock::machine;
 use crate::journal::{AttemptOutcome, FailureReason};
-use crate::webhook::dial::{DialProblem, Reach, Sender, dial, resolve};
+use crate::webhook::dial::{DialProblem, Reach, Sender, dial, permitted, resolve};
 use crate::webhook::egress::Target;
 
 /// At most this much of an answer's body is read.
@@ -118,6 +118,12 @@ impl Client {
                 Err(DialProblem::new(FailureReason::Timeout, detail))
             })
             .map(Some)
+    }
+
+    /// Whether a target may be dialled, without dialling it.
+    pub async fn check(&self, target: &Target, look_ups: &Arc<Semaphore>, limit: Duration) -> Result<(), DialProblem> {
+        let addresses = self.look_up(target, look_ups, limit).await?.unwrap_or_default();
+        permitted(target, &addresses, &self.reach).map(drop)
     }
 
     /// Makes one attempt; never takes longer than its timeout.

@@ -203,6 +203,11 @@ impl Deliverer {
         };
         let secrets = workspace.lock().signing_secrets(&job.delivery.subscription, now);
         let at = signature_time(workspace.clock(), now, profile);
+        let forged = !matches!(route, Some(Route::Sink(_)))
+            && job
+                .event
+                .tamper
+                .is_some_and(|tamper| profile.schemes().iter().all(|scheme| tamper.is_detectable(scheme)));
         let (outcome, dialled, prepared) = match secrets {
             None => {
                 let gone = "the subscription was deleted or disabled before this attempt";
@@ -243,6 +248,7 @@ impl Deliverer {
             subscription: job.delivery.subscription.clone(),
             workspace: Arc::clone(workspace.name()),
             damage: job.event.damage.clone(),
+            forged,
             number: job.attempt,
             at: now.wall.checked_sub(looked_up).unwrap_or(now.wall),
             url: Arc::clone(&job.delivery.url),

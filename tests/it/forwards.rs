@@ -123,7 +123,7 @@ async fn a_failed_delivery_advises_what_was_not_done_yet_and_keeps_the_port() {
     for target in ["http://nothing.example:3000".to_owned(), format!("http://{closed}"), format!("https://{closed}")] {
         patch(&emulator, &json!({ "webhooks": { "forwards": { PUBLIC: target } } })).await;
         let said = detail(&emulator).await;
-        assert!(said.contains(&format!("the forward of {PUBLIC} leads there")), "{said}");
+        assert!(said.contains(&format!("deliveries to {PUBLIC} are forwarded to {target}")), "{said}");
         assert!(!said.contains("--forward"), "{said}");
     }
     let (certificates, other) = (Certificates::for_localhost(), Certificates::for_localhost());

@@ -165,7 +165,7 @@ fn a_taken_port_says_whether_an_emulator_answers_there() {
 #[test]
 fn an_address_where_nothing_listens_is_named_once() {
     let said = refused(&["health", "--url", "http://127.0.0.1:1"], 3);
-    assert!(said.contains("hint: start it there with `wrs-emulator --listen 127.0.0.1:1`"), "{said}");
+    assert!(said.contains("hint: start it with `wrs-emulator --listen 127.0.0.1:1`"), "{said}");
     assert!(!said.contains("--url"), "{said}");
     let said = refused(&["health", "--url", "http://nothing.invalid:9770"], 3);
     assert!(said.contains("hint: ") && !said.contains("--listen") && !said.contains("or name another"), "{said}");

@@ -201,14 +201,14 @@ async fn a_verdict_names_what_there_was_nothing_of() {
     };
     let emulator = start().await;
     let idle = verdict(&emulator, "").await;
-    assert_eq!(kinds(&idle), ["unmatched", "undelivered", "unfinished"]);
+    assert_eq!(kinds(&idle), ["unmatched", "undelivered", "forged", "unfinished"]);
     assert_eq!(messages(&idle, "unused")[0], "no request is in the journal, so none could be unmatched");
     subscribe_sink(&emulator, "app").await;
-    assert_eq!(kinds(&verdict(&emulator, "").await), ["undelivered", "unfinished"]);
+    assert_eq!(kinds(&verdict(&emulator, "").await), ["undelivered", "forged", "unfinished"]);
     fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     control(&emulator, "POST", "scenarios/active", &json!({ "active": ["rate-limit-burst"] })).await;
-    assert_eq!(kinds(&verdict(&emulator, "").await), [""; 0]);
-    assert_eq!(kinds(&verdict(&emulator, "?key=sk_test_other").await), ["unmatched", "undelivered"]);
+    assert_eq!(kinds(&verdict(&emulator, "").await), ["forged"]);
+    assert_eq!(kinds(&verdict(&emulator, "?key=sk_test_other").await), ["unmatched", "undelivered", "forged"]);
 }
 
 const TURNS: &str = "

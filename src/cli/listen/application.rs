@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use crate::cli::failure::Failure;
-use crate::journal::AttemptOutcome;
+use crate::journal::{AttemptOutcome, FailureReason};
 use crate::webhook::client::{Client, Post};
 use crate::webhook::dial::Reach;
 use crate::webhook::egress::{Egress, Target};
@@ -75,6 +75,17 @@ impl Application {
         let resolver = Arc::new(Resolver::new(LookUp::default()));
         let client = Client::new(Reach { egress, trust, resolver }, MOST_KEPT);
         Self { client, url, from, look_ups: Arc::new(Semaphore::new(MOST_KEPT)) }
+    }
+
+    /// Refuses an application that may never be dialled. One that is not there yet may come.
+    pub(super) async fn check(&self) -> Result<(), Failure> {
+        let Some(target) = Target::new(self.url.clone(), Some(&self.from)) else { return Ok(()) };
+        match self.client.check(&target, &self.look_ups, CONNECT_TIMEOUT).await {
+            Err(problem) if problem.reason == FailureReason::EgressRefused => {
+                Err(Failure::usage(format!("--forward-to: {}", problem.detail)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Hands a delivery on. An address with a path is meant whole; below one without, the delivery keeps its own.

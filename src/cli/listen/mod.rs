@@ -2,10 +2,11 @@
 //! answers from a script of statuses.
 //!
 //! Flags and the life of the process are here, what one delivery comes to is in `receiver`, who else answers it in `application`,
-//! and how deliveries find here in `registration`. It shares the accept loop,
-//! the deadlines and the limits of the emulator itself (`crate::http`).
+//! how deliveries are led here in `registration`, and whether any are in `leads`. It shares the accept loop, the deadlines and the
+//! limits of the emulator itself (`crate::http`).
 
 mod application;
+mod leads;
 mod receiver;
 mod registration;
 
@@ -26,6 +27,7 @@ use super::signing::{Signing, SigningArgs, check_url};
 use crate::http::limits::Limits;
 use crate::http::tls::{ServerTls, TlsSetting};
 use crate::http::{bind, serve};
+use crate::redact::{Redactor, visible_lines};
 use application::{Application, application_url};
 use receiver::{Answers, Receiver, Tally};
 use registration::{Registration, RegistrationArgs, registered};
@@ -64,8 +66,8 @@ pub(super) struct ListenArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// The URL of the subscription, for a custom scheme that signs it; this receiver's own if left out.
-    #[arg(long)]
-    url: Option<String>,
+    #[arg(long, value_name = "URL")]
+    webhook_url: Option<String>,
     /// Serve HTTPS with these PEM files, or with a certificate made at start, which senders have to take unseen
     /// (`serve --webhook-insecure`).
     #[arg(long, value_name = "self-signed|CERT:KEY")]
@@ -78,7 +80,7 @@ pub(super) struct ListenArgs {
 pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
     let signing = Signing::resolve(&args.signing)?;
     let application = args.forward_to.as_deref().map(application_url).transpose()?;
-    if let Some(url) = &args.url {
+    if let Some(url) = &args.webhook_url {
         check_url(url)?;
     }
     let tls = args.tls.as_deref().map(server_tls).transpose()?;
@@ -108,21 +110,27 @@ async fn listen(
     let listener = bind(wanted).map_err(cannot_bind)?;
     let local = listener.local_addr().map_err(cannot_bind)?;
     let url = format!("{}://{local}", if tls.is_some() { "https" } else { "http" });
+    let application = application.map(|to| Application::new(to, url.clone(), &args.allow_egress));
+    if let Some(application) = &application {
+        application.check().await?;
+    }
     signing.warn();
     let wants_subscription = application.is_some() && signing.secrets.is_empty();
     let registration = if wants_subscription { registered(&args.registration, &url).await? } else { None };
+    let note = if application.is_none() { leads::note(&args.registration, &url, local).await? } else { None };
     match &registration {
         Some(registration) => signing.secrets.push(registration.secret.clone()),
         None if application.is_some() && !wants_subscription => note_own_subscription(&url),
         None => warn_without_secret(&signing),
     }
     announce(&url, registration.as_ref(), args.json);
+    print_note(note);
     let (stop, stopping) = watch::channel(false);
     let limits = Limits { connections: MOST_CONNECTIONS, ..Limits::default() };
-    let base = args.url.map_or(receiver::Address::Own(url.clone()), receiver::Address::Fixed);
+    let base = args.webhook_url.map_or(receiver::Address::Own(url.clone()), receiver::Address::Fixed);
     let answers = match application {
         None => Answers::Script(args.respond),
-        Some(application) => Answers::Application(Application::new(application, url, &args.allow_egress)),
+        Some(application) => Answers::Application(application),
     };
     let receiver = Arc::new(Receiver::new(signing, base, answers, args.count, args.json, &limits, stop.clone()));
     let mut served = tokio::spawn(serve(listener, Arc::clone(&receiver), tls, limits, stopping, GRACE));
@@ -158,11 +166,19 @@ fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     }
 }
 
+/// Says on stderr that nothing leads here.
+#[allow(clippy::print_stderr, reason = "talk goes to stderr")]
+fn print_note(note: Option<String>) {
+    if let Some(note) = note {
+        eprintln!("note: {}", visible_lines(&Redactor::default().text(&note)));
+    }
+}
+
 /// Says on stderr that a secret of one's own means a subscription of one's own.
 #[allow(clippy::print_stderr, reason = "talk goes to stderr")]
 fn note_own_subscription(url: &str) {
     eprintln!(
-        "note: as a secret is set, nothing is subscribed here; subscribe {url} with that secret, or unset WRS_WEBHOOK_SECRET to have it done"
+        "note: as a secret is set, nothing is subscribed here; forward a subscription with that secret to {url}, or unset WRS_WEBHOOK_SECRET to have it done"
     );
 }
 

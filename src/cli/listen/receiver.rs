@@ -25,8 +25,9 @@ use crate::contract::signature::{Evidence, Rejection, Remedy};
 use crate::contract::timestamp::format_timestamp;
 use crate::http::answer::AnswerBody;
 use crate::http::body::{BodyProblem, BodyReader};
-use crate::http::connection::{Progress, Refusals};
+use crate::http::connection::Progress;
 use crate::http::limits::Limits;
+use crate::http::refusal::{PLAIN_ON_TLS, Refusals, Sent};
 use crate::http::{Answering, Handler};
 use crate::redact::{Redactor, visible};
 
@@ -269,14 +270,14 @@ impl Forwarded {
 }
 
 impl Refusals for Receiver {
-    fn refuse(&self, status: StatusCode, tls: bool) -> Bytes {
-        let body = if tls {
-            "this is a TLS handshake: use http:// or listen with --tls self-signed\n"
-        } else {
-            "the bytes sent are not an HTTP/1.1 request\n"
+    fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes {
+        let body = match sent {
+            Sent::Garbage => "the bytes sent are not an HTTP/1.1 request",
+            Sent::Tls => "this is a TLS handshake: use http:// or listen with --tls self-signed",
+            Sent::PlainHttp => PLAIN_ON_TLS,
         };
-        let length = body.len();
-        format!("HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+        let length = body.len() + 1;
+        format!("HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}\n")
             .into()
     }
 }

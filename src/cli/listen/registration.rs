@@ -7,25 +7,22 @@ use hyper::Method;
 use rand::Rng as _;
 use serde_json::{Value, json};
 
+use super::leads::no_emulator;
+use crate::cli::Target;
 use crate::cli::client::{SHORT, call, segment};
 use crate::cli::failure::Failure;
-use crate::cli::{DEFAULT_URL, Target};
 use crate::clock::{Random, Seed};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::redact::visible;
 
-/// Where --forward-to subscribes.
+/// The emulator whose deliveries come here, and whose they are.
 #[derive(Clone, Debug, Args)]
 pub(super) struct RegistrationArgs {
-    /// The emulator at which --forward-to subscribes.
-    #[arg(long, env = "WRS_EMULATOR_URL", default_value = DEFAULT_URL, value_name = "URL")]
-    emulator: String,
-    /// The control API's token, where it requires one.
-    #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
-    control_token: Option<String>,
-    /// The key whose events --forward-to subscribes to.
+    #[command(flatten)]
+    pub(super) target: Target,
+    /// The key whose events come here: --forward-to subscribes to them.
     #[arg(long, env = "WRS_API_KEY", default_value = SAMPLE_KEY, hide_env_values = true)]
-    key: String,
+    pub(super) key: String,
 }
 
 /// A subscription made for this process.
@@ -44,21 +41,21 @@ pub(super) struct Registration {
 /// Subscribes, and makes the emulator deliver to `here`. Where no emulator answers, says so and gives `None`.
 #[allow(clippy::print_stderr, reason = "talk goes to stderr")]
 pub(super) async fn registered(args: &RegistrationArgs, here: &str) -> Result<Option<Registration>, Failure> {
-    let (args, here) = (args.clone(), here.to_owned());
-    let made = tokio::task::spawn_blocking(move || register(args, &here)).await;
+    let (target, wanted, here) = (&args.target, args.clone(), here.to_owned());
+    let made = tokio::task::spawn_blocking(move || register(wanted, &here)).await;
     match made.map_err(|error| Failure::usage(format!("cannot subscribe: {error}")))? {
         Ok(registration) => Ok(Some(registration)),
-        Err(Failure::Unreachable { message, .. }) => {
+        Err(failure) => {
+            let message = failure.message().to_owned();
+            no_emulator(target, failure)?;
             eprintln!("warning: nothing is subscribed: {}", visible(&message));
             Ok(None)
         }
-        Err(failure) => Err(failure),
     }
 }
 
 fn register(args: RegistrationArgs, here: &str) -> Result<Registration, Failure> {
-    let RegistrationArgs { emulator, control_token, key } = args;
-    let target = Target { url: emulator, control_token, ca: Vec::new(), insecure: false };
+    let RegistrationArgs { target, key } = args;
     let port = here.rsplit(':').next().unwrap_or_default();
     let (url, secret) = (format!("https://listen.localhost:{port}"), fresh_secret());
     let wish = json!({ "url": url, "secret": secret, "key": key, "description": "wrs-emulator listen" });

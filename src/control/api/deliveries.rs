@@ -88,6 +88,17 @@ pub(crate) struct DeliveryWith<A> {
     pub(crate) note: Option<String>,
     /// What is deliberately wrong, and who asked for it.
     pub(crate) damage: Option<String>,
+    /// What became of a forged delivery.
+    pub(crate) forgery: Option<Forgery>,
+}
+
+/// What a receiver did with a forged delivery.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum Forgery {
+    Accepted,
+    Refused,
 }
 
 /// A delivery as a row of a listing.

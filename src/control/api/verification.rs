@@ -19,7 +19,9 @@ pub(crate) struct Verification {
     /// Requests that matched no endpoint.
     pub(crate) unmatched: Vec<Unmatched>,
     /// Deliveries that were not accepted.
-    pub(crate) undelivered: Vec<Undelivered>,
+    pub(crate) undelivered: Vec<DeliveryProblem>,
+    /// Forged deliveries that were accepted.
+    pub(crate) forged: Vec<DeliveryProblem>,
     /// Scenarios that were not played to their end.
     pub(crate) unfinished: Vec<Unfinished>,
     /// The kinds that had nothing to judge: an empty list of them proves nothing.
@@ -40,6 +42,7 @@ pub(crate) struct Verification {
 pub(crate) struct ProblemCounts {
     pub(crate) unmatched: usize,
     pub(crate) undelivered: usize,
+    pub(crate) forged: usize,
     pub(crate) unfinished: usize,
     pub(crate) unused: usize,
 }
@@ -57,10 +60,10 @@ pub(crate) struct Unmatched {
     pub(crate) message: String,
 }
 
-/// A delivery that was not accepted.
+/// A delivery that was not accepted, or was although it is forged.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(deny_unknown_fields)]
-pub(crate) struct Undelivered {
+pub(crate) struct DeliveryProblem {
     pub(crate) id: DeliveryId,
     pub(crate) event: EventId,
     #[serde(rename = "type")]
@@ -99,7 +102,7 @@ pub(crate) enum UnfinishedPart {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Unused {
-    #[schemars(extend("enum" = ["unmatched", "undelivered", "unfinished"]))]
+    #[schemars(extend("enum" = ["unmatched", "undelivered", "forged", "unfinished"]))]
     pub(crate) kind: String,
     pub(crate) message: String,
 }

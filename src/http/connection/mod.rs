@@ -28,21 +28,16 @@ use crate::http::connection::head::{PartialHead, status_of_refusal};
 pub use crate::http::connection::progress::Progress;
 use crate::http::fault::Break;
 use crate::http::limits::Limits;
+use crate::http::refusal::{Refusals, Sent};
 use crate::http::socket::{Peer, Socket};
 
 /// Longest that a connection is kept open after its last answer for the peer to read it.
-const LINGER: Duration = Duration::from_secs(2);
+pub(super) const LINGER: Duration = Duration::from_secs(2);
 /// Longest that a peer that has closed its sending side waits for the next bytes of its answers; the idle deadline if shorter.
 pub(crate) const HALF_CLOSED: Duration = Duration::from_secs(10);
 
 /// How a TLS record begins that holds a handshake: its type and the version's first byte.
 const TLS_HANDSHAKE: &[u8] = &[22, 3];
-
-/// Gives the answer to a request that hyper refused to parse: its status in, the whole answer's bytes out.
-pub trait Refusals: Send + Sync + 'static {
-    /// The answer, head and body, ending the connection; `tls` if the bytes began a TLS handshake.
-    fn refuse(&self, status: StatusCode, tls: bool) -> Bytes;
-}
 
 /// What may still be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,7 +272,8 @@ impl<S: Socket, R: Refusals> AsyncWrite for TimedStream<S, R> {
                 status = StatusCode::URI_TOO_LONG;
             }
             self.refused = true;
-            self.replacement = Some(self.refusals.refuse(status, self.began_tls));
+            let sent = if self.began_tls { Sent::Tls } else { Sent::Garbage };
+            self.replacement = Some(self.refusals.refuse(status, sent));
             return Poll::Ready(Ok(bytes.len()));
         }
         self.unread_peer = None;

@@ -1,0 +1,116 @@
+//! Whether deliveries find a plain `listen`: what the emulator forwards and has subscribed, compared with where this receiver is.
+//! Only asks; what leads here is made by `forwards`, `subscriptions` or `registration`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hyper::Method;
+use serde_json::Value;
+use url::{Host, Url};
+
+use super::registration::RegistrationArgs;
+use crate::cli::client::{Answer, call, is_webhook_url};
+use crate::cli::failure::Failure;
+use crate::cli::forwards::in_force;
+use crate::cli::{DEFAULT_URL, Target};
+use crate::contract::keys::SAMPLE_KEY;
+
+/// How long the emulator may take to answer.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// What is named where nothing is subscribed yet.
+const EXAMPLE: &str = "https://app.example.com";
+
+/// What to say where nothing leads to the receiver at `here`, bound to `local`; `None` where something does.
+pub(super) async fn note(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
+    let (args, here) = (args.clone(), here.to_owned());
+    let looked = tokio::task::spawn_blocking(move || look(&args.target, &args.key, &here, local)).await;
+    looked.map_err(|error| Failure::usage(format!("cannot ask the emulator: {error}")))?
+}
+
+fn look(target: &Target, key: &str, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
+    let asked = in_force(target, Some(key), LIMIT).and_then(|forwards| {
+        let query = [("key", key)];
+        let body = call(target, Method::GET, "subscriptions", &query, None, LIMIT).and_then(Answer::success)?;
+        Ok((forwards, body))
+    });
+    let (forwards, subscriptions) = match asked {
+        Ok(found) => found,
+        Err(failure @ Failure::Unreachable { .. }) => {
+            return no_emulator(target, failure).map(|()| {
+                Some(format!(
+                    "nothing leads here yet: no emulator answers at {}; to start one that delivers here:\n\n  \
+                     wrs-emulator --forward {EXAMPLE}={here}",
+                    target.url
+                ))
+            });
+        }
+        // It runs, but does not answer this caller: whether anything leads here is not known.
+        Err(_) => return Ok(None),
+    };
+    let rows = subscriptions["data"].as_array().into_iter().flatten();
+    let urls: Vec<Url> = rows.filter_map(|row| Url::parse(row["url"].as_str()?).ok()).collect();
+    let targets = forwards.values().filter_map(Value::as_str).filter_map(|to| Url::parse(to).ok());
+    if targets.chain(urls.iter().cloned()).any(|url| leads_to(&url, local)) {
+        return Ok(None);
+    }
+    let at = if target.url == DEFAULT_URL { String::new() } else { format!(" --url {}", target.url) };
+    let outside = urls.iter().find(|url| !url.host_str().is_some_and(|host| host.ends_with(".localhost")));
+    let from = outside.map_or_else(|| EXAMPLE.to_owned(), |url| url.origin().ascii_serialization());
+    let mut command = format!("wrs-emulator forwards add {from}={here}{at}");
+    if outside.is_none() {
+        let whose = if key == SAMPLE_KEY { String::new() } else { format!(" --key {key}") };
+        command.push_str(&format!(" && wrs-emulator subscriptions create {EXAMPLE}/hooks{at}{whose}"));
+    }
+    Ok(Some(format!(
+        "nothing leads here: no forward of {key} goes to {here}; to have events delivered here:\n\n  {command}"
+    )))
+}
+
+/// Refuses what is clearly not the URL of an emulator.
+pub(super) fn no_emulator(target: &Target, failure: Failure) -> Result<(), Failure> {
+    match failure {
+        Failure::Unreachable { .. } if is_webhook_url(&target.url) => {
+            let message = format!("--url: no emulator answers at `{}`", target.url);
+            let hint = "--url is the emulator's address; the URL of the subscription is --webhook-url";
+            Err(Failure::usage(message).with_hint(hint))
+        }
+        Failure::Unreachable { .. } => Ok(()),
+        failure => Err(failure),
+    }
+}
+
+/// Whether a URL is that of a receiver bound to this address; of one on every interface the port alone is known.
+fn leads_to(url: &Url, local: SocketAddr) -> bool {
+    let is_here = match url.host() {
+        _ if local.ip().is_unspecified() => true,
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => local.ip() == address,
+        Some(Host::Ipv6(address)) => local.ip() == address,
+        None => false,
+    };
+    is_here && url.port_or_known_default() == Some(local.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_leads_to_the_address_that_it_names() {
+        for (url, local, expected) in [
+            ("http://127.0.0.1:9780/x", "127.0.0.1:9780", true),
+            ("http://localhost:9780", "127.0.0.1:9780", true),
+            ("https://listen.localhost:9780", "127.0.0.1:9780", true),
+            ("http://[::1]:9780", "[::1]:9780", true),
+            ("http://[::1]:9780", "127.0.0.1:9780", false),
+            ("http://127.0.0.1:9781", "127.0.0.1:9780", false),
+            ("http://app:9780", "0.0.0.0:9780", true),
+            ("http://app:9780", "127.0.0.1:9780", false),
+            ("http://localhost", "127.0.0.1:80", true),
+        ] {
+            let (parsed, local) = (Url::parse(url).expect("a URL"), local.parse().expect("an address"));
+            assert_eq!(leads_to(&parsed, local), expected, "{url} {local}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Deliberately forged deliveries: a receiver that takes one is a problem found, one that refuses it has passed a test.
+
+use serde_json::{Value, json};
+
+use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::diagnosis::receiver;
+use crate::support::{text, wrs_emulator};
+
+const TRIGGER: [&str; 5] = ["trigger", "workflow.completed", "--wait", "--tamper", "signature"];
+
+/// An emulator that has a subscription which leads to this URL.
+fn subscribed(arguments: &[&str], url: &str, port: u16) -> Served {
+    let forward = format!("https://app.example.com=http://127.0.0.1:{port}");
+    let served = Served::start(&[&["--clock", "frozen", "--forward", &forward][..], arguments].concat());
+    let hook = json!({ "url": url, "events": ["workflow.completed"] });
+    assert!(request(&served.url, SUBSCRIBE, &hook.to_string()).starts_with("HTTP/1.1 200 "));
+    served
+}
+
+fn subscribed_at(status: u16, arguments: &[&str]) -> Served {
+    subscribed(arguments, "https://app.example.com/hooks", receiver(status, "said"))
+}
+
+#[test]
+fn an_accepted_forgery_fails_its_trigger_and_the_verdict_in_every_format() {
+    let served = subscribed_at(204, &[]);
+    assert_eq!(served.call(&["trigger", "workflow.completed", "--wait"]).status.code(), Some(0), "a true one is taken");
+    for _ in 0..2 {
+        let fired = served.call(&TRIGGER);
+        let said = text(&fired.stderr);
+        assert!(fired.status.code() == Some(1), "{fired:?}");
+        assert!(said.contains("1 forged delivery was accepted (2xx): your receiver does not verify"), "{said}");
+        assert!(text(&fired.stdout).contains("answered 204; accepted, but must be refused"), "{fired:?}");
+    }
+    let sentence = "2 forged deliveries were accepted (2xx): your receiver does not verify them; see `explain ID`";
+    let failed = served.call(&["verdict", "--fail-on", "forged"]);
+    let shown = text(&failed.stdout);
+    assert!(
+        failed.status.code() == Some(1) && shown.starts_with(&format!("✗ forged: {sentence}\n    dlv_")),
+        "{shown}"
+    );
+    assert!(shown.contains("workflow.completed to https://app.example.com/hooks: answered 204; tampered"), "{shown}");
+    let all = served.call(&["verdict"]);
+    assert!(all.status.code() == Some(0) && text(&all.stdout).contains(&format!("✗ forged: {sentence}")), "{all:?}");
+    let other = served.call(&["verdict", "--fail-on", "undelivered"]);
+    let note = format!("note: {sentence}; --fail-on forged makes a run fail for it");
+    assert!(other.status.code() == Some(0) && text(&other.stdout).contains(&note), "{other:?}");
+    let body = served.json(&["verdict", "--format", "json"]);
+    assert_eq!((&body["counts"]["forged"], &body["falls_short"]), (&json!(2), &json!(["forged"])), "{body}");
+    let id = body["forged"][0]["id"].as_str().expect("an id");
+    let explained = text(&served.call(&["explain", id]).stdout);
+    assert!(explained.contains("✗ attempt 1        the receiver answered 204") && explained.contains("must refuse"));
+    assert!(!explained.contains("redeliver"), "{explained}");
+    let junit = text(&served.call(&["verdict", "--format", "junit", "--fail-on", "forged"]).stdout);
+    let document = roxmltree::Document::parse(&junit).expect("XML");
+    let failure = document.descendants().find(|node| node.has_tag_name("failure")).expect("a failure");
+    assert_eq!(failure.attribute("message"), Some(sentence));
+}
+
+#[test]
+fn exec_fails_for_an_accepted_forgery_if_that_is_asked_for() {
+    let forward = format!("https://app.example.com=http://127.0.0.1:{}", receiver(200, "fine"));
+    let script = format!(
+        "curl -s -H \"Authorization: Bearer $WRS_API_KEY\" -H 'Content-Type: application/json' \
+         -d '{{\"url\":\"https://app.example.com/\",\"events\":[\"workflow.completed\"]}}' $WRS_BASE_URL/v1/events/subscribe; \
+         {} {} || true",
+        env!("CARGO_BIN_EXE_wrs-emulator"),
+        TRIGGER.join(" ")
+    );
+    for (kind, code) in [("forged", 1), ("unmatched,undelivered", 0)] {
+        let arguments = ["exec", "--forward", &forward, "--fail-on", kind, "--", "sh", "-c", &script];
+        let output = wrs_emulator(&arguments).output().expect("the binary runs");
+        assert_eq!(output.status.code(), Some(code), "{kind}: {output:?}");
+        assert!(text(&output.stderr).contains("1 forged delivery was accepted (2xx)"), "{kind}: {output:?}");
+    }
+}
+
+#[test]
+fn a_refused_forgery_is_a_success_and_is_not_retried() {
+    for status in [400, 401, 403, 422] {
+        let served = subscribed_at(status, &[]);
+        let fired = served.call(&TRIGGER);
+        assert_eq!((fired.status.code(), text(&fired.stderr).as_str()), (Some(0), ""), "{fired:?}");
+        let line = format!(": answered {status}: said; refused, as it should be\n");
+        assert!(text(&fired.stdout).ends_with(&line), "{fired:?}");
+        let row = served.json(&["deliveries", "list", "--json"])["data"][0].clone();
+        assert_eq!(
+            (&row["status"], &row["attempts"], &row["next_attempt_in_ms"], &row["forgery"]),
+            (&json!("exhausted"), &json!(1), &Value::Null, &json!("refused")),
+            "{row}"
+        );
+        let verdict = served.call(&["verdict", "--fail-on", "forged,undelivered,unused"]);
+        let shown = text(&verdict.stdout);
+        let expected = "✓ forged: no forged delivery was accepted";
+        assert!(verdict.status.code() == Some(0) && shown.contains(expected), "{shown}");
+        let explained = text(&served.call(&["explain"]).stdout);
+        assert!(
+            explained.contains(&format!("✓ attempt 1        the receiver answered {status}: said\n")),
+            "{explained}"
+        );
+        assert!(explained.contains("as it must") && !explained.contains("redeliver"), "{explained}");
+    }
+}
+
+/// A receiver that breaks down over a forgery, or is not there, has refused nothing: that proves nothing about it.
+#[test]
+fn a_forgery_that_was_not_judged_is_retried_and_fails_its_trigger() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    for (port, said) in
+        [(receiver(500, "said"), "answered 500"), (receiver(302, ""), "answered 302"), (free, "nothing listens")]
+    {
+        let served = subscribed(&[], "https://app.example.com/hooks", port);
+        let fired = served.call(&TRIGGER);
+        assert!(fired.status.code() == Some(1) && text(&fired.stdout).contains(said), "{fired:?}");
+        let expected = "1 forged delivery was neither accepted nor refused: a receiver refuses with a 4xx";
+        assert!(text(&fired.stderr).contains(expected), "{fired:?}");
+        let row = served.json(&["deliveries", "list", "--json"])["data"][0].clone();
+        assert_eq!((&row["status"], &row["forgery"]), (&json!("pending"), &Value::Null), "{row}");
+        let verdict = served.call(&["verdict", "--fail-on", "forged,unused"]);
+        let expected = "no forged delivery was answered by a receiver that could tell";
+        assert!(verdict.status.code() == Some(1) && text(&verdict.stdout).contains(expected), "{verdict:?}");
+    }
+}
+
+/// The built-in receiver answers by its script, and GitHub's scheme does not sign the time.
+#[test]
+fn who_cannot_tell_a_forgery_is_not_blamed_for_taking_it() {
+    let sink = subscribed(&[], "https://app.sink.localhost/", 1);
+    let fired = sink.call(&TRIGGER);
+    assert!(fired.status.code() == Some(0) && !text(&fired.stdout).contains("refuse"), "{fired:?}");
+    let github = subscribed_at(200, &["--set", "webhooks.scheme=github"]);
+    let mut late = TRIGGER;
+    late[4] = "timestamp";
+    for (served, arguments, code) in [(&github, &late, 0), (&github, &TRIGGER, 1)] {
+        let fired = served.call(arguments);
+        assert_eq!(fired.status.code(), Some(code), "{fired:?}");
+    }
+    for (served, count) in [(&sink, 0), (&github, 1)] {
+        let verdict = served.json(&["verdict", "--format", "json"]);
+        assert_eq!(verdict["counts"]["forged"], count, "{verdict}");
+    }
+}

@@ -1,0 +1,85 @@
+//! TLS where it is not expected, plain HTTP where TLS is, certificates that nobody trusts: each is named with its remedy.
+
+use std::io::{Read as _, Write as _};
+
+use crate::command_line::Served;
+use crate::support::text;
+use crate::support::wrs_emulator;
+
+const PLAIN: &str = "this is plain HTTP on a TLS port: use https://";
+
+fn health(url: &str, arguments: &[&str]) -> String {
+    let output = wrs_emulator(&[&["health", "--url", url], arguments].concat()).output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(!said.contains("start it there"), "{said}");
+    said
+}
+
+#[test]
+fn the_command_line_tells_the_ways_apart_in_which_tls_goes_wrong() {
+    let plain = Served::start(&["--quiet"]);
+    let as_tls = plain.url.replace("http:", "https:");
+    let said = health(&as_tls, &[]);
+    assert!(said.contains(&format!("{as_tls}: it does not speak TLS")), "{said}");
+    assert!(said.contains(&format!("hint: use --url {}, or start it with --tls self-signed", plain.url)), "{said}");
+
+    let secure = Served::start(&["--quiet", "--tls", "self-signed"]);
+    let as_plain = secure.url.replace("https:", "http:");
+    let said = health(&as_plain, &[]);
+    assert!(said.contains(&format!("{as_plain}: it speaks TLS")), "{said}");
+    assert!(said.contains(&format!("hint: use --url {}", secure.url)), "{said}");
+
+    let said = health(&secure.url, &[]);
+    assert!(said.contains("its certificate is not trusted"), "{said}");
+    assert!(
+        said.contains(&format!("hint: pass its authority with --ca FILE (from {}/_emulator/ca.pem)", secure.url)),
+        "{said}"
+    );
+    let other = crate::support::Certificates::for_localhost();
+    let said = health(&secure.url, &["--ca", &other.ca_file().display().to_string()]);
+    assert!(said.contains("hint: no authority in the file given signed it"), "{said}");
+
+    // What is no emulator at all.
+    let closed = health("https://127.0.0.1:1", &[]);
+    assert!(closed.contains("hint: start it with `wrs-emulator --listen 127.0.0.1:1 --tls self-signed`"), "{closed}");
+}
+
+#[test]
+fn plain_http_on_a_tls_port_is_answered_logged_and_journalled() {
+    let served = Served::start(&["--tls", "self-signed"]);
+    let address = served.url.trim_start_matches("https://").to_owned();
+    let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
+    stream.write_all(b"GET /v1/hello HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains(PLAIN), "{answer}");
+    let rows = text(&served.call(&["requests", "list", "--json", "--insecure"]).stdout);
+    let rows: serde_json::Value = serde_json::from_str(&rows).expect("JSON");
+    let id = rows["data"][0]["id"].as_str().expect("an entry").to_owned();
+    assert_eq!(rows["data"][0]["status"], 400, "{rows}");
+    let why = text(&served.call(&["explain", &id, "--insecure"]).stdout);
+    assert!(why.contains(PLAIN), "{why}");
+    // Other bytes are not.
+    let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
+    stream.write_all(b"\x01\x02\x03\x04\x05\x06").expect("it is sent");
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    assert!(!String::from_utf8_lossy(&rest).contains("HTTP"), "{rest:?}");
+    let (_, log) = served.stop();
+    assert_eq!(log.matches(PLAIN).count(), 1, "{log}");
+}
+
+#[test]
+fn a_receiver_that_serves_tls_answers_plain_http_as_well() {
+    let arguments = ["listen", "--listen", "127.0.0.1:0", "--tls", "self-signed", "--url", "http://127.0.0.1:1"];
+    let (mut child, ready) = crate::command_line::spawn(&mut wrs_emulator(&arguments));
+    let address = ready.trim().rsplit('/').next().expect("an address").to_owned();
+    let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
+    stream.write_all(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n").expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains(PLAIN), "{answer}");
+}
