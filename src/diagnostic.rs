@@ -221,7 +221,7 @@ pub const CODES: &[(&str, &str)] = &[
         "scenario/active-missing",
         "a scenario that a list names is no longer there; if its file is gone, its last good version stays",
     ),
-    ("scenario/bad-duration", "a text is no duration such as \"250ms\", \"30s\" or \"1m30s\""),
+    ("scenario/bad-duration", "a string is not a duration such as \"250ms\", \"30s\" or \"1m30s\""),
     ("scenario/bad-name", "a scenario's name has other characters than A-Z a-z 0-9 - _ and dots"),
     ("scenario/bad-pattern", "a regular expression is wrong or too large"),
     ("scenario/bad-pointer", "a JSON pointer does not begin with a slash"),
@@ -230,6 +230,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("scenario/clash", "two keys that exclude each other stand side by side"),
     ("scenario/clashing-times", "the counts of a rule contradict each other, so that part of it is never played"),
     ("scenario/duplicate-name", "two files, or two rules or emissions of one file, have the same name"),
+    ("scenario/error-status", "an error reply has a status below 400, so that clients do not take it for an error"),
     ("scenario/missing-key", "a key that must be there is not"),
     (
         "scenario/missing-part",

@@ -188,14 +188,14 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (template, expected) in [
-            ("{{ ulid( }}", "expected a name, a number or a text in quotes, found `}}`"),
+            ("{{ ulid( }}", "expected a name, a number or a string in quotes, found `}}`"),
             ("{{ uild() }}", "unknown function `uild`; did you mean `ulid`?"),
             ("{{ now | uper }}", "unknown filter `uper`; did you mean `upper`?"),
             ("{{ nothing }}", "unknown name `nothing`; there are now, now_unix, request"),
             ("{{ random_int(1) }}", "the function `random_int` takes 2 arguments, found 1"),
             ("{% if true %}x{% endif %}", "there are no statements such as `{% if %}`"),
             ("{{ 1 + 1 }}", "expected `}}`, found `+ 1 }}`"),
-            ("{{ 'x", "a text in quotes does not end: expected '"),
+            ("{{ 'x", "the string is not closed: expected '"),
             ("{{ now", "expected `}}`, found the end"),
             ("{{ request[now] }}", "expected a position or a name in quotes after `[`, found `now] }}`"),
             ("{{ 1-1 }}", "`1-1` is not a number"),

@@ -1,7 +1,8 @@
 //! Parts of a request that templates name and no request has, as far as the operations of a rule tell.
 
 use super::Parser;
-use super::reader::{nearest_hint, shown};
+use super::advice::nearest_hint;
+use super::reader::shown;
 use crate::contract::openapi::query_parameters;
 use crate::contract::routes::{Credential, ROUTES, Route};
 use crate::scenario::matcher::{Subject, When};

@@ -43,7 +43,7 @@ macro_rules! words {
 const REQUEST: &[Key] = keys! {
     "operation": "the operation's name, or a list of names",
     "method": "the HTTP method",
-    "path": "the path; in a text, * is any text without a slash, ** any text, ? one character",
+    "path": "the path; in a string, * matches any text without a slash, ** any text, ? one character",
     "query": "query parameters by name",
     "header": "headers by name",
     "body": "places in the JSON body by JSON pointer",
@@ -119,7 +119,7 @@ words!(REPLY, "`reply`", {
     "code": "`error.code` of the answer",
     "message": "`error.message` of the answer; may use templates",
     "headers": "further headers, by name",
-    "body": "a body in place of the error envelope: a text, or a table or list sent as JSON; may use templates",
+    "body": "a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates",
 });
 words!(STEP, "a sequence step", REPLY.own, {
     "reply": "a scripted answer, where it is not written out in the step itself",
