@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::Target;
 use super::client::call;
 use super::failure::Failure;
+use super::mistakes::value;
 use super::output::{cell, print, print_json};
 use crate::contract::profile::parse_duration;
 
@@ -50,6 +51,7 @@ pub(super) struct ClockArgs {
 #[derive(Debug, Args)]
 pub(super) struct AdvanceArgs {
     /// How far, such as 60s, 5m or 72h.
+    #[arg(value_name = "DURATION", value_parser = value::duration)]
     by: String,
     #[command(flatten)]
     common: ClockArgs,
@@ -59,6 +61,7 @@ pub(super) struct AdvanceArgs {
 #[derive(Debug, Args)]
 pub(super) struct SetArgs {
     /// The time to show, such as 2026-01-31T09:30:00Z.
+    #[arg(value_name = "TIME", value_parser = value::time)]
     at: String,
     #[command(flatten)]
     common: ClockArgs,

@@ -142,7 +142,10 @@ pub(super) fn unix_seconds(flag: &str, text: &str) -> Result<i64, Failure> {
 /// A URL that may be signed, exactly as it was written.
 pub(super) fn check_url(text: &str) -> Result<(), Failure> {
     let shown = text.escape_debug();
-    url::Url::parse(text).map_err(|error| Failure::usage(format!("--url: `{shown}` is not a URL: {error}")))?;
+    url::Url::parse(text).map_err(|_| {
+        Failure::usage(format!("--url: expected a URL, found `{shown}`"))
+            .with_hint("for example `--url https://app.example.com/hooks`")
+    })?;
     if text.chars().any(char::is_control) {
         return Err(Failure::usage(format!("--url: `{shown}` holds control characters")));
     }

@@ -92,7 +92,7 @@ async fn the_egress_guard_and_the_limits_hold_for_forwards_made_while_running() 
     for (forwards, said) in [
         (json!({ "https://a?x": "http://b" }), "without query and fragment"),
         (json!({ "https://a": "ftp://b" }), "must be an http or https URL"),
-        (json!({ "a": "http://b" }), "`a` is not a URL"),
+        (json!({ "a": "http://b" }), "expected a URL such as https://app.example.com, found `a`"),
         (json!({ "https://a": 5 }), "expected a string"),
     ] {
         let refused = control(&emulator, "PATCH", "profile", &json!({ "webhooks": { "forwards": forwards } })).await;
