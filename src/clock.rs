@@ -321,7 +321,7 @@ impl Clock {
         })
     }
 
-    /// Puts the clock back to the mode and wall time with which it was made. Its moment goes on.
+    /// Puts the clock back to the mode and wall time with which it was made. Its moment keeps running.
     pub fn restart(&self) -> Now {
         let origin = self.shared.origin;
         self.change(|_, now| {
@@ -482,7 +482,7 @@ pub fn save_random(random: &Random) -> [u8; 49] {
     random.serialize_state()
 }
 
-/// A random source that goes on where [`save_random`] left it.
+/// A random source that continues where [`save_random`] left it.
 pub fn restore_random(state: &[u8; 49]) -> Random {
     Random::deserialize_state(state)
 }

@@ -30,7 +30,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The body of a successful answer; a 404 falls short, anything else is the caller's mistake.
+    /// The body of a successful answer; a 404 is a failed check, anything else is the caller's mistake.
     pub(super) fn success(self) -> Result<Value, Failure> {
         let message = self.body["error"]["message"].as_str().unwrap_or("the emulator refused the call").to_owned();
         match self.status {

@@ -19,13 +19,13 @@ use crate::contract::profile::parse_duration;
 pub(super) enum ClockCommand {
     /// Show the time of the emulator, or of one key.
     Show(ClockArgs),
-    /// Stop the clock where it stands.
+    /// Stop the clock.
     Freeze(ClockArgs),
     /// Move the clock forward: windows open, retries and emissions happen, in order. Returns when all that was due is done.
     Advance(AdvanceArgs),
     /// Show another time: a step forward is time that passes, a step back only another label.
     Set(SetArgs),
-    /// Let the clock run on from where it stands.
+    /// Let the clock run again from its current time.
     Resume(ClockArgs),
     /// Let a key's clock follow the emulator's again.
     Follow(ClockArgs),

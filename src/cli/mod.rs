@@ -59,7 +59,7 @@ Examples:
   wrs-emulator exec --fail-on unmatched -- npm test  run tests against it
   wrs-emulator explain req_01k...                    why this answer
 
-Exit status: 0 done, 1 the thing checked falls short, 2 wrong usage or an
+Exit status: 0 done, 1 a check found problems, 2 wrong usage or an
 invalid file, 3 the emulator cannot be reached. Every flag has an environment
 variable: --listen is WRS_EMULATOR_LISTEN, --json of `clock advance` is
 WRS_EMULATOR_CLOCK_ADVANCE_JSON.";
@@ -105,7 +105,7 @@ enum Command {
     Forwards(forwards::ForwardsCommand),
     /// Explain an answer, an event or a delivery.
     Explain(explain::ExplainArgs),
-    /// Report what fell short: unmatched, undelivered, unfinished.
+    /// Report problems: unmatched, undelivered, unfinished.
     Verdict(verdict::VerdictArgs),
     /// List, show, choose, reload and write scenarios.
     #[command(subcommand)]
@@ -144,7 +144,7 @@ struct Target {
     /// The emulator's address.
     #[arg(long, env = "WRS_EMULATOR_URL", default_value = DEFAULT_URL, value_name = "URL")]
     url: String,
-    /// The control API's token, where it wants one.
+    /// The control API's token, if it requires one.
     #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     control_token: Option<String>,
     /// Trust the authority in this PEM file, for an emulator that serves TLS: its /_emulator/ca.pem.

@@ -162,7 +162,7 @@ fn wait(args: &WaitArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits by a call of the control API; a time-out falls short and tells the nearest, each by its id below `thing`.
+/// Waits by a call of the control API; on timeout it fails and shows the nearest, each by its id below `thing`.
 pub(super) fn waited(target: &Target, path: &str, wish: &Value, json: bool, thing: &str) -> Result<Value, Failure> {
     // A little longer than the longest wait there is, so that the emulator has the last word.
     let limit = Duration::from_secs(330);

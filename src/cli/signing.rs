@@ -17,8 +17,8 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 /// Flags about schemes and secrets.
 #[derive(Debug, Args)]
 pub(super) struct SigningArgs {
-    /// The signing secret. Repeatable while one replaces another, newest first. In `WRS_WEBHOOK_SECRET` it stands in no
-    /// list of processes.
+    /// The signing secret. Repeatable while one replaces another, newest first. In `WRS_WEBHOOK_SECRET` it does not show
+    /// in lists of processes.
     #[arg(long, env = "WRS_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
     secret: Vec<String>,
     /// `standard` (the default), `svix`, `stripe`, `github`, `slack`, `shopify` or `custom`, which --set

@@ -23,7 +23,7 @@ pub(super) struct VerifyArgs {
     /// A header of the delivery: `name: value`. Repeatable.
     #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<String>,
-    /// The headers, one a line or as a JSON object; `-` for stdin.
+    /// The headers, one per line or as a JSON object; `-` for stdin.
     #[arg(long, value_name = "FILE")]
     headers: Option<String>,
     /// The URL of the subscription, for a custom scheme that signs it.

@@ -124,7 +124,7 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<V
     let entry = |(request, why): &(Arc<RequestRecord>, String)| {
         let row = request_row(request, redactor);
         let line = match request.transcript.request_line() {
-            ("", _) => "bytes that are no request".to_owned(),
+            ("", _) => "bytes that are not an HTTP request".to_owned(),
             (method, target) => format!("{method} {}", target.split('?').next().unwrap_or_default()),
         };
         let message = format!("{line}: {why} ({})", request.status);

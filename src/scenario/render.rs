@@ -61,7 +61,7 @@ pub trait Templated: Sized {
     /// Shows every template.
     fn each_template(&self, see: &mut impl FnMut(&str));
 
-    /// The action with its templates rendered, and the parts of the request that they name in vain.
+    /// The action with its templates rendered, and the parts of the request that they name and that are missing.
     fn rendered(&self, inputs: Inputs) -> Result<(Self, Vec<String>), TemplateProblem>;
 }
 

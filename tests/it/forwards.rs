@@ -171,7 +171,7 @@ fn forwards_are_listed_added_and_removed_by_commands() {
     assert_eq!(said(&[]).lines().count(), 1);
     let unknown = served.call(&["forwards", "remove", "https://new.example.com"]);
     assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
-    assert!(text(&unknown.stderr).contains("no forward of `https://new.example.com`"), "{unknown:?}");
+    assert!(text(&unknown.stderr).contains("unknown forward `https://new.example.com`"), "{unknown:?}");
     let wrong = served.call(&["forwards", "add", "https://new.example.com"]);
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     assert!(text(&wrong.stderr).contains("expected FROM=TO"), "{wrong:?}");

@@ -300,6 +300,6 @@ async fn a_story_goes_on_by_the_status_of_the_answer() {
     // The other way round.
     let refused = "next = { step = \"later\", status = 422 }";
     assert_eq!(story(refused, &[good, good, bad, good]).await, [200, 200, 422, 503]);
-    // Without a status the story goes on at once, as ever.
+    // Without a status the story moves on at once.
     assert_eq!(story("next = \"later\"", &[bad, good]).await, [422, 503]);
 }

@@ -209,7 +209,7 @@ async fn check(before: &[Step], after: &[Step], elsewhere: &[Step]) {
     assert_eq!(received(&first, &got), received(&second, &[0, 0, 0]), "after {before:?}, then {after:?}");
 }
 
-/// The emulator's own moment goes on from where it is, and says nothing.
+/// The emulator's own moment continues from where it is, and says nothing.
 fn without_moments(mut snapshot: Value) -> Value {
     snapshot["clock"]["moment"] = Value::Null;
     snapshot

@@ -1,4 +1,4 @@
-//! `GET verdict`: what fell short, kind by kind, for all keys and for one.
+//! `GET verdict`: problems found, kind by kind, for all keys and for one.
 
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
@@ -42,7 +42,7 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
         &["GET /v1/helo: no endpoint `/v1/helo`; did you mean GET /v1/hello? (404)"][..],
         &["GET /v1/workflows: ", "not open yet (404)"],
         &["DELETE /v1/system/status: `/v1/system/status` takes GET", "(405)"],
-        &["bytes that are no request", "(400)"],
+        &["bytes that are not an HTTP request", "(400)"],
         &["(400)"],
     ]) {
         assert!(parts.iter().all(|part| message.contains(part)), "{message}: {parts:?}");

@@ -72,7 +72,7 @@ pub const KNOBS: &[Knob] = &[
     knob(
         "errors.details",
         "the shape may gain fields before public launch",
-        "reasons stand in `message` only, each naming its field",
+        "reasons are in `message` only, each naming its field",
         "\"off\" | \"list\" | \"map\"",
     ),
     knob("errors.malformed_json_status", "422 for validation; a body that is no JSON is not shown", "422", "400 | 422"),
@@ -144,7 +144,7 @@ pub const KNOBS: &[Knob] = &[
     ),
     knob(
         "ids.request_header",
-        "request_id stands in errors; no header for it is mentioned",
+        "request_id is in errors; no header for it is mentioned",
         "not sent",
         "a field name such as \"X-Request-Id\", or \"\"",
     ),

@@ -58,7 +58,7 @@ pub(super) fn describe(action: Action) -> Option<Described> {
                 "judged_deliveries": count(),
                 "forgotten_deliveries": count(),
             }));
-            call("What fell short so far", answer).query("wait", wait())
+            call("Problems found so far", answer).query("wait", wait())
         }
         _ => return None,
     };

@@ -103,8 +103,8 @@ fn responses(action: Action, described: &Described) -> Value {
         })
     };
     let common = [
-        (400, "No proper HTTP request, or one that a page of another site sent."),
-        (408, "The body did not arrive in time, or a wait was in vain."),
+        (400, "Not a valid HTTP request, or one that a page of another site sent."),
+        (408, "The body did not arrive in time, or the wait timed out."),
         (413, "The body is too large."),
         (414, "The request target is too long."),
         (415, "Another content type than the call takes, a content coding, or a transfer coding other than chunked."),

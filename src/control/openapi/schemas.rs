@@ -51,7 +51,7 @@ fn merged(fields: &Value, more: &Value) -> Value {
     all
 }
 
-/// What fell short, with a sentence.
+/// A problem that was found, with a sentence.
 fn verdict_entry(fields: &Value) -> Value {
     object(&merged(fields, &json!({ "message": text() })))
 }

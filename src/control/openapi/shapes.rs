@@ -16,7 +16,7 @@ pub(super) struct Described {
     pub(super) answer: Value,
     /// Errors beside those that every call can have.
     pub(super) errors: Vec<(u16, &'static str)>,
-    /// Whether the answer goes on until somebody hangs up.
+    /// Whether the answer is a stream that lasts until the client disconnects.
     pub(super) is_endless: bool,
 }
 

@@ -38,7 +38,7 @@ pub(super) fn describe(action: Action) -> Option<Described> {
             call("Delete a subscription", object(&json!({ "deleted": id("sub") }))).empty_body()
         }
         Action::RotateSecret => call(
-            "Give a subscription a new secret; the old one signs on for a while",
+            "Give a subscription a new secret; the old one keeps signing for a while",
             object(&json!({ "subscription": named("Subscription"), "secret": text(), "old_secret_signs_for": text() })),
         )
         .body(object(&json!({ "secret?": wish() }))),

@@ -1,4 +1,4 @@
-//! Reading typed values out of TOML with their places: every problem is noted and reading goes on.
+//! Reading typed values out of TOML with their places: every problem is recorded, and reading continues.
 //!
 //! Knows no rule of the language beyond types and ranges.
 
