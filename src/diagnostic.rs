@@ -237,7 +237,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("scenario/missing-key", "a key that must be there is not"),
     (
         "scenario/missing-part",
-        "a template names a part that no request of the rule, or no event, has; it gives an empty text",
+        "a template names a part that no request of the rule, or no event, has; it gives an empty string",
     ),
     ("scenario/never-matches", "a condition can never hold"),
     ("scenario/no-effect", "a rule, sequence step or file does nothing"),

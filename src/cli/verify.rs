@@ -178,7 +178,7 @@ fn json_headers(text: &str) -> Result<Headers, Failure> {
     let object = value.get("headers").unwrap_or(&value).as_object();
     let pairs = object.into_iter().flatten().map(|(name, value)| {
         let value = value.as_str().ok_or_else(|| {
-            Failure::usage(format!("--headers: expected a text for `{}`, found {value}", name.escape_debug()))
+            Failure::usage(format!("--headers: expected a string for `{}`, found {value}", name.escape_debug()))
         })?;
         Ok((name.to_ascii_lowercase(), value.to_owned()))
     });

@@ -270,7 +270,7 @@ impl Exchange {
         let (scenario, rule) = (&scripted.scenario, &scripted.rule);
         let told = |part: String| {
             format!(
-                "a template of scenario `{scenario}`, {rule}, names `{part}`, which the request does not have; it gave an empty text"
+                "a template of scenario `{scenario}`, {rule}, names `{part}`, which the request does not have; it gave an empty string"
             )
         };
         self.warnings.extend(missing.into_iter().map(told));

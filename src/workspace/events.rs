@@ -244,7 +244,7 @@ impl State {
 }
 
 fn warning(part: String) -> String {
-    format!("a template of the event's data names `{part}`, and an event has no request; it gave an empty text")
+    format!("a template of the event's data names `{part}`, and an event has no request; it gave an empty string")
 }
 
 fn as_text<S: serde::Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,4 +1,4 @@
-//! Templates that name what a request does not have: an empty text, never an error, and a warning where people look.
+//! Templates that name what a request does not have: an empty string, never an error, and a warning where people look.
 
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
@@ -43,7 +43,7 @@ async fn a_part_that_a_request_does_not_have_is_an_empty_text_and_a_warning() {
     assert_eq!((hello.status, &hello.body[..]), (200, &b"[-]"[..]));
     let id = hello.header("x-emulator-request-id").expect("an id").to_owned();
     let expected = json!(["request.body.name", "request.query.page", "request.query.most"].map(|part| {
-        format!("a template of scenario `inline-1`, rule 1, names `{part}`, which the request does not have; it gave an empty text")
+        format!("a template of scenario `inline-1`, rule 1, names `{part}`, which the request does not have; it gave an empty string")
     }));
     let request = shown(&emulator, &format!("requests/{id}")).await;
     assert_eq!(request["warnings"], expected, "{request}");

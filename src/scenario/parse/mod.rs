@@ -126,7 +126,7 @@ impl Parser<'_> {
                 "scenario/too-many",
                 0..0,
                 message,
-                "a large body takes less as one text than as a table",
+                "a large body takes less as one string than as a table",
             );
             return None;
         }

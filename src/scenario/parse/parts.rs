@@ -41,7 +41,7 @@ impl Parser<'_> {
         let names: Vec<&str> = named.iter().map(|operation| operation.name()).collect();
         let names = names.join(", ");
         match (part, inner) {
-            ("method" | "path" | "operation" | "key", Some(_)) => Some((format!("`{part}` is one text"), OTHERWISE)),
+            ("method" | "path" | "operation" | "key", Some(_)) => Some((format!("`{part}` is a string"), OTHERWISE)),
             ("body", _) if none_has(Route::has_body) => Some((format!("`{names}` has no body"), OTHERWISE)),
             ("key", _) if none_has(|route| route.credential == Credential::Bearer) => {
                 Some((format!("`{names}` takes no key"), OTHERWISE))
