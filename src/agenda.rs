@@ -57,8 +57,8 @@ impl Agenda {
         self.shared.notes.lock().due.first().map(|(due, _)| *due)
     }
 
-    /// Notes when events are made next. What is made at a moment comes before what is sent then, whose answers may change
-    /// who is told of it.
+    /// Records when events are fired next. Events that are due at a moment are fired before deliveries that are due then, as
+    /// the answer to a delivery may change who is subscribed.
     pub fn fires_at(&self, due: Option<Moment>) {
         self.change(|notes| notes.fires = due);
     }

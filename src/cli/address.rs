@@ -1,6 +1,6 @@
 //! Addresses to listen at, as people type them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::failure::Failure;
 
@@ -13,7 +13,11 @@ pub(super) fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
         None => text.to_owned(),
     };
     spelled.parse().map_err(|_| {
-        Failure::usage(format!("{flag}: expected an IP address and a port, found `{text}`"))
-            .with_hint(format!("for example {flag} 127.0.0.1:9770, or 0.0.0.0:9770 for every interface"))
+        let hint = match (text.parse::<u16>(), text.parse::<IpAddr>()) {
+            (Ok(port), _) => format!("use `{flag} 127.0.0.1:{port}`"),
+            (_, Ok(ip)) => format!("add a port: `{flag} {}`", SocketAddr::new(ip, 9770)),
+            _ => format!("for example `{flag} 127.0.0.1:9770`, or 0.0.0.0:9770 for every interface"),
+        };
+        Failure::usage(format!("{flag}: expected an IP address and a port, found `{text}`")).with_hint(hint)
     })
 }

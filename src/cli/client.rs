@@ -50,7 +50,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The body of a successful answer; a 404 falls short unless a key is wrong, which like anything else is the caller's mistake.
+    /// The body of a successful answer; a 404 is a failed check unless a key is wrong, which like anything else is the caller's mistake.
     pub(super) fn success(self) -> Result<Value, Failure> {
         let message = self.body["error"]["message"].as_str().unwrap_or("the emulator refused the call").to_owned();
         match self.status {
@@ -87,13 +87,14 @@ fn base(text: &str) -> Result<Url, Failure> {
     let port = text.split('/').next().and_then(|authority| authority.rsplit_once(':')).map(|(_, port)| port);
     let is_address = port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
     let spelled = if is_address { format!("http://{text}") } else { text.to_owned() };
-    let url = Url::parse(&spelled).map_err(|error| Failure::usage(format!("--url: `{text}` is not a URL: {error}")))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err(Failure::usage(format!(
-            "--url: expected an address such as http://127.0.0.1:9770, found `{text}`"
-        )));
-    }
-    Ok(url)
+    let url = Url::parse(&spelled).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some());
+    url.ok_or_else(|| {
+        let hint = match text.parse::<u16>() {
+            Ok(port) => format!("use `--url http://127.0.0.1:{port}`"),
+            Err(_) => format!("for example `--url {DEFAULT_URL}`"),
+        };
+        Failure::usage(format!("--url: expected the address of an emulator, found `{text}`")).with_hint(hint)
+    })
 }
 
 async fn exchange(

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::Target;
 use super::client::call;
 use super::failure::Failure;
+use super::mistakes::value;
 use super::output::{cell, print, print_json};
 use crate::contract::profile::parse_duration;
 
@@ -18,13 +19,13 @@ use crate::contract::profile::parse_duration;
 pub(super) enum ClockCommand {
     /// Show the time of the emulator, or of one key.
     Show(ClockArgs),
-    /// Stop the clock where it stands.
+    /// Stop the clock.
     Freeze(ClockArgs),
     /// Move the clock forward: windows open, retries and emissions happen, in order. Returns when all that was due is done.
     Advance(AdvanceArgs),
     /// Show another time: a step forward is time that passes, a step back only another label.
     Set(SetArgs),
-    /// Let the clock run on from where it stands.
+    /// Let the clock run again from its current time.
     Resume(ClockArgs),
     /// Let a key's clock follow the emulator's again.
     Follow(ClockArgs),
@@ -50,6 +51,7 @@ pub(super) struct ClockArgs {
 #[derive(Debug, Args)]
 pub(super) struct AdvanceArgs {
     /// How far, such as 60s, 5m or 72h.
+    #[arg(value_name = "DURATION", value_parser = value::duration)]
     by: String,
     #[command(flatten)]
     common: ClockArgs,
@@ -59,6 +61,7 @@ pub(super) struct AdvanceArgs {
 #[derive(Debug, Args)]
 pub(super) struct SetArgs {
     /// The time to show, such as 2026-01-31T09:30:00Z.
+    #[arg(value_name = "TIME", value_parser = value::time)]
     at: String,
     #[command(flatten)]
     common: ClockArgs,

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::client::{SHORT, call, segment};
 use super::failure::Failure;
 use super::follow::follow;
+use super::mistakes::value;
 use super::output::{cell, plain, print, print_json, print_table};
 use super::requests::{headers, text, waited};
 use super::{OneArgs, Target};
@@ -79,7 +80,7 @@ pub(super) struct WaitArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
     /// How long to wait.
-    #[arg(long, default_value = "10s", value_name = "DURATION")]
+    #[arg(long, default_value = "10s", value_name = "DURATION", value_parser = value::duration)]
     timeout: String,
     /// Print JSON.
     #[arg(long)]

@@ -29,7 +29,7 @@ const EXIT_STATUS: &str = "\
 Environment of the command: WRS_BASE_URL, WRS_API_KEY (sk_test_local unless set), WRS_EMULATOR_URL, \
 and WRS_EMULATOR_CONTROL_TOKEN where one is wanted.
 
-Exit status: the command's, or 128 and its number for a signal; 1 if it succeeded and the verdict falls short; \
+Exit status: the command's, or 128 and its number for a signal; 1 if it succeeded and the verdict found problems; \
 126 if it cannot be run, 127 if it is not there; 2 wrong usage.";
 
 /// Arguments of `exec`.
@@ -39,7 +39,7 @@ pub(super) struct ExecArgs {
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
-    /// Exit with 1 if the command succeeded and one of these falls short; joined by commas.
+    /// Exit with 1 if the command succeeded and one of these was found; separated by commas.
     #[arg(long, env = "WRS_EMULATOR_FAIL_ON", value_enum, value_delimiter = ',', value_name = "KINDS")]
     fail_on: Vec<Kind>,
     /// How the verdict looks; `text` unless given. A format that is given asks for the verdict, also without --fail-on.

@@ -8,7 +8,7 @@ use crate::redact::{Redactor, visible_lines};
 /// Why a command ends with something other than 0.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// 1: the thing checked falls short, a look-up found nothing.
+    /// 1: a check found problems, or a look-up found nothing.
     Short {
         /// What.
         message: String,

@@ -92,7 +92,7 @@ fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
     let before = in_force(&args.common.target, args.common.key.as_deref(), SHORT)?;
     let urls: Vec<&str> = args.urls.iter().map(|url| url.trim_end_matches('/')).collect();
     if let Some(unknown) = urls.iter().find(|url| !before.contains_key(**url)) {
-        let failure = Failure::short(format!("there is no forward of `{unknown}`"));
+        let failure = Failure::short(format!("unknown forward `{unknown}`"));
         return Err(failure.with_hint("`wrs-emulator forwards` lists those in force; --key shows those of one key"));
     }
     let mut body = patch(&args.common, urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect())?;

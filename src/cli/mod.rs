@@ -63,7 +63,7 @@ Keys: without --key, WRS_API_KEY counts (not for clock and verdict). If neither
 is there, listen, reset, subscriptions create and trigger mean sk_test_local,
 all others mean all keys.
 
-Exit status: 0 done, 1 the thing checked falls short, 2 wrong usage or an
+Exit status: 0 done, 1 a check found problems, 2 wrong usage or an
 invalid file, 3 the emulator cannot be reached. Every flag has an environment
 variable: --listen is WRS_EMULATOR_LISTEN, --json of `clock advance` is
 WRS_EMULATOR_CLOCK_ADVANCE_JSON.";
@@ -149,7 +149,7 @@ struct Target {
     // The alias is what `listen` called it.
     #[arg(long, alias = "emulator", env = "WRS_EMULATOR_URL", default_value = DEFAULT_URL, value_name = "URL")]
     url: String,
-    /// The control API's token, where it wants one.
+    /// The control API's token, if it requires one.
     #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     control_token: Option<String>,
     /// Trust the authority in this PEM file, for an emulator that serves TLS: its /_emulator/ca.pem.

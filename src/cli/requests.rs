@@ -11,6 +11,7 @@ use super::client::{SHORT, call, segment};
 use super::explain::push_warnings;
 use super::failure::Failure;
 use super::follow::follow;
+use super::mistakes::value;
 use super::output::{cell, compact, plain, print, print_json, print_table};
 use super::{OneArgs, Target};
 use crate::redact::visible;
@@ -45,7 +46,7 @@ struct FilterArgs {
     #[arg(long)]
     path: Option<String>,
     /// Only from this time on: a timestamp, or `now`.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = value::since)]
     since: Option<String>,
 }
 
@@ -81,7 +82,7 @@ pub(super) struct WaitArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
     /// How long to wait, at most 300s.
-    #[arg(long, default_value = "10s", value_name = "DURATION")]
+    #[arg(long, default_value = "10s", value_name = "DURATION", value_parser = value::duration)]
     timeout: String,
     /// Print JSON.
     #[arg(long)]
@@ -161,7 +162,7 @@ fn wait(args: &WaitArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits by a call of the control API; a time-out falls short and tells the nearest, each by its id below `thing`.
+/// Waits by a call of the control API; on timeout it fails and shows the nearest, each by its id below `thing`.
 pub(super) fn waited(target: &Target, path: &str, wish: &Value, json: bool, thing: &str) -> Result<Value, Failure> {
     // A little longer than the longest wait there is, so that the emulator has the last word.
     let limit = Duration::from_secs(330);

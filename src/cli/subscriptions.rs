@@ -22,7 +22,7 @@ pub(super) enum SubscriptionsCommand {
     Create(CreateArgs),
     /// Show one subscription.
     Show(OneArgs),
-    /// Give a subscription a new secret and print it; the old one signs on for a while.
+    /// Give a subscription a new secret and print it; the old one keeps signing for a while.
     Rotate(RotateArgs),
     /// Delete a subscription.
     Delete(OneArgs),

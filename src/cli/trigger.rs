@@ -12,6 +12,7 @@ use super::Target;
 use super::client::{SHORT, call};
 use super::deliveries::{damaged, destination, said};
 use super::failure::Failure;
+use super::mistakes::value;
 use super::output::{cell, counted, print, print_json};
 use super::verdict::Kind;
 use crate::contract::signature::Tamper;
@@ -45,7 +46,7 @@ pub(super) struct TriggerArgs {
     #[arg(long, default_value_t = 1)]
     count: u32,
     /// Let the first attempts wait this long, by the emulator's clock.
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = value::duration)]
     delay: Option<String>,
     /// Forge each delivery: a receiver must refuse it with a 4xx. One that was refused is not retried.
     #[arg(long, value_parser = Tamper::ALL.map(Tamper::name))]
@@ -63,7 +64,7 @@ pub(super) struct TriggerArgs {
     #[arg(long)]
     wait: bool,
     /// How long --wait waits.
-    #[arg(long, default_value = "30s", value_name = "DURATION")]
+    #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = value::duration)]
     timeout: String,
     /// Print JSON.
     #[arg(long)]

@@ -1,6 +1,6 @@
 //! `verdict`: the problems found, as text, JSON or `JUnit` XML. `exec` prints the same after its command has ended.
 //!
-//! What falls short is the control API's to say; which of it makes a run fail is the caller's (`--fail-on`).
+//! The control API decides what is a problem; the caller decides which kinds fail a run (`--fail-on`).
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use crate::redact::visible;
 /// Longest that the control API waits.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
-/// What may fall short.
+/// Kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
     /// A request led to no endpoint.
@@ -94,7 +94,7 @@ pub(super) enum VerdictFormat {
 /// Arguments of `verdict`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 nothing named by --fail-on falls short, 1 something does, 2 wrong usage, 3 the emulator cannot be reached."
+    after_help = "Exit status: 0 nothing named by --fail-on was found, 1 something was, 2 wrong usage, 3 the emulator cannot be reached."
 )]
 pub(super) struct VerdictArgs {
     #[command(flatten)]
@@ -104,7 +104,7 @@ pub(super) struct VerdictArgs {
     // where it must not.
     #[arg(long, default_value = "*")]
     key: String,
-    /// Exit with 1 if one of these falls short; joined by commas. Without it everything is told and the exit is 0.
+    /// Exit with 1 if one of these was found; separated by commas. Without it everything is reported and the exit status is 0.
     #[arg(long, env = "WRS_EMULATOR_FAIL_ON", value_enum, value_delimiter = ',', value_name = "KINDS")]
     fail_on: Vec<Kind>,
     /// How the verdict looks.
@@ -128,7 +128,7 @@ pub(super) fn wait(text: &str) -> Result<Duration, String> {
     if wait > LONGEST_WAIT { Err(format!("expected at most 300s, found {text}")) } else { Ok(wait) }
 }
 
-/// What fell short, and what of it the caller wants to fail on.
+/// The problems found, and the kinds that the caller wants to fail on.
 pub(super) struct Verdict {
     body: Value,
     fail_on: Vec<Kind>,
@@ -191,7 +191,7 @@ impl Verdict {
         self.fail_on.is_empty() || self.fail_on.contains(&kind)
     }
 
-    /// Whether a kind to fail on falls short.
+    /// Whether a problem of a kind to fail on was found.
     pub(super) fn fails(&self) -> bool {
         self.fail_on.iter().any(|kind| self.count(*kind) > 0)
     }

@@ -23,7 +23,7 @@ pub(super) struct VerifyArgs {
     /// A header of the delivery: `name: value`. Repeatable.
     #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<String>,
-    /// The headers, one a line or as a JSON object; `-` for stdin.
+    /// The headers, one per line or as a JSON object; `-` for stdin.
     #[arg(long, value_name = "FILE")]
     headers: Option<String>,
     /// The URL of the subscription, for a custom scheme that signs it.
@@ -179,7 +179,7 @@ fn json_headers(text: &str) -> Result<Headers, Failure> {
     let object = value.get("headers").unwrap_or(&value).as_object();
     let pairs = object.into_iter().flatten().map(|(name, value)| {
         let value = value.as_str().ok_or_else(|| {
-            Failure::usage(format!("--headers: expected a text for `{}`, found {value}", name.escape_debug()))
+            Failure::usage(format!("--headers: expected a string for `{}`, found {value}", name.escape_debug()))
         })?;
         Ok((name.to_ascii_lowercase(), value.to_owned()))
     });

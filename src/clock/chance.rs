@@ -50,7 +50,7 @@ pub fn save_random(random: &Random) -> [u8; 49] {
     random.serialize_state()
 }
 
-/// A random source that goes on where [`save_random`] left it.
+/// A random source that continues where [`save_random`] left it.
 pub fn restore_random(state: &[u8; 49]) -> Random {
     Random::deserialize_state(state)
 }

@@ -256,7 +256,7 @@ impl Clock {
         })
     }
 
-    /// Puts the clock back to the mode and wall time with which it was made. Its moment goes on.
+    /// Puts the clock back to the mode and wall time with which it was made. Its moment keeps running.
     pub fn restart(&self) -> Now {
         let origin = self.shared.origin;
         self.change(|_, now| {

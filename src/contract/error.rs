@@ -20,7 +20,7 @@ pub enum ErrorKind {
     NotFound,
     /// 405: the path exists, the method does not.
     MethodNotAllowed,
-    /// 400: no proper HTTP request.
+    /// 400: not a valid HTTP request.
     BadRequest,
     /// 408: the request did not arrive in time.
     RequestTimeout,
@@ -135,7 +135,7 @@ impl FieldProblem {
     }
 }
 
-/// An error as it goes on the wire, before it has a request id.
+/// An error as it is sent, before it has a request id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// What went wrong.

@@ -141,7 +141,7 @@ fn responses(route: &Route, profile: &Profile) -> Value {
         let (status, text) = if schema == "Error" {
             (422, "Not a token request.")
         } else {
-            (400, "Not a token request, or no proper HTTP request.")
+            (400, "Not a token request, or not a valid HTTP request.")
         };
         let schemas = if schema == "Error" { "Error" } else { "OauthErrorOrError" };
         push(status, text, schemas, false, Some("oauth.error_shape"));

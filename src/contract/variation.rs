@@ -1,5 +1,5 @@
 //! What the contract leaves open about every JSON object: that it may gain fields, and the order of its keys. A body is
-//! varied once it is whole, as the knobs of `variation` want it; a client that leans on either finds out here.
+//! varied once it is whole, as the knobs of `variation` want it; a client that relies on either fails here.
 //!
 //! Fields that are there stay as they are: names, types and values. Chance is an argument.
 

@@ -126,7 +126,7 @@ impl Step {
     }
 }
 
-/// Moves a clock and answers when everything that was due is done. The step goes on if nobody waits for it any longer, so that
+/// Moves a clock and answers when everything that was due is done. The step continues if nobody waits for it any longer, so that
 /// a clock never stays halfway.
 async fn advance(mover: &Mover, by: Duration, limit: Duration) -> Result<Now, ControlError> {
     let step = tokio::spawn({
@@ -138,7 +138,7 @@ async fn advance(mover: &Mover, by: Duration, limit: Duration) -> Result<Now, Co
         Ok(Err(_)) => Err(ControlError::new(ErrorKind::InternalError, ErrorKind::InternalError.message())),
         Err(_) => {
             let message = format!(
-                "the clock stands at {} and goes on: what is due is not done after {} s; a receiver may be slow (see `deliveries list --status pending`), or give `timeout`",
+                "the clock is at {} and keeps moving: not everything due was done within {} s; a receiver may be slow (see `deliveries list --status pending`), or the call needs a longer `timeout`",
                 time(mover.clock().now().wall),
                 limit.as_secs_f64()
             );

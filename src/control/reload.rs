@@ -79,7 +79,7 @@ fn held_back(control: &Control) -> Vec<String> {
     for name in generation.names() {
         held.extend(generation.held_back(&name).map(|why| match why {
             HeldBack::Deleted => {
-                format!("the file of scenario `{name}` was deleted; its last good version stays, as a list names it")
+                format!("the file of scenario `{name}` was deleted, but an active list still names it; its last good version stays active")
             }
             HeldBack::Broken(problem) => {
                 named.push(problem.file.clone());

@@ -41,7 +41,7 @@ impl Reply {
         Self::of(response(StatusCode::OK, body))
     }
 
-    /// An answer that is not JSON, or that goes on.
+    /// An answer that is not JSON, or a stream.
     pub(super) fn of(response: Response<AnswerBody>) -> Self {
         Self(Content::Plain(response))
     }
@@ -51,7 +51,7 @@ impl Reply {
         Self(Content::Plain(self.into_response(redactor)))
     }
 
-    /// The answer as it goes on the wire.
+    /// The answer as it is sent.
     pub fn into_response(self, redactor: Redactor<'_>) -> Response<AnswerBody> {
         let mut response = match self.0 {
             Content::Shown(mut body) => {
@@ -153,7 +153,7 @@ impl ControlError {
         self
     }
 
-    /// The answer as it goes on the wire.
+    /// The answer as it is sent.
     pub fn into_response(self, redactor: Redactor<'_>) -> Response<AnswerBody> {
         let refusal = *self.0;
         let mut body = serde_json::to_value(&refusal.body).expect(SERIALISES);

@@ -135,8 +135,11 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<U
     found.reverse();
     let entry = |(request, why): &(Arc<RequestRecord>, String)| {
         let Request { id, at, method, path, status, reason, .. } = requests::row(request, redactor);
-        let line =
-            if method.is_empty() { "bytes that are not a request".to_owned() } else { format!("{method} {path}") };
+        let line = if method.is_empty() {
+            "bytes that are not an HTTP request".to_owned()
+        } else {
+            format!("{method} {path}")
+        };
         Unmatched { id, at, path, status, reason, message: format!("{line}: {why} ({status})"), method }
     };
     (found.iter().map(entry).collect(), judged)

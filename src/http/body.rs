@@ -63,7 +63,7 @@ pub struct BodyReader {
 impl BodyReader {
     /// A reader with these limits.
     pub fn new(limits: &Limits) -> Self {
-        // A body that the budget can never hold would wait in vain.
+        // A body that the budget can never hold would wait forever.
         let in_all = limits.body_bytes_in_all.max(limits.body_bytes).min(Semaphore::MAX_PERMITS);
         Self { most: limits.body_bytes, timeout: limits.body_timeout, budget: Arc::new(Semaphore::new(in_all)) }
     }

@@ -3,7 +3,7 @@
 use hyper::header::{HOST, HeaderMap};
 use hyper::{Method, Uri, Version};
 
-/// Why a request is no proper one for this host.
+/// Why a request is not valid for this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostProblem {
     /// HTTP/1.1 without `Host`.

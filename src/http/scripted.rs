@@ -51,7 +51,7 @@ pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation,
     }
 }
 
-/// A request whose answer decides where a story goes on; one that ends without an answer counts as one with status 0.
+/// A request whose answer decides where a story continues; one that ends without an answer counts as one with status 0.
 #[derive(Debug)]
 pub(super) struct Unsettled {
     workspace: Arc<Workspace>,

@@ -95,7 +95,7 @@ pub enum Reason {
     Announced(&'static str),
     /// The path has other methods: the `Allow` value.
     MethodNotAllowed(String),
-    /// Refused before the contract's rules: no proper HTTP request, too large, too slow.
+    /// Refused before the contract's rules: not a valid HTTP request, too large, too slow.
     Refused(ErrorKind, String),
     /// A scenario rule answered; it is in `scripted`.
     Scripted,

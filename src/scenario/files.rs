@@ -1,4 +1,4 @@
-//! Scenario files taken one by one: a broken one holds back only itself, and one that is gone stays as long as a list names it.
+//! Scenario files taken one by one: a broken one holds back only itself, and one that was deleted stays active as long as a list names it.
 //!
 //! Knows texts and their paths; reading and watching folders is `watch`'s business.
 
@@ -64,7 +64,7 @@ pub type FileTexts = Vec<(PathBuf, Result<String, ReadProblem>)>;
 pub enum HeldBack {
     /// The file has this problem, and maybe others; the last good version stays if there is one.
     Broken(Arc<Diagnostic>),
-    /// The file is gone; the last good version stays as long as a list names it.
+    /// The file was deleted; the last good version stays active as long as a list names it.
     Deleted,
 }
 
@@ -158,7 +158,7 @@ impl Library {
         let generation = self.load();
         let content = generation.content();
         let deleted = content.held.iter().filter(|(_, held)| **held == HeldBack::Deleted).filter_map(|(name, _)| {
-            let message = format!("the file of `{name}` is gone, and a list names it; its last good version stays");
+            let message = format!("the file of `{name}` was deleted, but an active list still names it; its last good version stays active");
             let mut problem = Diagnostic::of_file(
                 "scenario/active-missing",
                 message,

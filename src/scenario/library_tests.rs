@@ -232,7 +232,7 @@ fn combinations_share_the_rules_of_their_scenarios_and_leave_one_by_one() {
         // No rule was indexed for this combination: each index is the one that the scenario has.
         let own = (0..8).filter(|at| bits & (1 << at) != 0).map(|at: usize| &alone[at].rules.indexes()[0]);
         assert!(indexes.iter().zip(own).all(|(one, other)| Arc::ptr_eq(one, other)), "{bits:b}");
-        // What is used goes on being used, however many others come.
+        // What is in use stays in use, however many others come.
         assert!(Arc::ptr_eq(&named(0b1), &used), "{bits:b}");
     }
     let orders = [&["s0", "s1"][..], &["s1", "s0"]]

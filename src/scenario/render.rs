@@ -61,7 +61,7 @@ pub trait Templated: Sized {
     /// Shows every template.
     fn each_template(&self, see: &mut impl FnMut(&str));
 
-    /// The action with its templates rendered, and what gave an empty text in place of a value.
+    /// The action with its templates rendered, and what gave an empty string in place of a value.
     fn rendered(&self, inputs: Inputs) -> Result<(Self, Vec<Gap>), TemplateProblem>;
 }
 

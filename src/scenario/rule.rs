@@ -46,13 +46,13 @@ pub struct Rule {
     pub every: u64,
     /// The probability with which it applies; always when absent.
     pub chance: Option<f64>,
-    /// Where the story goes on once the rule is used up: after `times`, after its sequence, or else at once.
+    /// Where the story continues once the rule is used up: after `times`, after its sequence, or else at once.
     pub next: Option<Next>,
     /// What it does.
     pub sequence: Sequence,
 }
 
-/// Where a story goes on.
+/// Where a story continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Next {
     /// The step.
@@ -85,7 +85,7 @@ pub struct Step {
 pub enum Then {
     /// The rule no longer applies.
     End,
-    /// The last step goes on.
+    /// The last step applies to every further request.
     Stay,
     /// The sequence begins again.
     Repeat,
@@ -232,7 +232,7 @@ impl Rule {
 
     /// Takes the status of the answer to a request that the rule decided with this action; 0 for none. An ordinary answer
     /// with another status than the story waits for gives its turn back, so that `times` counts the right ones alone; what
-    /// the rule itself answered keeps it. The story goes on once the rule is used up by answers, the last with the status.
+    /// the rule itself answered keeps it. The story moves on once the rule is used up by answers, the last with the status.
     pub fn settle(&self, action: &Action, status: u16, turns: &mut Turns) {
         let Some(Next { step, status: Some(expected) }) = &self.next else { return };
         let turn = turns.of(self.fingerprint);
@@ -275,7 +275,7 @@ impl Rule {
             && on_key.flat_map(|condition| &condition.tests).all(|test| test.holds(&found))
     }
 
-    /// Whether the story goes on after the rule has applied so often.
+    /// Whether the story moves on after the rule has applied so often.
     fn is_used_up(&self, applied: u64) -> bool {
         match self.times {
             Some(times) => applied >= times,

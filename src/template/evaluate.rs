@@ -26,11 +26,11 @@ pub(super) struct Scope<'s> {
     pub(super) random: Random,
     /// Bytes that may still be handled.
     pub(super) budget: usize,
-    /// What gave an empty text.
+    /// What gave an empty string.
     pub(super) gaps: Vec<Gap>,
 }
 
-/// Why a part of a template gave an empty text in place of a value.
+/// Why a part of a template gave an empty string in place of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gap {
     /// There is nothing at this path.
@@ -57,12 +57,12 @@ impl Gap {
     pub fn text(&self, whose: &str, why_missing: &str) -> String {
         match self {
             Self::Missing(path) => {
-                format!("a template of {whose} names `{path}`, {why_missing}; it gave an empty text")
+                format!("a template of {whose} names `{path}`, {why_missing}; it gave an empty string")
             }
             Self::Failed { path: Some(path), reason } => {
-                format!("a template of {whose} gave an empty text for `{path}`: {reason}")
+                format!("a template of {whose} gave an empty string for `{path}`: {reason}")
             }
-            Self::Failed { path: None, reason } => format!("a template of {whose} gave an empty text: {reason}"),
+            Self::Failed { path: None, reason } => format!("a template of {whose} gave an empty string: {reason}"),
         }
     }
 }

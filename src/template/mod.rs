@@ -33,7 +33,7 @@ pub struct TemplateProblem {
 }
 
 /// Renders every string in `values`. `facts` are the values that paths can begin with beside the time; a part that they do not
-/// have, or that a filter cannot use, is an empty text. `random` makes a source for what the templates draw, and is asked only if there is a template.
+/// have, or that a filter cannot use, is an empty string. `random` makes a source for what the templates draw, and is asked only if there is a template.
 pub fn render_map(
     values: &Map<String, Value>,
     facts: &Map<String, Value>,
@@ -43,7 +43,7 @@ pub fn render_map(
     render_noting(values, facts, wall, random).map(|(rendered, _)| rendered)
 }
 
-/// The same, with the first few gaps: what gave an empty text in place of a value.
+/// The same, with the first few gaps: what gave an empty string in place of a value.
 pub fn render_noting(
     values: &Map<String, Value>,
     facts: &Map<String, Value>,
@@ -212,14 +212,14 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (template, expected) in [
-            ("{{ ulid( }}", "expected a name, a number or a text in quotes, found `}}`"),
+            ("{{ ulid( }}", "expected a name, a number or a string in quotes, found `}}`"),
             ("{{ uild() }}", "unknown function `uild`; did you mean `ulid`?"),
             ("{{ now | uper }}", "unknown filter `uper`; did you mean `upper`?"),
             ("{{ nothing }}", "unknown name `nothing`; there are now, now_unix, request"),
             ("{{ random_int(1) }}", "the function `random_int` takes 2 arguments, found 1"),
             ("{% if true %}x{% endif %}", "there are no statements such as `{% if %}`"),
             ("{{ 1 + 1 }}", "expected `}}`, found `+ 1 }}`"),
-            ("{{ 'x", "a text in quotes does not end: expected '"),
+            ("{{ 'x", "the string is not closed: expected '"),
             ("{{ now", "expected `}}`, found the end"),
             ("{{ request[now] }}", "expected a position or a name in quotes after `[`, found `now] }}`"),
             ("{{ 1-1 }}", "`1-1` is not a number"),

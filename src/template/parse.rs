@@ -107,7 +107,7 @@ const ROOTS: [&str; 3] = ["now", "now_unix", "request"];
 pub(super) fn parse(text: &str) -> Result<Vec<Piece<'_>>, String> {
     if text.len() > LONGEST_SOURCE {
         return Err(format!(
-            "a text with a template in it has at most {LONGEST_SOURCE} bytes, and this one has {}",
+            "a string with a template in it has at most {LONGEST_SOURCE} bytes, and this one has {}",
             text.len()
         ));
     }
@@ -156,7 +156,7 @@ impl<'t> Reader<'t> {
         if let Some(literal) = self.literal()? {
             return Ok(Source::Literal(literal));
         }
-        let name = self.name().ok_or_else(|| self.expected("a name, a number or a text in quotes"))?;
+        let name = self.name().ok_or_else(|| self.expected("a name, a number or a string in quotes"))?;
         if self.take("(") {
             let arguments = self.arguments(depth)?;
             return Ok(Source::Call(named(&FUNCTIONS, "function", name, arguments.len())?, arguments));
@@ -234,7 +234,7 @@ impl<'t> Reader<'t> {
                 _ => text.push(character),
             }
         }
-        Err(format!("a text in quotes does not end: expected {quote}"))
+        Err(format!("the string is not closed: expected {quote}"))
     }
 
     fn number(&mut self) -> Result<Value, String> {

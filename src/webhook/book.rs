@@ -396,7 +396,7 @@ impl ChangeLog {
 }
 
 impl Book {
-    /// How many changes there were so far: where [`Self::changed_since`] goes on.
+    /// How many changes there were so far: where [`Self::changed_since`] continues.
     pub fn changes(&self) -> u64 {
         self.pages.lock().log.count
     }

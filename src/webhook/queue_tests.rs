@@ -61,7 +61,7 @@ fn lanes_keep_their_order_and_do_not_wait_for_each_other() {
     queue.push(&event(2, at(0), &[1, 2]));
     let mut due = || queue.take_due(at(0)).map(|job| job.delivery.id.clone());
     assert_eq!([due(), due(), due()], [Some("dlv_1_1".to_owned()), Some("dlv_1_2".to_owned()), None]);
-    // The first fails; its lane goes on with the second event, and comes back a second later.
+    // The first fails; its lane continues with the second event, and comes back a second later.
     assert!(
         matches!(queue.finish("sub_1", &answered(500), &webhooks, at(0), || Seed::from_number(1).source("test")), Next::Retry(due) if due == at(1))
     );

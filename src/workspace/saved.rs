@@ -50,7 +50,7 @@ impl Workspace {
 }
 
 impl Registry {
-    /// The workspace that a snapshot describes, not yet in force; the error says what cannot be. Its clock goes on from its own
+    /// The workspace that a snapshot describes, not yet in force; the error says what cannot be. Its clock continues from its own
     /// moment, `elapsed` later if it ran.
     pub fn restored(&self, saved: &SavedWorkspace, elapsed: Duration) -> Result<Arc<Workspace>, String> {
         let mut state = State::restore(saved, self.rooms())?;

@@ -24,7 +24,7 @@ if [ "$which" != control ]; then
 fi
 
 if [ "$which" != emulated ]; then
-  # The stream never ends, and who waits in vain waits long: the one is left out, the others get a short time-out.
+  # The stream never ends, and a wait that times out takes long: the one is left out, the others get a short time-out.
   curl -sf -H "$token" "$url/_emulator/openapi.json" | python3 -c '
 import json, sys
 document = json.load(sys.stdin)

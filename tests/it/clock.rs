@@ -5,13 +5,12 @@ use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    KEY, PATIENCE, Receiver, START, builder, control, fire, get_as, start, start_with, subscribe_as, subscribe_sink,
+    KEY, PATIENCE, Receiver, START, ask, builder, control, fire, get_as, start, start_with, subscribe_as,
+    subscribe_sink,
 };
 
 async fn move_clock(emulator: &Emulator, wish: &Value) -> Value {
-    let answer = control(emulator, "POST", "clock", wish).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    answer.json()
+    ask(emulator, "POST", "clock", wish).await
 }
 
 async fn remaining(emulator: &Emulator, key: &str) -> String {

@@ -215,8 +215,8 @@ fn wrong_usage_is_exit_2_naming_value_place_and_remedy() {
             &[
                 "--set rate_limit.requests=many",
                 "rate_limit.requests",
-                "expected a whole number, found \"many\"",
-                "hint: may be set to: a whole number from 0 to 4294967295, such as 100",
+                "expected an integer, found \"many\"",
+                "hint: may be set to: an integer from 0 to 4294967295, such as 100",
             ],
         ),
         (

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::command_line::{SUBSCRIBE, Served, request};
-use crate::support::{control, fire, start, subscribe_sink, text};
+use crate::support::{control, fire, folder_with, start, subscribe_sink, text};
 
 /// A scenario whose third emission, which has no name, is damaged, and whose fourth has a name.
 const FORGED: &str = r#"
@@ -36,8 +36,7 @@ const BY_COMMAND: &str = "tampered deliberately: signature (`trigger --tamper si
 
 #[test]
 fn log_explain_listings_and_trigger_name_the_damage_and_its_origin() {
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("webhook-forged.toml"), FORGED).expect("the file is written");
+    let folder = folder_with("webhook-forged", FORGED);
     let folder = folder.path().display().to_string();
     for format in ["text", "json"] {
         let served = Served::start(&["--log", format, "--scenarios", &folder, "--scenario", "webhook-forged"]);

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use wrs_emulator::Emulator;
 
-use crate::support::{PATIENCE, builder, control, get_as};
+use crate::support::{PATIENCE, builder, control, get_as, put_scenario};
 
 /// A story with everything that draws from chance or time.
 const STORY: &str = r#"
@@ -131,10 +131,7 @@ async fn two_hundred_keys_with_scenarios_of_their_own_never_meet() {
         let text = format!(
             "[[rule]]\nwhen = {{ operation = \"system.status\" }}\nskip = {kind}\ntimes = 5\nreply = {{ status = 422, code = \"kind_{kind}\", message = \"for {{{{ request.key }}}}\" }}\n"
         );
-        let type_toml = [("content-type", "application/toml")];
-        let path = format!("/_emulator/scenarios/kind-{kind}");
-        let put = crate::support::send(&emulator, "PUT", &path, &type_toml, text).await;
-        assert_eq!(put.status, 200, "{put:?}");
+        put_scenario(&emulator, &format!("kind-{kind}"), text).await;
     }
     let mut keys = Vec::new();
     for number in 0..200_usize {

@@ -17,7 +17,9 @@ use tokio::sync::Semaphore;
 use wrs_emulator::Emulator;
 use wrs_emulator::journal::Entry;
 
-use crate::support::{Answer, Receiver, builder, control, get_as, send, subscribe_as, subscribe_sink};
+use crate::support::{
+    Answer, Receiver, activate, builder, control, get_as, put_scenario, subscribe_as, subscribe_sink,
+};
 use crate::wire::process::Served;
 
 /// A receiver that answers nothing until it is let: 200 for each permit. It counts what has come.
@@ -138,10 +140,8 @@ async fn metrics(emulator: &Emulator) -> String {
 }
 
 async fn put_story(emulator: &Emulator, text: &str) {
-    let toml = [("content-type", "application/toml")];
-    assert_eq!(send(emulator, "PUT", "/_emulator/scenarios/storm", &toml, text.to_owned()).await.status, 200);
-    let active = json!({ "active": ["storm"] });
-    assert_eq!(control(emulator, "POST", "scenarios/active", &active).await.status, 200);
+    put_scenario(emulator, "storm", text).await;
+    activate(emulator, &["storm"], None).await;
 }
 
 #[tokio::test]

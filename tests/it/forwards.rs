@@ -92,8 +92,8 @@ async fn the_egress_guard_and_the_limits_hold_for_forwards_made_while_running() 
     for (forwards, said) in [
         (json!({ "https://a?x": "http://b" }), "without query and fragment"),
         (json!({ "https://a": "ftp://b" }), "must be an http or https URL"),
-        (json!({ "a": "http://b" }), "`a` is not a URL"),
-        (json!({ "https://a": 5 }), "expected a text"),
+        (json!({ "a": "http://b" }), "expected a URL such as https://app.example.com, found `a`"),
+        (json!({ "https://a": 5 }), "expected a string"),
     ] {
         let refused = control(&emulator, "PATCH", "profile", &json!({ "webhooks": { "forwards": forwards } })).await;
         assert_eq!(refused.status, 422);
@@ -171,7 +171,7 @@ fn forwards_are_listed_added_and_removed_by_commands() {
     assert_eq!(said(&[]).lines().count(), 1);
     let unknown = served.call(&["forwards", "remove", "https://new.example.com"]);
     assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
-    assert!(text(&unknown.stderr).contains("no forward of `https://new.example.com`"), "{unknown:?}");
+    assert!(text(&unknown.stderr).contains("unknown forward `https://new.example.com`"), "{unknown:?}");
     let wrong = served.call(&["forwards", "add", "https://new.example.com"]);
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     assert!(text(&wrong.stderr).contains("expected FROM=TO"), "{wrong:?}");

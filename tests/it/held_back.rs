@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use wrs_emulator::journal::Entry;
 use wrs_emulator::{Builder, Emulator};
 
-use crate::support::{builder, control, get, get_as, send, text, wrs_emulator};
+use crate::support::{activate, builder, control, get, get_as, send, text, write_scenario, wrs_emulator};
 
 const OWN: &str = "sk_test_own";
 const BROKEN: &str = "[[rule]]\nwhen = { operaton = \"hello\" }\npass = true\n";
@@ -16,7 +16,7 @@ fn write(folder: &Path, name: &str, code: &str) {
     let text = format!(
         "[[rule]]\nwhen = {{ operation = \"system.status\" }}\nreply = {{ status = 422, code = \"{code}\", message = \"scripted\" }}\n"
     );
-    std::fs::write(folder.join(name).with_extension("toml"), text).expect("the file is written");
+    write_scenario(folder, name, &text);
 }
 
 async fn state(emulator: &Emulator, name: &str) -> (Value, Value) {
@@ -95,8 +95,8 @@ async fn a_broken_file_holds_back_only_itself() {
     write(folder.path(), "story", "story1");
     write(folder.path(), "other", "other1");
     let emulator = on(folder.path()).scenario("story").start().await.expect("it starts");
-    std::fs::write(folder.path().join("story.toml"), BROKEN).expect("the file is written");
-    std::fs::write(folder.path().join("never.toml"), BROKEN).expect("the file is written");
+    write_scenario(folder.path(), "story", BROKEN);
+    write_scenario(folder.path(), "never", BROKEN);
     write(folder.path(), "other", "other2");
     let reloaded = control(&emulator, "POST", "scenarios/reload", &json!({})).await;
     assert_eq!(reloaded.status, 422, "{reloaded:?}");
@@ -125,7 +125,7 @@ async fn a_broken_file_holds_back_only_itself() {
     let shown = control(&emulator, "GET", "scenarios/never", &Value::Null).await;
     assert_eq!((shown.status, shown.message().contains("unknown key `operaton`")), (404, true), "{shown:?}");
     // Activating one that has a last good version takes that one.
-    assert_eq!(control(&emulator, "POST", "scenarios/active", &json!({ "active": ["story"] })).await.status, 200);
+    activate(&emulator, &["story"], None).await;
     assert_eq!(get(&emulator, "/v1/system/status").await.code(), "story1");
     write(folder.path(), "story", "story2");
     std::fs::remove_file(folder.path().join("never.toml")).expect("the file is deleted");
@@ -138,7 +138,7 @@ async fn a_broken_file_holds_back_only_itself() {
 async fn what_is_held_back_is_logged() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), "story", "story1");
-    std::fs::write(folder.path().join("never.toml"), BROKEN).expect("the file is written");
+    write_scenario(folder.path(), "never", BROKEN);
     let emulator = on(folder.path()).scenario("story").start().await.expect("a broken file is not active");
     let at_start = notices(&emulator);
     assert!(at_start.len() == 1 && at_start[0].contains("`never` is broken"), "{at_start:?}");
@@ -157,8 +157,8 @@ async fn what_is_held_back_is_logged() {
 async fn the_start_fails_only_for_what_is_active() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), "story", "story1");
-    std::fs::write(folder.path().join("broken.toml"), format!("{BROKEN}titel = 1\n")).expect("the file is written");
-    std::fs::write(folder.path().join("always-401.toml"), BROKEN).expect("the file is written");
+    write_scenario(folder.path(), "broken", &format!("{BROKEN}titel = 1\n"));
+    write_scenario(folder.path(), "always-401", BROKEN);
     for (name, parts) in [
         ("broken", ["unknown key `operaton`", "unknown key `titel`"]),
         // A shipped scenario does not stand in for the file that should take its place.

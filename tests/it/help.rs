@@ -121,7 +121,7 @@ const REFERENCE_HEAD: &str = "\
 
 What `--help-all` says of every command; `--help` is shorter. `wrs-emulator` without a command is `wrs-emulator serve`. Data goes to stdout, talk to stderr.
 Every flag of `serve` and `exec` has an environment twin: `--listen` is `WRS_EMULATOR_LISTEN`; the flag wins. Exit status: 0 done,
-1 the thing checked falls short, 2 wrong usage or an invalid file, 3 the emulator cannot be reached.
+1 a check found problems, 2 wrong usage or an invalid file, 3 the emulator cannot be reached.
 
 This page is made from the definition of the command line; a test keeps it in step, and rewrites it with `WRS_REWRITE_HELP=1`.
 ";

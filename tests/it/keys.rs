@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{Answer, KEY, builder, control, fire, get, get_as, send, start, subscribe_sink};
+use crate::support::{Answer, KEY, ask, builder, control, fire, get, get_as, send, start, subscribe_sink};
 
 const OTHER: &str = "sk_test_other";
 
@@ -22,7 +22,7 @@ async fn call(emulator: &Emulator, method: &str, path: &str, body: &Value, key: 
 
 /// Every call of the control API's document, with the waits cut short.
 async fn calls(emulator: &Emulator) -> Vec<(String, String, Value)> {
-    let document = control(emulator, "GET", "openapi.json", &Value::Null).await.json();
+    let document = ask(emulator, "GET", "openapi.json", &Value::Null).await;
     let mut calls = Vec::new();
     for (path, operations) in document["paths"].as_object().expect("paths") {
         let place = path.trim_start_matches("/_emulator/").replace("{id}", "x").replace("{name}", "x");
@@ -163,9 +163,9 @@ async fn a_404_and_a_405_belong_to_the_key_that_was_sent() {
         assert_eq!(get_as(&emulator, refused, "/nowhere").await.status, 404);
     }
     for (key, count) in [(KEY, 5), (OTHER, 0), ("*", 7)] {
-        let listed = control(&emulator, "GET", &format!("requests?key={key}"), &Value::Null).await.json();
+        let listed = ask(&emulator, "GET", &format!("requests?key={key}"), &Value::Null).await;
         assert_eq!(listed["data"].as_array().map(Vec::len), Some(count), "{key}: {listed}");
-        let verdict = control(&emulator, "GET", &format!("verdict?key={key}"), &Value::Null).await.json();
+        let verdict = ask(&emulator, "GET", &format!("verdict?key={key}"), &Value::Null).await;
         assert_eq!(verdict["judged_requests"], count, "{key}: {verdict}");
         assert_eq!(verdict["counts"]["unmatched"], if count == 0 { 0 } else { count - 1 }, "{key}: {verdict}");
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{builder, control, get_as, send, start};
+use crate::support::{activate, ask, builder, control, get_as, put_scenario, start};
 
 const OWN: &str = "sk_test_own";
 
@@ -25,51 +25,40 @@ to = "1h"
 reply = { status = 422, code = "late", message = "half an hour has passed" }
 "#;
 
-async fn call(emulator: &Emulator, method: &str, path: &str, body: &Value) -> Value {
-    let answer = control(emulator, method, path, body).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    answer.json()
-}
-
-async fn put_story(emulator: &Emulator) {
-    let toml = [("content-type", "application/toml")];
-    assert_eq!(send(emulator, "PUT", "/_emulator/scenarios/story", &toml, STORY).await.status, 200);
-}
-
 /// An emulator with the story, active for one key that has made no request.
 async fn with_story(key: &str) -> Emulator {
     let emulator = start().await;
-    put_story(&emulator).await;
-    call(&emulator, "POST", "scenarios/active", &json!({ "active": ["story"], "key": key })).await;
+    put_scenario(&emulator, "story", STORY).await;
+    activate(&emulator, &["story"], Some(key)).await;
     emulator
 }
 
 async fn deliveries(emulator: &Emulator, key: &str) -> usize {
-    let listed = call(emulator, "GET", &format!("deliveries?key={key}&limit=1000"), &Value::Null).await;
+    let listed = ask(emulator, "GET", &format!("deliveries?key={key}&limit=1000"), &Value::Null).await;
     listed["data"].as_array().expect("a list").len()
 }
 
 #[tokio::test]
 async fn a_keys_own_list_starts_when_it_is_activated() {
     let emulator = with_story(OWN).await;
-    let listed = call(&emulator, "GET", &format!("subscriptions?key={OWN}"), &Value::Null).await;
+    let listed = ask(&emulator, "GET", &format!("subscriptions?key={OWN}"), &Value::Null).await;
     assert_eq!(listed["data"][0]["url"], "https://own.sink.localhost/x", "{listed}");
-    call(&emulator, "POST", "clock", &json!({ "advance": "35s" })).await;
+    ask(&emulator, "POST", "clock", &json!({ "advance": "35s" })).await;
     assert_eq!(deliveries(&emulator, OWN).await, 3, "no request was needed for the emissions");
     assert_eq!(get_as(&emulator, OWN, "/v1/system/status").await.status, 200);
-    call(&emulator, "POST", "clock", &json!({ "advance": "30m" })).await;
+    ask(&emulator, "POST", "clock", &json!({ "advance": "30m" })).await;
     assert_eq!(get_as(&emulator, OWN, "/v1/system/status").await.code(), "late");
-    let listed = call(&emulator, "GET", &format!("subscriptions?key={OWN}"), &Value::Null).await;
+    let listed = ask(&emulator, "GET", &format!("subscriptions?key={OWN}"), &Value::Null).await;
     assert_eq!(listed["data"].as_array().map(Vec::len), Some(1), "what is given is put in place once");
 }
 
 #[tokio::test]
 async fn a_list_counts_from_activation_on_the_clock_of_its_key() {
     let emulator = with_story(OWN).await;
-    call(&emulator, "POST", "clock", &json!({ "key": OWN, "advance": "30m" })).await;
+    ask(&emulator, "POST", "clock", &json!({ "key": OWN, "advance": "30m" })).await;
     assert_eq!(deliveries(&emulator, OWN).await, 100, "every emission was due on the key's own clock");
     assert_eq!(get_as(&emulator, OWN, "/v1/system/status").await.code(), "late");
-    call(&emulator, "POST", "clock", &json!({ "advance": "24h" })).await;
+    ask(&emulator, "POST", "clock", &json!({ "advance": "24h" })).await;
     let other = get_as(&emulator, "sk_test_other", "/v1/system/status").await;
     assert_eq!(other.status, 200, "a list of one key concerns no other");
 }
@@ -79,9 +68,9 @@ async fn a_new_list_starts_alone_and_within_the_bounds_of_workspaces() {
     let all = "[[given.subscription]]\nurl = \"https://all.sink.localhost/x\"\nevents = [\"workflow.completed\"]\n";
     let builder = builder().scenario_text(all).configure(|settings| settings.most_workspaces = 2);
     let emulator = builder.start().await.expect("it starts");
-    put_story(&emulator).await;
+    put_scenario(&emulator, "story", STORY).await;
     for key in ["sk_test_a", "sk_test_b", "sk_test_c"] {
-        call(&emulator, "POST", "scenarios/active", &json!({ "active": ["story"], "key": key })).await;
+        activate(&emulator, &["story"], Some(key)).await;
     }
     let metrics = control(&emulator, "GET", "metrics", &Value::Null).await;
     let metrics = String::from_utf8(metrics.body.to_vec()).expect("text");
@@ -94,7 +83,7 @@ async fn a_new_list_starts_alone_and_within_the_bounds_of_workspaces() {
         ["2", "1"],
         "{metrics}"
     );
-    let listed = call(&emulator, "GET", "subscriptions?key=sk_test_c", &Value::Null).await;
+    let listed = ask(&emulator, "GET", "subscriptions?key=sk_test_c", &Value::Null).await;
     let urls: Vec<_> = listed["data"].as_array().expect("a list").iter().map(|row| &row["url"]).collect();
     assert_eq!(urls, ["https://own.sink.localhost/x"], "the list of all keys was never this key's");
     // A list that is refused leaves nothing behind.

@@ -16,47 +16,151 @@ fn refused(arguments: &[&str], code: i32) -> String {
     said
 }
 
+/// Arguments, and a part of what they are answered with.
+const MISTAKES: &[(&[&str], &str)] = &[
+    (&["--port", "8080"], "there is no `--port`\n\nhint: use `--listen 127.0.0.1:8080`"),
+    (&["serve", "--port=8080"], "there is no `--port`\n\nhint: use `--listen 127.0.0.1:8080`"),
+    (&["listen", "-p", "8080"], "there is no `-p`\n\nhint: use `--listen 127.0.0.1:8080`"),
+    (&["exec", "--port", "8080", "--", "true"], "there is no `--port`\n\nhint: use `--listen 127.0.0.1:8080`"),
+    (&["serve", "--host", "0.0.0.0"], "there is no `--host`\n\nhint: use `--listen 0.0.0.0:9770`"),
+    (&["health", "--port", "8080"], "there is no `--port`\n\nhint: use `--url http://127.0.0.1:8080`"),
+    (&["trigger", "x", "--port"], "there is no `--port`\n\nhint: use `--url http://127.0.0.1:PORT`"),
+    (
+        &["exec", "pytest", "-q"],
+        "unexpected argument `pytest`\n\nhint: put `--` before the command: `wrs-emulator exec -- pytest -q`",
+    ),
+    (
+        &["exec", "--fail-on", "unmatched", "npm"],
+        "unexpected argument `npm`\n\nhint: put `--` before the command: `wrs-emulator exec --fail-on unmatched -- npm`",
+    ),
+    (
+        &["clock", "advance", "-60s"],
+        "time only moves forward\n\nhint: `wrs-emulator clock set TIME` changes what timestamps show",
+    ),
+    (&["start"], "there is no command `start`\n\nhint: use `wrs-emulator serve`"),
+    (&["run"], "there is no command `run`\n\nhint: use `wrs-emulator exec -- CMD`"),
+    (&["logs"], "there is no command `logs`\n\nhint: use `wrs-emulator requests --follow`"),
+    (&["stop"], "there is no command `stop`\n\nhint: end it with Ctrl-C, or with SIGTERM"),
+    (&["fire", "workflow.completed"], "there is no command `fire`\n\nhint: use `wrs-emulator trigger`"),
+    // What is nearest to a slip of the finger.
+    (&["triger"], "there is no command `triger`\n\nhint: did you mean `trigger`?"),
+    (&["scenarios", "lst"], "there is no command `lst`\n\nhint: did you mean `list`?"),
+    (&["serve", "--lsten", "x"], "there is no `--lsten`\n\nhint: did you mean `--listen`?"),
+    (&["serve", "--log", "txt"], "invalid value `txt` for `--log <LOG>`"),
+    (&["serve", "--log", "txt"], "\n\nhint: did you mean `text`?"),
+    (&["trigger"], "required arguments were not provided: <EVENT>\n\nhint: `wrs-emulator trigger --help`"),
+    (&["health", "nowhere"], "unexpected argument `nowhere`\n\nhint: `wrs-emulator health --help`"),
+    // Commands under the name that they have elsewhere.
+    (&["clock", "stop"], "there is no command `stop`\n\nhint: use `wrs-emulator clock freeze`"),
+    (&["clock", "reset"], "hint: `wrs-emulator clock resume` lets it run again; `wrs-emulator reset --all`"),
+    (&["request", "list"], "there is no command `request`\n\nhint: did you mean `requests`?"),
+    (&["secrets"], "hint: use `wrs-emulator subscriptions rotate ID`"),
+    (&["ui"], "hint: there is no page; use `wrs-emulator requests --follow`"),
+    (&["mock"], "hint: use `wrs-emulator serve --scenario NAME`"),
+    (&["sink"], "hint: use `wrs-emulator listen`"),
+    // Flags of other commands or programs.
+    (&["--url", "http://x"], "there is no `--url`\n\nhint: `--listen` sets the address to serve on; `--url` is for"),
+    (&["serve", "--url", "http://x"], "such as `wrs-emulator health --url http://x`"),
+    (
+        &["exec", "--key", "sk_test_x", "npm", "test"],
+        "from the environment: `WRS_API_KEY=sk_test_x wrs-emulator exec -- CMD`",
+    ),
+    (&["explain", "--last"], "hint: `wrs-emulator requests --limit 1` shows the id of the newest request"),
+    (&["check", "--strict", "x.toml"], "hint: use `--deny warnings`"),
+    (&["exec", "-fail-on", "unmatched"], "there is no `-fail-on`\n\nhint: did you mean `--fail-on`?"),
+    (&["verdict", "-fail-on=unmatched"], "there is no `-fail-on`\n\nhint: did you mean `--fail-on`?"),
+    (&["verdict", "--settle", "3s"], "hint: use `--wait 3s`"),
+    (&["serve", "--qwertz"], "there is no `--qwertz`\n\nhint: `wrs-emulator serve --help` shows how it is used"),
+    // Lines that are right but for one thing, corrected whole.
+    (
+        &["exec", "--fail-on=unmatched", "npm", "test"],
+        "hint: put `--` before the command: `wrs-emulator exec --fail-on=unmatched -- npm test`",
+    ),
+    (
+        &["exec", "--fail-on", "unmatched", "undelivered", "--", "true"],
+        "hint: join several values with commas: `wrs-emulator exec --fail-on unmatched,undelivered -- true`",
+    ),
+    (
+        &["exec", "--fail-on=unmatched", "undelivered", "unused", "npm", "test"],
+        "`wrs-emulator exec --fail-on=unmatched,undelivered,unused -- npm test`",
+    ),
+    (
+        &["verdict", "--fail-on", "unmatched", "undelivered"],
+        "hint: join several values with commas: `wrs-emulator verdict --fail-on unmatched,undelivered`",
+    ),
+    (
+        &["verdict", "--fail-on", "unmatched undelivered"],
+        "hint: join several values with commas: `wrs-emulator verdict --fail-on unmatched,undelivered`",
+    ),
+    (&["--listen", ":0", "run"], "there is no command `run`\n\nhint: use `wrs-emulator exec -- CMD`"),
+    (
+        &["--listen", ":0", "serve", "--quiet"],
+        "`serve` comes after flags\n\nhint: put the command first: `wrs-emulator serve --listen :0 --quiet`",
+    ),
+    (
+        &["--listen", "127.0.0.1:9", "requests"],
+        "there is no `--listen` for `requests`\n\nhint: for an emulator that listens there, use `wrs-emulator requests --url http://127.0.0.1:9`",
+    ),
+    // Values that cannot be read.
+    (
+        &["serve", "--seed", "x"],
+        "invalid value `x` for `--seed <N>`: expected an integer\n\nhint: for example `wrs-emulator serve --seed 1`",
+    ),
+    (
+        &["requests", "--status", "ok"],
+        "expected an integer\n\nhint: for example `wrs-emulator requests list --status 404`",
+    ),
+    (
+        &["requests", "--limit=5000"],
+        "expected an integer from 1 to 1000\n\nhint: for example `wrs-emulator requests list --limit=20`",
+    ),
+    (
+        &["clock", "advance", "60"],
+        "invalid value `60` for `<DURATION>`: expected a duration such as \"250ms\", \"30s\" or \"1m30s\"\n\n\
+             hint: for example `wrs-emulator clock advance 60s`",
+    ),
+    (&["requests", "wait", "--timeout", "5"], "hint: for example `wrs-emulator requests wait --timeout 5s`"),
+    (&["deliveries", "wait", "--timeout", "5"], "hint: for example `wrs-emulator deliveries wait --timeout 5s`"),
+    (&["trigger", "x", "--delay", "5"], "hint: for example `wrs-emulator trigger x --delay 5s`"),
+    (&["clock", "set", "2026-01-31"], "hint: for example `wrs-emulator clock set 2026-01-31T00:00:00Z`"),
+    (
+        &["clock", "set", "yesterday"],
+        "invalid value `yesterday` for `<TIME>`: expected a timestamp such as 2026-01-31T09:30:00Z\n\n\
+             hint: for example `wrs-emulator clock set 20",
+    ),
+    (
+        &["requests", "--since", "5m"],
+        "expected a timestamp such as 2026-01-31T09:30:00Z, or `now`\n\n\
+             hint: for example `wrs-emulator requests list --since 20",
+    ),
+    (&["--listen", "9802"], "found `9802`\n\nhint: use `--listen 127.0.0.1:9802`"),
+    (&["serve", "--listen", "0.0.0.0"], "hint: add a port: `--listen 0.0.0.0:9770`"),
+    (&["serve", "--listen", "here"], "hint: for example `--listen 127.0.0.1:9770`"),
+    (
+        &["health", "--url", "/x"],
+        "--url: expected the address of an emulator, found `/x`\n\nhint: for example `--url http://127.0.0.1:9770`",
+    ),
+    (&["health", "--url", "9802"], "hint: use `--url http://127.0.0.1:9802`"),
+    (&["serve", "--forward", "x=http"], "--forward: expected a URL such as https://app.example.com, found `x`"),
+    (&["qwertz"], "there is no command `qwertz`\n\nhint: `wrs-emulator --help`"),
+];
+
 #[test]
 fn a_mistake_is_answered_with_what_to_type_instead() {
-    for (arguments, expected) in [
-        (&["--port", "8080"][..], "there is no `--port`\n\nhint: use `--listen 127.0.0.1:8080`"),
-        (&["serve", "--port=8080"], "there is no `--port`\n\nhint: use `--listen 127.0.0.1:8080`"),
-        (&["listen", "-p", "8080"], "there is no `-p`\n\nhint: use `--listen 127.0.0.1:8080`"),
-        (&["exec", "--port", "8080", "--", "true"], "there is no `--port`\n\nhint: use `--listen 127.0.0.1:8080`"),
-        (&["serve", "--host", "0.0.0.0"], "there is no `--host`\n\nhint: use `--listen 0.0.0.0:9770`"),
-        (&["health", "--port", "8080"], "there is no `--port`\n\nhint: use `--url http://127.0.0.1:8080`"),
-        (&["trigger", "x", "--port"], "there is no `--port`\n\nhint: use `--url http://127.0.0.1:PORT`"),
-        (
-            &["exec", "pytest", "-q"],
-            "unexpected argument `pytest`\n\nhint: put `--` before the command: `wrs-emulator exec -- pytest`",
-        ),
-        (
-            &["exec", "--fail-on", "unmatched", "npm"],
-            "unexpected argument `npm`\n\nhint: put `--` before the command: `wrs-emulator exec -- npm`",
-        ),
-        (
-            &["clock", "advance", "-60s"],
-            "time only moves forward\n\nhint: `wrs-emulator clock set TIME` changes what timestamps show",
-        ),
-        (&["start"], "there is no command `start`\n\nhint: use `wrs-emulator serve`"),
-        (&["run"], "there is no command `run`\n\nhint: use `wrs-emulator exec -- CMD`"),
-        (&["logs"], "there is no command `logs`\n\nhint: use `wrs-emulator requests --follow`"),
-        (&["stop"], "there is no command `stop`\n\nhint: end it with Ctrl-C, or with SIGTERM"),
-        (&["fire", "workflow.completed"], "there is no command `fire`\n\nhint: use `wrs-emulator trigger`"),
-        // What is nearest to a slip of the finger.
-        (&["triger"], "there is no command `triger`\n\nhint: did you mean `trigger`?"),
-        (&["scenarios", "lst"], "there is no command `lst`\n\nhint: did you mean `list`?"),
-        (&["serve", "--lsten", "x"], "there is no `--lsten`\n\nhint: did you mean `--listen`?"),
-        (&["serve", "--log", "txt"], "invalid value `txt` for `--log <LOG>`"),
-        (&["serve", "--log", "txt"], "\n\nhint: did you mean `text`?"),
-        (&["trigger"], "required arguments were not provided: <EVENT>\n\nhint: `wrs-emulator trigger --help`"),
-        (&["health", "nowhere"], "unexpected argument `nowhere`\n\nhint: `wrs-emulator health --help`"),
-        (&["qwertz"], "there is no command `qwertz`\n\nhint: `wrs-emulator --help`"),
-    ] {
+    for (arguments, expected) in MISTAKES {
         let said = refused(arguments, 2);
         assert!(said.starts_with("error: ") && said.contains(expected), "{arguments:?}: {expected}\nis not in\n{said}");
         // One style: nothing of the library that reads the arguments.
-        for foreign in ["tip:", "Usage:", "For more information", "'"] {
+        for foreign in [
+            "tip:",
+            "Usage:",
+            "For more information",
+            "'",
+            "invalid digit",
+            "relative URL",
+            "as a value",
+            " is not in ",
+        ] {
             assert!(!said.contains(foreign), "{arguments:?}: {said}");
         }
     }

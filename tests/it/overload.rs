@@ -1,5 +1,5 @@
 //! Inputs that ask for more stack, memory or time than anybody has: each is refused with a reason or bounded, and the process
-//! goes on answering. The built binary throughout, for an overflow of the stack ends the whole process.
+//! keeps answering. The built binary throughout, for an overflow of the stack ends the whole process.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};

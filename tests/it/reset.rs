@@ -6,7 +6,8 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use crate::support::{
-    KEY, PATIENCE, Receiver, builder, control, get_as, start, start_with, subscribe, subscribe_as, subscribe_sink,
+    KEY, PATIENCE, Receiver, activate, builder, control, get_as, put_scenario, start, start_with, subscribe,
+    subscribe_as, subscribe_sink,
 };
 
 #[tokio::test]
@@ -44,10 +45,9 @@ async fn a_reset_of_all_is_as_after_the_start() {
     let emulator = builder().scenario("quota-exhaustion").start().await.expect("it starts");
     subscribe_sink(&emulator, "app").await;
     crate::support::fire(&emulator, &json!({ "type": "workflow.completed" })).await;
-    let toml = [("content-type", "application/toml")];
     let text = "[[rule]]\nwhen = { operation = 'hello' }\nreply = { status = 422, message = 'no' }\n";
-    crate::support::send(&emulator, "PUT", "/_emulator/scenarios/mine", &toml, text).await;
-    control(&emulator, "POST", "scenarios/active", &json!({ "active": ["mine"] })).await;
+    put_scenario(&emulator, "mine", text).await;
+    activate(&emulator, &["mine"], None).await;
     control(&emulator, "POST", "clock", &json!({ "advance": "1h" })).await;
     let answer = control(&emulator, "POST", "reset", &json!({ "key": "*" })).await;
     assert_eq!(answer.status, 200, "{answer:?}");

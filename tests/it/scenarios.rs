@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{PATIENCE, builder, control, get, get_as, send, subscribe};
+use crate::support::{
+    PATIENCE, activate, builder, control, get, get_as, put_scenario, send, subscribe, write_scenario,
+};
 
 async fn statuses(emulator: &Emulator, count: usize) -> Vec<u16> {
     let mut statuses = Vec::new();
@@ -45,7 +47,7 @@ fn write(folder: &Path, skip: u32) {
     let text = format!(
         "[[rule]]\nwhen = {{ operation = \"system.status\" }}\nskip = {skip}\ntimes = 1\nreply = {{ error = \"unauthorized\" }}\n"
     );
-    std::fs::write(folder.join("story.toml"), text).expect("the file is written");
+    write_scenario(folder, "story", &text);
 }
 
 /// Waits until the generation is past `before`, however the change was seen.
@@ -74,8 +76,7 @@ async fn an_edit_takes_effect_and_a_broken_one_changes_nothing() {
     write(folder.path(), 2);
     let after = until_reloaded(&emulator, before).await;
     assert_eq!(statuses(&emulator, 4).await, [200, 200, 401, 200]);
-    std::fs::write(folder.path().join("story.toml"), "[[rule]]\nwhen = { operaton = \"hello\" }\npass = true\n")
-        .expect("the file is written");
+    write_scenario(folder.path(), "story", "[[rule]]\nwhen = { operaton = \"hello\" }\npass = true\n");
     let broken = control(&emulator, "POST", "scenarios/reload", &json!({})).await;
     assert_eq!(broken.status, 422);
     assert!(broken.message().contains("operaton") && broken.message().contains("operation"), "{}", broken.message());
@@ -88,16 +89,12 @@ async fn an_edit_takes_effect_and_a_broken_one_changes_nothing() {
 async fn a_key_or_a_request_can_have_scenarios_of_its_own() {
     let text = "[[rule]]\nwhen = { operation = \"system.status\" }\nreply = { status = 422, code = \"teapot\", message = \"short and stout\" }\n";
     let emulator = builder().start().await.expect("it starts");
-    let put =
-        send(&emulator, "PUT", "/_emulator/scenarios/teapot", &[("content-type", "application/toml")], text).await;
-    assert_eq!(put.status, 200, "{put:?}");
+    put_scenario(&emulator, "teapot", text).await;
     let key = ("authorization", "Bearer sk_test_a");
     let named = send(&emulator, "GET", "/v1/system/status", &[key, ("x-emulator-scenario", "teapot")], "").await;
     assert_eq!((named.status, named.code().as_str(), named.message().as_str()), (422, "teapot", "short and stout"));
     assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 200);
-    let used =
-        control(&emulator, "POST", "scenarios/active", &json!({ "active": ["teapot"], "key": "sk_test_b" })).await;
-    assert_eq!(used.status, 200, "{used:?}");
+    activate(&emulator, &["teapot"], Some("sk_test_b")).await;
     assert_eq!(get_as(&emulator, "sk_test_b", "/v1/system/status").await.status, 422);
     assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 200);
     let unknown = send(&emulator, "GET", "/v1/hello", &[("x-emulator-scenario", "teepot")], "").await;
@@ -110,7 +107,7 @@ async fn a_scenarios_profile_holds_while_it_is_active() {
     let text = "[profile]\nrate_limit = { requests = 2 }\n";
     let emulator = builder().scenario_text(text).start().await.expect("it starts");
     assert_eq!(statuses(&emulator, 3).await, [200, 200, 429]);
-    control(&emulator, "POST", "scenarios/active", &json!({ "active": [] })).await;
+    activate(&emulator, &[], None).await;
     assert_eq!(get(&emulator, "/v1/system/status").await.header("x-ratelimit-limit"), Some("100"));
 }
 
@@ -300,6 +297,6 @@ async fn a_story_goes_on_by_the_status_of_the_answer() {
     // The other way round.
     let refused = "next = { step = \"later\", status = 422 }";
     assert_eq!(story(refused, &[good, good, bad, good]).await, [200, 200, 422, 503]);
-    // Without a status the story goes on at once, as ever.
+    // Without a status the story moves on at once.
     assert_eq!(story("next = \"later\"", &[bad, good]).await, [422, 503]);
 }

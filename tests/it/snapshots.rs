@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use wrs_emulator::{Builder, Emulator};
 
 use crate::support::{
-    KEY, START, builder, control, get_as, send, start, start_with, subscribe, subscribe_as, subscribe_sink,
+    KEY, START, activate, builder, control, get_as, put_scenario, send, start, start_with, subscribe, subscribe_as,
+    subscribe_sink,
 };
 
 const KEYS: [&str; 3] = ["sk_test_a", "sk_test_b", "sk_test_c"];
@@ -171,9 +172,8 @@ fn with_story() -> Builder {
 }
 
 async fn put_story(emulator: &Emulator) {
-    let toml = [("content-type", "application/toml")];
-    assert_eq!(send(emulator, "PUT", "/_emulator/scenarios/story", &toml, STORY).await.status, 200);
-    assert_eq!(control(emulator, "POST", "scenarios/active", &json!({ "active": ["story"] })).await.status, 200);
+    put_scenario(emulator, "story", STORY).await;
+    activate(emulator, &["story"], None).await;
 }
 
 /// Does the first steps, saves, loads elsewhere, and does the rest on both.
@@ -209,7 +209,7 @@ async fn check(before: &[Step], after: &[Step], elsewhere: &[Step]) {
     assert_eq!(received(&first, &got), received(&second, &[0, 0, 0]), "after {before:?}, then {after:?}");
 }
 
-/// The emulator's own moment goes on from where it is, and says nothing.
+/// The emulator's own moment continues from where it is, and says nothing.
 fn without_moments(mut snapshot: Value) -> Value {
     snapshot["clock"]["moment"] = Value::Null;
     snapshot
@@ -271,9 +271,8 @@ async fn settings_come_before_the_scenarios_that_need_them() {
     let hook = json!({ "url": "https://app.sink.localhost/x", "events": ["reference.failed"] });
     assert_eq!(subscribe(&first, &hook).await.status, 200);
     let story = "[[emit]]\nname = \"by hand\"\nevent = \"reference.failed\"\non = \"command\"\n";
-    let toml = [("content-type", "application/toml")];
-    assert_eq!(send(&first, "PUT", "/_emulator/scenarios/story", &toml, story).await.status, 200);
-    assert_eq!(control(&first, "POST", "scenarios/active", &json!({ "active": ["story"] })).await.status, 200);
+    put_scenario(&first, "story", story).await;
+    activate(&first, &["story"], None).await;
     let saved = control(&first, "GET", "snapshot?key=*", &Value::Null).await.json();
     let before = control(&second, "GET", "snapshot?key=*", &Value::Null).await.body;
     let mut refused = saved.clone();

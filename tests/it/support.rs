@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,6 +154,41 @@ pub(crate) async fn control(emulator: &Emulator, method: &str, path: &str, body:
     send(emulator, method, &format!("/_emulator/{path}"), &[("content-type", "application/json")], bytes).await
 }
 
+/// A call of the control API that succeeds, and what it answers.
+pub(crate) async fn ask(emulator: &Emulator, method: &str, path: &str, body: &Value) -> Value {
+    let answer = control(emulator, method, path, body).await;
+    assert_eq!(answer.status, 200, "{method} {path}: {answer:?}");
+    answer.json()
+}
+
+/// Puts a scenario under this name.
+pub(crate) async fn put_scenario(emulator: &Emulator, name: &str, text: impl Into<String>) {
+    let toml = [("content-type", "application/toml")];
+    let answer = send(emulator, "PUT", &format!("/_emulator/scenarios/{name}"), &toml, text.into()).await;
+    assert_eq!(answer.status, 200, "{name}: {answer:?}");
+}
+
+/// Makes these scenarios the active ones, of all keys or of one.
+pub(crate) async fn activate(emulator: &Emulator, names: &[&str], key: Option<&str>) {
+    let mut request = json!({ "active": names });
+    if let Some(key) = key {
+        request["key"] = key.into();
+    }
+    ask(emulator, "POST", "scenarios/active", &request).await;
+}
+
+/// A new folder with one scenario file.
+pub(crate) fn folder_with(name: &str, text: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_scenario(folder.path(), name, text);
+    folder
+}
+
+/// Writes a scenario file into a folder.
+pub(crate) fn write_scenario(folder: &Path, name: &str, text: &str) {
+    std::fs::write(folder.join(name).with_extension("toml"), text).expect("the file is written");
+}
+
 /// Subscribes a sink to both event types.
 pub(crate) async fn subscribe_sink(emulator: &Emulator, name: &str) -> Value {
     let body = json!({ "url": format!("https://{name}.sink.localhost/hooks"), "events": ["workflow.completed", "reference.matched"] });
@@ -164,9 +199,7 @@ pub(crate) async fn subscribe_sink(emulator: &Emulator, name: &str) -> Value {
 
 /// Fires an event and waits until each endpoint has been tried.
 pub(crate) async fn fire(emulator: &Emulator, body: &Value) -> Value {
-    let answer = control(emulator, "POST", "events?wait=15s", body).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    answer.json()
+    ask(emulator, "POST", "events?wait=15s", body).await
 }
 
 /// Writes raw bytes and reads until the server closes or `quiet` passes without a byte.

@@ -1,9 +1,9 @@
-//! Templates that name what a request does not have: an empty text, never an error, and a warning where people look.
+//! Templates that name what a request does not have: an empty string, never an error, and a warning where people look.
 
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{builder, control, get, text, wrs_emulator};
+use crate::support::{ask, builder, control, get, text, wrs_emulator};
 
 const STORY: &str = r#"
 [[rule]]
@@ -26,9 +26,7 @@ events = ["workflow.completed"]
 "#;
 
 async fn shown(emulator: &Emulator, path: &str) -> Value {
-    let answer = control(emulator, "GET", path, &Value::Null).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    answer.json()
+    ask(emulator, "GET", path, &Value::Null).await
 }
 
 async fn printed(emulator: &Emulator, arguments: &'static [&'static str], id: &str) -> String {
@@ -45,7 +43,7 @@ async fn a_part_that_a_request_does_not_have_is_an_empty_text_and_a_warning() {
     assert_eq!((hello.status, &hello.body[..]), (200, &b"[-]"[..]));
     let id = hello.header("x-emulator-request-id").expect("an id").to_owned();
     let expected = json!(["request.body.name", "request.query.page", "request.query.most"].map(|part| {
-        format!("a template of scenario `inline-1`, rule 1, names `{part}`, which the request does not have; it gave an empty text")
+        format!("a template of scenario `inline-1`, rule 1, names `{part}`, which the request does not have; it gave an empty string")
     }));
     let request = shown(&emulator, &format!("requests/{id}")).await;
     assert_eq!(request["warnings"], expected, "{request}");
@@ -101,7 +99,7 @@ async fn data_that_a_template_cannot_use_is_an_empty_text_and_a_warning() {
     assert_eq!((status, &body["next"], &body["echo"], warnings), (200, &json!("5"), &json!("<t>"), json!([])));
     let (status, body, warnings, id) = ask(json!({ "n": "many", "text": "t" })).await;
     assert_eq!((status, body), (200, json!({ "next": "", "drawn": "[]", "echo": "<t>" })));
-    let by = "a template of scenario `inline-1`, rule 1, gave an empty text";
+    let by = "a template of scenario `inline-1`, rule 1, gave an empty string";
     let expected = [
         format!("{by}: `random_int` needs whole numbers"),
         format!("{by} for `request.body.n`: `plus` needs a whole number before it"),

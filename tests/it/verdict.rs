@@ -1,18 +1,17 @@
-//! `GET verdict`: what fell short, kind by kind, for all keys and for one.
+//! `GET verdict`: problems found, kind by kind, for all keys and for one.
 
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    KEY, PATIENCE, builder, control, fire, get, get_as, raw, send, start, start_with, subscribe_as, subscribe_sink,
+    KEY, PATIENCE, activate, ask, builder, control, fire, get, get_as, raw, send, start, start_with, subscribe_as,
+    subscribe_sink,
 };
 
 const STATUS: &str = "/v1/system/status";
 
 async fn verdict(emulator: &Emulator, query: &str) -> Value {
-    let answer = control(emulator, "GET", &format!("verdict{query}"), &Value::Null).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    answer.json()
+    ask(emulator, "GET", &format!("verdict{query}"), &Value::Null).await
 }
 
 /// What is told of one kind: its sentences.
@@ -42,7 +41,7 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
         &["GET /v1/helo: no endpoint `/v1/helo`; did you mean GET /v1/hello? (404)"][..],
         &["GET /v1/workflows: ", "not open yet (404)"],
         &["DELETE /v1/system/status: `/v1/system/status` takes GET", "(405)"],
-        &["bytes that are not a request", "(400)"],
+        &["bytes that are not an HTTP request", "(400)"],
         &["(400)"],
     ]) {
         assert!(parts.iter().all(|part| message.contains(part)), "{message}: {parts:?}");
@@ -71,8 +70,7 @@ async fn what_the_journal_forgot_is_told() {
 }
 
 async fn answer_with(emulator: &Emulator, sink: &str, statuses: &[u16]) {
-    let answer = control(emulator, "POST", &format!("sink/{sink}"), &json!({ "respond": statuses })).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
+    ask(emulator, "POST", &format!("sink/{sink}"), &json!({ "respond": statuses })).await;
 }
 
 #[tokio::test]
@@ -206,7 +204,7 @@ async fn a_verdict_names_what_there_was_nothing_of() {
     subscribe_sink(&emulator, "app").await;
     assert_eq!(kinds(&verdict(&emulator, "").await), ["undelivered", "forged", "unfinished"]);
     fire(&emulator, &json!({ "type": "workflow.completed" })).await;
-    control(&emulator, "POST", "scenarios/active", &json!({ "active": ["rate-limit-burst"] })).await;
+    activate(&emulator, &["rate-limit-burst"], None).await;
     assert_eq!(kinds(&verdict(&emulator, "").await), ["forged"]);
     assert_eq!(kinds(&verdict(&emulator, "?key=sk_test_other").await), ["unmatched", "undelivered", "forged"]);
 }
@@ -264,9 +262,9 @@ async fn rules_with_turns_left_are_unfinished_for_each_workspace_that_met_them()
     get(&emulator, "/v1/hello").await;
     assert_eq!(messages(&verdict(&emulator, "").await, "unfinished"), [""; 0]);
     // Another activation begins afresh.
-    control(&emulator, "POST", "scenarios/active", &json!({ "active": ["inline-1"] })).await;
+    activate(&emulator, &["inline-1"], None).await;
     assert_eq!(messages(&verdict(&emulator, "").await, "unfinished").len(), 2);
-    control(&emulator, "POST", "scenarios/active", &json!({ "active": [] })).await;
+    activate(&emulator, &[], None).await;
     let off = verdict(&emulator, "").await;
     assert_eq!((messages(&off, "unfinished").len(), &off["active_scenarios"]), (0, &json!([])));
 }
@@ -304,8 +302,7 @@ reply = { status = 500, code = 'internal_error', message = 'no' }
 async fn a_key_with_its_own_scenarios_is_judged_by_them() {
     let emulator = builder().scenario("rate-limit-burst").start().await.expect("it starts");
     control(&emulator, "PUT", "scenarios/mine", &json!({ "rule": [{ "times": 1, "reply": { "status": 500 } }] })).await;
-    let chosen = control(&emulator, "POST", "scenarios/active", &json!({ "active": ["mine"], "key": KEY })).await;
-    assert_eq!(chosen.status, 200, "{chosen:?}");
+    activate(&emulator, &["mine"], Some(KEY)).await;
     let scenarios = |told: &Value| -> Vec<String> {
         let entries = told["unfinished"].as_array().expect("a list").iter();
         entries.map(|entry| entry["scenario"].as_str().expect("a name").to_owned()).collect()

@@ -1,4 +1,4 @@
-//! What the wire withstands: bytes that are no proper request, peers that are slow, too many or too greedy, and the
+//! What the wire withstands: bytes that are not a valid request, peers that are slow, too many or too greedy, and the
 //! life of the process. Raw sockets throughout, for no client library would send these bytes.
 
 mod bodies;

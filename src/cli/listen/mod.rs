@@ -49,7 +49,7 @@ pub(super) struct ListenArgs {
     listen: String,
     #[command(flatten)]
     signing: SigningArgs,
-    /// Statuses to answer with, one a delivery; the last one stays. A delivery that does not verify is answered alike, so
+    /// Statuses to answer with, one for each delivery; the last one repeats. A delivery that does not verify gets the same answer, so
     /// that refusing all is `--respond 401`.
     #[arg(long, default_value = "200", value_name = "STATUSES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(200..=599))]
     respond: Vec<u16>,

@@ -168,7 +168,7 @@ mod tests {
             ("rate_limit.window=0s", "at least 1ms"),
             ("webhooks.timeout=0s", "at least 1ms"),
             ("webhooks.copies=101", "at most 100 copies"),
-            ("webhooks.copies=0", "a whole number from 1"),
+            ("webhooks.copies=0", "an integer from 1"),
             ("keys.test_prefix=", "no prefix"),
             ("keys.test_prefix=sk_live_", "cannot both begin"),
             ("keys.workspaces={a=[\"sk_test_x\"],b=[\"sk_test_x\"]}", "two groups"),

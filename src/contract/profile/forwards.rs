@@ -31,7 +31,8 @@ impl Forward {
 
     fn new(from: &str, to: &str) -> Result<Self, String> {
         let url = |text: &str| -> Result<Url, String> {
-            let url = Url::parse(text).map_err(|error| format!("`{text}` is not a URL: {error}"))?;
+            let url = Url::parse(text)
+                .map_err(|_| format!("expected a URL such as https://app.example.com, found `{text}`"))?;
             let plain = matches!(url.scheme(), "http" | "https")
                 && url.host().is_some()
                 && url.query().is_none()

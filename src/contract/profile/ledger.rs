@@ -49,13 +49,13 @@ pub const KNOBS: &[Knob] = &[
         "keys.test_prefix",
         "test keys have a fixed prefix; the string is not given",
         "sk_test_",
-        "a text such as \"sk_test_\"",
+        "a string such as \"sk_test_\"",
     ),
     knob(
         "keys.live_prefix",
         "live keys have a fixed prefix; the string is not given",
         "sk_live_",
-        "a text such as \"sk_live_\"",
+        "a string such as \"sk_live_\"",
     ),
     knob(
         "keys.list",
@@ -72,7 +72,7 @@ pub const KNOBS: &[Knob] = &[
     knob(
         "errors.details",
         "the shape may gain fields before public launch",
-        "reasons stand in `message` only, each naming its field",
+        "reasons are in `message` only, each naming its field",
         "\"off\" | \"list\" | \"map\"",
     ),
     knob("errors.malformed_json_status", "422 for validation; a body that is no JSON is not shown", "422", "400 | 422"),
@@ -112,7 +112,7 @@ pub const KNOBS: &[Knob] = &[
         "rate_limit.requests",
         "exact quotas are not shown",
         "100 requests",
-        "a whole number from 0 to 4294967295, such as 100",
+        "an integer from 0 to 4294967295, such as 100",
     ),
     knob("rate_limit.window", "windows are not shown", "60 seconds", "a duration such as \"10s\""),
     knob(
@@ -144,7 +144,7 @@ pub const KNOBS: &[Knob] = &[
     ),
     knob(
         "ids.request_header",
-        "request_id stands in errors; no header for it is mentioned",
+        "request_id is in errors; no header for it is mentioned",
         "not sent",
         "a field name such as \"X-Request-Id\", or \"\"",
     ),
@@ -218,7 +218,7 @@ pub const KNOBS: &[Knob] = &[
         "first attempts in the order of events; retries hold nothing back",
         "\"first_attempts\" | \"strict\"",
     ),
-    knob("webhooks.copies", "not shown", "each event is delivered once", "a whole number from 1 to 100, such as 2"),
+    knob("webhooks.copies", "not shown", "each event is delivered once", "an integer from 1 to 100, such as 2"),
     knob(
         "webhooks.scatter",
         "not shown",
@@ -274,13 +274,13 @@ pub const KNOBS: &[Knob] = &[
         "preview.page_size",
         "a resource list is announced; paging is not shown",
         "20 entries",
-        "a whole number from 1 to 4294967295, such as 20",
+        "an integer from 1 to 4294967295, such as 20",
     ),
     knob(
         "preview.page_limit",
         "a resource list is announced; paging is not shown",
         "at most 100",
-        "a whole number from 1 to 4294967295, such as 20",
+        "an integer from 1 to 4294967295, such as 20",
     ),
     knob(
         "preview.run_time",

@@ -1,4 +1,4 @@
-//! What the readers of TOML and of types say of a wrong value, in the words of people who do not write Rust.
+//! What the readers of TOML and of types say of a wrong value, in TOML's own terms, not Rust's.
 
 use std::ops::Range;
 
@@ -15,12 +15,12 @@ pub(super) fn in_words(message: &str) -> String {
 
 fn expected_words(expected: &str) -> &str {
     match expected {
-        "u8" | "u16" | "u32" | "u64" | "usize" | "i64" => "a whole number",
-        "a nonzero u32" => "a whole number from 1",
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i64" => "an integer",
+        "a nonzero u32" => "an integer from 1",
         "f32" | "f64" => "a number",
-        "a boolean" => "true or false",
-        "a string" | "string only" => "a text",
-        "a sequence" => "a list",
+        "a boolean" => "a boolean",
+        "a string" | "string only" => "a string",
+        "a sequence" => "an array",
         "a map" => "a table",
         expected if expected.starts_with("struct ") => "a table",
         expected => expected,
@@ -30,11 +30,11 @@ fn expected_words(expected: &str) -> &str {
 fn found_words(found: &str) -> &str {
     let number = ["integer `", "floating point `", "boolean `"].into_iter().find_map(|kind| found.strip_prefix(kind));
     match found {
-        "sequence" => "a list",
+        "sequence" => "an array",
         "map" => "a table",
         "unit variant" => "something else",
         // A table may be written as a list of its values, which nobody means.
-        found if found.starts_with("length ") => "a list",
+        found if found.starts_with("length ") => "an array",
         // The text stands in its own quotes.
         _ => number.and_then(|rest| rest.strip_suffix('`')).or_else(|| found.strip_prefix("string ")).unwrap_or(found),
     }
@@ -68,8 +68,8 @@ mod tests {
                 told += 1;
                 let message = problem.message.split_once(": ").expect("the knob is named").1;
                 for word in [
-                    "u16", "u32", "u64", "i64", "f64", "struct", "sequence", " map", "integer", "invalid ", "enum",
-                    "nonzero", "variant",
+                    "u16", "u32", "u64", "i64", "f64", "struct", "sequence", " map", "invalid ", "enum", "nonzero",
+                    "variant",
                 ] {
                     assert!(!message.contains(word), "{assignment}: {message}");
                 }
@@ -81,13 +81,13 @@ mod tests {
     #[test]
     fn what_was_expected_comes_first() {
         for (said, words) in [
-            ("invalid type: string \"abc\", expected u32", "expected a whole number, found \"abc\""),
-            ("invalid value: integer `5000000000`, expected u32", "expected a whole number, found 5000000000"),
+            ("invalid type: string \"abc\", expected u32", "expected an integer, found \"abc\""),
+            ("invalid value: integer `5000000000`, expected u32", "expected an integer, found 5000000000"),
             (
                 "invalid type: string \"a, expected b\", expected a boolean",
-                "expected true or false, found \"a, expected b\"",
+                "expected a boolean, found \"a, expected b\"",
             ),
-            ("invalid type: map, expected a sequence", "expected a list, found a table"),
+            ("invalid type: map, expected a sequence", "expected an array, found a table"),
             ("unknown variant `a`, expected `b` or `c`", "expected `b` or `c`, found `a`"),
             ("a custom scheme needs a header", "a custom scheme needs a header"),
         ] {

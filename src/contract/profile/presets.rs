@@ -1,5 +1,5 @@
 //! Presets: named profiles that the program brings along, each a text like a profile file (`friendly.toml`,
-//! `hostile.toml`). A client that works under all of them leans on nothing that the contract does not promise.
+//! `hostile.toml`). A client that works under all of them relies only on what the contract promises.
 
 use super::ProfileProblem;
 use crate::contract::nearest;

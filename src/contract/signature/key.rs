@@ -92,7 +92,7 @@ impl SigningKey {
     /// Refuses a secret of no bytes, and bad base64 where base64 is asked for.
     pub fn read(secret: &str, scheme: &Scheme, reading: KeyReading) -> Result<Self, SecretProblem> {
         if secret.is_empty() {
-            return Err(SecretProblem::Empty { found: "an empty text" });
+            return Err(SecretProblem::Empty { found: "an empty string" });
         }
         let tail = secret.strip_prefix(PREFIX);
         if tail == Some("") {
@@ -207,7 +207,7 @@ mod tests {
             assert!(problem.contains(expected), "{problem}");
             assert!(!problem.contains("a2V5"), "{problem}");
         };
-        check("", KeyReading::Auto, "an empty text");
+        check("", KeyReading::Auto, "an empty string");
         check("whsec_", KeyReading::Auto, "nothing after `whsec_`");
         check("whsec_", KeyReading::Utf8, "nothing after `whsec_`");
         check("whsec_a2V5-a2V5==", KeyReading::Auto, "URL-safe");

@@ -9,7 +9,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Parser;
-use super::reader::{Place, nearest_hint, shown};
+use super::advice::{STRING, nearest_hint};
+use super::reader::{Place, shown};
 use super::words;
 use crate::contract::error::ErrorKind;
 use crate::scenario::action::{Action, Delay, Fault, Patch, Reply, ReplyBody};
@@ -156,6 +157,14 @@ impl Parser<'_> {
             }
             return None;
         };
+        if let (Some(error), Some(given), 200..400) = (error, table.get("status"), status) {
+            let message = format!(
+                "the error `{}` is sent with status {status}, which clients do not take for an error",
+                error.name()
+            );
+            let hint = format!("leave `status` out to send {}, or leave `error` out", error.status());
+            self.problems.warning("scenario/error-status", given.span(), message, hint);
+        }
         if matches!(status, 204 | 304)
             && ["body", "code", "message", "error"].iter().any(|key| table.contains_key(*key))
         {
@@ -181,13 +190,13 @@ impl Parser<'_> {
     fn headers(&mut self, table: &DeTable<'_>) -> Vec<(HeaderName, HeaderValue)> {
         let Some(value) = table.get("headers") else { return Vec::new() };
         let DeValue::Table(named) = value.get_ref() else {
-            self.problems.wrong_type("headers", "a table of names and texts", value);
+            self.problems.wrong_type("headers", "a table of names and strings", value);
             return Vec::new();
         };
         let mut headers = Vec::new();
         for (key, value) in named {
             let Ok(name) = HeaderName::from_bytes(key.get_ref().as_bytes()) else {
-                let message = format!("`{}` is no header name", shown(key.get_ref()));
+                let message = format!("`{}` is not a valid header name", shown(key.get_ref()));
                 self.problems.error("scenario/bad-value", key.span(), message, "for example Retry-After = \"5\"");
                 continue;
             };
@@ -201,7 +210,7 @@ impl Parser<'_> {
                 DeValue::String(text) => text.to_string(),
                 DeValue::Integer(number) => number.to_string(),
                 _ => {
-                    self.problems.wrong_type(name.as_str(), "a text", value);
+                    self.problems.wrong_type(name.as_str(), STRING, value);
                     continue;
                 }
             };
@@ -247,7 +256,7 @@ impl Parser<'_> {
                             format!("write \"/{}\": a pointer begins with a slash", shown(&pointer.replace('.', "/")));
                         self.problems.error("scenario/bad-pointer", entry.span(), message, hint);
                     }
-                    None => self.problems.wrong_type("remove", "a list of JSON pointers", entry),
+                    None => self.problems.wrong_type("remove", "an array of JSON pointers", entry),
                 }
             }
         }

@@ -96,7 +96,7 @@ fn one_mistake_in_the_form_is_one_message() {
         "title = 'unfinished\n[[rule]]\npass = true\n",
         "[[rule]]\nwhen = { path = '/v1/hello }\npass = true\n[[rule]]\npass = true\n",
     ] {
-        advised(text, "a text in quotes does not end; expected");
+        advised(text, "the string is not closed; expected");
     }
     advised("[[rule]]\nreply = { status = 200\ndelay = \"1s\"\n", "expected");
     let yaml = "this looks like YAML; scenarios are TOML";
@@ -172,4 +172,70 @@ fn parts_that_no_request_has_are_noticed() {
     valid("[[rule]]\nreply = { status = 200, body = '{{ request.query.page }}{{ request.body.a }}' }\n");
     let text = "[[emit]]\nevent = 'workflow.completed'\non = 'command'\ndata = { a = '{{ request.body.a }}' }\n";
     check(text, "scenario/missing-part", "'{{ request.body.a }}'");
+}
+
+#[test]
+fn values_and_keys_in_the_wrong_form_are_answered_with_the_right_one() {
+    for (rule, advice) in [
+        ("reply = { status = \"422\" }", "found a string; write it without quotes: status = 422"),
+        (
+            "pass = true\ntimes = \"2\"",
+            "expected an integer for `times`, found a string; write it without quotes: times = 2",
+        ),
+        ("pass = true\nchance = \"0.5\"", "write it without quotes: chance = 0.5"),
+        ("pass = \"true\"", "expected a boolean for `pass`, found a string; write it without quotes: pass = true"),
+        ("pass = \"yes\"", "expected a boolean for `pass`, found a string"),
+        ("pass = true\nname = 3", "expected a string for `name`, found an integer; write it in quotes: name = \"3\""),
+        ("pass = true\nname = false", "found a boolean; write it in quotes: name = \"false\""),
+        ("pass = true\nname = 0.5", "found a float; write it in quotes: name = \"0.5\""),
+        (
+            "when.step = 1\npass = true",
+            "a step is a name of your choice, such as \"subscribed\"; a story begins at \"start\"",
+        ),
+        ("next.step = 1\npass = true", "a step is a name of your choice"),
+        ("next = 1\npass = true", "expected a string for `next`, found an integer; a step is a name of your choice"),
+        ("reply = 429", "expected a table for `reply`, found an integer; write reply = { status = 429 }"),
+        ("reply = \"429\"", "write reply = { status = 429 }"),
+        ("reply = \"unauthorized\"", "write reply = { error = \"unauthorized\" }"),
+        ("reply = true", "for example reply = { error = \"unauthorized\" }, or reply = { status = 422 }"),
+        ("pass = true\nnext = { step = \"a\", on = 201 }", "did you mean `status`?"),
+        ("pass = true\nnext = { step = \"a\", when = 201 }", "did you mean `status`?"),
+        ("pass = true\nnext = { step = \"a\", if_status = 201 }", "did you mean `status`?"),
+        ("pass = true\nif_status = 201", "write next = { step = \"subscribed\", status = 201 }"),
+        ("pass = true\nwhen = { if_status = 201 }", "write next = { step = \"subscribed\", status = 201 }"),
+        ("sequence = [{ pass = true, if_status = 201 }]", "write next = { step = \"subscribed\", status = 201 }"),
+        (
+            "reply = { error: \"unauthorized\" }",
+            "expected `=` after `error`, found `:`; this file is TOML: write error = ",
+        ),
+        ("reply = { \"error\": \"unauthorized\" }", "expected `=` after `error`, found `:`"),
+        (
+            "reply = { error : \"unauthorized\" }",
+            "expected `=` after `error`, found `:`; this file is TOML: write error = ",
+        ),
+        ("when.operation: 'hello'\npass = true", "expected `=` after `when.operation`, found `:`"),
+    ] {
+        advised(&format!("[[rule]]\n{rule}\n"), advice);
+    }
+    // A colon elsewhere is none of these.
+    advised("title = \"a: b\n[[rule]]\npass = true\n", "the string is not closed");
+    advised("title = a: b\n[[rule]]\npass = true\n", "string values must be quoted");
+}
+
+#[test]
+fn an_error_with_a_status_of_success_is_noticed() {
+    let rule = |reply: &str| format!("[[rule]]\nreply = {{ {reply} }}\n");
+    for status in [200, 302] {
+        let text = rule(&format!("error = 'unauthorized', status = {status}"));
+        check(&text, "scenario/error-status", &status.to_string());
+    }
+    advised(
+        &rule("error = 'unauthorized', status = 200"),
+        "the error `unauthorized` is sent with status 200, which clients do not take for an error; \
+         leave `status` out to send 401, or leave `error` out",
+    );
+    check("[[rule]]\nsequence = [{ error = 'unauthorized', status = 200 }]\n", "scenario/error-status", "200");
+    for reply in ["error = 'unauthorized', status = 403", "error = 'unauthorized'", "status = 200"] {
+        valid(&rule(reply));
+    }
 }

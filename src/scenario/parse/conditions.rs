@@ -9,7 +9,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Parser;
-use super::reader::{Place, nearest_hint, shown};
+use super::advice::nearest_hint;
+use super::reader::{Place, shown};
 use super::words;
 use crate::contract::keys::judge;
 use crate::contract::nearest;
@@ -77,7 +78,7 @@ impl Parser<'_> {
         let Some(value) = table.get("operation") else { return Vec::new() };
         let entries: Vec<Place<'_, '_>> = match value.get_ref() {
             DeValue::Array(entries) if entries.is_empty() => {
-                self.problems.error("scenario/bad-value", value.span(), "`operation` must not be an empty list", "");
+                self.problems.error("scenario/bad-value", value.span(), "`operation` must not be an empty array", "");
                 Vec::new()
             }
             DeValue::Array(entries) => entries.iter().collect(),
@@ -86,7 +87,7 @@ impl Parser<'_> {
         let mut operations = Vec::new();
         for entry in entries {
             let Some(name) = entry.get_ref().as_str() else {
-                self.problems.wrong_type("operation", "a name, or a list of names", entry);
+                self.problems.wrong_type("operation", "a name, or an array of names", entry);
                 continue;
             };
             match Operation::from_name(name) {
@@ -114,7 +115,7 @@ impl Parser<'_> {
             "header" => {
                 let header = HeaderName::from_bytes(text.as_bytes()).ok();
                 if header.is_none() {
-                    let message = format!("`{}` is no header name", shown(text));
+                    let message = format!("`{}` is not a valid header name", shown(text));
                     self.problems.error("scenario/bad-value", name.span(), message, "for example `header.user-agent`");
                 }
                 header.map(Subject::Header)
@@ -179,7 +180,7 @@ impl Parser<'_> {
 
     fn one_of(&mut self, subject: &Subject, value: Place<'_, '_>) -> Option<Test> {
         let DeValue::Array(values) = value.get_ref() else {
-            self.problems.wrong_type("one_of", "a list of values", value);
+            self.problems.wrong_type("one_of", "an array of values", value);
             return None;
         };
         Some(Test::OneOf(values.iter().filter_map(|value| self.literal(subject, value)).collect()))
@@ -209,7 +210,7 @@ impl Parser<'_> {
 
     fn literal(&mut self, subject: &Subject, value: Place<'_, '_>) -> Option<Literal> {
         if !matches!(subject, Subject::Body(_)) && matches!(value.get_ref(), DeValue::Array(_) | DeValue::Table(_)) {
-            self.problems.wrong_type(&subject.to_string(), "a text, a number, or true or false", value);
+            self.problems.wrong_type(&subject.to_string(), "a string, a number or a boolean", value);
             return None;
         }
         let json = self.problems.json(value)?;

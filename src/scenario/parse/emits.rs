@@ -7,7 +7,8 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::reader::{Place, nearest_hint, shown};
+use super::advice::nearest_hint;
+use super::reader::{Place, shown};
 use super::words;
 use super::{Parser, Prints};
 use crate::contract::nearest;
@@ -234,7 +235,7 @@ impl Parser<'_> {
         }
         if let Some(value) = table.get("user") {
             let DeValue::Array(users) = value.get_ref() else {
-                self.problems.wrong_type("given.user", "a list of tables", value);
+                self.problems.wrong_type("given.user", "an array of tables", value);
                 return given;
             };
             for user in users {
@@ -272,11 +273,11 @@ impl Parser<'_> {
                         match entry.get_ref().as_str() {
                             Some(event) if self.known_event(event, entry.span()) => events.push(event.to_owned()),
                             Some(_) => {}
-                            None => self.problems.wrong_type("events", "a list of event types", entry),
+                            None => self.problems.wrong_type("events", "an array of event types", entry),
                         }
                     }
                 }
-                _ => self.problems.wrong_type("events", "a list of event types", value),
+                _ => self.problems.wrong_type("events", "an array of event types", value),
             }
         }
         let secret = self.problems.filled_text(table, "secret").map(str::to_owned);

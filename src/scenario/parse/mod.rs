@@ -1,9 +1,10 @@
 //! TOML text to a checked scenario: every problem of the text in one pass, each with its place, code and hint.
 //!
-//! Reads no files and no clock. Reading order: `words` (every key), `reader` (types and ranges), then one file for each part
+//! Reads no files and no clock. Reading order: `words` (every key), `reader` (types and ranges), `advice` (hints), then one file for each part
 //! of the language.
 
 mod actions;
+mod advice;
 mod conditions;
 mod emits;
 mod parts;
@@ -125,7 +126,7 @@ impl Parser<'_> {
                 "scenario/too-many",
                 0..0,
                 message,
-                "a large body takes less as one text than as a table",
+                "a large body takes less as one string than as a table",
             );
             return None;
         }

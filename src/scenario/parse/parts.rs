@@ -1,7 +1,8 @@
 //! Parts of a request that templates name and no request has, as far as the operations of a rule tell.
 
 use super::Parser;
-use super::reader::{nearest_hint, shown};
+use super::advice::nearest_hint;
+use super::reader::shown;
 use crate::contract::openapi::query_parameters;
 use crate::contract::routes::{Credential, ROUTES, Route};
 use crate::scenario::matcher::{Subject, When};
@@ -40,7 +41,7 @@ impl Parser<'_> {
         let names: Vec<&str> = named.iter().map(|operation| operation.name()).collect();
         let names = names.join(", ");
         match (part, inner) {
-            ("method" | "path" | "operation" | "key", Some(_)) => Some((format!("`{part}` is one text"), OTHERWISE)),
+            ("method" | "path" | "operation" | "key", Some(_)) => Some((format!("`{part}` is a string"), OTHERWISE)),
             ("body", _) if none_has(Route::has_body) => Some((format!("`{names}` has no body"), OTHERWISE)),
             ("key", _) if none_has(|route| route.credential == Credential::Bearer) => {
                 Some((format!("`{names}` takes no key"), OTHERWISE))

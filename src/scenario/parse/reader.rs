@@ -1,4 +1,4 @@
-//! Reading typed values out of TOML with their places: every problem is noted and reading goes on.
+//! Reading typed values out of TOML with their places: every problem is recorded, and reading continues.
 //!
 //! Knows no rule of the language beyond types and ranges.
 
@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::words::{self, Words};
-use crate::contract::nearest;
-use crate::contract::profile::{parse_duration, setting_group};
+use super::advice::{BOOLEAN, INTEGER, NUMBER, STRING, hint_for_key, meaning, nearest_hint, right_form};
+use super::words::Words;
+use crate::contract::profile::parse_duration;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::template::{MOST_TEMPLATES as MOST_IN_A_BODY, check_template, is_template, request_paths, try_template};
 
@@ -89,20 +89,17 @@ impl<'t> Problems<'t> {
 
     pub(super) fn wrong_type(&mut self, key: &str, expected: &str, found: Place<'_, '_>) {
         let kind = match found.get_ref() {
-            DeValue::String(_) => "a text",
-            DeValue::Integer(_) => "a whole number",
-            DeValue::Float(_) => "a number with a fraction",
-            DeValue::Boolean(_) => "true or false",
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "an integer",
+            DeValue::Float(_) => "a float",
+            DeValue::Boolean(_) => "a boolean",
             DeValue::Datetime(_) => "a date or time",
-            DeValue::Array(_) => "a list",
+            DeValue::Array(_) => "an array",
             DeValue::Table(_) => "a table",
         };
-        self.error(
-            "scenario/wrong-type",
-            found.span(),
-            format!("expected {expected} for `{}`, found {kind}", shown(key)),
-            meaning(key),
-        );
+        let message = format!("expected {expected} for `{}`, found {kind}", shown(key));
+        let hint = right_form(key, expected, found.get_ref()).unwrap_or_else(|| meaning(key));
+        self.error("scenario/wrong-type", found.span(), message, hint);
     }
 
     /// Notes every key that does not belong into the table.
@@ -144,10 +141,10 @@ impl<'t> Problems<'t> {
                 DeValue::Table(_) => self.error(
                     "scenario/wrong-type",
                     value.span(),
-                    format!("expected a list of tables for `{key}`, found one table"),
+                    format!("expected an array of tables for `{key}`, found one table"),
                     hint,
                 ),
-                _ => self.wrong_type(key, "a list of tables", value),
+                _ => self.wrong_type(key, "an array of tables", value),
             }
             return Vec::new();
         };
@@ -158,7 +155,7 @@ impl<'t> Problems<'t> {
         let value = table.get(key)?;
         let text = value.get_ref().as_str();
         if text.is_none() {
-            self.wrong_type(key, "a text", value);
+            self.wrong_type(key, STRING, value);
         }
         text
     }
@@ -172,7 +169,7 @@ impl<'t> Problems<'t> {
                 "scenario/bad-value",
                 span,
                 format!("`{key}` must not be empty"),
-                "leave it out, or give it a text",
+                "leave it out, or write a string",
             );
             return None;
         }
@@ -182,7 +179,7 @@ impl<'t> Problems<'t> {
     pub(super) fn number(&mut self, table: &DeTable<'_>, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = table.get(key)?;
         let DeValue::Integer(number) = value.get_ref() else {
-            self.wrong_type(key, "a whole number", value);
+            self.wrong_type(key, INTEGER, value);
             return None;
         };
         let read = i128::from_str_radix(number.as_str(), number.radix()).ok().and_then(|number| number.try_into().ok());
@@ -201,7 +198,7 @@ impl<'t> Problems<'t> {
         let value = table.get(key)?;
         let flag = value.get_ref().as_bool();
         if flag.is_none() {
-            self.wrong_type(key, "true or false", value);
+            self.wrong_type(key, BOOLEAN, value);
         }
         flag
     }
@@ -235,7 +232,7 @@ impl<'t> Problems<'t> {
             DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
             DeValue::Float(number) => number.as_str().parse().ok(),
             _ => {
-                self.wrong_type(key, "a number", value);
+                self.wrong_type(key, NUMBER, value);
                 return None;
             }
         };
@@ -255,7 +252,7 @@ impl<'t> Problems<'t> {
             DeValue::Integer(number) => {
                 let Ok(number) = i64::from_str_radix(number.as_str(), number.radix()) else {
                     let message = format!("the number {number} is too large");
-                    self.error("scenario/bad-value", value.span(), message, "write it as a text");
+                    self.error("scenario/bad-value", value.span(), message, "write it as a string");
                     return None;
                 };
                 number.into()
@@ -343,80 +340,6 @@ impl<'t> Problems<'t> {
             self.error("scenario/clash", span, format!("`{other}` excludes `{first}`: {why}"), "keep one of the two");
         }
         Some(first)
-    }
-}
-
-/// "did you mean", or the whole list.
-pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
-    // A longer word for the same thing ends with it: `connection_reset`.
-    let ends_with = |name: &&&str| name.len() > 3 && typed.to_ascii_lowercase().ends_with(**name);
-    let near = nearest(typed, names.iter().copied());
-    match near.or_else(|| names.iter().find(ends_with).copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => {
-            format!("known: {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
-        }
-    }
-}
-
-/// What other tools call the things that have a key here.
-const OTHER_WORDS: [(&str, &str); 18] = [
-    ("rules", "rule"),
-    ("emits", "emit"),
-    ("response", "reply"),
-    ("respond", "reply"),
-    ("answer", "reply"),
-    ("request", "when"),
-    ("match", "when"),
-    ("if", "when"),
-    ("headers", "header"),
-    ("steps", "sequence"),
-    ("count", "times"),
-    ("limit", "times"),
-    ("after", "skip"),
-    ("url", "path"),
-    ("name", "title"),
-    ("webhook", "emit"),
-    ("webhooks", "emit"),
-    ("type", "event"),
-];
-
-fn hint_for_key(name: &str, words: &Words) -> String {
-    let known: Vec<&str> = words.keys().map(|key| key.name).collect();
-    if let Some((_, meant)) = OTHER_WORDS.iter().find(|(other, meant)| *other == name && words.has(meant)) {
-        return format!("did you mean `{meant}`?");
-    }
-    // Written beside the tables that it belongs in, or in the other one.
-    let tables = [words::WHEN, words::REPLY];
-    if words.has("when") || tables.iter().any(|table| table.place == words.place) {
-        let places: Vec<&str> = tables.iter().filter(|table| table.has(name)).map(|table| table.place).collect();
-        if !places.is_empty() {
-            return format!("`{name}` belongs in {}", places.join(" or "));
-        }
-    }
-    if let Some(group) = setting_group(name) {
-        return format!("`{group}` belongs in `[profile]`, for as long as the scenario is active");
-    }
-    if let Some(near) = nearest(name, known.iter().copied()) {
-        return format!("did you mean `{near}`?");
-    }
-    match words::ALL.iter().find(|other| other.has(name)) {
-        Some(other) => format!("`{name}` belongs in {}", other.place),
-        None => nearest_hint(name, &known),
-    }
-}
-
-/// What a key means, as a hint; nothing for a key that means different things in different places.
-fn meaning(key: &str) -> String {
-    if key == "sequence" {
-        let steps = "each step is a table: { status = 429 } or { error = \"unauthorized\" } for a scripted answer, { pass = true }";
-        return format!("{steps} for the ordinary one");
-    }
-    let mut meanings =
-        words::ALL.iter().flat_map(Words::keys).filter(|known| known.name == key).map(|known| known.meaning);
-    match meanings.next() {
-        Some(first) if meanings.all(|other| other == first) => format!("`{key}`: {first}"),
-        _ => String::new(),
     }
 }
 

@@ -102,7 +102,7 @@ impl Parser<'_> {
         Some(Next { step: self.step_name(fields, "step")?, status })
     }
 
-    /// A story that waits for a status which neither the operation nor the rule answers.
+    /// A story that waits for a status that neither the operation nor the rule answers with.
     fn warn_of_status_never_answered(
         &mut self,
         table: &DeTable<'_>,
@@ -122,7 +122,7 @@ impl Parser<'_> {
             return;
         }
         let place = table.get("next").and_then(|next| next.get_ref().as_table()?.get("status"));
-        let message = format!("the story never goes on: the last answer of this rule never has the status {expected}");
+        let message = format!("the story never moves on: the last answer of this rule never has the status {expected}");
         let hint = "name a status that the rule, or the operation, answers";
         self.problems.warning("scenario/never-matches", place.map_or(0..0, Spanned::span), message, hint);
     }

@@ -1,11 +1,12 @@
 //! What is wrong with a text that is no TOML: one message for each mistake, whatever follows from it.
 
+use super::reader::shown;
 use crate::contract::profile::syntax_problem;
 use crate::diagnostic::{Diagnostic, Severity};
 
 /// Most syntax errors told: after the first few the reader of TOML is guessing.
 const MOST: usize = 10;
-const HINT: &str = "the file must be TOML: texts stand in quotes, lists in [ ], tables in { } or under [names]";
+const HINT: &str = "the file must be TOML: strings in quotes, arrays in [ ], tables in { } or under [names]";
 
 /// The mistakes behind the errors that the reader of TOML found.
 pub(super) fn problems_of(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
@@ -18,20 +19,25 @@ pub(super) fn problems_of(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnos
         let hint = "`wrs-emulator scenarios new NAME` writes one to begin with";
         return vec![at(start..end, format!("this looks like {language}; scenarios are TOML"), hint)];
     }
-    let mut problems: Vec<(bool, Diagnostic)> = errors
+    let mut problems: Vec<(u8, Diagnostic)> = errors
         .iter()
         .map(|error| {
             let (span, message) = syntax_problem(text, error);
+            if let Some(key) = key_before_colon(text, span.start) {
+                let hint = format!("this file is TOML: write {key} = …");
+                return (0, at(span, format!("expected `=` after `{key}`, found `:`"), &hint));
+            }
             match message.split_once("string, expected ") {
                 Some((_, quote)) => {
-                    let message = format!("a text in quotes does not end; expected {quote}");
-                    (false, at(span, message, "close it where the text ends"))
+                    let message = format!("the string is not closed; expected {quote}");
+                    (1, at(span, message, "write the quote where the string ends"))
                 }
-                None => (true, at(span, message, HINT)),
+                None => (2, at(span, message, HINT)),
             }
         })
         .collect();
-    problems.sort_by_key(|(is_other, problem)| (problem.line, *is_other, problem.span.start));
+    // Of several errors in a line, the one that is most likely the mistake; the others follow from it.
+    problems.sort_by_key(|(rank, problem)| (problem.line, *rank, problem.span.start));
     let lines: Vec<&str> = text.lines().collect();
     let is_heading = |line: &str| line.trim_start().starts_with('[');
     let mut kept: Vec<Diagnostic> = Vec::new();
@@ -47,6 +53,13 @@ pub(super) fn problems_of(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnos
         }
     }
     kept
+}
+
+/// The key that a colon at this place follows, as other languages write it.
+fn key_before_colon(text: &str, colon: usize) -> Option<String> {
+    let (before, after) = text.split_at_checked(colon)?;
+    let key = before.rsplit(['\n', '{', ',']).next()?.trim().trim_matches(['"', '\'']);
+    (after.starts_with(':') && !key.is_empty() && !key.contains('=')).then(|| shown(key))
 }
 
 /// The language that a text is most likely written in, if it is another one.

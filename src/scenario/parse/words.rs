@@ -43,7 +43,7 @@ macro_rules! words {
 const REQUEST: &[Key] = keys! {
     "operation": "the operation's name, or a list of names",
     "method": "the HTTP method",
-    "path": "the path; in a text, * is any text without a slash, ** any text, ? one character",
+    "path": "the path; in a string, * matches any text without a slash, ** any text, ? one character",
     "query": "query parameters by name",
     "header": "headers by name",
     "body": "places in the JSON body by JSON pointer",
@@ -84,13 +84,13 @@ words!(RULE, "a `[[rule]]`", {
     "chance": "apply with this probability, greater than 0 and at most 1; fixed by --seed",
     "from": "apply from this time after activation on",
     "to": "apply until this time after activation",
-    "next": "the step that the story goes on to once the rule is used up; { step = …, status = … } waits for an answer with this status",
+    "next": "the step that the story moves to once the rule is used up; with { step = …, status = … }, only after an answer with this status",
     "reply": "a scripted answer in place of the ordinary one",
     "patch": "fields merged into the ordinary answer's JSON body (RFC 7396)",
     "remove": "JSON pointers of what is deleted from the ordinary answer's body",
     "delay": "how long the answer is held back",
     "fault": "something that goes wrong on the connection",
-    "pass": "true: the ordinary answer, and no later rule is asked",
+    "pass": "true: the ordinary answer, and no later rule applies",
     "sequence": "steps played one after the other, request by request",
     "then": "what follows the sequence: end (as if left out), stay at its last step, or repeat it",
 });
@@ -98,7 +98,7 @@ words!(WHEN, "`when`", REQUEST, {
     "step": "the step at which the story must be; it begins at \"start\"",
 });
 words!(NEXT, "`next`", {
-    "step": "the step that the story goes on to",
+    "step": "the step that the story moves to",
     "status": "the status that the answer must have; an ordinary answer with another one does not count towards `times`",
 });
 words!(MATCHER, "a matcher", {
@@ -119,7 +119,7 @@ words!(REPLY, "`reply`", {
     "code": "`error.code` of the answer",
     "message": "`error.message` of the answer; may use templates",
     "headers": "further headers, by name",
-    "body": "a body in place of the error envelope: a text, or a table or list sent as JSON; may use templates",
+    "body": "a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates",
 });
 words!(STEP, "a sequence step", REPLY.own, {
     "reply": "a scripted answer, where it is not written out in the step itself",

@@ -60,7 +60,7 @@ export class Emulator {
     return (await this.post("clock", { advance: duration })).now;
   }
 
-  /** Waits for requests: `operation`, `status`, `method`, `path`, `count`, `since`, `timeout`; in vain, a 408 that says what came. */
+  /** Waits for requests: `operation`, `status`, `method`, `path`, `count`, `since`, `timeout`; on timeout, a 408 that says what came. */
   async waitForRequests(wish) {
     return (await this.post("requests/wait", wish)).data;
   }
@@ -137,7 +137,7 @@ export function withEmulator(body) {
     const hash = createHash("sha256").update(`${process.argv[1]} ${context.name}`).digest("hex").slice(0, 8);
     const readable = context.name.replace(/[^A-Za-z0-9]+/g, "_").slice(0, 80);
     const emulator = new Emulator(url, `sk_test_${readable}_${hash}`);
-    // A run before may have left something at an emulator that goes on running.
+    // A run before may have left something at an emulator that keeps running.
     await emulator.reset();
     try {
       await body(emulator, context);

@@ -129,7 +129,7 @@ describe("waiting", { concurrency: true }, () => {
     assert.ok(performance.now() - begun < 30_000, "it did not sit out its minute");
   }));
 
-  test("a wait in vain says what came nearest", withEmulator(async (emulator) => {
+  test("a wait that times out says what came nearest", withEmulator(async (emulator) => {
     await call(emulator, "/v1/system/status?include_checks=x");
     const wish = { operation: "system.status", status: 200, timeout: "50ms" };
     await assert.rejects(emulator.waitForRequests(wish), (error) => {
@@ -174,10 +174,10 @@ describe("state", { concurrency: true }, () => {
       runs.push(await play(emulator));
     }
     assert.deepEqual(runs[1], runs[0]);
-    assert.notDeepEqual(await play(emulator), runs[0], "without a reset the source of ids goes on");
+    assert.notDeepEqual(await play(emulator), runs[0], "without a reset the source of ids continues");
   }));
 
-  test("a saved state goes on as if nothing had been", withEmulator(async (emulator) => {
+  test("a saved state continues as if nothing had happened", withEmulator(async (emulator) => {
     await emulator.freeze("2026-01-31T09:30:00Z");
     await play(emulator);
     const saved = await emulator.save();

@@ -150,7 +150,7 @@ def emulator(emulator_url, request):
     name = request.node.nodeid
     readable = re.sub(r"[^A-Za-z0-9]+", "_", name.rpartition("::")[2])[:80]
     emulator = Emulator(emulator_url, f"sk_test_{readable}_{hashlib.sha256(name.encode()).hexdigest()[:8]}")
-    # A run before may have left something at an emulator that goes on running.
+    # A run before may have left something at an emulator that keeps running.
     emulator.reset()
     return emulator
 

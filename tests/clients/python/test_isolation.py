@@ -83,7 +83,7 @@ async def test_a_reset_key_gives_the_same_ids_and_signatures_again(emulator):
         runs.append(play_through(emulator))
     assert runs[0] == runs[1]
     emulator.advance("1ms")
-    assert play_through(emulator) != runs[0], "without a reset the source of ids goes on"
+    assert play_through(emulator) != runs[0], "without a reset the source of ids continues"
 
 
 async def test_a_saved_state_goes_on_as_if_nothing_had_been(emulator):

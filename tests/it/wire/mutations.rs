@@ -131,7 +131,7 @@ fn answered(read: &[u8]) -> Result<Option<Answered<'_>>, String> {
         let mut fields = head.lines().filter_map(|line| line.split_once(": "));
         fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned())
     };
-    let size: usize = header("content-length").map_or(Ok(0), |text| text.parse()).map_err(|_| "no proper length")?;
+    let size: usize = header("content-length").map_or(Ok(0), |text| text.parse()).map_err(|_| "not a valid length")?;
     // The answer to HEAD has the length of a body and no body: what follows is the end or another answer, and no body begins so.
     let rest = &read[end..];
     let size = if rest.is_empty() || rest.starts_with(b"HTTP/1.") { 0 } else { size };
