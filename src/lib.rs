@@ -1,12 +1,12 @@
 //! Offline emulator of the Workflow Reference Service API (v1.0, sandbox beta).
 //!
 //! It serves the whole v1 contract from memory, keeps a quota per API key, plays scenario files, and delivers signed
-//! webhooks. Where the published contract is silent, a typed profile says what is assumed ([`contract::profile`]).
+//! webhooks. Where the published contract is silent, a typed profile says what is assumed ([`profile`]).
 //!
 //! To embed it in a Rust test, start with [`Emulator::builder`]; [`app`] shows a first test, [`ControlHandle`] one with webhooks,
 //! time, resets and snapshots. To work on it, read in this order:
 //!
-//! - [`contract`], layer 0: the API's rules, pure;
+//! - [`contract`] and [`profile`], layer 0: the API's rules, pure, and what the published contract leaves open;
 //! - [`clock`], [`mod@file`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`memory`], [`snapshot`], [`workspace`], [`journal`], [`redact`], layer 1: one key's
 //!   state, the log of what happened, and what of it may be shown;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
@@ -30,6 +30,7 @@ pub mod file;
 pub mod http;
 pub mod journal;
 pub mod memory;
+pub mod profile;
 pub mod rate_limit;
 pub mod redact;
 pub mod scenario;

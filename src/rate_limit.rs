@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::contract::profile::{CountRule, RateAlgorithm, RateLimit};
+use crate::profile::{CountRule, RateAlgorithm, RateLimit};
 use crate::snapshot::SavedQuota;
 
 /// The outcome of one request.
@@ -218,7 +218,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::contract::profile::{DurationText, Profile};
+    use crate::profile::{DurationText, Profile};
 
     fn policy(algorithm: RateAlgorithm, requests: u32, count: CountRule) -> RateLimit {
         let window = DurationText(Duration::from_secs(10));

@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use wrs_emulator::contract::keys::{authenticate, shown};
 use wrs_emulator::contract::oauth::parse_token_request;
 use wrs_emulator::contract::preview::{parse_user_query, parse_workflow, parse_workflow_query};
-use wrs_emulator::contract::profile::Profile;
+use wrs_emulator::profile::Profile;
 use wrs_emulator::contract::rules::{parse_status_query, parse_subscribe};
 
 fuzz_target!(|bytes: &[u8]| {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use super::{ClockSetting, Emulator, Settings, StartError};
-use crate::contract::profile::{Draft, Forward};
 use crate::http::limits::Limits;
+use crate::profile::{Draft, Forward};
 
 /// Collects settings; what is wrong with them is told by [`Builder::start`].
 #[derive(Clone, Debug, Default)]

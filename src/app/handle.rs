@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment, Now};
-use crate::contract::profile::Profile;
 use crate::control::{
     Control, ControlError, Mover, SnapshotProblem, activate, forget, forget_all, load_snapshot, settle,
     settle_for_a_moment, take_snapshot, workspace, workspace_name,
 };
 use crate::diagnostic::Diagnostic;
 use crate::journal::{Entry, Journal, Notice};
+use crate::profile::Profile;
 use crate::webhook::book::Book;
 use crate::webhook::deliver::hand_over;
 use crate::webhook::sink::Receipt;

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use super::{Settings, descriptors};
-use crate::contract::profile::MOST_FORWARDS;
 use crate::contract::{keys, preview, webhook_url};
 use crate::control::limits as control;
 use crate::http::{BACKLOG, HALF_CLOSED, blocking};
+use crate::profile::MOST_FORWARDS;
 use crate::scenario::{LARGEST_FILE, limits as scenario};
 use crate::webhook::{book, client, deliver, egress, emitter, held, resolve, sink};
 use crate::{cli, journal, template, turns, workspace};

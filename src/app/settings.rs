@@ -7,11 +7,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::clock::Now;
-use crate::contract::profile::Layered;
 use crate::diagnostic::{Diagnostic, render_all};
 use crate::http::limits::Limits;
 use crate::http::tls::{TlsProblem, TlsSetting};
 use crate::journal::{MOST_BYTES, MOST_ENTRIES};
+use crate::profile::Layered;
 use crate::scenario::{FileTexts, Folders, Library};
 use crate::webhook::resolve::LookUp;
 use crate::webhook::tls::TrustProblem;

@@ -10,8 +10,8 @@ use super::failure::Failure;
 use super::output::{print, print_json};
 use super::profile_source::load_profile;
 use crate::contract::openapi::document;
-use crate::contract::profile::{ledger, ledger_markdown};
 use crate::control::openapi_document;
+use crate::profile::{ledger, ledger_markdown};
 use crate::redact::Redactor;
 
 /// The profile that a document is made for.

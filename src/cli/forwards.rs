@@ -14,7 +14,7 @@ use super::client::SHORT;
 use super::failure::Failure;
 use super::output::{plain, print, print_json, whose};
 use super::profile::{SettingsArgs, patched, settings_of};
-use crate::contract::profile::Forward;
+use crate::profile::Forward;
 
 /// The setting that they are.
 const SETTING: &str = "webhooks.forwards";

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::failure::Failure;
-use crate::contract::profile::{Draft, Layered, Preset, ProfileProblem};
 use crate::file;
+use crate::profile::{Draft, Layered, Preset, ProfileProblem};
 
 /// The profile: built-in defaults, then a preset or a file, then single assignments. All are merged before anything is judged.
 pub(super) fn load_profile(wanted: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::contract::profile::{ErrorDetails, Profile};
+use crate::profile::{ErrorDetails, Profile};
 
 /// What went wrong, as clients may branch on it. The text sent for each kind is the knob `errors.codes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use rand::Rng;
 use sha2::{Digest as _, Sha512};
 
-use crate::contract::profile::IdStyle;
+use crate::profile::IdStyle;
 
 /// What an id names, which decides its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

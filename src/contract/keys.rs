@@ -7,7 +7,7 @@ use std::fmt;
 
 use hyper::header::{AUTHORIZATION, HeaderMap};
 
-use crate::contract::profile::{Environment, KeyMode, Keys, Profile};
+use crate::profile::{Environment, KeyMode, Keys, Profile};
 
 /// The key of the examples, and the one that the control API means when none is named.
 pub const SAMPLE_KEY: &str = "sk_test_local";
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_a_good_key_looks_like_under_the_profile_in_force() {
-        use crate::contract::profile::Layered;
+        use crate::profile::Layered;
         let all = [
             KeyRefusal::OtherScheme,
             KeyRefusal::Empty,

@@ -2,8 +2,8 @@
 //!
 //! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments.
 //! Reading order: `routes` (which operations exist), `nowhere` (what other paths are answered), `keys` (who may call them), `rules` (what they accept), `types`
-//! and `error` (what they answer), `preview` and `oauth` (what is announced), `profile` (what the published contract
-//! leaves open), `variation` (what a body may be like), `signature` (webhooks).
+//! and `error` (what they answer), `preview` and `oauth` (what is announced),
+//! `variation` (what a body may be like), `signature` (webhooks).
 
 pub mod error;
 pub mod ids;
@@ -13,7 +13,6 @@ pub mod oauth;
 pub mod openapi;
 mod openapi_preview;
 pub mod preview;
-pub mod profile;
 pub mod routes;
 pub mod rules;
 pub mod signature;

@@ -9,7 +9,7 @@ use url::form_urlencoded;
 
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::keys::judge;
-use crate::contract::profile::{ContentTypeRule, OauthErrorShape, Profile};
+use crate::profile::{ContentTypeRule, OauthErrorShape, Profile};
 
 /// Why no token was issued (RFC 6749 §5.2).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::contract::profile::{IdStyle, Profile, ResetForm, RetryAfterForm, Unknown};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route, Stage};
 use crate::contract::types::{EventEnvelope, SubscribeRequest, Subscription, SystemStatus};
 use crate::contract::webhook_url::LONGEST_URL;
 use crate::contract::{VERSION, openapi_preview};
+use crate::profile::{IdStyle, Profile, ResetForm, RetryAfterForm, Unknown};
 
 /// The document, for one profile.
 pub fn document(profile: &Profile) -> Value {
@@ -288,7 +288,7 @@ fn error_schema(profile: &Profile) -> Value {
     let codes: Vec<&String> = profile.errors.codes.values().collect();
     let extra = profile.variation.unknown_fields
         || !profile.errors.extra.is_empty()
-        || profile.errors.details != crate::contract::profile::ErrorDetails::Off;
+        || profile.errors.details != crate::profile::ErrorDetails::Off;
     json!({
         "type": "object",
         "required": ["error"],

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 
 use crate::contract::openapi::schema_of;
 use crate::contract::preview::{LONGEST_LABEL, Workflow, WorkflowStatus};
-use crate::contract::profile::{OauthErrorShape, Profile, Unknown};
 use crate::contract::routes::{Operation, Route};
+use crate::profile::{OauthErrorShape, Profile, Unknown};
 
 /// The name of the schema that an announced operation answers with.
 pub(super) fn answer_schema(operation: Operation) -> &'static str {

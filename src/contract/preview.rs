@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use crate::contract::error::{Error, FieldProblem};
-use crate::contract::profile::{Profile, Unknown};
 use crate::contract::rules::{json_type, parse_object, quoted, shortened};
+use crate::profile::{Profile, Unknown};
 
 /// Longest name or reference, in characters.
 pub const LONGEST_LABEL: usize = 256;

@@ -5,10 +5,10 @@ use url::{Url, form_urlencoded};
 
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::nearest;
-use crate::contract::profile::{ContentTypeRule, Profile, Unknown};
 use crate::contract::signature::SigningKey;
 use crate::contract::types::SubscribeRequest;
 use crate::contract::webhook_url::check_webhook_url;
+use crate::profile::{ContentTypeRule, Profile, Unknown};
 
 /// The checked query of `GET /v1/system/status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,7 +246,7 @@ pub(super) fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::profile::Layered;
+    use crate::profile::Layered;
 
     fn with(assignments: &[&str]) -> Layered {
         assignments.iter().fold(Layered::default(), |profile, assignment| {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 
-use crate::contract::profile::Precision;
+use crate::profile::Precision;
 
 static SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
 static MILLISECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(3));

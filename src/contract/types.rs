@@ -67,11 +67,11 @@ pub enum Environment {
     Production,
 }
 
-impl From<crate::contract::profile::Environment> for Environment {
-    fn from(environment: crate::contract::profile::Environment) -> Self {
+impl From<crate::profile::Environment> for Environment {
+    fn from(environment: crate::profile::Environment) -> Self {
         match environment {
-            crate::contract::profile::Environment::Sandbox => Self::Sandbox,
-            crate::contract::profile::Environment::Production => Self::Production,
+            crate::profile::Environment::Sandbox => Self::Sandbox,
+            crate::profile::Environment::Production => Self::Production,
         }
     }
 }

@@ -7,7 +7,7 @@ use rand::seq::SliceRandom as _;
 use rand::{Rng, RngExt as _};
 use serde_json::{Map, Value, json};
 
-use crate::contract::profile::{KeyOrder, Variation};
+use crate::profile::{KeyOrder, Variation};
 
 /// Names of added fields: words that an API might well come to use.
 const NAMES: [&str; 12] = [

@@ -16,7 +16,7 @@ use url::form_urlencoded;
 
 use super::ControlError;
 use super::api::Endpoint;
-use crate::contract::profile::Profile;
+use crate::profile::Profile;
 use crate::redact::Redactor;
 
 /// One call, read.

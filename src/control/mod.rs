@@ -60,13 +60,13 @@ pub use snapshot::{SnapshotProblem, load_snapshot, settle_for_a_moment, take_sna
 pub use stream::{MOST_VIEWERS, Texts};
 
 use crate::contract::error::ErrorKind;
-use crate::contract::profile::Profile;
 use crate::http::answer::AnswerBody;
 use crate::http::blocking::Blocking;
 use crate::http::body::BodyReader;
 use crate::http::emissions::Emissions;
 use crate::http::stopped;
 use crate::journal::Journal;
+use crate::profile::Profile;
 use crate::redact::Redactor;
 use crate::scenario::{Folders, Library};
 use crate::webhook::book::Book;

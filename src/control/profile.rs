@@ -10,7 +10,7 @@ use super::scenarios::refused;
 use super::scope::scope_or_all;
 use super::{Call, Control, ControlError, Reply};
 use crate::contract::openapi;
-use crate::contract::profile::{KnobSetting, LedgerRow, ledger};
+use crate::profile::{KnobSetting, LedgerRow, ledger};
 use crate::redact::Redactor;
 use crate::scenario::{KnobPatch, PATCH_SOURCE, Setup};
 

@@ -9,10 +9,10 @@ use super::call::Input;
 use super::scope::{scope, scope_or_all, workspace};
 use super::{Call, Control, ControlError};
 use crate::contract::error::Error;
-use crate::contract::profile::Profile;
 use crate::contract::rules::check_subscribe;
 use crate::contract::signature::SigningKey;
 use crate::contract::types::SubscriptionStatus;
+use crate::profile::Profile;
 use crate::workspace::{SubscriptionView, Workspace};
 
 pub(super) fn list(

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::contract::VERSION;
 use crate::contract::error::Error;
-use crate::contract::profile::Profile;
 use crate::contract::routes::Operation;
 use crate::contract::rules::{check_content_type, parse_status_query, parse_subscribe};
 use crate::contract::signature::secret_warnings;
@@ -13,6 +12,7 @@ use crate::contract::types::SystemStatus;
 use crate::http::exchange::{Exchange, Outcome, content_types};
 use crate::http::preview::perform_announced;
 use crate::journal::Reason;
+use crate::profile::Profile;
 
 /// Performs an operation.
 pub fn perform(exchange: &Exchange, operation: Operation) -> Outcome {

@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::*;
 use crate::clock::{Clock, Seed};
-use crate::contract::profile::Layered;
 use crate::contract::routes::Operation;
 use crate::http::fault::Break;
 use crate::http::handlers;
+use crate::profile::Layered;
 
 fn api() -> Api {
     let registry = Arc::new(Registry::new(Seed::from_number(7), Clock::real(), 10));

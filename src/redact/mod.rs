@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 pub use visible::{visible, visible_json, visible_lines};
 
 use crate::contract::keys::{is_test_key, masked, shown};
-use crate::contract::profile::{Keys, Layered};
+use crate::profile::{Keys, Layered};
 
 /// What stands in place of a value that is not shown.
 pub const MASK: &str = "…";

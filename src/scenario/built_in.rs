@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{Origin, Scenario, parse};
-use crate::contract::profile::Layered;
+use crate::profile::Layered;
 
 struct Shipped {
     name: &'static str,

@@ -12,8 +12,8 @@ use super::content::Content;
 use super::library::Library;
 use super::{Origin, parse};
 use crate::clock::Moment;
-use crate::contract::profile::{Draft, KNOBS, Layered, ProfileProblem, knob_path};
 use crate::diagnostic::Diagnostic;
+use crate::profile::{Draft, KNOBS, Layered, ProfileProblem, knob_path};
 
 /// How listings name the origin of a patched knob.
 pub const PATCH_SOURCE: &str = "control API";

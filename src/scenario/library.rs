@@ -20,8 +20,8 @@ use super::retired::Retired;
 use super::setup::Setup;
 use super::{Activation, Origin, Scenario, parse};
 use crate::clock::Moment;
-use crate::contract::profile::Layered;
 use crate::diagnostic::Diagnostic;
+use crate::profile::Layered;
 
 /// Most keys with a list of their own.
 pub(crate) const MOST_KEYS: usize = 10_000;

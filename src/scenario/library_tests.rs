@@ -46,7 +46,7 @@ fn decided(setup: &Setup, turns: &mut Turns, query: Option<&str>) -> Option<(u16
         headers: &headers,
         body: b"",
         key: Some("sk_test_a"),
-        keys: &crate::contract::profile::Profile::default().keys,
+        keys: &crate::profile::Profile::default().keys,
     };
     setup.decide(&view, turns, LATER.since(setup.activated_at), &mut random()).map(|decision| match decision.action {
         crate::scenario::Action::Reply(reply) => (reply.status, decision.turn),

@@ -71,9 +71,9 @@ pub(crate) mod limits {
     pub(crate) use super::watch::{MOST_BYTES as FOLDER_BYTES, MOST_FILES as FOLDER_FILES};
 }
 
-use crate::contract::profile::{Draft, Keys, ProfileProblem, Settings};
 use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::profile::{Draft, Keys, ProfileProblem, Settings};
 
 /// A checked scenario.
 #[derive(Clone, Debug)]

@@ -167,7 +167,7 @@ mod tests {
             headers: &headers,
             body: br#"{"url": "https://a.example", "events": ["x"]}"#,
             key: Some("sk_test_abcdefgh"),
-            keys: &crate::contract::profile::Profile::default().keys,
+            keys: &crate::profile::Profile::default().keys,
         })
     }
 

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use super::action::Fault;
 use super::parse::words::{self, Words};
 use crate::contract::error::ErrorKind;
-use crate::contract::profile::KNOBS;
 use crate::contract::routes::ROUTES;
 use crate::contract::signature::Tamper;
 use crate::contract::types::EVENT_TYPES;
+use crate::profile::KNOBS;
 
 /// The JSON Schema (draft 2020-12) of a scenario file.
 pub fn schema() -> Value {

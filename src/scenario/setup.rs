@@ -10,8 +10,8 @@ use super::knob_patch::{KnobPatch, diagnostic};
 use super::rule::Decision;
 use super::{RequestView, Scenario};
 use crate::clock::{Moment, Random};
-use crate::contract::profile::{Draft, Layered, Profile, ProfileProblem};
 use crate::diagnostic::Diagnostic;
+use crate::profile::{Draft, Layered, Profile, ProfileProblem};
 use crate::turns::Turns;
 
 /// Everything in force for one key, or for one request that names its scenarios.

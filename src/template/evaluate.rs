@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::parse::{Expression, Filter, Function, Piece, Source, Step};
 use crate::clock::Random;
 use crate::contract::ids::{IdKind, make_id};
-use crate::contract::profile::{IdStyle, Precision};
 use crate::contract::timestamp::format_timestamp;
+use crate::profile::{IdStyle, Precision};
 
 /// Longest text that one template makes, in bytes.
 pub const LONGEST_TEXT: usize = 64 * 1024;

@@ -5,9 +5,9 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
 
 use crate::clock::{Clock, ClockMode, Now, machine};
-use crate::contract::profile::{Profile, SignatureTime};
 use crate::contract::signature::{Message, SigningKey, sign_tampered, verify};
 use crate::journal::SignedContent;
+use crate::profile::{Profile, SignatureTime};
 use crate::webhook::queue::Job;
 use crate::workspace::Secret;
 

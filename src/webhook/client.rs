@@ -282,7 +282,7 @@ mod tests {
     use url::Url;
 
     use super::*;
-    use crate::contract::profile::Forwards;
+    use crate::profile::Forwards;
     use crate::webhook::egress::{Destination, Egress};
     use crate::webhook::resolve::{LookUp, Resolver};
     use crate::webhook::tls::Trust;

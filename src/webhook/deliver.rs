@@ -14,9 +14,9 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::clock::{Clock, Moment, Now};
-use crate::contract::profile::Profile;
 use crate::http::stopped;
 use crate::journal::{AttemptOutcome, AttemptRecord, Entry, FailureReason, HandedOver, Journal, Notice, SignedContent};
+use crate::profile::Profile;
 use crate::scenario::Library;
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
 use crate::webhook::book::{Book, DeliveryStatus, Full};

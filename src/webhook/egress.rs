@@ -9,7 +9,7 @@ use hyper::header::HeaderValue;
 use parking_lot::Mutex;
 use url::{Position, Url};
 
-use crate::contract::profile::Forwards;
+use crate::profile::Forwards;
 use crate::webhook::guard::{Reach, judge};
 
 /// Names that end so belong to the built-in receiver.

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::clock::{Moment, Random};
-use crate::contract::profile::{DeliveryOrder, Webhooks};
 use crate::journal::AttemptOutcome;
+use crate::profile::{DeliveryOrder, Webhooks};
 use crate::webhook::schedule::next_delay;
 use crate::workspace::{EventRecord, PlannedDelivery};
 

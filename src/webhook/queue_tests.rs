@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::clock::Seed;
-use crate::contract::profile::Layered;
 use crate::journal::FailureReason;
+use crate::profile::Layered;
 
 fn event(number: u64, due: Moment, subscriptions: &[usize]) -> Arc<EventRecord> {
     let deliveries = subscriptions.iter().map(|subscription| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::RngExt as _;
 
 use crate::clock::Random;
-use crate::contract::profile::{Retry, RetryPreset, Webhooks};
+use crate::profile::{Retry, RetryPreset, Webhooks};
 
 const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -56,7 +56,7 @@ pub fn next_delay(
 mod tests {
     use super::*;
     use crate::clock::Seed;
-    use crate::contract::profile::Layered;
+    use crate::profile::Layered;
 
     fn webhooks(assignments: &[&str]) -> Webhooks {
         let layered = assignments.iter().fold(Layered::default(), |layered, assignment| {

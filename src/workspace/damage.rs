@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::FireRequest;
-use crate::contract::profile::{Profile, duration_text};
+use crate::profile::{Profile, duration_text};
 
 /// Longest name of an emission that is repeated, in characters.
 const LONGEST_NAME: usize = 80;

@@ -16,13 +16,13 @@ use super::{Origin, State};
 use crate::clock::{Moment, Now};
 use crate::contract::ids::IdKind;
 use crate::contract::nearest;
-use crate::contract::profile::Profile;
 use crate::contract::rules::unsupported;
 use crate::contract::signature::Tamper;
 use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{EventEnvelope, SubscriptionStatus};
 use crate::contract::variation::{Outermost, vary};
 use crate::memory::kept;
+use crate::profile::Profile;
 use crate::template::{Gap, render_noting};
 
 /// A wish to fire an event.

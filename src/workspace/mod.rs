@@ -31,7 +31,7 @@ pub use workflows::{Listed, MOST_WORKFLOWS, PlacedWorkflow};
 use crate::agenda::Agenda;
 use crate::clock::{Clock, Moment, Now, Random, Seed};
 use crate::contract::ids::{IdKind, make_id};
-use crate::contract::profile::{CountRule, Profile};
+use crate::profile::{CountRule, Profile};
 use crate::rate_limit::{Quota, Verdict};
 use crate::turns::Turns;
 use room::Rooms;

@@ -18,10 +18,10 @@ use super::room::{Room, Share};
 use crate::clock::{Moment, Now};
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::ids::IdKind;
-use crate::contract::profile::{Profile, Upsert};
 use crate::contract::rules::CheckedSubscribe;
 use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{Subscription, SubscriptionStatus};
+use crate::profile::{Profile, Upsert};
 use crate::snapshot::SavedSubscription;
 
 /// Most subscriptions one workspace holds.

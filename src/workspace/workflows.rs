@@ -13,9 +13,9 @@ use crate::clock::{Moment, Now};
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::ids::IdKind;
 use crate::contract::preview::{Page, Workflow, WorkflowFields, WorkflowQuery, WorkflowStatus, bad_cursor};
-use crate::contract::profile::Profile;
 use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
+use crate::profile::Profile;
 use crate::snapshot::SavedWorkflow;
 
 /// Most workflows of one workspace.

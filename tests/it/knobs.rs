@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
-use wrs_emulator::contract::profile::KNOBS;
+use wrs_emulator::profile::KNOBS;
 use wrs_emulator::workspace::FireRequest;
 
 use crate::support::{

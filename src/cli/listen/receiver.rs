@@ -20,7 +20,6 @@ use crate::cli::output::{cell, compact, print};
 use crate::cli::signing::Signing;
 use crate::cli::verify::{kind, remedies_view};
 use crate::clock::machine;
-use crate::contract::profile::Precision;
 use crate::contract::signature::{Evidence, Rejection, Remedy};
 use crate::contract::timestamp::format_timestamp;
 use crate::http::answer::AnswerBody;
@@ -29,6 +28,7 @@ use crate::http::connection::Progress;
 use crate::http::limits::Limits;
 use crate::http::refusal::{PLAIN_ON_TLS, Refusals, Sent};
 use crate::http::{Answering, Handler};
+use crate::profile::Precision;
 use crate::redact::{Redactor, visible};
 
 /// Seconds a timestamp may be off, as in every scheme's libraries.

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use super::words::{self, Words};
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
-use crate::contract::profile::setting_group;
+use crate::profile::setting_group;
 
 /// What a key expects, as messages say it.
 pub(super) const STRING: &str = "a string";

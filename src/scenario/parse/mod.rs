@@ -22,9 +22,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::content::MOST_WEIGHT;
 use super::{Origin, Overlay, Scenario};
-use crate::contract::profile::{Draft, Layered, Profile};
 use crate::contract::routes::Operation;
 use crate::diagnostic::Diagnostic;
+use crate::profile::{Draft, Layered, Profile};
 use reader::{Problems, shown};
 
 /// Most entries of a `[profile]`, all levels together; there are far fewer knobs.

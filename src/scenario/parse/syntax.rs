@@ -1,8 +1,8 @@
 //! What is wrong with a text that is no TOML: one message for each mistake, whatever follows from it.
 
 use super::reader::shown;
-use crate::contract::profile::syntax_problem;
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::profile::syntax_problem;
 
 /// Most syntax errors told: after the first few the reader of TOML is guessing.
 const MOST: usize = 10;

@@ -147,7 +147,7 @@ fn check_keys(profile: &Profile, found: &mut Vec<Broken>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::contract::profile::Layered;
+    use crate::profile::Layered;
 
     #[test]
     fn values_that_corrupt_answers_or_cannot_work_are_refused() {

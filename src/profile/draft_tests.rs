@@ -1,7 +1,7 @@
 //! Merging and validating: order does not matter, and each problem names its setting.
 
 use super::*;
-use crate::contract::profile::paths::json_at;
+use crate::profile::paths::json_at;
 
 fn set(assignment: &str) -> Result<Layered, ProfileProblem> {
     Layered::default().with_assignment(assignment, "--set")

@@ -121,7 +121,7 @@ impl Draft {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::profile::Layered;
+    use crate::profile::Layered;
 
     fn forwards(rules: &[&str]) -> Forwards {
         let layered = rules.iter().fold(Layered::default(), |layered, rule| {

@@ -48,7 +48,7 @@ fn unknown(name: &str) -> ProfileProblem {
 
 #[cfg(test)]
 mod tests {
-    use crate::contract::profile::{KNOBS, Layered};
+    use crate::profile::{KNOBS, Layered};
 
     /// The knobs that a preset sets.
     fn set_by(name: &str) -> Vec<&'static str> {

@@ -56,7 +56,7 @@ mod tests {
     use toml::de::DeTable;
 
     use super::*;
-    use crate::contract::profile::{KNOBS, Layered};
+    use crate::profile::{KNOBS, Layered};
 
     #[test]
     fn no_wrong_value_of_any_knob_is_told_in_the_words_of_rust() {
