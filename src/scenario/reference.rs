@@ -10,9 +10,11 @@ pub fn language_markdown() -> String {
     page.push_str("## Every key\n");
     for words in words::ALL {
         // Writing to a String cannot fail.
-        let _ = write!(page, "\n### In {}\n\n| key | meaning |\n| --- | --- |\n", words.place);
+        let _ = write!(page, "\n### In {}\n\n| key | value | meaning |\n| --- | --- | --- |\n", words.place);
         for key in words.keys() {
-            let _ = writeln!(page, "| `{}` | {} |", key.name, key.meaning.replace('|', "\\|"));
+            let needed = if words.required.contains(&key.name) { " (required)" } else { "" };
+            let meaning = key.meaning.replace('|', "\\|");
+            let _ = writeln!(page, "| `{}`{needed} | {} | {meaning} |", key.name, key.kind.text());
         }
     }
     page

@@ -1,125 +1,90 @@
-//! The JSON Schema of the language, made from the parser's own tables of words, so that editors complete and check.
+//! The JSON Schema of the language, made from the table of keys, so that editors complete and check.
 //!
 //! What a schema cannot say (which keys exclude each other, what can never hold) the parser's diagnostics say.
 
 use serde_json::{Map, Value, json};
 
-use super::action::Fault;
-use super::parse::words::{self, Words};
-use crate::contract::error::ErrorKind;
+use super::parse::words::{self, Key, Kind, Words};
 use crate::contract::routes::ROUTES;
-use crate::contract::signature::Tamper;
 use crate::contract::types::EVENT_TYPES;
 use crate::profile::KNOBS;
 
 /// The JSON Schema (draft 2020-12) of a scenario file.
 pub fn schema() -> Value {
-    let mut schema = object(&words::FILE);
-    let head = json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Scenario of wrs-emulator",
-        "description": "One story: what happens to requests, and which events are fired",
-    });
     let mut whole = Map::new();
-    whole.extend(head.as_object().cloned().unwrap_or_default());
-    whole.extend(schema.as_object_mut().map(std::mem::take).unwrap_or_default());
-    let definitions = [
-        ("duration", duration()),
-        ("delay", json!({"anyOf": [reference("duration"), spread("min", "max"), spread("median", "p99")]})),
-        ("error", names(ErrorKind::ALL.map(ErrorKind::name))),
-        ("event", json!({"type": "string", "examples": EVENT_TYPES})),
-        ("operation", operation()),
-        ("matcher", matcher()),
-        ("condition", json!({"anyOf": [{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]})),
-        ("when", object(&words::WHEN)),
-        ("on", object(&words::ON)),
-        ("next", json!({"anyOf": [{"type": "string"}, required(object(&words::NEXT), &["step"])]})),
-        ("reply", object(&words::REPLY)),
-        ("step", object(&words::STEP)),
-        ("fault", json!({"anyOf": [names(Fault::NAMES), required(object(&words::FAULT), &["kind"])]})),
-        ("rule", object(&words::RULE)),
-        ("emit", required(object(&words::EMIT), &["event", "on"])),
-        ("delivery", object(&words::DELIVERY)),
-        ("given", object(&words::GIVEN)),
-        ("subscription", required(object(&words::SUBSCRIPTION), &["url", "events"])),
-        ("workflow", object(&words::WORKFLOW)),
-        ("profile", profile()),
-    ];
-    let definitions = definitions.into_iter().map(|(name, schema)| (name.to_owned(), schema));
-    whole.insert("$defs".to_owned(), Value::Object(definitions.collect()));
+    whole.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
+    whole.insert("title".to_owned(), "Scenario of wrs-emulator".into());
+    whole.insert("description".to_owned(), "One story: what happens to requests, and which events are fired".into());
+    whole.extend(object(&words::FILE).as_object().cloned().unwrap_or_default());
+    let mut definitions = Map::from_iter([
+        ("duration".to_owned(), duration()),
+        ("event".to_owned(), json!({"type": "string", "examples": EVENT_TYPES})),
+        ("operation".to_owned(), operation()),
+        ("condition".to_owned(), condition()),
+        ("profile".to_owned(), profile()),
+    ]);
+    let tables = words::ALL.iter().filter(|table| !["file", "delay"].contains(&table.definition));
+    definitions.extend(tables.map(|table| (table.definition.to_owned(), object(table))));
+    definitions["matcher"]["minProperties"] = 1.into();
+    whole.insert("$defs".to_owned(), definitions.into());
     Value::Object(whole)
 }
 
-/// A table with the keys of `words` and no others.
+/// A table with these keys and no others.
 fn object(words: &Words) -> Value {
-    let properties: Map<String, Value> = words
-        .keys()
-        .map(|key| {
-            let mut shape = shape(words.place, key.name);
-            if let Value::Object(fields) = &mut shape {
-                fields.insert("description".to_owned(), key.meaning.into());
-            }
-            (key.name.to_owned(), shape)
-        })
-        .collect();
-    json!({"type": "object", "additionalProperties": false, "properties": properties})
+    let property = |key: &Key| {
+        let mut shape = if key.name == "event" { reference("event") } else { shape(key.kind) };
+        if let Value::Object(fields) = &mut shape {
+            fields.insert("description".to_owned(), key.meaning.into());
+        }
+        (key.name.to_owned(), shape)
+    };
+    let properties: Map<String, Value> = words.keys().map(property).collect();
+    let mut object = json!({"type": "object", "additionalProperties": false, "properties": properties});
+    if !words.required.is_empty() {
+        object["required"] = words.required.into();
+    }
+    object
 }
 
-/// What the value of a key looks like. Most keys mean the same wherever they stand.
-fn shape(place: &str, key: &str) -> Value {
-    match key {
-        "profile" | "given" | "when" | "next" | "reply" | "fault" | "delivery" => reference(key),
-        "on" => {
-            json!({"anyOf": [{"enum": ["activation", "command"]}, reference("on")]})
-        }
-        "rule" | "emit" | "subscription" | "workflow" => json!({"type": "array", "items": reference(key)}),
-        "user" => json!({"type": "array", "items": {"type": "object"}}),
-        "sequence" => json!({"type": "array", "minItems": 1, "items": reference("step")}),
-        "delay" => reference("delay"),
-        "every" if place == words::RULE.place => count(1),
-        "every" | "after" | "from" | "to" | "interval" | "duration" | "min" | "max" | "median" | "p99" => {
-            reference("duration")
-        }
-        "skip" | "bytes" => count(0),
-        "times" => count(1),
-        "duplicate" => json!({"type": "integer", "minimum": 1, "maximum": 100}),
-        "chance" => json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
-        "status" if place == words::WORKFLOW.place => names(["running", "completed", "cancelled"]),
-        "status" => json!({"type": "integer", "minimum": 200, "maximum": 599}),
-        "pass" => json!({"const": true}),
-        "shuffle" | "drop" | "present" => json!({"type": "boolean"}),
-        "then" => names(["end", "stay", "repeat"]),
-        "kind" => names(Fault::NAMES),
-        "tamper" => names(Tamper::ALL.map(Tamper::name)),
-        "error" => reference("error"),
-        "event" => reference("event"),
-        "events" => json!({"type": "array", "minItems": 1, "items": reference("event")}),
-        "operation" => reference("operation"),
-        "method" | "path" | "key" => reference("condition"),
-        "query" | "header" => json!({"type": "object", "additionalProperties": reference("condition")}),
-        "body" if place == words::WHEN.place || place == words::ON.place => {
+/// What the value of a key looks like.
+fn shape(kind: Kind) -> Value {
+    let by_name = |shape| json!({"type": "object", "additionalProperties": shape});
+    match kind {
+        Kind::Text => json!({"type": "string"}),
+        Kind::Integer(least, u64::MAX) => json!({"type": "integer", "minimum": least}),
+        Kind::Integer(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
+        Kind::Number => json!({"type": "number"}),
+        Kind::Chance => json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
+        Kind::Boolean => json!({"type": "boolean"}),
+        Kind::True => json!({"const": true}),
+        Kind::Duration => reference("duration"),
+        Kind::Delay => json!({"anyOf": [reference("duration"), spread("min", "max"), spread("median", "p99")]}),
+        Kind::OneOf(names) => json!({"enum": names()}),
+        Kind::Events => json!({"type": "array", "minItems": 1, "items": reference("event")}),
+        Kind::Operations => reference("operation"),
+        Kind::Pointers => json!({"anyOf": [pointer(), {"type": "array", "items": pointer()}]}),
+        Kind::Condition => reference("condition"),
+        Kind::Conditions => by_name(reference("condition")),
+        Kind::BodyConditions => {
             json!({"type": "object", "additionalProperties": false, "patternProperties": {"^(/|$)": reference("condition")}})
         }
-        "headers" => json!({"type": "object", "additionalProperties": {"type": ["string", "integer"]}}),
-        "patch" | "data" => json!({"type": "object"}),
-        "remove" => json!({"anyOf": [pointer(), {"type": "array", "items": pointer()}]}),
-        "body" | "equals" | "contains" | "not" => json!({}),
-        "one_of" => json!({"type": "array"}),
-        "lt" | "gt" => json!({"type": "number"}),
-        _ => json!({"type": "string"}),
+        Kind::Headers => by_name(json!({"type": ["string", "integer"]})),
+        Kind::Any => json!({}),
+        Kind::Array => json!({"type": "array"}),
+        Kind::AnyTable => json!({"type": "object"}),
+        Kind::AnyTables => json!({"type": "array", "items": {"type": "object"}}),
+        Kind::Settings => reference("profile"),
+        Kind::Table(table) => reference(table.definition),
+        Kind::Steps => json!({"type": "array", "minItems": 1, "items": reference("step")}),
+        Kind::Tables(table) => json!({"type": "array", "items": reference(table.definition)}),
+        Kind::NameOr(names, table) => json!({"anyOf": [{"enum": names()}, reference(table.definition)]}),
+        Kind::TextOr(table) => json!({"anyOf": [{"type": "string"}, reference(table.definition)]}),
     }
 }
 
 fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/$defs/{name}")})
-}
-
-fn names<const N: usize>(names: [&str; N]) -> Value {
-    json!({"enum": names.as_slice()})
-}
-
-fn count(least: u64) -> Value {
-    json!({"type": "integer", "minimum": least})
 }
 
 fn pointer() -> Value {
@@ -144,17 +109,8 @@ fn operation() -> Value {
     json!({"anyOf": [{"enum": known}, {"type": "array", "minItems": 1, "items": {"enum": known}}]})
 }
 
-fn matcher() -> Value {
-    let mut matcher = object(&words::MATCHER);
-    matcher["minProperties"] = 1.into();
-    matcher["properties"]["not"]["anyOf"] =
-        json!([{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]);
-    matcher
-}
-
-fn required(mut schema: Value, keys: &[&str]) -> Value {
-    schema["required"] = keys.into();
-    schema
+fn condition() -> Value {
+    json!({"anyOf": [{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]})
 }
 
 /// The knobs as nested tables.

@@ -16,8 +16,6 @@ use crate::contract::error::ErrorKind;
 use crate::scenario::action::{Action, Delay, Fault, Patch, Reply, ReplyBody};
 use crate::scenario::rule::{Sequence, Then};
 
-/// Most bytes that a fault sends, and most requests that a count may say.
-const MOST_BYTES: u64 = 1 << 20;
 /// Headers that belong to the message's framing; a scripted value would break the connection, which is what faults are for.
 const FRAMING: [&str; 5] = ["content-length", "transfer-encoding", "connection", "upgrade", "trailer"];
 /// Headers with which the emulator names its own answers; a script must not forge them.
@@ -54,7 +52,7 @@ impl Parser<'_> {
         };
         let excluded = ["sequence", "reply", "patch", "remove", "fault", "pass", "delay"];
         self.problems.only_one(table, &excluded, "each step of the sequence says what it does");
-        let then = match self.problems.choice(table, "then", &["end", "stay", "repeat"]) {
+        let then = match self.problems.choice(table, &words::RULE, "then") {
             Some("stay") => Then::Stay,
             Some("repeat") => Then::Repeat,
             _ => Then::End,
@@ -72,7 +70,7 @@ impl Parser<'_> {
     }
 
     fn step(&mut self, table: &DeTable<'_>, span: std::ops::Range<usize>) -> Option<(u64, Option<Delay>, Action)> {
-        let times = self.problems.number(table, "times", 1..=u64::MAX).unwrap_or(1);
+        let times = self.problems.number(table, &words::STEP, "times").unwrap_or(1);
         let written_out = words::REPLY.keys().map(|key| key.name).find(|key| table.contains_key(*key));
         let action = match written_out {
             Some(first) => {
@@ -123,7 +121,7 @@ impl Parser<'_> {
 
     fn reply(&mut self, table: &DeTable<'_>, span: std::ops::Range<usize>) -> Option<Reply> {
         let error = self.error_kind(table);
-        let status = self.problems.number(table, "status", 200..=599).and_then(|status| u16::try_from(status).ok());
+        let status = self.problems.number(table, &words::REPLY, "status").and_then(|status| u16::try_from(status).ok());
         let code = self.problems.filled_text(table, "code").map(str::to_owned);
         let message = self.problems.text(table, "message").map(str::to_owned);
         self.problems.check_body(["message", "body"].into_iter().filter_map(|key| table.get(key)));
@@ -336,7 +334,7 @@ impl Parser<'_> {
             }
         }
         let low = u64::from(matches!(kind, "garbage" | "drip"));
-        let bytes = self.problems.number(table, "bytes", low..=MOST_BYTES);
+        let bytes = self.problems.number_within(table, "bytes", low, words::MOST_BYTES);
         Some(match kind {
             "reset" => Fault::Reset,
             "empty" => Fault::Empty,

@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::Parser;
 use super::advice::nearest_hint;
 use super::reader::{Place, shown};
-use super::words;
+use super::words::{self, Words};
 use crate::contract::keys::judge;
 use crate::contract::nearest;
 use crate::contract::openapi::statuses;
@@ -65,8 +65,8 @@ impl Parser<'_> {
     }
 
     /// The `status` of a `next` or `on`.
-    pub(super) fn status(&mut self, table: &DeTable<'_>) -> Option<u16> {
-        self.problems.number(table, "status", 200..=599).and_then(|status| u16::try_from(status).ok())
+    pub(super) fn status(&mut self, table: &DeTable<'_>, words: &Words) -> Option<u16> {
+        self.problems.number(table, words, "status").and_then(|status| u16::try_from(status).ok())
     }
 
     /// The `step` of a `when`.

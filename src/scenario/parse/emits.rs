@@ -19,12 +19,6 @@ use crate::contract::webhook_url::check_webhook_url;
 use crate::scenario::emit::{Delivery, Emit, Trigger};
 use crate::scenario::{Given, GivenSubscription, GivenWorkflow};
 
-/// What `on` may be as a text.
-const TRIGGERS: [&str; 2] = ["activation", "command"];
-/// Most events for one trigger.
-const MOST_EVENTS: u64 = 100_000;
-/// Most copies of one delivery.
-const MOST_COPIES: u64 = 100;
 /// Shortest period of `every`: shorter ones would only keep the machine busy.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 
@@ -63,7 +57,7 @@ impl Parser<'_> {
         });
         self.warn_of_missing_parts(None);
         let delay = self.delay(table);
-        let times = self.problems.number(table, "times", 1..=MOST_EVENTS);
+        let times = self.problems.number(table, &words::EMIT, "times");
         let interval = self.problems.duration(table, "interval");
         let delivery = table.get("delivery").map(|delivery| self.delivery(delivery)).unwrap_or_default();
         if let (Some(Trigger::Every(_)), Some((key, _))) = (&trigger, table.get_key_value("interval")) {
@@ -130,7 +124,7 @@ impl Parser<'_> {
                 self.problems.error("scenario/bad-value", on.span(), message, hint);
                 None
             }
-            DeValue::String(_) => match self.problems.choice(table, "on", &TRIGGERS)? {
+            DeValue::String(_) => match self.problems.choice(table, &words::EMIT, "on")? {
                 "activation" => Some(Trigger::Activation),
                 _ => Some(Trigger::Command),
             },
@@ -167,7 +161,7 @@ impl Parser<'_> {
             return None;
         }
         let when = self.conditions(table);
-        let status = self.status(table);
+        let status = self.status(table, &words::ON);
         if let Some(never) =
             status.filter(|status| !self.scripted.contains(status) && !self.can_answer(&when.operations, *status))
         {
@@ -186,8 +180,8 @@ impl Parser<'_> {
 
     fn delivery(&mut self, value: Place<'_, '_>) -> Delivery {
         let Some(table) = self.problems.table("delivery", value, &words::DELIVERY) else { return Delivery::default() };
-        let tamper = self.problems.choice(table, "tamper", &Tamper::ALL.map(Tamper::name));
-        let copies = self.problems.number(table, "duplicate", 1..=MOST_COPIES).unwrap_or(1);
+        let tamper = self.problems.choice(table, &words::DELIVERY, "tamper");
+        let copies = self.problems.number(table, &words::DELIVERY, "duplicate").unwrap_or(1);
         let delivery = Delivery {
             tamper: tamper.and_then(Tamper::from_name),
             duplicate: u32::try_from(copies).unwrap_or(1),
@@ -224,7 +218,7 @@ impl Parser<'_> {
                     let message = "a workflow's id has the form wf_<id>";
                     self.problems.error("scenario/bad-value", value.span(), message, "for example \"wf_1\"");
                 }
-                let status = self.problems.choice(table, "status", &["running", "completed", "cancelled"]);
+                let status = self.problems.choice(table, &words::WORKFLOW, "status");
                 given.workflows.push(GivenWorkflow {
                     id,
                     name,
@@ -295,7 +289,7 @@ impl Parser<'_> {
 
 /// The operation that a text names which is none of the triggers and near to none.
 fn operation_meant(text: &str) -> Option<&'static str> {
-    if nearest(text, TRIGGERS.into_iter()).is_some() {
+    if nearest(text, ["activation", "command"].into_iter()).is_some() {
         return None;
     }
     nearest(text, ROUTES.iter().map(|route| route.operation.name()))

@@ -2,7 +2,7 @@
 //!
 //! Knows no rule of the language beyond types and ranges.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::advice::{BOOLEAN, INTEGER, NUMBER, STRING, hint_for_key, meaning, nearest_hint, right_form};
-use super::words::Words;
+use super::words::{Kind, Words};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::profile::parse_duration;
 use crate::template::{MOST_TEMPLATES as MOST_IN_A_BODY, check_template, is_template, request_paths, try_template};
@@ -176,18 +176,25 @@ impl<'t> Problems<'t> {
         Some(text)
     }
 
-    pub(super) fn number(&mut self, table: &DeTable<'_>, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+    /// An integer, within the bounds that the table of keys gives it.
+    pub(super) fn number(&mut self, table: &DeTable<'_>, words: &Words, key: &str) -> Option<u64> {
+        let Some(Kind::Integer(least, most)) = words.kind(key) else { return None };
+        self.number_within(table, key, least, most)
+    }
+
+    /// An integer from `least` to `most`.
+    pub(super) fn number_within(&mut self, table: &DeTable<'_>, key: &str, least: u64, most: u64) -> Option<u64> {
         let value = table.get(key)?;
         let DeValue::Integer(number) = value.get_ref() else {
             self.wrong_type(key, INTEGER, value);
             return None;
         };
         let read = i128::from_str_radix(number.as_str(), number.radix()).ok().and_then(|number| number.try_into().ok());
-        let read = read.filter(|number: &u64| range.contains(number));
+        let read = read.filter(|number: &u64| (least..=most).contains(number));
         if read.is_none() {
-            let message = match *range.end() {
-                u64::MAX => format!("`{key}` must be at least {}, found {number}", range.start()),
-                end => format!("`{key}` must be from {} to {end}, found {number}", range.start()),
+            let message = match most {
+                u64::MAX => format!("`{key}` must be at least {least}, found {number}"),
+                most => format!("`{key}` must be from {least} to {most}, found {number}"),
             };
             self.error("scenario/bad-value", value.span(), message, meaning(key));
         }
@@ -320,15 +327,17 @@ impl<'t> Problems<'t> {
         std::mem::take(&mut self.request_paths)
     }
 
-    /// A text that must be one of a few.
-    pub(super) fn choice<'v>(&mut self, table: &'v DeTable<'_>, key: &str, choices: &[&str]) -> Option<&'v str> {
+    /// A text that must be one of those that the table of keys lists.
+    pub(super) fn choice<'v>(&mut self, table: &'v DeTable<'_>, words: &Words, key: &str) -> Option<&'v str> {
         let text = self.text(table, key)?;
+        let Some(Kind::OneOf(choices) | Kind::NameOr(choices, _)) = words.kind(key) else { return None };
+        let choices = choices();
         if choices.contains(&text) {
             return Some(text);
         }
         let span = table.get(key).map_or(0..0, Spanned::span);
         let message = format!("unknown value \"{}\" for `{key}`", shown(text));
-        self.error("scenario/bad-value", span, message, nearest_hint(text, choices));
+        self.error("scenario/bad-value", span, message, nearest_hint(text, &choices));
         None
     }
 

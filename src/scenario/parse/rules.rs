@@ -53,9 +53,9 @@ impl Parser<'_> {
         let when = table.get("when").and_then(|when| self.problems.table("when", when, &words::WHEN));
         let step = when.and_then(|when| self.step_name(when, "step"));
         let when = when.map(|when| self.conditions(when)).unwrap_or_default();
-        let skip = self.problems.number(table, "skip", 0..=u64::MAX).unwrap_or(0);
-        let times = self.problems.number(table, "times", 1..=u64::MAX);
-        let every = self.problems.number(table, "every", 1..=u64::MAX).unwrap_or(1);
+        let skip = self.problems.number(table, &words::RULE, "skip").unwrap_or(0);
+        let times = self.problems.number(table, &words::RULE, "times");
+        let every = self.problems.number(table, &words::RULE, "every").unwrap_or(1);
         let chance = self.chance(table);
         let (from, to) = (self.problems.duration(table, "from"), self.problems.duration(table, "to"));
         if from.unwrap_or_default() >= to.unwrap_or(std::time::Duration::MAX) {
@@ -98,7 +98,7 @@ impl Parser<'_> {
             let hint = "for example next = { step = \"subscribed\", status = 200 }";
             self.problems.error("scenario/missing-key", value.span(), "`next` needs a `step`", hint);
         }
-        let status = self.status(fields);
+        let status = self.status(fields, &words::NEXT);
         Some(Next { step: self.step_name(fields, "step")?, status })
     }
 

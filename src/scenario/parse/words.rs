@@ -1,17 +1,112 @@
-//! Every key of the language with what it means: the parser, its hints and the JSON Schema read these tables.
+//! Every key of the language, with what its value looks like and what it means: the parser, its hints, the JSON Schema and the
+//! page about the language read these tables.
 
-/// One key and its meaning.
+use crate::contract::error::ErrorKind;
+use crate::contract::signature::Tamper;
+use crate::scenario::action::Fault;
+
+/// One key: its name, what its value looks like, and what it means.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
     pub(crate) meaning: &'static str,
 }
+
+/// What a value looks like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Text,
+    /// An integer from the first to the second.
+    Integer(u64, u64),
+    Number,
+    /// Greater than 0 and at most 1.
+    Chance,
+    Boolean,
+    True,
+    Duration,
+    /// A duration, or two between which it lies.
+    Delay,
+    /// One of these names.
+    OneOf(Names),
+    /// A list of event types.
+    Events,
+    /// One operation or several.
+    Operations,
+    /// A JSON pointer or several.
+    Pointers,
+    /// A value, or a table of tests.
+    Condition,
+    /// Conditions by name.
+    Conditions,
+    /// Conditions by JSON pointer.
+    BodyConditions,
+    /// Headers by name.
+    Headers,
+    Any,
+    Array,
+    /// A table with any keys.
+    AnyTable,
+    AnyTables,
+    Settings,
+    Table(&'static Words),
+    Tables(&'static Words),
+    /// The steps of a sequence, at least one.
+    Steps,
+    /// One of these names, or a table.
+    NameOr(Names, &'static Words),
+    /// Any name, or a table.
+    TextOr(&'static Words),
+}
+
+impl Kind {
+    /// As the page about the language says it.
+    pub(crate) fn text(self) -> String {
+        let names = |names: Names| names().iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", ");
+        match self {
+            Self::Text => "string".to_owned(),
+            Self::Integer(least, ANY) => format!("integer, at least {least}"),
+            Self::Integer(least, most) => format!("integer, {least} to {most}"),
+            Self::Number => "number".to_owned(),
+            Self::Chance => "number, above 0, at most 1".to_owned(),
+            Self::Boolean => "boolean".to_owned(),
+            Self::True => "`true`".to_owned(),
+            Self::Duration => "duration".to_owned(),
+            Self::Delay => format!("duration, or table {}", DELAY.place),
+            Self::OneOf(choices) => names(choices),
+            Self::Events => "array of event types".to_owned(),
+            Self::Operations => "operation, or array of them".to_owned(),
+            Self::Pointers => "JSON pointer, or array of them".to_owned(),
+            Self::Condition => format!("value, or {}", MATCHER.place),
+            Self::Conditions => format!("table: name to value, or to {}", MATCHER.place),
+            Self::BodyConditions => format!("table: JSON pointer to value, or to {}", MATCHER.place),
+            Self::Headers => "table: name to string or integer".to_owned(),
+            Self::Any => "any value".to_owned(),
+            Self::Array => "array".to_owned(),
+            Self::AnyTable => "table".to_owned(),
+            Self::AnyTables => "array of tables".to_owned(),
+            Self::Settings => "table of settings".to_owned(),
+            Self::Table(table) => format!("table {}", table.place),
+            Self::Tables(table) => format!("array, each {}", table.place),
+            Self::Steps => format!("array, each {}", STEP.place),
+            Self::NameOr(choices, table) => format!("{}, or table {}", names(choices), table.place),
+            Self::TextOr(table) => format!("string, or table {}", table.place),
+        }
+    }
+}
+
+/// The names that a value may be.
+pub(crate) type Names = fn() -> Vec<&'static str>;
 
 /// A kind of table: what it is called in messages, and its keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words {
+    /// The name of its definition in the schema.
+    pub(crate) definition: &'static str,
     /// As in "unknown key in …".
     pub(crate) place: &'static str,
+    /// Keys that must be there.
+    pub(crate) required: &'static [&'static str],
     /// Keys that another kind of table has as well, with the same meaning.
     shared: &'static [Key],
     own: &'static [Key],
@@ -24,145 +119,160 @@ impl Words {
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.keys().any(|key| key.name == name)
+        self.kind(name).is_some()
+    }
+
+    /// What the value of a key looks like.
+    pub(crate) fn kind(&self, name: &str) -> Option<Kind> {
+        self.keys().find(|key| key.name == name).map(|key| key.kind)
     }
 }
 
 macro_rules! keys {
-    ($($key:literal: $meaning:literal),+ $(,)?) => { &[$(Key { name: $key, meaning: $meaning }),+] };
+    ($($key:literal: $kind:expr, $meaning:literal;)+) => { &[$(Key { name: $key, kind: $kind, meaning: $meaning }),+] };
 }
 
 macro_rules! words {
-    ($name:ident, $place:literal, { $($keys:tt)+ }) => { words!($name, $place, &[], { $($keys)+ }); };
-    ($name:ident, $place:literal, $shared:expr, { $($keys:tt)+ }) => {
-        pub(crate) const $name: Words = Words { place: $place, shared: $shared, own: keys!($($keys)+) };
+    ($name:ident, $definition:literal, $place:literal, $shared:expr, $required:expr, { $($keys:tt)+ }) => {
+        pub(crate) const $name: Words =
+            Words { definition: $definition, place: $place, required: &$required, shared: $shared, own: keys!($($keys)+) };
     };
 }
 
+/// Most events of one trigger, or of one `every`.
+const MOST_EVENTS: u64 = 100_000;
+/// Most body bytes that a fault names.
+pub(crate) const MOST_BYTES: u64 = 1 << 20;
+const ANY: u64 = u64::MAX;
+
 /// What a request looks like.
 const REQUEST: &[Key] = keys! {
-    "operation": "the operation's name, or a list of names",
-    "method": "the HTTP method",
-    "path": "the path; in a string, * matches any text without a slash, ** any text, ? one character",
-    "query": "query parameters by name",
-    "header": "headers by name",
-    "body": "places in the JSON body by JSON pointer",
-    "key": "the API key",
+    "operation": Kind::Operations, "the operation's name, or a list of names";
+    "method": Kind::Condition, "the HTTP method";
+    "path": Kind::Condition, "the path; in a string, * matches any text without a slash, ** any text, ? one character";
+    "query": Kind::Conditions, "query parameters by name";
+    "header": Kind::Conditions, "headers by name";
+    "body": Kind::BodyConditions, "places in the JSON body by JSON pointer";
+    "key": Kind::Condition, "the API key";
 };
 
-words!(FILE, "a scenario", {
-    "title": "one line that says what the story is",
-    "description": "what happens and what a good client does, for people",
-    "profile": "knobs in force while the scenario is active; `wrs-emulator assumptions` lists them",
-    "given": "state put in place at activation",
-    "rule": "what happens to a request; the first rule that applies decides",
-    "emit": "an event that is fired",
+words!(FILE, "file", "a scenario", &[], [], {
+    "title": Kind::Text, "one line that says what the story is";
+    "description": Kind::Text, "what happens and what a good client does, for people";
+    "profile": Kind::Settings, "knobs in force while the scenario is active; `wrs-emulator assumptions` lists them";
+    "given": Kind::Table(&GIVEN), "state put in place at activation";
+    "rule": Kind::Tables(&RULE), "what happens to a request; the first rule that applies decides";
+    "emit": Kind::Tables(&EMIT), "an event that is fired";
 });
-words!(GIVEN, "`given`", {
-    "subscription": "a webhook subscription that is there from the start",
-    "workflow": "a workflow that is there from the start (preview)",
-    "user": "a user that is there from the start (preview); any fields",
+words!(GIVEN, "given", "`given`", &[], [], {
+    "subscription": Kind::Tables(&SUBSCRIPTION), "a webhook subscription that is there from the start";
+    "workflow": Kind::Tables(&WORKFLOW), "a workflow that is there from the start (preview)";
+    "user": Kind::AnyTables, "a user that is there from the start (preview); any fields";
 });
-words!(SUBSCRIPTION, "a `[[given.subscription]]`", {
-    "url": "where events go: an https URL",
-    "events": "the event types subscribed to",
-    "secret": "the signing secret; generated if left out",
-    "description": "a short label",
+words!(SUBSCRIPTION, "subscription", "a `[[given.subscription]]`", &[], ["url", "events"], {
+    "url": Kind::Text, "where events go: an https URL";
+    "events": Kind::Events, "the event types subscribed to";
+    "secret": Kind::Text, "the signing secret; generated if left out";
+    "description": Kind::Text, "a short label";
 });
-words!(WORKFLOW, "a `[[given.workflow]]`", {
-    "id": "form wf_<id>; generated if left out",
-    "name": "a label",
-    "reference": "the reference it is about",
-    "status": "running, completed or cancelled; running if left out",
+words!(WORKFLOW, "workflow", "a `[[given.workflow]]`", &[], [], {
+    "id": Kind::Text, "form wf_<id>; generated if left out";
+    "name": Kind::Text, "a label";
+    "reference": Kind::Text, "the reference it is about";
+    "status": Kind::OneOf(|| vec!["running", "completed", "cancelled"]), "running, completed or cancelled; running if left out";
 });
-words!(RULE, "a `[[rule]]`", {
-    "name": "what listings and explanations call the rule",
-    "when": "what a request must look like; every request if left out",
-    "skip": "matching requests let through first",
-    "times": "how often the rule applies; without end if left out",
-    "every": "apply to each nth matching request",
-    "chance": "apply with this probability, greater than 0 and at most 1; fixed by --seed",
-    "from": "apply from this time after activation on",
-    "to": "apply until this time after activation",
-    "next": "the step that the story moves to once the rule is used up; with { step = …, status = … }, only after an answer with this status",
-    "reply": "a scripted answer in place of the ordinary one",
-    "patch": "fields merged into the ordinary answer's JSON body (RFC 7396)",
-    "remove": "JSON pointers of what is deleted from the ordinary answer's body",
-    "delay": "how long the answer is held back",
-    "fault": "something that goes wrong on the connection",
-    "pass": "true: the ordinary answer, and no later rule applies",
-    "sequence": "steps played one after the other, request by request",
-    "then": "what follows the sequence: end (as if left out), stay at its last step, or repeat it",
+words!(RULE, "rule", "a `[[rule]]`", &[], [], {
+    "name": Kind::Text, "what listings and explanations call the rule";
+    "when": Kind::Table(&WHEN), "what a request must look like; every request if left out";
+    "skip": Kind::Integer(0, ANY), "matching requests let through first";
+    "times": Kind::Integer(1, ANY), "how often the rule applies; without end if left out";
+    "every": Kind::Integer(1, ANY), "apply to each nth matching request";
+    "chance": Kind::Chance, "apply with this probability, greater than 0 and at most 1; fixed by --seed";
+    "from": Kind::Duration, "apply from this time after activation on";
+    "to": Kind::Duration, "apply until this time after activation";
+    "next": Kind::TextOr(&NEXT), "the step that the story moves to once the rule is used up; with { step = …, status = … }, only after an answer with this status";
+    "reply": Kind::Table(&REPLY), "a scripted answer in place of the ordinary one";
+    "patch": Kind::AnyTable, "fields merged into the ordinary answer's JSON body (RFC 7396)";
+    "remove": Kind::Pointers, "JSON pointers of what is deleted from the ordinary answer's body";
+    "delay": Kind::Delay, "how long the answer is held back";
+    "fault": Kind::NameOr(fault_names, &FAULT), "something that goes wrong on the connection";
+    "pass": Kind::True, "true: the ordinary answer, and no later rule applies";
+    "sequence": Kind::Steps, "steps played one after the other, request by request";
+    "then": Kind::OneOf(|| vec!["end", "stay", "repeat"]), "what follows the sequence: end (as if left out), stay at its last step, or repeat it";
 });
-words!(WHEN, "`when`", REQUEST, {
-    "step": "the step at which the story must be; it begins at \"start\"",
+words!(WHEN, "when", "`when`", REQUEST, [], {
+    "step": Kind::Text, "the step at which the story must be; it begins at \"start\"";
 });
-words!(NEXT, "`next`", {
-    "step": "the step that the story moves to",
-    "status": "the status that the answer must have; an ordinary answer with another one does not count towards `times`",
+words!(NEXT, "next", "`next`", &[], ["step"], {
+    "step": Kind::Text, "the step that the story moves to";
+    "status": Kind::Integer(200, 599), "the status that the answer must have; an ordinary answer with another one does not count towards `times`";
 });
-words!(MATCHER, "a matcher", {
-    "equals": "is this value",
-    "contains": "text: holds this part; list: has this entry; object: has this key",
-    "starts_with": "begins with this text",
-    "ends_with": "ends with this text",
-    "matches": "matches this regular expression, anywhere unless ^ and $ are used",
-    "one_of": "is one of these values",
-    "present": "true: is there; false: is not there",
-    "not": "the matcher given here does not hold",
-    "lt": "is a number less than this",
-    "gt": "is a number greater than this",
+words!(MATCHER, "matcher", "a matcher", &[], [], {
+    "equals": Kind::Any, "is this value";
+    "contains": Kind::Any, "text: holds this part; list: has this entry; object: has this key";
+    "starts_with": Kind::Text, "begins with this text";
+    "ends_with": Kind::Text, "ends with this text";
+    "matches": Kind::Text, "matches this regular expression, anywhere unless ^ and $ are used";
+    "one_of": Kind::Array, "is one of these values";
+    "present": Kind::Boolean, "true: is there; false: is not there";
+    "not": Kind::Condition, "the matcher given here does not hold";
+    "lt": Kind::Number, "is a number less than this";
+    "gt": Kind::Number, "is a number greater than this";
 });
-words!(REPLY, "`reply`", {
-    "error": "a contract error by its name, with the status, code and headers that belong to it",
-    "status": "the HTTP status, 200 to 599",
-    "code": "`error.code` of the answer",
-    "message": "`error.message` of the answer; may use templates",
-    "headers": "further headers, by name",
-    "body": "a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates",
+words!(REPLY, "reply", "`reply`", &[], [], {
+    "error": Kind::OneOf(|| ErrorKind::ALL.map(ErrorKind::name).to_vec()), "a contract error by its name, with the status, code and headers that belong to it";
+    "status": Kind::Integer(200, 599), "the HTTP status, 200 to 599";
+    "code": Kind::Text, "`error.code` of the answer";
+    "message": Kind::Text, "`error.message` of the answer; may use templates";
+    "headers": Kind::Headers, "further headers, by name";
+    "body": Kind::Any, "a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates";
 });
-words!(STEP, "a sequence step", REPLY.own, {
-    "reply": "a scripted answer, where it is not written out in the step itself",
-    "patch": "fields merged into the ordinary answer's JSON body (RFC 7396)",
-    "remove": "JSON pointers of what is deleted from the ordinary answer's body",
-    "delay": "how long the answer is held back",
-    "fault": "something that goes wrong on the connection",
-    "pass": "true: the ordinary answer",
-    "times": "how many requests the step lasts; 1 if left out",
+words!(STEP, "step", "a sequence step", REPLY.own, [], {
+    "reply": Kind::Table(&REPLY), "a scripted answer, where it is not written out in the step itself";
+    "patch": Kind::AnyTable, "fields merged into the ordinary answer's JSON body (RFC 7396)";
+    "remove": Kind::Pointers, "JSON pointers of what is deleted from the ordinary answer's body";
+    "delay": Kind::Delay, "how long the answer is held back";
+    "fault": Kind::NameOr(fault_names, &FAULT), "something that goes wrong on the connection";
+    "pass": Kind::True, "true: the ordinary answer";
+    "times": Kind::Integer(1, ANY), "how many requests the step lasts; 1 if left out";
 });
-words!(DELAY, "`delay`", {
-    "min": "the shortest delay",
-    "max": "the longest delay; evenly spread between the two",
-    "median": "half of the delays are shorter",
-    "p99": "99 in 100 of the delays are shorter",
+words!(DELAY, "delay", "`delay`", &[], [], {
+    "min": Kind::Duration, "the shortest delay";
+    "max": Kind::Duration, "the longest delay; evenly spread between the two";
+    "median": Kind::Duration, "half of the delays are shorter";
+    "p99": Kind::Duration, "99 in 100 of the delays are shorter";
 });
-words!(FAULT, "`fault`", {
-    "kind": "reset, empty, truncate, garbage, stall or drip",
-    "bytes": "truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time",
-    "duration": "stall: how long the silence lasts; until the client leaves if left out",
-    "interval": "drip: time from one piece to the next",
+words!(FAULT, "fault", "`fault`", &[], ["kind"], {
+    "kind": Kind::OneOf(fault_names), "reset, empty, truncate, garbage, stall or drip";
+    "bytes": Kind::Integer(0, MOST_BYTES), "truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time";
+    "duration": Kind::Duration, "stall: how long the silence lasts; until the client leaves if left out";
+    "interval": Kind::Duration, "drip: time from one piece to the next";
 });
-words!(EMIT, "an `[[emit]]`", {
-    "name": "what `trigger --emit NAME` and listings call it",
-    "event": "the event type",
-    "on": "what sets it off: \"activation\", \"command\", { every = … }, { after = … }, or an answered request",
-    "data": "the event's data; may use templates; the profile's for the type if left out",
-    "delay": "from the trigger to the first event",
-    "times": "events for each trigger; with `every`, events in all",
-    "interval": "from one event to the next",
-    "delivery": "what happens to the deliveries",
+words!(EMIT, "emit", "an `[[emit]]`", &[], ["event", "on"], {
+    "name": Kind::Text, "what `trigger --emit NAME` and listings call it";
+    "event": Kind::Text, "the event type";
+    "on": Kind::NameOr(|| vec!["activation", "command"], &ON), "what sets it off: \"activation\", \"command\", { every = … }, { after = … }, or an answered request";
+    "data": Kind::AnyTable, "the event's data; may use templates; the profile's for the type if left out";
+    "delay": Kind::Delay, "from the trigger to the first event";
+    "times": Kind::Integer(1, MOST_EVENTS), "events for each trigger; with `every`, events in all";
+    "interval": Kind::Duration, "from one event to the next";
+    "delivery": Kind::Table(&DELIVERY), "what happens to the deliveries";
 });
-words!(ON, "`on`", REQUEST, {
-    "status": "the status of the answer",
-    "every": "again and again, from activation on",
-    "after": "once, so long after activation",
+words!(ON, "on", "`on`", REQUEST, [], {
+    "status": Kind::Integer(200, 599), "the status of the answer";
+    "every": Kind::Duration, "again and again, from activation on";
+    "after": Kind::Duration, "once, so long after activation";
 });
-words!(DELIVERY, "`delivery`", {
-    "tamper": "what is falsified: body, signature, secret, timestamp, future_timestamp or headers",
-    "duplicate": "copies of each delivery in all",
-    "shuffle": "true: the events of one trigger go out in another order",
-    "drop": "true: nothing is delivered, as if it were lost",
+words!(DELIVERY, "delivery", "`delivery`", &[], [], {
+    "tamper": Kind::OneOf(|| Tamper::ALL.map(Tamper::name).to_vec()), "what is falsified: body, signature, secret, timestamp, future_timestamp or headers";
+    "duplicate": Kind::Integer(1, 100), "copies of each delivery in all";
+    "shuffle": Kind::Boolean, "true: the events of one trigger go out in another order";
+    "drop": Kind::Boolean, "true: nothing is delivered, as if it were lost";
 });
+
+fn fault_names() -> Vec<&'static str> {
+    Fault::NAMES.to_vec()
+}
 
 /// Every kind of table, for hints about keys that stand in the wrong one.
 pub(crate) const ALL: &[Words] =
