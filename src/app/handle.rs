@@ -11,7 +11,7 @@ use crate::control::{
     settle_for_a_moment, take_snapshot, workspace, workspace_name,
 };
 use crate::diagnostic::Diagnostic;
-use crate::journal::{Entry, Journal, Notice};
+use crate::journal::{Entry, Journal};
 use crate::profile::Profile;
 use crate::webhook::book::Book;
 use crate::webhook::deliver::hand_over;
@@ -202,7 +202,6 @@ impl ControlHandle {
     /// Puts a line into the journal.
     pub fn note(&self, message: impl Into<String>) {
         let at = self.control.registry.clock().now().wall;
-        let notice = Notice { at, workspace: None, message: message.into(), warning: false };
-        self.control.journal.append(Entry::Notice(Arc::new(notice)));
+        self.control.journal.note(at, None, message);
     }
 }

@@ -14,7 +14,6 @@ use crate::clock::SavedClock;
 use crate::control::{Control, load_snapshot, take_snapshot};
 use crate::file::{self, Claim, write_whole};
 use crate::http::stopped;
-use crate::journal::{Entry, Notice};
 
 /// How often the state is saved while something happens.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -125,8 +124,7 @@ impl Kept {
 }
 
 fn note(control: &Control, message: String) {
-    let at = control.registry.clock().now().wall;
-    control.journal.append(Entry::Notice(Arc::new(Notice { at, workspace: None, message, warning: true })));
+    control.journal.warn(control.registry.clock().now().wall, None, message);
 }
 
 #[cfg(test)]

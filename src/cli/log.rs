@@ -146,7 +146,7 @@ fn record(entry: &Entry, redactor: Redactor<'_>) -> Option<Value> {
         Entry::Request(request) => Some(request_record(request, redactor)),
         Entry::Event(event) => Some(event_record(event, redactor)),
         Entry::Attempt(attempt) => Some(attempt_record(attempt, redactor)),
-        Entry::Notice(notice) if notice.message.is_empty() => None,
+        Entry::Gone => None,
         Entry::Notice(notice) => {
             let level = if notice.warning { "warning" } else { "info" };
             Some(json!({ "at": stamp(notice.at), "event": "notice", "level": level, "message": notice.message }))

@@ -92,7 +92,7 @@ fn newest(control: &Control, call: &Call) -> Result<String, ControlError> {
             Entry::Request(request) => return Some(request.transcript.id().to_owned()),
             Entry::Attempt(attempt) => &attempt.delivery,
             Entry::Event(event) => &event.deliveries.first()?.id,
-            Entry::Notice(_) => return None,
+            Entry::Notice(_) | Entry::Gone => return None,
         };
         control.book.get(id).map(|_| id.clone())
     });

@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::clock::{Clock, Moment};
-use crate::journal::{Entry, Journal, Notice};
+use crate::journal::Journal;
 
 /// Wrong tokens of one address that are answered within a second.
 pub(crate) const MOST_A_SECOND: usize = 10;
@@ -100,8 +100,7 @@ impl Guesses {
     }
 
     fn write(&self, message: String) {
-        let notice = Notice { at: self.label.now().wall, workspace: None, message, warning: true };
-        self.journal.append(Entry::Notice(Arc::new(notice)));
+        self.journal.warn(self.label.now().wall, None, message);
     }
 
     fn pace(&self, peer: IpAddr) -> Pace {

@@ -4,14 +4,17 @@
 use std::sync::Arc;
 
 use super::{Call, Control};
-use crate::journal::{Entry, Notice};
 
 /// Puts a line into the journal, at the time of the workspace that it is about if it is about one.
 pub(super) fn note(control: &Control, workspace: Option<&str>, message: String, warning: bool) {
     let found = workspace.and_then(|name| control.registry.find(name));
     let now = found.as_ref().map_or_else(|| control.registry.clock().now(), |found| found.clock().now());
-    let notice = Notice { at: now.wall, workspace: workspace.map(Arc::from), message, warning };
-    control.journal.append(Entry::Notice(Arc::new(notice)));
+    let workspace = workspace.map(Arc::from);
+    if warning {
+        control.journal.warn(now.wall, workspace.as_ref(), message);
+    } else {
+        control.journal.note(now.wall, workspace.as_ref(), message);
+    }
 }
 
 /// Whose things a call changes, as its line says it.

@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use rand::Rng as _;
 use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::api::{self, Missed, Restarted, StreamQuery, StreamedAttempt};
@@ -167,13 +168,14 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
 /// Kinds of events, as the stream names them; a viewer always learns what it missed.
 const KINDS: [&str; 4] = ["request", "event", "attempt", "notice"];
 
-fn kind_of(entry: &Entry) -> &'static str {
-    match entry {
+fn kind_of(entry: &Entry) -> Option<&'static str> {
+    Some(match entry {
         Entry::Request(_) => KINDS[0],
         Entry::Event(_) => KINDS[1],
         Entry::Attempt(_) => KINDS[2],
         Entry::Notice(_) => KINDS[3],
-    }
+        Entry::Gone => return None,
+    })
 }
 
 /// Reads `kind`: names joined by commas; left out, all.
@@ -243,10 +245,10 @@ impl Viewer {
                 piece.push_str(&self.texts.event(number - 1, "skipped", &Missed { missed: number - next }));
                 next = *number;
             }
-            // What was forgotten leaves an empty notice, under the number of a text that may still be kept.
-            let forgotten = matches!(entry, Entry::Notice(notice) if notice.message.is_empty());
-            if !forgotten && self.kinds.contains(&kind_of(entry)) && self.scope.covers(entry.workspace()) {
-                let text = self.texts.of(*number, || self.text(*number, entry));
+            // The text of what was cleared may still be kept under its number.
+            let kind = kind_of(entry).filter(|kind| self.kinds.contains(kind) && self.scope.covers(entry.workspace()));
+            if let Some(kind) = kind {
+                let text = self.texts.of(*number, || self.text(*number, kind, entry));
                 if piece.is_empty() && text.len() > PIECE_BYTES {
                     return (text, number + 1);
                 }
@@ -260,7 +262,7 @@ impl Viewer {
         (Bytes::from(piece), next)
     }
 
-    fn text(&self, number: u64, entry: &Entry) -> String {
+    fn text(&self, number: u64, kind: &str, entry: &Entry) -> String {
         let profile = Arc::clone(&self.library.load().setup_for(None).profile);
         let redactor = Redactor::new(&profile.keys);
         let shown = match entry {
@@ -273,6 +275,7 @@ impl Viewer {
                 event_type: record.event_type.clone(),
                 subscription: record.subscription.as_str().into(),
             }),
+            Entry::Gone => Ok(Value::Null),
             Entry::Notice(notice) => serde_json::to_value(api::Notice {
                 at: api::time(notice.at),
                 message: notice.message.clone(),
@@ -281,6 +284,6 @@ impl Viewer {
         };
         let mut view = shown.expect("texts and numbers always serialise");
         redactor.value(&mut view);
-        self.texts.event(number, kind_of(entry), &view)
+        self.texts.event(number, kind, &view)
     }
 }

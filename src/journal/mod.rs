@@ -42,6 +42,8 @@ pub enum Entry {
     Attempt(Arc<AttemptRecord>),
     /// Something the emulator itself did, in words: a reload, an eviction.
     Notice(Arc<Notice>),
+    /// In place of an entry that was cleared, so that numbers stay gapless.
+    Gone,
 }
 
 /// Something the emulator itself did.
@@ -65,7 +67,12 @@ impl Entry {
             Self::Event(event) => Some(&event.workspace),
             Self::Attempt(attempt) => Some(&attempt.workspace),
             Self::Notice(notice) => notice.workspace.as_ref(),
+            Self::Gone => None,
         }
+    }
+
+    fn notice(at: Timestamp, workspace: Option<&Arc<str>>, message: String, warning: bool) -> Self {
+        Self::Notice(Arc::new(Notice { at, workspace: workspace.cloned(), message, warning }))
     }
 
     /// Roughly what the entry holds in memory.
@@ -77,6 +84,7 @@ impl Entry {
                 Self::Event(event) => event.body.len() + 256 * (event.deliveries.len() + event.skipped.len()),
                 Self::Attempt(attempt) => attempt.bytes(),
                 Self::Notice(notice) => notice.message.len(),
+                Self::Gone => 0,
             }
     }
 }
@@ -144,6 +152,16 @@ impl Journal {
     /// tell after it was reset is counted but not kept, and has the number 0.
     pub fn append(&self, entry: Entry) -> u64 {
         self.append_and_hand_over(entry, None, None)
+    }
+
+    /// Appends a line about something the emulator itself did, to a workspace if one is given.
+    pub fn note(&self, at: Timestamp, workspace: Option<&Arc<str>>, message: impl Into<String>) {
+        self.append(Entry::notice(at, workspace, message.into(), false));
+    }
+
+    /// Appends a line that needs attention.
+    pub fn warn(&self, at: Timestamp, workspace: Option<&Arc<str>>, message: impl Into<String>) {
+        self.append(Entry::notice(at, workspace, message.into(), true));
     }
 
     /// Appends an attempt to deliver an event of this workspace.
@@ -221,26 +239,29 @@ impl Journal {
             .collect()
     }
 
-    /// Entries numbered below `before`, newest first, for which `pick` gives something, at most `most`.
+    /// Entries numbered below `before`, newest first, for which `pick` gives something, at most `most`. The lock is held for a
+    /// few entries at a time; what is appended meanwhile is not looked at.
     pub fn search<T>(
         &self,
         before: Option<u64>,
         most: usize,
         mut pick: impl FnMut(u64, &Entry) -> Option<T>,
     ) -> Vec<T> {
-        let entries: Vec<(u64, Entry)> = {
+        const PIECE: u64 = 256;
+        let (first, next) = {
             let log = self.log.lock();
-            let next = log.first + log.entries.len() as u64;
-            let end = before.unwrap_or(next).clamp(log.first, next);
-            let count = usize::try_from(end - log.first).unwrap_or(usize::MAX);
-            log.entries
-                .iter()
-                .take(count)
-                .zip(log.first..)
-                .map(|((_, entry), number)| (number, entry.clone()))
-                .collect()
+            (log.first, log.first + log.entries.len() as u64)
         };
-        entries.iter().rev().filter_map(|(number, entry)| pick(*number, entry)).take(most).collect()
+        let mut found = Vec::new();
+        let mut end = before.unwrap_or(next).min(next);
+        while found.len() < most && end > first {
+            let start = end.saturating_sub(PIECE).max(first);
+            let piece = self.read(start, usize::try_from(end - start).unwrap_or(usize::MAX));
+            let picked = piece.iter().rev().filter(|(number, _)| *number < end);
+            found.extend(picked.filter_map(|(number, entry)| pick(*number, entry)).take(most - found.len()));
+            end = start;
+        }
+        found
     }
 
     /// The number that the next entry will have.
@@ -282,18 +303,12 @@ impl Journal {
         self.clear_where(|name| Arc::ptr_eq(name, workspace.name()));
     }
 
-    /// Numbers stay gapless: a forgotten entry leaves an empty notice of its own size behind.
     fn clear_where(&self, is_cleared: impl Fn(&Arc<str>) -> bool) {
         let mut log = self.log.lock();
         let mut bytes = 0;
         for (size, entry) in &mut log.entries {
             if entry.workspace().is_some_and(&is_cleared) {
-                *entry = Entry::Notice(Arc::new(Notice {
-                    at: Timestamp::UNIX_EPOCH,
-                    workspace: None,
-                    message: String::new(),
-                    warning: false,
-                }));
+                *entry = Entry::Gone;
                 *size = entry.bytes();
             }
             bytes += *size;
@@ -345,12 +360,7 @@ mod tests {
     use super::*;
 
     fn notice(text: &str) -> Entry {
-        Entry::Notice(Arc::new(Notice {
-            at: Timestamp::UNIX_EPOCH,
-            workspace: None,
-            message: text.to_owned(),
-            warning: false,
-        }))
+        Entry::notice(Timestamp::UNIX_EPOCH, None, text.to_owned(), false)
     }
 
     fn texts(entries: &[(u64, Entry)]) -> Vec<(u64, String)> {
@@ -378,6 +388,12 @@ mod tests {
             small.append(notice("x"));
         }
         assert_eq!(small.fill().entries, 2);
+        let long = Journal::new(1_000, MOST_BYTES);
+        for _ in 0..1_500 {
+            long.append(notice("x"));
+        }
+        let found = long.search(Some(1_400), usize::MAX, |number, _| Some(number));
+        assert_eq!(found, (501..1_400).rev().collect::<Vec<u64>>(), "each entry once, newest first");
         journal.clear(None);
         assert_eq!((journal.append(notice("d")), journal.fill().evicted), (4, 1));
     }

@@ -42,7 +42,7 @@ impl Tally {
             Entry::Request(request) => self.count_request(request),
             Entry::Event(_) => self.events += 1,
             Entry::Attempt(attempt) => self.count_attempt(attempt),
-            Entry::Notice(_) => {}
+            Entry::Notice(_) | Entry::Gone => {}
         }
     }
 

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::clock::{Clock, Moment, Now};
 use crate::http::stopped;
-use crate::journal::{AttemptOutcome, AttemptRecord, Entry, FailureReason, HandedOver, Journal, Notice, SignedContent};
+use crate::journal::{AttemptOutcome, AttemptRecord, FailureReason, HandedOver, Journal, SignedContent};
 use crate::profile::Profile;
 use crate::scenario::Library;
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
@@ -379,8 +379,7 @@ impl Deliverer {
     }
 
     fn notice(&self, workspace: &Workspace, now: Now, message: String) {
-        let notice = Notice { at: now.wall, workspace: Some(Arc::clone(workspace.name())), message, warning: true };
-        self.journal.append(Entry::Notice(Arc::new(notice)));
+        self.journal.warn(now.wall, Some(workspace.name()), message);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::clock::Moment;
 use crate::http::blocking::Blocking;
 use crate::http::emissions::EmissionOrder;
 use crate::http::stopped;
-use crate::journal::{Entry, Journal, Notice};
+use crate::journal::Journal;
 use crate::scenario::{Emit, Library, Setup};
 use crate::webhook::book::Book;
 use crate::webhook::deliver::hand_over;
@@ -243,9 +243,7 @@ impl Emitter {
     }
 
     fn notice(&self, workspace: &Workspace, message: String) {
-        let at = workspace.clock().now().wall;
-        let notice = Notice { at, workspace: Some(Arc::clone(workspace.name())), message, warning: true };
-        self.journal.append(Entry::Notice(Arc::new(notice)));
+        self.journal.warn(workspace.clock().now().wall, Some(workspace.name()), message);
     }
 
     fn setup_of(&self, workspace: &Workspace) -> Arc<Setup> {
