@@ -190,13 +190,13 @@ fn floor_boundary(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// The page `docs/diagnostics.md`.
+/// The part of `docs/scenario-language.md` that lists every code.
 pub fn codes_markdown() -> String {
     let mut page = String::from(
-        "# Diagnostics\n\n\
+        "\n## Diagnostics\n\n\
          Everything that `wrs-emulator check`, a reload or the control API may say of a scenario or profile. Codes are stable.\n\
          An error means that the file is not taken: its last good version stays, and other files are taken all the same; a\n\
-         warning, that the file works but most likely not as meant. This page is made from the program's own list; a test keeps it in step.\n\n\
+         warning, that the file works but most likely not as meant.\n\n\
          | code | meaning |\n| --- | --- |\n",
     );
     for (code, meaning) in CODES {

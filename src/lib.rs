@@ -15,7 +15,7 @@
 //! - [`control`], layer 5: the API under `/_emulator/`;
 //! - [`app`] and [`cli`], layer 7: the parts put together, and the command line.
 //!
-//! A file imports only from its own layer or a lower one. `docs/architecture.md` says what is absent from each, and why.
+//! A file imports only from its own layer or a lower one. `docs/internals/architecture.md` says what is absent from each, and why.
 
 #![forbid(unsafe_code)]
 

@@ -32,7 +32,7 @@ import plot
 import servers
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE, PLOT, FRONT = ROOT / "docs/performance.md", ROOT / "docs/performance.svg", ROOT / "README.md"
+PAGE, PLOT, FRONT = ROOT / "docs/internals/performance.md", ROOT / "docs/internals/performance.svg", ROOT / "README.md"
 BEGIN, END = "<!-- compare.py writes from here … -->", "<!-- … to here -->"
 RULES, KEYS = 1_000, 10_000
 CONNECTIONS = 64

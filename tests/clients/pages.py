@@ -2,7 +2,7 @@
 """Runs the commands of pages as a reader would type them, and compares what they print with what the page shows.
 
 Usage: pages.py EMULATOR_BINARY [--tools FOLDER]... [--node-modules FOLDER] [PAGE...]
-Without pages it runs README.md and docs/*.md; docs/recipes/ is tried by tests/recipes/run.sh. `--tools` goes in front of PATH, for a Python that has libraries.
+Without pages it runs README.md, docs/*.md and docs/internals/*.md; docs/recipes/ is tried by tests/recipes/run.sh. `--tools` goes in front of PATH, for a Python that has libraries.
 
 Each page is played in a fresh folder, in one shell, against a fresh emulator on port 9770, which the pages name. There
 `wrs-emulator/tests` stands for a checkout of this repository. By its first words a block of code is
@@ -258,7 +258,7 @@ def main() -> None:
     parser.add_argument("--node-modules")
     parser.add_argument("pages", nargs="*", type=pathlib.Path)
     arguments = parser.parse_intermixed_args()
-    paths = arguments.pages or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    paths = arguments.pages or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/internals").glob("*.md"))]
     failed, ran, left_out = 0, 0, []
     for path in paths:
         page = Page(path.resolve(), arguments)

@@ -21,10 +21,10 @@ fn the_page_of_assumptions_is_the_ledger() {
 /// The architecture page names every module of the crate.
 #[test]
 fn the_architecture_page_names_every_module() {
-    let (page, modules) = (read("docs/architecture.md"), read("src/lib.rs"));
+    let (page, modules) = (read("docs/internals/architecture.md"), read("src/lib.rs"));
     for line in modules.lines() {
         if let Some(module) = line.strip_prefix("pub mod ").and_then(|rest| rest.strip_suffix(';')) {
-            assert!(page.contains(&format!("`{module}")), "docs/architecture.md does not name `{module}`");
+            assert!(page.contains(&format!("`{module}")), "docs/internals/architecture.md does not name `{module}`");
         }
     }
 }
@@ -196,7 +196,7 @@ fn the_rust_of_the_front_page_is_run() {
 /// Every promise on the page of defences names tests and scripts that exist.
 #[test]
 fn each_defence_names_tests_that_exist() {
-    let page = read("docs/defences.md");
+    let page = read("docs/internals/defences.md");
     let rows: Vec<&str> = page
         .lines()
         .filter(|line| line.starts_with("| ") && !line.starts_with("| promise") && !line.starts_with("| ---"))
@@ -228,13 +228,13 @@ fn each_defence_names_tests_that_exist() {
 /// Every script that the page of proofs names is there and can be started.
 #[test]
 fn each_proof_names_commands_that_exist() {
-    let page = read("docs/fault-proof.md");
+    let page = read("docs/internals/fault-proof.md");
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = 0;
     for word in page.split(|c: char| c.is_whitespace() || c == '`') {
         let is_script = std::path::Path::new(word).extension().is_some_and(|extension| extension == "sh");
         if is_script && (word.starts_with("tests/clients/") || word.starts_with("fuzz/")) {
-            assert!(root.join(word).is_file(), "docs/fault-proof.md names {word}");
+            assert!(root.join(word).is_file(), "docs/internals/fault-proof.md names {word}");
             found += 1;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Layers by the first part of a path below `src/`, lowest first. `docs/architecture.md` shows the same table.
+/// Layers by the first part of a path below `src/`, lowest first. `docs/internals/architecture.md` shows the same table.
 const LAYERS: &[(&str, u8)] = &[
     ("contract", 0),
     ("profile", 0),

@@ -105,6 +105,8 @@ pub(crate) struct Words {
     pub(crate) definition: &'static str,
     /// As in "unknown key in …".
     pub(crate) place: &'static str,
+    /// A whole file that uses it.
+    pub(crate) example: &'static str,
     /// Keys that must be there.
     pub(crate) required: &'static [&'static str],
     /// Keys that another kind of table has as well, with the same meaning.
@@ -133,9 +135,15 @@ macro_rules! keys {
 }
 
 macro_rules! words {
-    ($name:ident, $definition:literal, $place:literal, $shared:expr, $required:expr, { $($keys:tt)+ }) => {
-        pub(crate) const $name: Words =
-            Words { definition: $definition, place: $place, required: &$required, shared: $shared, own: keys!($($keys)+) };
+    ($name:ident, $definition:literal, $place:literal, $shared:expr, $required:expr, $example:literal, { $($keys:tt)+ }) => {
+        pub(crate) const $name: Words = Words {
+            definition: $definition,
+            place: $place,
+            example: $example,
+            required: &$required,
+            shared: $shared,
+            own: keys!($($keys)+),
+        };
     };
 }
 
@@ -156,7 +164,15 @@ const REQUEST: &[Key] = keys! {
     "key": Kind::Condition, "the API key";
 };
 
-words!(FILE, "file", "a scenario", &[], [], {
+words!(FILE, "file", "a scenario", &[], [],
+    r#"title = "A full quota"
+profile.rate_limit.requests = 5
+
+[[rule]]
+when = { operation = "system.status" }
+times = 1
+reply = { error = "rate_limit_exceeded" }
+"#, {
     "title": Kind::Text, "one line that says what the story is";
     "description": Kind::Text, "what happens and what a good client does, for people";
     "profile": Kind::Settings, "knobs in force while the scenario is active; `wrs-emulator assumptions` lists them";
@@ -164,24 +180,48 @@ words!(FILE, "file", "a scenario", &[], [], {
     "rule": Kind::Tables(&RULE), "what happens to a request; the first rule that applies decides";
     "emit": Kind::Tables(&EMIT), "an event that is fired";
 });
-words!(GIVEN, "given", "`given`", &[], [], {
+words!(GIVEN, "given", "`given`", &[], [],
+    r#"[[given.subscription]]
+url = "https://app.example.com/hooks"
+events = ["workflow.completed"]
+
+[[given.user]]
+name = "Ada"
+"#, {
     "subscription": Kind::Tables(&SUBSCRIPTION), "a webhook subscription that is there from the start";
     "workflow": Kind::Tables(&WORKFLOW), "a workflow that is there from the start (preview)";
     "user": Kind::AnyTables, "a user that is there from the start (preview); any fields";
 });
-words!(SUBSCRIPTION, "subscription", "a `[[given.subscription]]`", &[], ["url", "events"], {
+words!(SUBSCRIPTION, "subscription", "a `[[given.subscription]]`", &[], ["url", "events"],
+    r#"[[given.subscription]]
+url = "https://app.example.com/hooks"
+events = ["workflow.completed"]
+secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+"#, {
     "url": Kind::Text, "where events go: an https URL";
     "events": Kind::Events, "the event types subscribed to";
     "secret": Kind::Text, "the signing secret; generated if left out";
     "description": Kind::Text, "a short label";
 });
-words!(WORKFLOW, "workflow", "a `[[given.workflow]]`", &[], [], {
+words!(WORKFLOW, "workflow", "a `[[given.workflow]]`", &[], [],
+    r#"[[given.workflow]]
+id = "wf_1"
+name = "Onboarding"
+status = "running"
+"#, {
     "id": Kind::Text, "form wf_<id>; generated if left out";
     "name": Kind::Text, "a label";
     "reference": Kind::Text, "the reference it is about";
     "status": Kind::OneOf(|| vec!["running", "completed", "cancelled"]), "running, completed or cancelled; running if left out";
 });
-words!(RULE, "rule", "a `[[rule]]`", &[], [], {
+words!(RULE, "rule", "a `[[rule]]`", &[], [],
+    r#"[[rule]]
+name = "every third status check is slow"
+when = { operation = "system.status" }
+skip = 2
+every = 3
+delay = "2s"
+"#, {
     "name": Kind::Text, "what listings and explanations call the rule";
     "when": Kind::Table(&WHEN), "what a request must look like; every request if left out";
     "skip": Kind::Integer(0, ANY), "matching requests let through first";
@@ -200,14 +240,30 @@ words!(RULE, "rule", "a `[[rule]]`", &[], [], {
     "sequence": Kind::Steps, "steps played one after the other, request by request";
     "then": Kind::OneOf(|| vec!["end", "stay", "repeat"]), "what follows the sequence: end (as if left out), stay at its last step, or repeat it";
 });
-words!(WHEN, "when", "`when`", REQUEST, [], {
+words!(WHEN, "when", "`when`", REQUEST, [],
+    r#"[[rule]]
+when = { operation = "events.subscribe", header.user-agent = { contains = "curl" }, body."/url" = { starts_with = "https://" } }
+reply = { error = "validation_error" }
+"#, {
     "step": Kind::Text, "the step at which the story must be; it begins at \"start\"";
 });
-words!(NEXT, "next", "`next`", &[], ["step"], {
+words!(NEXT, "next", "`next`", &[], ["step"],
+    r#"[[rule]]
+when = { operation = "events.subscribe", step = "start" }
+next = { step = "subscribed", status = 200 }
+
+[[rule]]
+when = { step = "subscribed" }
+reply = { error = "rate_limit_exceeded" }
+"#, {
     "step": Kind::Text, "the step that the story moves to";
     "status": Kind::Integer(200, 599), "the status that the answer must have; an ordinary answer with another one does not count towards `times`";
 });
-words!(MATCHER, "matcher", "a matcher", &[], [], {
+words!(MATCHER, "matcher", "a matcher", &[], [],
+    r#"[[rule]]
+when = { query.include_checks = { one_of = ["true", "1"] }, key = { not = { ends_with = "_admin" } } }
+fault = "reset"
+"#, {
     "equals": Kind::Any, "is this value";
     "contains": Kind::Any, "text: holds this part; list: has this entry; object: has this key";
     "starts_with": Kind::Text, "begins with this text";
@@ -219,7 +275,11 @@ words!(MATCHER, "matcher", "a matcher", &[], [], {
     "lt": Kind::Number, "is a number less than this";
     "gt": Kind::Number, "is a number greater than this";
 });
-words!(REPLY, "reply", "`reply`", &[], [], {
+words!(REPLY, "reply", "`reply`", &[], [],
+    r#"[[rule]]
+when = { operation = "events.subscribe" }
+reply = { error = "validation_error", code = "url_taken", message = "{{ request.body.url }} is taken", headers = { retry-after = "5" } }
+"#, {
     "error": Kind::OneOf(|| ErrorKind::ALL.map(ErrorKind::name).to_vec()), "a contract error by its name, with the status, code and headers that belong to it";
     "status": Kind::Integer(200, 599), "the HTTP status, 200 to 599";
     "code": Kind::Text, "`error.code` of the answer";
@@ -227,7 +287,12 @@ words!(REPLY, "reply", "`reply`", &[], [], {
     "headers": Kind::Headers, "further headers, by name";
     "body": Kind::Any, "a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates";
 });
-words!(STEP, "step", "a sequence step", REPLY.own, [], {
+words!(STEP, "step", "a sequence step", REPLY.own, [],
+    r#"[[rule]]
+when = { operation = "system.status" }
+sequence = [{ error = "rate_limit_exceeded", times = 2 }, { fault = "empty" }, { pass = true }]
+then = "stay"
+"#, {
     "reply": Kind::Table(&REPLY), "a scripted answer, where it is not written out in the step itself";
     "patch": Kind::AnyTable, "fields merged into the ordinary answer's JSON body (RFC 7396)";
     "remove": Kind::Pointers, "JSON pointers of what is deleted from the ordinary answer's body";
@@ -236,19 +301,35 @@ words!(STEP, "step", "a sequence step", REPLY.own, [], {
     "pass": Kind::True, "true: the ordinary answer";
     "times": Kind::Integer(1, ANY), "how many requests the step lasts; 1 if left out";
 });
-words!(DELAY, "delay", "`delay`", &[], [], {
+words!(DELAY, "delay", "`delay`", &[], [],
+    r#"[[rule]]
+when = { operation = "system.status" }
+delay = { median = "80ms", p99 = "2s" }
+"#, {
     "min": Kind::Duration, "the shortest delay";
     "max": Kind::Duration, "the longest delay; evenly spread between the two";
     "median": Kind::Duration, "half of the delays are shorter";
     "p99": Kind::Duration, "99 in 100 of the delays are shorter";
 });
-words!(FAULT, "fault", "`fault`", &[], ["kind"], {
+words!(FAULT, "fault", "`fault`", &[], ["kind"],
+    r#"[[rule]]
+when = { operation = "system.status" }
+fault = { kind = "drip", bytes = 1, interval = "50ms" }
+"#, {
     "kind": Kind::OneOf(fault_names), "reset, empty, truncate, garbage, stall or drip";
     "bytes": Kind::Integer(0, MOST_BYTES), "truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time";
     "duration": Kind::Duration, "stall: how long the silence lasts; until the client leaves if left out";
     "interval": Kind::Duration, "drip: time from one piece to the next";
 });
-words!(EMIT, "emit", "an `[[emit]]`", &[], ["event", "on"], {
+words!(EMIT, "emit", "an `[[emit]]`", &[], ["event", "on"],
+    r#"[[emit]]
+name = "completed"
+event = "workflow.completed"
+on = "command"
+data = { workflow_id = "wf_42" }
+times = 3
+interval = "10s"
+"#, {
     "name": Kind::Text, "what `trigger --emit NAME` and listings call it";
     "event": Kind::Text, "the event type";
     "on": Kind::NameOr(|| vec!["activation", "command"], &ON), "what sets it off: \"activation\", \"command\", { every = … }, { after = … }, or an answered request";
@@ -258,12 +339,22 @@ words!(EMIT, "emit", "an `[[emit]]`", &[], ["event", "on"], {
     "interval": Kind::Duration, "from one event to the next";
     "delivery": Kind::Table(&DELIVERY), "what happens to the deliveries";
 });
-words!(ON, "on", "`on`", REQUEST, [], {
+words!(ON, "on", "`on`", REQUEST, [],
+    r#"[[emit]]
+event = "workflow.completed"
+on = { operation = "events.subscribe", status = 200 }
+delay = "1s"
+"#, {
     "status": Kind::Integer(200, 599), "the status of the answer";
     "every": Kind::Duration, "again and again, from activation on";
     "after": Kind::Duration, "once, so long after activation";
 });
-words!(DELIVERY, "delivery", "`delivery`", &[], [], {
+words!(DELIVERY, "delivery", "`delivery`", &[], [],
+    r#"[[emit]]
+event = "workflow.completed"
+on = { every = "1m" }
+delivery = { tamper = "signature", duplicate = 2 }
+"#, {
     "tamper": Kind::OneOf(|| Tamper::ALL.map(Tamper::name).to_vec()), "what is falsified: body, signature, secret, timestamp, future_timestamp or headers";
     "duplicate": Kind::Integer(1, 100), "copies of each delivery in all";
     "shuffle": Kind::Boolean, "true: the events of one trigger go out in another order";
