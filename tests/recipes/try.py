@@ -214,19 +214,6 @@ def testcontainers_node(text, _):
     return "run with the real package, where starting the container starts the binary"
 
 
-def node_test(text, _):
-    (work / "recipe.test.mjs").write_text(text)
-    run(["node", "--test-reporter=tap", "--test", "recipe.test.mjs"], holds=lambda printed: "# pass 2\n" in printed)
-    return "run"
-
-
-def pytest_(text, _):
-    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
-    (folder / "test_recipe.py").write_text(text)
-    run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], folder, holds=lambda printed: "2 passed" in printed)
-    return "run"
-
-
 PARSER = '''
 import com.sun.source.util.JavacTask;
 import java.nio.file.Path;
@@ -287,7 +274,7 @@ def main():
             if not block["how"]:
                 sys.exit(f"✗ {place}: no `<!-- check: … -->` says how this block is tried")
             how, _, rest = block["how"].partition(" ")
-            ways = {"pytest": pytest_, "toml": toml}
+            ways = {"toml": toml}
             way = ways.get(how) or globals().get(how.replace("-", "_"))
             assert way, f"{place}: there is no check called {how}"
             print(f"✓ {place} {how}: {way(block['text'], rest)}", flush=True)
