@@ -13,8 +13,7 @@ use hyper::header::AUTHORIZATION;
 
 use super::advance::settle_ahead;
 use super::api::{
-    self, DeliveryProblem, ProblemCounts, Request, Unfinished, UnfinishedPart, Unmatched, Unused, Verification,
-    WorkspaceId,
+    self, Delivery, ProblemCounts, ProblemWith, Request, Unfinished, UnfinishedPart, Unused, Verification, WorkspaceId,
 };
 use super::call::Input;
 use super::diagnosis::delivery_summary;
@@ -109,7 +108,7 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
 }
 
 /// Requests that led to no endpoint, oldest first, and among how many.
-fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Unmatched>, usize) {
+fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<Request>>, usize) {
     let keys = match scope {
         Scope::All => None,
         Scope::One(workspace) => Some(keys_of(&control.library.load(), workspace)),
@@ -134,26 +133,26 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<U
     });
     found.reverse();
     let entry = |(request, why): &(Arc<RequestRecord>, String)| {
-        let Request { id, at, method, path, status, reason, .. } = requests::row(request, redactor);
-        let line = if method.is_empty() {
+        let row = requests::row(request, redactor);
+        let line = if row.method.is_empty() {
             "bytes that are not an HTTP request".to_owned()
         } else {
-            format!("{method} {path}")
+            format!("{} {}", row.method, row.path)
         };
-        Unmatched { id, at, path, status, reason, message: format!("{line}: {why} ({status})"), method }
+        ProblemWith { message: format!("{line}: {why} ({})", row.status), row }
     };
     (found.iter().map(entry).collect(), judged)
 }
 
 /// Deliveries that were not taken, and among how many.
-fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<DeliveryProblem>, usize) {
+fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<Delivery>>, usize) {
     let is_problem =
         |delivery: &DeliveryRecord| Some(delivery.status != DeliveryStatus::Delivered && !is_on_purpose(delivery));
     among_deliveries(control, scope, redactor, is_problem, |delivery| delivery_summary(delivery, redactor))
 }
 
 /// Forged deliveries that were accepted, and among how many that a receiver judged.
-fn forged(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<DeliveryProblem>, usize) {
+fn forged(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<Delivery>>, usize) {
     let is_problem = |delivery: &DeliveryRecord| Some(delivery.forgery()? == Forgery::Accepted);
     let message = |delivery: &DeliveryRecord| {
         let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
@@ -169,7 +168,7 @@ fn among_deliveries(
     redactor: Redactor<'_>,
     is_problem: impl Fn(&DeliveryRecord) -> Option<bool>,
     message: impl Fn(&DeliveryRecord) -> String,
-) -> (Vec<DeliveryProblem>, usize) {
+) -> (Vec<ProblemWith<Delivery>>, usize) {
     let judged = Cell::new(0);
     let mut found = control.book.list(None, usize::MAX, |delivery| {
         let problem = scope.covers(Some(&delivery.event.workspace)).then(|| is_problem(delivery)).flatten();
@@ -180,17 +179,7 @@ fn among_deliveries(
     let entry = |(_, delivery): &(u64, DeliveryRecord)| {
         let row = deliveries::row(delivery, &control.registry, redactor);
         let message = format!("{} to {}: {}", row.event_type, row.url, message(delivery));
-        DeliveryProblem {
-            id: row.id,
-            event: row.event,
-            event_type: row.event_type,
-            subscription: row.subscription,
-            url: row.url,
-            workspace: row.workspace,
-            status: row.status,
-            attempts: row.attempts,
-            message,
-        }
+        ProblemWith { row, message }
     };
     (found.iter().map(entry).collect(), judged.get())
 }

@@ -3,9 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    DeliveryId, DeliveryStatus, EventId, Form, Nothing, RequestId, SubscriptionId, Time, Wait, WorkspaceId, endpoint,
-};
+use super::{Delivery, Form, Nothing, Request, Wait, WorkspaceId, endpoint};
 
 endpoint! {
     /// The problems found so far.
@@ -17,11 +15,11 @@ endpoint! {
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Verification {
     /// Requests that matched no endpoint.
-    pub(crate) unmatched: Vec<Unmatched>,
+    pub(crate) unmatched: Vec<ProblemWith<Request>>,
     /// Deliveries that were not accepted.
-    pub(crate) undelivered: Vec<DeliveryProblem>,
+    pub(crate) undelivered: Vec<ProblemWith<Delivery>>,
     /// Forged deliveries that were accepted.
-    pub(crate) forged: Vec<DeliveryProblem>,
+    pub(crate) forged: Vec<ProblemWith<Delivery>>,
     /// Scenarios that were not played to their end.
     pub(crate) unfinished: Vec<Unfinished>,
     /// The kinds that had nothing to judge: an empty list of them proves nothing.
@@ -47,32 +45,13 @@ pub(crate) struct ProblemCounts {
     pub(crate) unused: usize,
 }
 
-/// A request that matched no endpoint.
+/// A request or delivery in which there is a problem.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Unmatched {
-    pub(crate) id: RequestId,
-    pub(crate) at: Time,
-    pub(crate) method: String,
-    pub(crate) path: String,
-    pub(crate) status: u16,
-    pub(crate) reason: String,
-    pub(crate) message: String,
-}
-
-/// A delivery that was not accepted, or was although it is forged.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct DeliveryProblem {
-    pub(crate) id: DeliveryId,
-    pub(crate) event: EventId,
-    #[serde(rename = "type")]
-    pub(crate) event_type: String,
-    pub(crate) subscription: SubscriptionId,
-    pub(crate) url: String,
-    pub(crate) workspace: Option<WorkspaceId>,
-    pub(crate) status: DeliveryStatus,
-    pub(crate) attempts: u64,
+#[schemars(deny_unknown_fields, rename = "ProblemWith{T}")]
+pub(crate) struct ProblemWith<T> {
+    #[serde(flatten)]
+    pub(crate) row: T,
+    /// What the problem is.
     pub(crate) message: String,
 }
 
