@@ -23,6 +23,12 @@ pub fn no_endpoint(method: &Method, path: &str, serves_announced: bool) -> Strin
         .collect();
     let name = |route: &Route| format!("{} {}", route.method, route.path);
     let shown = repeated(path);
+    if let Some((above, _)) = path.split_once("/_emulator").filter(|(above, _)| !above.is_empty()) {
+        let above = repeated(above);
+        return format!(
+            "no endpoint `{shown}`; the control API is at `/_emulator`, so leave `{above}` out of the emulator's URL"
+        );
+    }
     if let Some(route) = nearest_route(&served, method, path) {
         return format!("no endpoint `{shown}`; did you mean {}?", name(route));
     }

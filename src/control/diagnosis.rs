@@ -251,6 +251,7 @@ fn attempt_text(attempt: &AttemptRecord, redactor: Redactor<'_>) -> String {
     let why = match status {
         200..=299 => "",
         _ if attempt.forgery().is_some() => "",
+        _ if attempt.forged => "; a receiver refuses a forged delivery with a 4xx",
         300..=399 => "; redirects are failures and not followed",
         _ => "; only 2xx accepts an event",
     };

@@ -219,11 +219,13 @@ fn no_match(
         ),
         (all, 0) => format!("none of the {all} subscriptions for {whose} takes {event_type}"),
         (all, gone) => format!(
-            "none of the {all} subscriptions for {whose} takes {event_type}: {gone} disabled by 410 Gone until subscribed again"
+            "none of the {all} subscriptions for {whose} takes {event_type}: {gone} disabled, by a 410 of the receiver or by a call; \
+             `wrs-emulator subscriptions enable ID` makes one active again"
         ),
     };
     let id = event.map_or("", |event| &event.id);
-    ControlError::not_found(format!("{message}; `explain {id}` says why not, one by one")).coded("no_match")
+    let why = if skipped.is_empty() { String::new() } else { format!("; `explain {id}` says why not, one by one") };
+    ControlError::not_found(format!("{message}{why}")).coded("no_match")
 }
 
 /// Who else would have got the event: whoever fires for another key than the one that subscribed sees which was meant.

@@ -178,6 +178,7 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
         "quota",
         no_quota,
         match (&request.reason, &request.quota) {
+            (Reason::Scripted, None) => "the scripted answer is not counted".to_owned(),
             (_, None) => "the operation is not counted".to_owned(),
             // A quota that refuses decides, so that a later check has changed what the client is shown.
             (reason, Some(quota)) if !quota.allowed && !matches!(reason, Reason::RateLimited) => format!(
@@ -243,7 +244,10 @@ fn event_steps(event: &EventRecord) -> Vec<Step> {
         let detail = match skipped.reason {
             SkipReason::TypeNotSubscribed => format!("{} is not subscribed to {}", skipped.url, event.event_type),
             SkipReason::Disabled => {
-                format!("{} is disabled, as its receiver answered 410; subscribe again to make it active", skipped.url)
+                format!(
+                    "{} is disabled, by a 410 of its receiver or by a call; `wrs-emulator subscriptions enable {}` makes it active again",
+                    skipped.url, skipped.subscription
+                )
             }
             SkipReason::NotNamed => "another subscription was named".to_owned(),
         };

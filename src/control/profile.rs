@@ -93,29 +93,36 @@ fn compared(
         let text = |setting: &KnobSetting| {
             let mut value = setting.value.clone();
             redactor.setting(knob, &mut value);
-            shortened(&value.to_string())
+            value.to_string()
         };
-        let value = text(after);
+        let (was, value) = shortened(&text(before), &text(after));
         match (before.value == after.value, before.source == after.source) {
             (true, true) if is_named => unchanged.push(format!("{knob} = {value} (from {})", after.source)),
             (true, true) => {}
             (true, false) if after.source == PATCH_SOURCE => {
                 changes.push(format!("{knob} = {value} (as it was from {})", before.source));
             }
-            _ if after.source == PATCH_SOURCE => changes.push(format!("{knob} = {value} (was {})", text(before))),
+            _ if after.source == PATCH_SOURCE => changes.push(format!("{knob} = {value} (was {was})")),
             _ => changes.push(format!("{knob} = {value} again (from {})", after.source)),
         }
     }
     (changes, unchanged)
 }
 
-/// A value as a line can hold it.
-fn shortened(text: &str) -> String {
+/// Two values as a line can hold them: of long ones, the part in which they begin to differ.
+fn shortened(before: &str, after: &str) -> (String, String) {
     const LONGEST: usize = 100;
-    match text.char_indices().nth(LONGEST) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
+    const CONTEXT: usize = 20;
+    let same = before.chars().zip(after.chars()).take_while(|(one, other)| one == other).count();
+    let start =
+        if before.chars().count().max(after.chars().count()) > LONGEST { same.saturating_sub(CONTEXT) } else { 0 };
+    let part = |text: &str| {
+        let head = if start > 0 { "…" } else { "" };
+        let shown: String = text.chars().skip(start).take(LONGEST).collect();
+        let tail = if text.chars().count() > start + LONGEST { "…" } else { "" };
+        format!("{head}{shown}{tail}")
+    };
+    (part(before), part(after))
 }
 
 fn setup(control: &Control, name: Option<Arc<str>>) -> Arc<Setup> {

@@ -30,7 +30,7 @@ pub(super) fn take(control: &Control, mut texts: FileTexts) -> Reload {
         note(
             control,
             None,
-            format!("scenarios are as saved again, {} stays active", generation_text(generation)),
+            format!("no scenario file is broken or missing any more, {} stays active", generation_text(generation)),
             false,
         );
     }

@@ -206,7 +206,9 @@ pub(super) fn reload(control: &Control, _: &Input<api::ReloadScenarios>) -> Resu
     let reload = take(control, files);
     let generation = reload.generation;
     if reload.found.iter().any(Diagnostic::is_error) {
-        let loaded = format!("everything else is loaded, {}", generation_text(generation));
+        let more = reload.found.iter().filter(|problem| problem.is_error()).count() - 1;
+        let more = if more > 0 { format!("{more} more; `wrs-emulator check` shows all; ") } else { String::new() };
+        let loaded = format!("{more}files without an error are loaded, {}", generation_text(generation));
         let refused = refused(&reload.found).told_further(|| Some(loaded));
         return Err(refused.with(|error| error.generation = Some(generation)));
     }

@@ -25,7 +25,7 @@ use crate::clock::ClockMode;
 use crate::journal::{AttemptOutcome, Entry, Forgery, RequestRecord};
 use crate::redact::Redactor;
 use crate::scenario::{
-    Generation, Rule, RuleProgress, Scenario, Setup, StoryProgress, counts_for, rule_progress, story_progress,
+    Generation, Rule, RuleProgress, Scenario, Setup, StoryProgress, Trigger, counts_for, rule_progress, story_progress,
 };
 use crate::turns::Turns;
 use crate::webhook::book::{DeliveryRecord, DeliveryStatus};
@@ -253,7 +253,7 @@ fn setups(generation: &Generation, scope: &Scope) -> Vec<Arc<Setup>> {
     setups
 }
 
-/// Rules of the active scenarios with turns left and stories before their end, for each workspace that has met them; and
+/// Rules of the active scenarios with turns left, stories before their end and events yet to come, for each workspace that has met them; and
 /// once, for nobody, what no workspace has met at all.
 fn unfinished(
     control: &Control,
@@ -268,6 +268,7 @@ fn unfinished(
         for scenario in setup.active.iter() {
             push_rules(&mut entries, scenario, &players, redactor);
             push_story(&mut entries, scenario, &players, redactor);
+            push_planned(&mut entries, control, scenario, &players, redactor);
         }
     }
     entries
@@ -353,6 +354,47 @@ fn push_story(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
     for player in meeting {
         let story = story_progress(scenario, &player.turns).filter(|story| !story.is_over());
         entries.extend(story.map(|story| entry(&story, Some(player))));
+    }
+}
+
+/// Emissions that have begun, or that time sets off, with events yet to come. One without an end has none that is missed.
+fn push_planned(
+    entries: &mut Vec<Unfinished>,
+    control: &Control,
+    scenario: &Scenario,
+    players: &[Player],
+    redactor: Redactor<'_>,
+) {
+    for player in players {
+        let Some(workspace) = &player.workspace else { continue };
+        let plans = control.emitter.planned(workspace);
+        for emit in &scenario.emits {
+            let fired = player.turns.get(emit.fingerprint).applied;
+            let timed = match (&emit.trigger, emit.times) {
+                (Trigger::Every(_), None) => continue,
+                (Trigger::Every(_), Some(times)) => times.saturating_sub(fired),
+                (Trigger::Activation | Trigger::After(_), times) if fired == 0 => times.unwrap_or(1),
+                _ => 0,
+            };
+            let begun = plans.iter().filter(|planned| planned.emit.fingerprint == emit.fingerprint).count() as u64;
+            let planned = timed + begun;
+            if planned == 0 {
+                continue;
+            }
+            let events = if planned == 1 { "1 event".to_owned() } else { format!("{planned} events") };
+            let message = format!(
+                "{} of scenario `{}` has {events} yet to come for {}; `--settle` waits for them, `clock advance` fires them now",
+                emit.label,
+                scenario.name,
+                player.name(redactor)
+            );
+            entries.push(Unfinished {
+                scenario: scenario.name.to_string(),
+                what: UnfinishedPart::Emission { emission: emit.label.to_string(), planned },
+                workspace: player.workspace_id(),
+                message,
+            });
+        }
     }
 }
 

@@ -38,7 +38,10 @@ fn an_assignment_changes_one_knob_and_its_source() {
 fn a_wrong_name_or_value_says_what_would_be_right() {
     for (assignment, code, hint) in [
         ("rate_limit.request=5", "profile/unknown-knob", "`rate_limit.requests`"),
-        ("rate_limit=5", "profile/unknown-knob", "assumptions"),
+        ("rate_limit=5", "profile/unknown-knob", "name one of those in it, such as `rate_limit."),
+        ("rate_limits=5", "profile/unknown-knob", "did you mean `rate_limit`?"),
+        ("webhooks.retry=none", "profile/unknown-knob", "`webhooks.retry.preset`"),
+        ("webhook.copies=2", "profile/unknown-knob", "`webhooks.copies`"),
         ("rate_limit.requests.x=5", "profile/unknown-knob", "assumptions"),
         ("rate_limit.requests=many", "profile/bad-value", "4294967295"),
         ("rate_limit.window=soon", "profile/bad-value", "a duration"),

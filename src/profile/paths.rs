@@ -96,12 +96,30 @@ pub fn setting_group(name: &str) -> Option<&'static str> {
 }
 
 fn unknown(path: &str) -> (String, String) {
-    let nearest = setting_group(path).or_else(|| crate::contract::nearest(path, KNOBS.iter().map(|knob| knob.path)));
+    const ALL: &str = "`wrs-emulator assumptions` lists every knob";
+    let inside: Vec<&str> = below(path).collect();
+    if let [first, ..] = inside.as_slice() {
+        let names = inside.iter().take(5).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let more = if inside.len() > 5 { ", …" } else { "" };
+        let hint = format!("name one of those in it, such as `{first}`: {names}{more}; {ALL}");
+        return (format!("`{}` is a group of knobs, not a knob", path.escape_debug()), hint);
+    }
+    let groups = KNOBS.iter().flat_map(|knob| knob.path.match_indices('.').map(|(end, _)| &knob.path[..end]));
+    let names = || groups.clone().chain(KNOBS.iter().map(|knob| knob.path));
+    let nearest = setting_group(path).or_else(|| crate::contract::nearest(path, names()));
     let hint = match nearest {
-        Some(name) => format!("did you mean `{name}`? `wrs-emulator assumptions` lists every knob"),
-        None => "`wrs-emulator assumptions` lists every knob".to_owned(),
+        Some(name) => format!("did you mean `{name}`? {ALL}"),
+        None => ALL.to_owned(),
     };
     (format!("unknown knob `{}`", path.escape_debug()), hint)
+}
+
+/// The knobs of a group.
+fn below(group: &str) -> impl Iterator<Item = &'static str> {
+    KNOBS
+        .iter()
+        .map(|knob| knob.path)
+        .filter(move |path| path.strip_prefix(group).is_some_and(|rest| rest.starts_with('.')))
 }
 
 /// Puts a knob's value in its place; a table is laid over the old one where the knob is so and `merge` says it.

@@ -209,6 +209,22 @@ async fn a_verdict_names_what_there_was_nothing_of() {
     assert_eq!(kinds(&verdict(&emulator, "?key=sk_test_other").await), ["unmatched", "undelivered", "forged"]);
 }
 
+#[tokio::test]
+async fn events_that_are_yet_to_come_are_unfinished() {
+    let emits = "[[emit]]\nevent = 'workflow.completed'\non = { operation = 'hello' }\n\n\
+        [[emit]]\nname = 'later'\nevent = 'workflow.completed'\non = { operation = 'system.status' }\ndelay = '1m'\ntimes = 3\ninterval = '1s'\n\n\
+        [[emit]]\nname = 'once'\nevent = 'workflow.completed'\non = { after = '1h' }\n\n\
+        [[emit]]\nname = 'for ever'\nevent = 'workflow.completed'\non = { every = '1h' }\n";
+    let emulator = builder().scenario_text(emits).start().await.expect("it starts");
+    get(&emulator, "/v1/system/status").await;
+    let unfinished = messages(&verdict(&emulator, "").await, "unfinished");
+    assert_eq!(unfinished.len(), 2, "{unfinished:?}");
+    assert!(unfinished[0].starts_with("later of scenario `inline-1` has 3 events yet to come for "), "{unfinished:?}");
+    assert!(unfinished[1].starts_with("once of scenario `inline-1` has 1 event yet to come for "), "{unfinished:?}");
+    control(&emulator, "POST", "clock", &json!({ "advance": "2h" })).await;
+    assert_eq!(messages(&verdict(&emulator, "").await, "unfinished"), [""; 0]);
+}
+
 const TURNS: &str = "
 [[rule]]
 name = 'refused'

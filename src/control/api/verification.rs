@@ -73,6 +73,8 @@ pub(crate) struct Unfinished {
 pub(crate) enum UnfinishedPart {
     /// A rule that applied less often than it says.
     Rule { rule: String, applied: u64, turns: u64, left: u64 },
+    /// An emission with events that are yet to come.
+    Emission { emission: String, planned: u64 },
     /// A story that did not reach one of its ends.
     Story { step: String, ends: Vec<String> },
 }

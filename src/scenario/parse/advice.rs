@@ -29,7 +29,7 @@ pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
 }
 
 /// What other tools call the things that have a key here.
-const OTHER_WORDS: [(&str, &str); 18] = [
+const OTHER_WORDS: [(&str, &str); 17] = [
     ("rules", "rule"),
     ("emits", "emit"),
     ("response", "reply"),
@@ -46,7 +46,6 @@ const OTHER_WORDS: [(&str, &str); 18] = [
     ("url", "path"),
     ("name", "title"),
     ("webhook", "emit"),
-    ("webhooks", "emit"),
     ("type", "event"),
 ];
 
@@ -74,7 +73,7 @@ pub(super) fn hint_for_key(name: &str, words: &Words) -> String {
     }
     // Written beside the tables that it belongs in, or in the other one.
     let tables = [words::WHEN, words::REPLY];
-    if words.has("when") || tables.iter().any(|table| table.place == words.place) {
+    if words.has("when") || words.place == words::FILE.place || tables.iter().any(|table| table.place == words.place) {
         let places: Vec<&str> = tables.iter().filter(|table| table.has(name)).map(|table| table.place).collect();
         if !places.is_empty() {
             return format!("`{name}` belongs in {}", places.join(" or "));
@@ -83,10 +82,8 @@ pub(super) fn hint_for_key(name: &str, words: &Words) -> String {
     if let Some(group) = setting_group(name) {
         return format!("`{group}` belongs in `[profile]`, for as long as the scenario is active");
     }
-    if let Some(near) = nearest(name, known.iter().copied()) {
-        return format!("did you mean `{near}`?");
-    }
     match words::ALL.iter().find(|other| other.has(name)) {
+        Some(other) if other.place == words::GIVEN.place => format!("write `[[given.{name}]]`"),
         Some(other) => format!("`{name}` belongs in {}", other.place),
         None => nearest_hint(name, &known),
     }
@@ -104,6 +101,11 @@ pub(super) fn right_form(key: &str, expected: &str, found: &DeValue<'_>) -> Opti
         ("step" | "next", DeValue::Integer(_)) => {
             "a step is a name of your choice, such as \"subscribed\"; a story begins at \"start\"".to_owned()
         }
+        ("error", DeValue::Integer(status)) => {
+            let name = ErrorKind::ALL.into_iter().find(|kind| number(status) == Some(kind.status()));
+            let name = name.unwrap_or(ErrorKind::RateLimitExceeded).name();
+            format!("write the error's name, error = \"{name}\", or status = {status}")
+        }
         ("reply", DeValue::Integer(status)) => format!("write reply = {{ status = {status} }}"),
         ("reply", DeValue::String(text)) if text.parse::<u16>().is_ok() => {
             format!("write reply = {{ status = {text} }}")
@@ -118,6 +120,10 @@ pub(super) fn right_form(key: &str, expected: &str, found: &DeValue<'_>) -> Opti
         (_, DeValue::Boolean(flag)) if expected == STRING => format!("write it in quotes: {key} = \"{flag}\""),
         _ => return None,
     })
+}
+
+fn number(integer: &toml::de::DeInteger<'_>) -> Option<u16> {
+    u16::from_str_radix(integer.as_str(), integer.radix()).ok()
 }
 
 /// What a key means, as a hint; nothing for a key that means different things in different places.

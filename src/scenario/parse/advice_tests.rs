@@ -2,7 +2,7 @@
 
 use super::check_text;
 use super::tests::{check, valid};
-use crate::diagnostic::render_all;
+use crate::diagnostic::{Diagnostic, render_all};
 
 #[test]
 fn a_path_that_no_endpoint_has_is_noticed() {
@@ -194,6 +194,8 @@ fn values_and_keys_in_the_wrong_form_are_answered_with_the_right_one() {
         ),
         ("next.step = 1\npass = true", "a step is a name of your choice"),
         ("next = 1\npass = true", "expected a string for `next`, found an integer; a step is a name of your choice"),
+        ("reply = { error = 429 }", "write the error's name, error = \"rate_limit_exceeded\", or status = 429"),
+        ("reply = { error = 418 }", "write the error's name, error = \"rate_limit_exceeded\", or status = 418"),
         ("reply = 429", "expected a table for `reply`, found an integer; write reply = { status = 429 }"),
         ("reply = \"429\"", "write reply = { status = 429 }"),
         ("reply = \"unauthorized\"", "write reply = { error = \"unauthorized\" }"),
@@ -237,5 +239,22 @@ fn an_error_with_a_status_of_success_is_noticed() {
     check("[[rule]]\nsequence = [{ error = 'unauthorized', status = 200 }]\n", "scenario/error-status", "200");
     for reply in ["error = 'unauthorized', status = 403", "error = 'unauthorized'", "status = 200"] {
         valid(&rule(reply));
+    }
+}
+
+#[test]
+fn a_key_of_another_table_is_shown_its_place() {
+    for (text, advice) in [
+        ("[webhooks]\ncopies = 2\n", "`webhooks` belongs in `[profile]`"),
+        ("[[subscription]]\nurl = 'https://a.example.com/'\n", "write `[[given.subscription]]`"),
+        ("status = 500\n", "`status` belongs in `reply`"),
+        ("[[emit]]\nevent = 'workflow.completed'\non = 'start'\n", "did you mean `activation`?"),
+        ("[[emit]]\nevent = 'workflow.completed'\non = 'workflow.completed'\n", "the type goes into `event`"),
+        ("[[emit]]\nevent = 'workflow.completed'\non = 'subscribe'\n", "on = { operation = \"events.subscribe\" }"),
+        ("[[emit]]\nevent = 'workflow.completed'\non = 'comand'\n", "did you mean `command`?"),
+    ] {
+        let (_, problems) = check_text("test", text);
+        let lines: Vec<String> = problems.iter().map(Diagnostic::one_line).collect();
+        assert!(lines.iter().any(|line| line.contains(advice)), "{text}: {lines:?}");
     }
 }

@@ -12,9 +12,10 @@ use super::reader::{Place, shown};
 use super::words;
 use super::{Parser, Prints};
 use crate::contract::nearest;
-use crate::contract::routes::ROUTES;
+use crate::contract::routes::{ROUTES, Stage};
 use crate::contract::signature::SigningKey;
 use crate::contract::signature::Tamper;
+use crate::contract::types::EVENT_TYPES;
 use crate::contract::webhook_url::check_webhook_url;
 use crate::scenario::emit::{Delivery, Emit, Trigger};
 use crate::scenario::{Given, GivenSubscription, GivenWorkflow};
@@ -116,6 +117,17 @@ impl Parser<'_> {
             return None;
         };
         match on.get_ref() {
+            DeValue::String(text) if EVENT_TYPES.contains(&text.as_ref()) => {
+                let message = format!("unknown value \"{}\" for `on`", shown(text));
+                let hint = "the type goes into `event`; `on` says what sets the event off: \"activation\", \"command\", { every = … }, { after = … }, or a request such as { operation = \"events.subscribe\" }";
+                self.problems.error("scenario/bad-value", on.span(), message, hint);
+                None
+            }
+            DeValue::String(text) if ["start", "startup", "begin"].contains(&text.as_ref()) => {
+                let message = format!("unknown value \"{}\" for `on`", shown(text));
+                self.problems.error("scenario/bad-value", on.span(), message, "did you mean `activation`?");
+                None
+            }
             DeValue::String(text) if let Some(operation) = operation_meant(text) => {
                 let message = format!("unknown value \"{}\" for `on`", shown(text));
                 let hint = format!(
@@ -287,10 +299,9 @@ impl Parser<'_> {
     }
 }
 
-/// The operation that a text names which is none of the triggers and near to none.
+/// The open operation that a text names by a part of its name, or nearly: `subscribe` is `events.subscribe`.
 fn operation_meant(text: &str) -> Option<&'static str> {
-    if nearest(text, ["activation", "command"].into_iter()).is_some() {
-        return None;
-    }
-    nearest(text, ROUTES.iter().map(|route| route.operation.name()))
+    let open = ROUTES.iter().filter(|route| route.stage == Stage::Open).map(|route| route.operation.name());
+    let is_part = |name: &&str| name.split('.').any(|part| part == text);
+    open.clone().find(is_part).or_else(|| if text.contains('.') { nearest(text, open) } else { None })
 }
