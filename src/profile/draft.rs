@@ -9,6 +9,7 @@ use toml::de::DeTable;
 use toml::{Table, Value};
 
 use super::check::{Broken, check};
+use super::forwards::Forward;
 use super::layers::{Layered, ProfileProblem, Sources, deserialize};
 use super::paths::{collect, locate, put, value_at, without_spans};
 use super::{Knob, Preset, plain};
@@ -146,6 +147,13 @@ impl Draft {
         let merge = below.is_empty();
         let value = if merge { value } else { self.edited(knob, &below, value) };
         self.add(Setting { knob, value, merge, source: Arc::from(source), span: 0..0, written: String::new() });
+    }
+
+    /// Adds one more forward; `source` names where it comes from.
+    pub fn forward(&mut self, forward: &Forward, source: &str) {
+        // A JSON string is a TOML key.
+        let path = format!("webhooks.forwards.{}", serde_json::Value::from(forward.from()));
+        self.value(&path, &forward.to().into(), source);
     }
 
     /// The profile, if all of it is valid; else every problem.

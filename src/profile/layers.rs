@@ -63,6 +63,12 @@ static DEFAULT: LazyLock<Layered> = LazyLock::new(|| {
     Layered::made(profile, table, Sources::new())
 });
 
+impl Default for Profile {
+    fn default() -> Self {
+        DEFAULT.profile().as_ref().clone()
+    }
+}
+
 impl Default for Layered {
     fn default() -> Self {
         DEFAULT.clone()

@@ -2,6 +2,7 @@
 //!
 //! Must not know about TOML, files or the other schemes; `layout` turns it into a row like theirs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::KeyReading;
@@ -12,7 +13,7 @@ use super::template::{self, Field, Piece};
 ///
 /// The default signs `{timestamp}.{body}` the way GitHub signs bodies, under neutral names. The
 /// header carries one signature, that of the newest key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CustomScheme {
     /// The header for the event's id; empty for none.

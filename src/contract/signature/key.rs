@@ -9,6 +9,7 @@ use std::fmt;
 
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine as _};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Scheme;
@@ -17,7 +18,7 @@ use super::Scheme;
 pub(super) const PREFIX: &str = "whsec_";
 
 /// How the text of a secret becomes key bytes (`webhooks.secret_key`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyReading {
     /// As the scheme's own libraries do: base64 after `whsec_` for `standard` and `svix`, and for

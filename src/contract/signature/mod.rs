@@ -28,6 +28,7 @@ mod warning;
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use custom::{CustomScheme, SchemeProblem};
@@ -57,7 +58,7 @@ pub struct Message<'a> {
 }
 
 /// The name of a signature scheme, as `webhooks.scheme` spells it (lower case).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SchemeName {
     /// Standard Webhooks v1: `webhook-id`, `webhook-timestamp`, `webhook-signature`.
@@ -98,6 +99,55 @@ impl SchemeName {
 impl fmt::Display for SchemeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// One scheme, or a list of at least one without repetition; a single name is written without brackets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "OneOrMany", into = "OneOrMany")]
+pub struct SchemeNames(Vec<SchemeName>);
+
+impl SchemeNames {
+    /// The schemes in sending order.
+    pub fn names(&self) -> &[SchemeName] {
+        &self.0
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "expected a signature scheme or a list of them: standard, svix, stripe, github, slack, shopify, custom"
+)]
+enum OneOrMany {
+    One(SchemeName),
+    Many(Vec<SchemeName>),
+}
+
+impl TryFrom<OneOrMany> for SchemeNames {
+    type Error = String;
+
+    fn try_from(names: OneOrMany) -> Result<Self, String> {
+        let names = match names {
+            OneOrMany::One(name) => vec![name],
+            OneOrMany::Many(names) => names,
+        };
+        if names.is_empty() {
+            return Err("expected at least one signature scheme".to_owned());
+        }
+        if (1..names.len()).any(|at| names[..at].contains(&names[at])) {
+            return Err("a signature scheme is listed twice".to_owned());
+        }
+        Ok(Self(names))
+    }
+}
+
+impl From<SchemeNames> for OneOrMany {
+    fn from(names: SchemeNames) -> Self {
+        match names.0.as_slice() {
+            [one] => Self::One(*one),
+            _ => Self::Many(names.0),
+        }
     }
 }
 
