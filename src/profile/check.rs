@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hyper::header::HeaderName;
 
-use super::Profile;
+use super::sections::Profile;
 use crate::contract::header_name::HeaderNameText;
 use crate::duration::DurationText;
 

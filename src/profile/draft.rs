@@ -10,9 +10,12 @@ use toml::{Table, Value};
 
 use super::check::{Broken, check};
 use super::forwards::Forward;
-use super::layers::{Layered, ProfileProblem, Sources, deserialize};
+use super::knobs::Knob;
+use super::layers::{Layered, Sources, deserialize};
 use super::paths::{collect, locate, put, value_at, without_spans};
-use super::{Knob, Preset, plain};
+use super::plain;
+use super::presets::Preset;
+use super::problem::ProfileProblem;
 
 /// Settings of a text, read once; each with its place in the text.
 #[derive(Clone, Debug)]
@@ -277,6 +280,21 @@ impl Draft {
         problems
             .sort_by_key(|problem| (sources.iter().position(|source| *source == problem.source), problem.span.start));
         problems
+    }
+}
+
+impl Layered {
+    /// This profile with a draft on top.
+    pub fn with(&self, add: impl FnOnce(&mut Draft)) -> Result<Self, Vec<ProfileProblem>> {
+        let mut draft = Draft::of(self);
+        add(&mut draft);
+        draft.finish()
+    }
+
+    /// This profile with one assignment on top, or the first problem.
+    pub fn with_assignment(&self, assignment: &str, source: &str) -> Result<Self, ProfileProblem> {
+        let made = self.with(|draft| draft.assignment(assignment, source));
+        made.map_err(|problems| problems.into_iter().next().expect("what is refused has a problem"))
     }
 }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Forwards;
+use super::forwards::Forwards;
 use crate::contract::api_shape::ApiShape;
 use crate::contract::error::Errors;
 use crate::contract::ids::Ids;

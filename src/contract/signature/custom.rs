@@ -5,8 +5,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::KeyReading;
 use super::mac::{Encoding, Hash};
+use super::reading::KeyReading;
 use super::template::{self, Field, Piece};
 
 /// What `webhooks.custom` in the profile holds; unset knobs keep their default.
@@ -15,6 +15,7 @@ use super::template::{self, Field, Piece};
 /// header carries one signature, that of the newest key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(!default)]
 pub struct CustomScheme {
     /// The header for the event's id; empty for none.
     pub id_header: String,
