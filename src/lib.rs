@@ -6,7 +6,8 @@
 //! To embed it in a Rust test, start with [`Emulator::builder`]; [`app`] shows a first test, [`ControlHandle`] one with webhooks,
 //! time, resets and snapshots. To work on it, read in this order:
 //!
-//! - [`contract`] and [`profile`], layer 0: the API's rules, pure, and what the published contract leaves open;
+//! - [`contract`] and [`duration`], layer 0: the API's rules, pure, with the settings of what the published contract leaves open;
+//! - [`profile`], layer 1: all settings, their defaults, and how changes to them are put together;
 //! - [`clock`], [`mod@file`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`memory`], [`snapshot`], [`workspace`], [`journal`], [`redact`], layer 1: one key's
 //!   state, the log of what happened, and what of it may be shown;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
@@ -26,6 +27,7 @@ pub mod clock;
 pub mod contract;
 pub mod control;
 pub mod diagnostic;
+pub mod duration;
 pub mod file;
 pub mod http;
 pub mod journal;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::profile::{CountRule, RateAlgorithm, RateLimit};
+use crate::contract::quota::{CountRule, RateAlgorithm, RateLimit};
 use crate::snapshot::SavedQuota;
 
 /// The outcome of one request.
@@ -218,7 +218,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::profile::{DurationText, Profile};
+    use crate::duration::DurationText;
+    use crate::profile::Profile;
 
     fn policy(algorithm: RateAlgorithm, requests: u32, count: CountRule) -> RateLimit {
         let window = DurationText(Duration::from_secs(10));

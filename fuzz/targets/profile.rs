@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wrs_emulator::profile::{Layered, parse_duration};
+use wrs_emulator::duration::parse_duration;
+use wrs_emulator::profile::Layered;
 use wrs_emulator::template::check_template;
 
 fuzz_target!(|text: &str| {

@@ -12,7 +12,7 @@ use super::client::call;
 use super::failure::Failure;
 use super::mistakes::value;
 use super::output::{cell, print, print_json};
-use crate::profile::parse_duration;
+use crate::duration::parse_duration;
 
 /// `clock …`
 #[derive(Debug, Subcommand)]

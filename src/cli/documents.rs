@@ -77,6 +77,6 @@ pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let profile = load_profile(args.profile.profile.as_deref(), &args.profile.set)?;
-    print_json(&document(profile.profile()));
+    print_json(&document(&profile.profile().api_shape()));
     Ok(ExitCode::SUCCESS)
 }

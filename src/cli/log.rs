@@ -13,9 +13,10 @@ use tokio::sync::{oneshot, watch};
 use super::failure::colored;
 use super::output::{compact, counted};
 use crate::app::ControlHandle;
+use crate::contract::timestamp::Precision;
 use crate::contract::timestamp::format_timestamp;
+use crate::duration::duration_text;
 use crate::journal::{AttemptOutcome, AttemptRecord, Entry, Reason, RequestRecord, is_elsewhere};
-use crate::profile::{Precision, duration_text};
 use crate::redact::{Redactor, visible};
 use crate::workspace::EventRecord;
 

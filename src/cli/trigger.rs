@@ -108,7 +108,7 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if let Some(delay) = &args.delay {
         wish["delay"] = delay.as_str().into();
     }
-    let limit = crate::profile::parse_duration(&args.timeout)
+    let limit = crate::duration::parse_duration(&args.timeout)
         .map_err(|problem| Failure::usage(format!("--timeout: {problem}")))?;
     let query: Vec<(&str, &str)> = if args.wait { vec![("wait", &args.timeout)] } else { Vec::new() };
     let answer = call(&args.target, Method::POST, "events", &query, Some(&wish), limit + Duration::from_secs(30))?;

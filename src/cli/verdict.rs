@@ -15,7 +15,7 @@ use super::client::{SHORT, call};
 use super::failure::Failure;
 use super::junit::junit;
 use super::output::{pretty, print_as_is};
-use crate::profile::parse_duration;
+use crate::duration::parse_duration;
 use crate::redact::visible;
 
 /// Longest that the control API waits.

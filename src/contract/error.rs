@@ -1,13 +1,14 @@
 //! The API's public errors: kind, status, body. The envelope has one key, `error`, with `code`, `message` and
 //! `request_id` (contract: Errors). Internal causes never appear here.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::profile::{ErrorDetails, Profile};
-
 /// What went wrong, as clients may branch on it. The text sent for each kind is the knob `errors.codes`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// 401: Bearer token missing or invalid. The one code the contract publishes.
@@ -119,6 +120,59 @@ impl ErrorKind {
     }
 }
 
+/// The error envelope (contract: Errors).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Errors {
+    /// Where validation reasons stand beside `message`.
+    pub details: ErrorDetails,
+    /// Status of a body that is not JSON: 400 or 422.
+    pub malformed_json_status: MalformedStatus,
+    /// The `code` of each kind of error.
+    pub codes: BTreeMap<ErrorKind, String>,
+    /// Fields added to each error object.
+    pub extra: Map<String, Value>,
+}
+
+impl Errors {
+    /// The `code` sent for `kind`.
+    pub fn code(&self, kind: ErrorKind) -> &str {
+        self.codes.get(&kind).map_or(kind.name(), String::as_str)
+    }
+}
+
+/// Where validation reasons stand beside `message`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorDetails {
+    /// Nowhere else.
+    Off,
+    /// `details: [{field, reason}]`.
+    List,
+    /// `details: {field: [reason]}`.
+    Map,
+}
+
+/// 400 or 422.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "u16", into = "u16")]
+#[schemars(extend("enum" = [400, 422]))]
+pub struct MalformedStatus(u16);
+
+impl TryFrom<u16> for MalformedStatus {
+    type Error = String;
+
+    fn try_from(status: u16) -> Result<Self, String> {
+        if matches!(status, 400 | 422) { Ok(Self(status)) } else { Err(format!("expected 400 or 422, found {status}")) }
+    }
+}
+
+impl From<MalformedStatus> for u16 {
+    fn from(status: MalformedStatus) -> u16 {
+        status.0
+    }
+}
+
 /// One field that failed validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldProblem {
@@ -161,14 +215,14 @@ impl Error {
         Self { problems, ..Self::new(ErrorKind::ValidationError, texts.join("; ")) }
     }
 
-    /// The JSON body: `{"error": {"code", "message", "request_id"}}`, with what the profile adds.
-    pub fn body(&self, profile: &Profile, request_id: &str) -> Vec<u8> {
-        envelope(profile, profile.error_code(self.kind), &self.message, &self.problems, request_id)
+    /// The JSON body: `{"error": {"code", "message", "request_id"}}`, with what the settings add.
+    pub fn body(&self, settings: &Errors, request_id: &str) -> Vec<u8> {
+        envelope(settings, settings.code(self.kind), &self.message, &self.problems, request_id)
     }
 }
 
 /// The error envelope around any code and message.
-pub fn envelope(profile: &Profile, code: &str, message: &str, problems: &[FieldProblem], request_id: &str) -> Vec<u8> {
+pub fn envelope(settings: &Errors, code: &str, message: &str, problems: &[FieldProblem], request_id: &str) -> Vec<u8> {
     #[derive(Serialize)]
     struct Envelope<'a> {
         error: Body<'a>,
@@ -183,7 +237,7 @@ pub fn envelope(profile: &Profile, code: &str, message: &str, problems: &[FieldP
         #[serde(flatten)]
         extra: &'a Map<String, Value>,
     }
-    let details = match profile.errors.details {
+    let details = match settings.details {
         _ if problems.is_empty() => None,
         ErrorDetails::Off => None,
         ErrorDetails::List => Some(json!(problems)),
@@ -198,13 +252,14 @@ pub fn envelope(profile: &Profile, code: &str, message: &str, problems: &[FieldP
             Some(Value::Object(map))
         }
     };
-    let body = Body { code, message, request_id, details, extra: &profile.errors.extra };
+    let body = Body { code, message, request_id, details, extra: &settings.extra };
     serde_json::to_vec(&Envelope { error: body }).expect("strings and JSON values always serialise")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::section;
 
     #[test]
     fn the_envelope_has_exactly_the_three_published_fields() {
@@ -212,7 +267,7 @@ mod tests {
             FieldProblem::new("url", "must use https"),
             FieldProblem::new("events", "must not be empty"),
         ]);
-        let body: Value = serde_json::from_slice(&error.body(&Profile::default(), "req_1")).expect("the body is JSON");
+        let body: Value = serde_json::from_slice(&error.body(&section("errors"), "req_1")).expect("the body is JSON");
         assert_eq!(
             body,
             json!({"error": {"code": "validation_error", "message": "url: must use https; events: must not be empty", "request_id": "req_1"}})
@@ -221,10 +276,10 @@ mod tests {
 
     #[test]
     fn every_kind_has_one_name_and_a_code_in_the_profile() {
-        let profile = Profile::default();
+        let settings: Errors = section("errors");
         for kind in ErrorKind::ALL {
             assert_eq!(ErrorKind::from_name(kind.name()), Some(kind));
-            assert_eq!(profile.errors.codes.get(&kind).map(String::as_str), Some(kind.name()));
+            assert_eq!(settings.codes.get(&kind).map(String::as_str), Some(kind.name()));
             assert!((400..=500).contains(&kind.status()));
         }
     }

@@ -4,9 +4,11 @@
 use std::fmt::Write as _;
 
 use rand::Rng;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha512};
 
-use crate::profile::IdStyle;
+use crate::contract::header_name::OptionalHeaderName;
 
 /// What an id names, which decides its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,30 @@ impl IdKind {
             Self::Delivery => "dlv_",
         }
     }
+}
+
+/// The form of ids.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ids {
+    /// What follows the prefix.
+    pub style: IdStyle,
+    /// The header that carries a request's id; none when empty.
+    pub request_header: OptionalHeaderName,
+}
+
+/// What follows the prefix of an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IdStyle {
+    /// 26 characters, lower case.
+    Ulid,
+    /// A version 4 UUID.
+    Uuid,
+    /// 1, 2, 3 … per workspace, padded to eight digits.
+    Counter,
+    /// 64 of the letters, digits, `_` and `-`.
+    Longest,
 }
 
 /// What the style `longest` is made of.

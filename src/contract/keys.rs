@@ -3,17 +3,57 @@
 //! A refusal keeps its reason, which `explain` shows; the wire shows `unauthorized` and a short message.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use hyper::header::{AUTHORIZATION, HeaderMap};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use crate::profile::{Environment, KeyMode, Keys, Profile};
+use crate::contract::types::Environment;
 
 /// The key of the examples, and the one that the control API means when none is named.
 pub const SAMPLE_KEY: &str = "sk_test_local";
 
 /// Longest key taken. Longer tokens are refused, as every new key makes a workspace.
 pub const LONGEST_KEY: usize = 256;
+
+/// Which API keys are valid (contract: Authentication 3, prefixes not given).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Keys {
+    /// How a key is judged.
+    pub mode: KeyMode,
+    /// Prefix of test keys.
+    pub test_prefix: String,
+    /// Prefix of live keys.
+    pub live_prefix: String,
+    /// The valid keys when `mode` is `list`.
+    pub list: Vec<String>,
+    /// Workspace name to the keys that share it.
+    pub workspaces: BTreeMap<String, Vec<String>>,
+}
+
+/// How a key is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyMode {
+    /// By the environment's prefix and the characters after it.
+    Prefix,
+    /// By membership in `keys.list` or `keys.workspaces`.
+    List,
+    /// Any non-empty token is valid.
+    Any,
+}
+
+/// What decides whether a key is valid.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyRules<'p> {
+    /// Whose keys are valid.
+    pub environment: Environment,
+    /// How they are judged.
+    pub keys: &'p Keys,
+}
 
 /// Why a request's key was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,17 +88,15 @@ impl KeyRefusal {
         !matches!(self, Self::Missing | Self::OtherScheme | Self::Empty)
     }
 
-    /// What was wrong and what to send in its place, which depends on the profile's keys.
-    pub fn advice(self, profile: &Profile) -> String {
-        let example = match (profile.keys.mode, profile.environment) {
+    /// What was wrong and what to send in its place, which depends on the rules.
+    pub fn advice(self, rules: KeyRules<'_>) -> String {
+        let example = match (rules.keys.mode, rules.environment) {
             // The list is secret: it is named and never quoted.
             (KeyMode::List, _) => None,
             (KeyMode::Any, _) => Some(("any key", SAMPLE_KEY.to_owned())),
-            (KeyMode::Prefix, Environment::Sandbox) => {
-                Some(("a test key", format!("{}local", profile.keys.test_prefix)))
-            }
+            (KeyMode::Prefix, Environment::Sandbox) => Some(("a test key", format!("{}local", rules.keys.test_prefix))),
             (KeyMode::Prefix, Environment::Production) => {
-                Some(("a live key", format!("{}local", profile.keys.live_prefix)))
+                Some(("a live key", format!("{}local", rules.keys.live_prefix)))
             }
         };
         let remedy = match (self, example) {
@@ -108,10 +146,10 @@ impl fmt::Display for KeyRefusal {
     }
 }
 
-/// The key that a request carries, judged by the profile.
-pub fn authenticate<'h>(headers: &'h HeaderMap, profile: &Profile) -> Result<&'h str, KeyRefusal> {
+/// The key that a request carries, judged by the rules.
+pub fn authenticate<'h>(headers: &'h HeaderMap, rules: KeyRules<'_>) -> Result<&'h str, KeyRefusal> {
     let token = bearer_token(headers)?;
-    judge(token, profile)?;
+    judge(token, rules)?;
     Ok(token)
 }
 
@@ -143,8 +181,8 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<&str, KeyRefusal> {
 }
 
 /// Judges a key by the knobs `environment` and `keys`.
-pub fn judge(key: &str, profile: &Profile) -> Result<(), KeyRefusal> {
-    let keys = &profile.keys;
+pub fn judge(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
+    let keys = rules.keys;
     match keys.mode {
         KeyMode::Any => Ok(()),
         KeyMode::List => {
@@ -152,7 +190,7 @@ pub fn judge(key: &str, profile: &Profile) -> Result<(), KeyRefusal> {
             listed.then_some(()).ok_or(KeyRefusal::NotListed)
         }
         KeyMode::Prefix => {
-            let (wanted, other, refusal) = match profile.environment {
+            let (wanted, other, refusal) = match rules.environment {
                 Environment::Sandbox => (&keys.test_prefix, &keys.live_prefix, KeyRefusal::LiveKey),
                 Environment::Production => (&keys.live_prefix, &keys.test_prefix, KeyRefusal::TestKey),
             };
@@ -170,9 +208,9 @@ pub fn judge(key: &str, profile: &Profile) -> Result<(), KeyRefusal> {
 const LONGEST_SLIP: usize = 20;
 
 /// Why a text is not a key, for whoever typed it in place of one.
-pub fn not_a_key(text: &str, refusal: KeyRefusal, profile: &Profile) -> String {
-    let keys = &profile.keys;
-    let prefix = match profile.environment {
+pub fn not_a_key(text: &str, refusal: KeyRefusal, rules: KeyRules<'_>) -> String {
+    let keys = rules.keys;
+    let prefix = match rules.environment {
         Environment::Sandbox => &keys.test_prefix,
         Environment::Production => &keys.live_prefix,
     };
@@ -193,8 +231,8 @@ fn is_key_text(text: &str) -> bool {
 }
 
 /// The name of the workspace that a key belongs to: its group in `keys.workspaces`, or the key itself.
-pub fn workspace_of<'k>(key: &'k str, profile: &'k Profile) -> &'k str {
-    let groups = &profile.keys.workspaces;
+pub fn workspace_of<'k>(key: &'k str, keys: &'k Keys) -> &'k str {
+    let groups = &keys.workspaces;
     if groups.is_empty() {
         return key;
     }
@@ -229,6 +267,7 @@ mod tests {
     use hyper::header::HeaderValue;
 
     use super::*;
+    use crate::contract::section;
 
     fn check(values: &[&str], expected: Result<&str, KeyRefusal>) {
         let mut headers = HeaderMap::new();
@@ -236,7 +275,8 @@ mod tests {
             headers
                 .append(AUTHORIZATION, HeaderValue::from_bytes(value.as_bytes()).expect("the value is a header value"));
         }
-        assert_eq!(authenticate(&headers, &Profile::default()), expected, "{values:?}");
+        let rules = KeyRules { environment: Environment::Sandbox, keys: &section("keys") };
+        assert_eq!(authenticate(&headers, rules), expected, "{values:?}");
     }
 
     #[test]
@@ -263,7 +303,6 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_a_good_key_looks_like_under_the_profile_in_force() {
-        use crate::profile::Layered;
         let all = [
             KeyRefusal::OtherScheme,
             KeyRefusal::Empty,
@@ -273,36 +312,35 @@ mod tests {
             KeyRefusal::TestKey,
             KeyRefusal::UnknownPrefix,
         ];
-        for (assignments, kind, example) in [
-            (&[][..], "a test key", "sk_test_local"),
-            (&["keys.test_prefix=tk-"], "a test key", "tk-local"),
-            (&["environment=production"], "a live key", "sk_live_local"),
-            (&["keys.mode=any"], "any key", "sk_test_local"),
+        let (sandbox, production) = (Environment::Sandbox, Environment::Production);
+        let keys = || -> Keys { section("keys") };
+        for (environment, keys, kind, example) in [
+            (sandbox, keys(), "a test key", "sk_test_local"),
+            (sandbox, Keys { test_prefix: "tk-".to_owned(), ..keys() }, "a test key", "tk-local"),
+            (production, keys(), "a live key", "sk_live_local"),
+            (sandbox, Keys { mode: KeyMode::Any, ..keys() }, "any key", "sk_test_local"),
         ] {
-            let profile = assignments.iter().fold(Layered::default(), |profile, assignment| {
-                profile.with_assignment(assignment, "test").expect("the assignment is valid")
-            });
-            let profile = profile.profile();
-            assert_eq!(judge(example, profile), Ok(()), "{assignments:?}");
+            let rules = KeyRules { environment, keys: &keys };
+            assert_eq!(judge(example, rules), Ok(()), "{rules:?}");
             for refusal in all {
-                let advice = refusal.advice(profile);
+                let advice = refusal.advice(rules);
                 assert!(advice.starts_with(&format!("{refusal}; send ")) && advice.contains(example), "{advice}");
             }
-            let advice = KeyRefusal::LiveKey.advice(profile);
+            let advice = KeyRefusal::LiveKey.advice(rules);
             assert!(advice.ends_with(&format!("; send {kind}, for example {example}")), "{advice}");
         }
-        let listed = Layered::default().with_assignment("keys.mode=list", "test").expect("it is valid");
-        let listed = Layered::with_assignment(&listed, "keys.list=[\"hidden\"]", "test").expect("it is valid");
+        let listed = Keys { mode: KeyMode::List, list: vec!["hidden".to_owned()], ..keys() };
+        let listed = KeyRules { environment: sandbox, keys: &listed };
         for refusal in all.into_iter().chain([KeyRefusal::NotListed]) {
-            let advice = refusal.advice(listed.profile());
+            let advice = refusal.advice(listed);
             assert!(!advice.contains("hidden") && !advice.contains("sk_test_local"), "{advice}");
         }
-        assert!(KeyRefusal::NotListed.advice(listed.profile()).contains("`keys.list`"));
+        assert!(KeyRefusal::NotListed.advice(listed).contains("`keys.list`"));
     }
 
     #[test]
     fn test_keys_are_shown_whole_and_others_by_prefix_and_last_four() {
-        let mut keys = Profile::default().keys;
+        let mut keys: Keys = section("keys");
         keys.workspaces.insert("team a".to_owned(), vec!["plain".to_owned()]);
         for (key, expected) in [
             ("sk_test_local", "sk_test_local"),

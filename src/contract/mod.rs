@@ -1,11 +1,14 @@
 //! The emulated API's rules: what is valid, what is answered, how it is signed. Front page of layer 0.
 //!
-//! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments.
+//! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments. What
+//! the published contract leaves open is a setting: each file has the settings of its own behaviour as a plain struct.
 //! Reading order: `routes` (which operations exist), `nowhere` (what other paths are answered), `keys` (who may call them), `rules` (what they accept), `types`
 //! and `error` (what they answer), `preview` and `oauth` (what is announced),
 //! `variation` (what a body may be like), `signature` (webhooks).
 
+pub mod api_shape;
 pub mod error;
+pub mod header_name;
 pub mod ids;
 pub mod keys;
 pub mod nowhere;
@@ -13,6 +16,7 @@ pub mod oauth;
 pub mod openapi;
 mod openapi_preview;
 pub mod preview;
+pub mod quota;
 pub mod routes;
 pub mod rules;
 pub mod signature;
@@ -38,4 +42,11 @@ pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<
         .filter(|(score, _)| *score > 0.8)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)
+}
+
+/// A section of the built-in profile, for tests of what depends on it.
+#[cfg(test)]
+pub(crate) fn section<T: serde::de::DeserializeOwned>(name: &str) -> T {
+    let mut table: toml::Table = toml::from_str(include_str!("../profile/default.toml")).expect("it is TOML");
+    table.remove(name).expect("there is such a section").try_into().expect("the section has its type")
 }

@@ -4,12 +4,35 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use crate::contract::error::{Error, ErrorKind};
-use crate::contract::keys::judge;
-use crate::profile::{ContentTypeRule, OauthErrorShape, Profile};
+use crate::contract::keys::{KeyRules, LONGEST_KEY, judge};
+use crate::contract::rules::{ContentTypeRule, Validation};
+use crate::duration::DurationText;
+
+/// OAuth 2.0 client credentials (contract: announced, endpoints and lifetimes not shown).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Oauth {
+    /// How long an access token is valid.
+    pub token_lifetime: DurationText,
+    /// The form of the token endpoint's errors.
+    pub error_shape: OauthErrorShape,
+}
+
+/// The form of the token endpoint's errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OauthErrorShape {
+    /// `{error, error_description}`.
+    Rfc6749,
+    /// The envelope of every other error.
+    Envelope,
+}
 
 /// Why no token was issued (RFC 6749 §5.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,18 +69,23 @@ impl OauthProblem {
         Error::new(kind, self.text())
     }
 
-    /// The body in the form of the RFC; `None` if the profile wants the API's own envelope. With its status.
-    pub fn body(&self, profile: &Profile) -> Option<(u16, Value)> {
+    /// The body in the form of the RFC; `None` where the shape is the API's own envelope. With its status.
+    pub fn body(&self, shape: OauthErrorShape) -> Option<(u16, Value)> {
         let status = if matches!(self, Self::Client(_)) { 401 } else { 400 };
         let body = json!({ "error": self.code(), "error_description": self.text() });
-        (profile.oauth.error_shape == OauthErrorShape::Rfc6749).then_some((status, body))
+        (shape == OauthErrorShape::Rfc6749).then_some((status, body))
     }
 }
 
 /// The key that a token request authenticates with: `client_secret` in the body, or the password of HTTP Basic.
-pub fn parse_token_request(headers: &HeaderMap, body: &[u8], profile: &Profile) -> Result<String, OauthProblem> {
+pub fn parse_token_request(
+    headers: &HeaderMap,
+    body: &[u8],
+    validation: &Validation,
+    keys: KeyRules<'_>,
+) -> Result<String, OauthProblem> {
     let wrong = |text: &str| Err(OauthProblem::Request(text.to_owned()));
-    if profile.validation.content_type == ContentTypeRule::Require && !is_form(headers) {
+    if validation.content_type == ContentTypeRule::Require && !is_form(headers) {
         return wrong("Content-Type: must be application/x-www-form-urlencoded");
     }
     let (mut grant, mut secret) = (None, None);
@@ -82,10 +110,8 @@ pub fn parse_token_request(headers: &HeaderMap, body: &[u8], profile: &Profile) 
         Some("client_credentials") => {}
         Some(_) => return Err(OauthProblem::GrantType),
     }
-    let fits = key.len() <= crate::contract::keys::LONGEST_KEY
-        && !key.is_empty()
-        && key.bytes().all(|byte| byte.is_ascii_graphic());
-    if !fits || judge(&key, profile).is_err() {
+    let fits = key.len() <= LONGEST_KEY && !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
+    if !fits || judge(&key, keys).is_err() {
         return Err(OauthProblem::Client("client_secret: is no valid API key".to_owned()));
     }
     Ok(key)
@@ -123,6 +149,8 @@ mod tests {
     use hyper::header::HeaderValue;
 
     use super::*;
+    use crate::contract::section;
+    use crate::contract::types::Environment;
 
     fn read(authorization: Option<&str>, body: &str) -> Result<String, &'static str> {
         let mut headers = HeaderMap::new();
@@ -131,7 +159,8 @@ mod tests {
             let value = format!("Basic {}", STANDARD.encode(text));
             headers.insert(AUTHORIZATION, HeaderValue::from_str(&value).expect("a header value"));
         }
-        parse_token_request(&headers, body.as_bytes(), &Profile::default()).map_err(|problem| problem.code())
+        let keys = KeyRules { environment: Environment::Sandbox, keys: &section("keys") };
+        parse_token_request(&headers, body.as_bytes(), &section("validation"), keys).map_err(|problem| problem.code())
     }
 
     #[test]

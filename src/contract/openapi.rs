@@ -1,25 +1,27 @@
-//! The `OpenAPI` 3.1 document of the emulated API, made from the route table, the wire types and the profile in force.
+//! The `OpenAPI` 3.1 document of the emulated API, made from the route table, the wire types and the settings in force.
 //!
 //! Everything that the published contract does not state is marked: `x-assumed` names the knob of the profile behind it.
 
-use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use crate::contract::api_shape::{ApiShape, schema_of};
+use crate::contract::error::ErrorDetails;
+use crate::contract::ids::IdStyle;
+use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route, Stage};
+use crate::contract::rules::Unknown;
 use crate::contract::types::{EventEnvelope, SubscribeRequest, Subscription, SystemStatus};
 use crate::contract::webhook_url::LONGEST_URL;
 use crate::contract::{VERSION, openapi_preview};
-use crate::profile::{IdStyle, Profile, ResetForm, RetryAfterForm, Unknown};
 
-/// The document, for one profile.
-pub fn document(profile: &Profile) -> Value {
+/// The document under these settings.
+pub fn document(shape: &ApiShape<'_>) -> Value {
     let mut paths = Map::new();
-    for route in ROUTES.iter().filter(|route| route.stage == Stage::Open || profile.preview.enabled) {
+    for route in ROUTES.iter().filter(|route| route.stage == Stage::Open || shape.preview.enabled) {
         let entry = paths.entry(route.path).or_insert_with(|| json!({}));
-        entry[route.method.as_str().to_ascii_lowercase()] = operation(route, profile);
+        entry[route.method.as_str().to_ascii_lowercase()] = operation(route, shape);
         if route.method == hyper::Method::GET {
-            entry["head"] = head_of(route, profile);
+            entry["head"] = head_of(route, shape);
         }
     }
     json!({
@@ -33,27 +35,27 @@ pub fn document(profile: &Profile) -> Value {
         },
         "servers": [{ "url": "/" }],
         "paths": paths,
-        "webhooks": { "event": webhook(profile) },
+        "webhooks": { "event": webhook(shape) },
         "components": {
             "securitySchemes": { "api_key": { "type": "http", "scheme": "bearer", "description": "An API key of the environment." } },
-            "schemas": schemas(profile),
-            "headers": headers(profile),
+            "schemas": schemas(shape),
+            "headers": headers(shape),
         },
     })
 }
 
-fn operation(route: &Route, profile: &Profile) -> Value {
+fn operation(route: &Route, shape: &ApiShape<'_>) -> Value {
     let mut operation = json!({
         "operationId": route.operation.name(),
         "summary": route.summary,
-        "responses": responses(route, profile),
+        "responses": responses(route, shape),
     });
     match route.credential {
         Credential::Bearer => operation["security"] = json!([{ "api_key": [] }]),
         Credential::None => operation["security"] = json!([]),
     }
     match route.operation {
-        Operation::SystemStatus => operation["parameters"] = json!([include_checks(profile)]),
+        Operation::SystemStatus => operation["parameters"] = json!([include_checks(shape)]),
         Operation::EventsSubscribe => {
             operation["requestBody"] = json!({
                 "required": true,
@@ -61,14 +63,14 @@ fn operation(route: &Route, profile: &Profile) -> Value {
             });
         }
         Operation::Hello => {}
-        _ => openapi_preview::describe(route, &mut operation, profile),
+        _ => openapi_preview::describe(route, &mut operation, shape),
     }
     operation
 }
 
 /// HEAD is answered wherever GET is, without a body.
-fn head_of(route: &Route, profile: &Profile) -> Value {
-    let mut head = operation(route, profile);
+fn head_of(route: &Route, shape: &ApiShape<'_>) -> Value {
+    let mut head = operation(route, shape);
     head["operationId"] = format!("{}.head", route.operation.name()).into();
     head["x-assumed"] = "http".into();
     if let Some(responses) = head["responses"].as_object_mut() {
@@ -79,8 +81,8 @@ fn head_of(route: &Route, profile: &Profile) -> Value {
     head
 }
 
-fn include_checks(profile: &Profile) -> Value {
-    let schema = if profile.validation.lenient_booleans {
+fn include_checks(shape: &ApiShape<'_>) -> Value {
+    let schema = if shape.validation.lenient_booleans {
         json!({ "type": ["boolean", "string"], "default": false })
     } else {
         json!({ "type": "boolean", "default": false })
@@ -95,20 +97,20 @@ fn include_checks(profile: &Profile) -> Value {
 }
 
 /// The names of the query parameters that an endpoint has.
-pub fn query_parameters(route: &Route, profile: &Profile) -> Vec<String> {
-    let operation = operation(route, profile);
+pub fn query_parameters(route: &Route, shape: &ApiShape<'_>) -> Vec<String> {
+    let operation = operation(route, shape);
     let parameters = operation["parameters"].as_array().into_iter().flatten();
     let queries = parameters.filter(|parameter| parameter["in"] == "query");
     queries.filter_map(|parameter| parameter["name"].as_str().map(str::to_owned)).collect()
 }
 
 /// The statuses that an endpoint answers, a failure of the emulator included.
-pub fn statuses(route: &Route, profile: &Profile) -> impl Iterator<Item = u16> {
-    let answered = responses(route, profile).as_object().cloned().unwrap_or_default();
+pub fn statuses(route: &Route, shape: &ApiShape<'_>) -> impl Iterator<Item = u16> {
+    let answered = responses(route, shape).as_object().cloned().unwrap_or_default();
     answered.into_iter().filter_map(|(status, _)| status.parse().ok()).chain([500])
 }
 
-fn responses(route: &Route, profile: &Profile) -> Value {
+fn responses(route: &Route, shape: &ApiShape<'_>) -> Value {
     let body = match route.operation {
         Operation::SystemStatus => "SystemStatus",
         Operation::EventsSubscribe => "Subscription",
@@ -120,7 +122,7 @@ fn responses(route: &Route, profile: &Profile) -> Value {
     let mut push = |status: u16, description: &str, schema: &str, counted: bool, assumed: Option<&str>| {
         let mut response = json!({
             "description": description,
-            "headers": response_headers(status, counted, route.stage, profile),
+            "headers": response_headers(status, counted, route.stage, shape),
             "content": { "application/json": { "schema": { "$ref": format!("#/components/schemas/{schema}") } } },
         });
         if let Some(knob) = assumed {
@@ -136,7 +138,7 @@ fn responses(route: &Route, profile: &Profile) -> Value {
         push(429, "The key's quota is used up; back off before retrying.", "Error", true, None);
     }
     if route.operation == Operation::OauthToken {
-        let schema = openapi_preview::oauth_error(profile);
+        let schema = openapi_preview::oauth_error(shape);
         push(401, "The client's secret is no valid API key.", schema, false, Some("oauth.error_shape"));
         let (status, text) = if schema == "Error" {
             (422, "Not a token request.")
@@ -165,25 +167,25 @@ fn responses(route: &Route, profile: &Profile) -> Value {
     Value::Object(responses)
 }
 
-fn response_headers(status: u16, counted: bool, stage: Stage, profile: &Profile) -> Value {
+fn response_headers(status: u16, counted: bool, stage: Stage, shape: &ApiShape<'_>) -> Value {
     let mut headers = Map::new();
     let mut add = |name: &str, component: &str| {
         headers.insert(name.to_owned(), json!({ "$ref": format!("#/components/headers/{component}") }));
     };
     add("X-Emulator-Request-Id", "RequestId");
-    if let Some(name) = profile.ids.request_header.get() {
+    if let Some(name) = shape.ids.request_header.get() {
         add(name.as_str(), "RequestIdToo");
     }
     if stage == Stage::Announced && ![400, 414, 431].contains(&status) {
         add("X-Emulator-Preview", "Preview");
     }
     if counted {
-        add(profile.rate_limit.header_names.limit.as_str(), "Limit");
-        add(profile.rate_limit.header_names.remaining.as_str(), "Remaining");
-        if profile.rate_limit.reset != ResetForm::Off {
+        add(shape.rate_limit.header_names.limit.as_str(), "Limit");
+        add(shape.rate_limit.header_names.remaining.as_str(), "Remaining");
+        if shape.rate_limit.reset != ResetForm::Off {
             add("X-RateLimit-Reset", "Reset");
         }
-        if profile.rate_limit.ietf {
+        if shape.rate_limit.ietf {
             add("RateLimit", "Ietf");
             add("RateLimit-Policy", "Ietf");
         }
@@ -191,22 +193,22 @@ fn response_headers(status: u16, counted: bool, stage: Stage, profile: &Profile)
     if status == 401 {
         add("WWW-Authenticate", "Challenge");
     }
-    if status == 429 && profile.rate_limit.retry_after != RetryAfterForm::Off {
+    if status == 429 && shape.rate_limit.retry_after != RetryAfterForm::Off {
         add("Retry-After", "RetryAfter");
     }
     Value::Object(headers)
 }
 
-fn headers(profile: &Profile) -> Value {
+fn headers(shape: &ApiShape<'_>) -> Value {
     // The token endpoint of the preview is the one place with another scheme.
-    let challenge = if profile.preview.enabled { "^(Bearer|Basic)" } else { "^Bearer" };
-    let retry_after = match profile.rate_limit.retry_after {
+    let challenge = if shape.preview.enabled { "^(Bearer|Basic)" } else { "^Bearer" };
+    let retry_after = match shape.rate_limit.retry_after {
         RetryAfterForm::Date => json!({ "type": "string" }),
         _ => json!({ "type": "integer", "minimum": 0 }),
     };
     json!({
         "RequestId": { "description": "Names the request in the emulator's journal.", "required": true, "schema": { "type": "string", "pattern": "^req_" }, "x-assumed": "emulator" },
-        "RequestIdToo": { "description": "The request's id, as `request_id` in an error.", "required": true, "schema": { "type": "string", "pattern": id_pattern("req_", profile) }, "x-assumed": "ids.request_header" },
+        "RequestIdToo": { "description": "The request's id, as `request_id` in an error.", "required": true, "schema": { "type": "string", "pattern": id_pattern("req_", shape) }, "x-assumed": "ids.request_header" },
         "Preview": { "description": "The endpoint is announced, its shape assumed.", "required": true, "schema": { "type": "string", "const": "true" }, "x-assumed": "preview.enabled" },
         "Limit": { "description": "Requests per window.", "required": true, "schema": { "type": "integer", "minimum": 0 }, "x-assumed": "rate_limit.requests" },
         "Remaining": { "description": "Requests left after this one.", "required": true, "schema": { "type": "integer", "minimum": 0 }, "x-assumed": "rate_limit.requests" },
@@ -217,25 +219,25 @@ fn headers(profile: &Profile) -> Value {
     })
 }
 
-fn schemas(profile: &Profile) -> Value {
+fn schemas(shape: &ApiShape<'_>) -> Value {
     let mut status = schema_of::<SystemStatus>();
     status["properties"]["version"]["const"] = VERSION.into();
     status["properties"]["checks"] = json!({
         "description": "Dependency health, only with include_checks=true.",
         "type": "object",
-        "additionalProperties": if profile.variation.unknown_fields { json!(true) } else { json!({ "type": "object" }) },
+        "additionalProperties": if shape.variation.unknown_fields { json!(true) } else { json!({ "type": "object" }) },
         "x-assumed": "status.checks",
     });
     let mut subscription = schema_of::<Subscription>();
-    subscription["properties"]["id"]["pattern"] = id_pattern("sub_", profile).into();
-    subscription["properties"][&profile.subscriptions.secret_field] = json!({
+    subscription["properties"]["id"]["pattern"] = id_pattern("sub_", shape).into();
+    subscription["properties"][shape.secret_field] = json!({
         "description": "The signing secret, once, when the service generated it.",
         "type": "string",
         "x-assumed": "subscriptions.secret_field",
     });
     let mut request = schema_of::<SubscribeRequest>();
-    let types: Vec<&str> = profile.event_types().collect();
-    request["properties"]["url"] = url_schema(profile);
+    let types: Vec<&str> = shape.events.types().collect();
+    request["properties"]["url"] = url_schema(shape);
     request["properties"]["events"] = json!({
         "description": "Event types to subscribe to.",
         "type": "array",
@@ -249,21 +251,21 @@ fn schemas(profile: &Profile) -> Value {
         "x-assumed": "webhooks.secret_key",
     });
     request["properties"]["description"] = json!({ "description": "Short label.", "type": ["string", "null"] });
-    if profile.validation.unknown == Unknown::Reject {
+    if shape.validation.unknown == Unknown::Reject {
         request["additionalProperties"] = false.into();
     }
     let mut envelope = schema_of::<EventEnvelope>();
-    envelope["properties"]["id"]["pattern"] = id_pattern("evt_", profile).into();
+    envelope["properties"]["id"]["pattern"] = id_pattern("evt_", shape).into();
     let mut schemas = Map::new();
-    if profile.preview.enabled {
-        openapi_preview::add_schemas(&mut schemas, profile);
+    if shape.preview.enabled {
+        openapi_preview::add_schemas(&mut schemas, shape);
     }
     let mut open = json!({
         "SystemStatus": status,
         "SubscribeRequest": request,
         "Subscription": subscription,
-        "Hello": hello_schema(profile),
-        "Error": error_schema(profile),
+        "Hello": hello_schema(shape),
+        "Error": error_schema(shape),
         "Event": envelope,
     });
     if let Some(open) = open.as_object_mut() {
@@ -272,9 +274,9 @@ fn schemas(profile: &Profile) -> Value {
     open
 }
 
-fn hello_schema(profile: &Profile) -> Value {
-    let body = &profile.hello.body;
-    if !profile.variation.unknown_fields {
+fn hello_schema(shape: &ApiShape<'_>) -> Value {
+    let body = shape.hello;
+    if !shape.variation.unknown_fields {
         return json!({ "type": "object", "const": body, "x-assumed": "hello.body" });
     }
     // Objects within may grow as well, so only plain values are told.
@@ -284,11 +286,10 @@ fn hello_schema(profile: &Profile) -> Value {
     json!({ "type": "object", "required": names, "properties": plain, "x-assumed": "hello.body" })
 }
 
-fn error_schema(profile: &Profile) -> Value {
-    let codes: Vec<&String> = profile.errors.codes.values().collect();
-    let extra = profile.variation.unknown_fields
-        || !profile.errors.extra.is_empty()
-        || profile.errors.details != crate::profile::ErrorDetails::Off;
+fn error_schema(shape: &ApiShape<'_>) -> Value {
+    let codes: Vec<&String> = shape.errors.codes.values().collect();
+    let extra =
+        shape.variation.unknown_fields || !shape.errors.extra.is_empty() || shape.errors.details != ErrorDetails::Off;
     json!({
         "type": "object",
         "required": ["error"],
@@ -301,7 +302,7 @@ fn error_schema(profile: &Profile) -> Value {
                 "properties": {
                     "code": { "description": "Machine-readable; clients branch on this.", "type": "string", "enum": codes, "x-assumed": "errors.codes" },
                     "message": { "description": "For people.", "type": "string" },
-                    "request_id": { "description": "Form req_<id>.", "type": "string", "pattern": id_pattern("req_", profile) },
+                    "request_id": { "description": "Form req_<id>.", "type": "string", "pattern": id_pattern("req_", shape) },
                 },
             },
         },
@@ -311,8 +312,8 @@ fn error_schema(profile: &Profile) -> Value {
 /// What a subscription's URL must look like, as far as a pattern can say it: an https URL without user information,
 /// fragment, spaces or port 0, whose host is a plain name. Other valid URLs (IP literals, internationalised names) are
 /// taken as well; a pattern that covered them would be unreadable.
-fn url_schema(profile: &Profile) -> Value {
-    let scheme = if profile.webhooks.allow_http { "https?" } else { "https" };
+fn url_schema(shape: &ApiShape<'_>) -> Value {
+    let scheme = if shape.allow_http { "https?" } else { "https" };
     let label = "[a-z][a-z0-9]{0,20}";
     let rest = "[A-Za-z0-9._~!$&'()*+,;=:@/-]*";
     json!({
@@ -323,8 +324,8 @@ fn url_schema(profile: &Profile) -> Value {
     })
 }
 
-fn id_pattern(prefix: &str, profile: &Profile) -> String {
-    match profile.ids.style {
+fn id_pattern(prefix: &str, shape: &ApiShape<'_>) -> String {
+    match shape.ids.style {
         IdStyle::Ulid => format!("^{prefix}[0-7][0-9a-hjkmnp-tv-z]{{25}}$"),
         IdStyle::Uuid => format!("^{prefix}[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$"),
         IdStyle::Counter => format!("^{prefix}[0-9]{{8,}}$"),
@@ -332,8 +333,8 @@ fn id_pattern(prefix: &str, profile: &Profile) -> String {
     }
 }
 
-fn webhook(profile: &Profile) -> Value {
-    let types: Vec<&str> = profile.event_types().collect();
+fn webhook(shape: &ApiShape<'_>) -> Value {
+    let types: Vec<&str> = shape.events.types().collect();
     json!({
         "post": {
             "operationId": "event",
@@ -344,33 +345,4 @@ fn webhook(profile: &Profile) -> Value {
             "responses": { "2XX": { "description": "The event was taken." } },
         },
     })
-}
-
-pub(super) fn schema_of<T: JsonSchema>() -> Value {
-    let generator = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    generator.into_generator().into_root_schema_for::<T>().to_value()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_route_stands_in_the_document() {
-        let mut profile = Profile::default();
-        for preview in [false, true] {
-            profile.preview.enabled = preview;
-            let document = document(&profile);
-            for route in ROUTES {
-                let operation = &document["paths"][route.path][route.method.as_str().to_ascii_lowercase()];
-                let announced = route.stage == Stage::Announced;
-                assert_eq!(operation["operationId"] == route.operation.name(), preview || !announced, "{}", route.path);
-                assert_eq!(operation["x-assumed"] == "preview.enabled", preview && announced, "{}", route.path);
-            }
-            assert_eq!(document["components"]["schemas"]["Workflow"].is_object(), preview);
-        }
-    }
 }

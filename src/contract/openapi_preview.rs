@@ -3,10 +3,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::contract::openapi::schema_of;
+use crate::contract::api_shape::{ApiShape, schema_of};
+use crate::contract::oauth::OauthErrorShape;
 use crate::contract::preview::{LONGEST_LABEL, Workflow, WorkflowStatus};
 use crate::contract::routes::{Operation, Route};
-use crate::profile::{OauthErrorShape, Profile, Unknown};
+use crate::contract::rules::Unknown;
 
 /// The name of the schema that an announced operation answers with.
 pub(super) fn answer_schema(operation: Operation) -> &'static str {
@@ -20,14 +21,14 @@ pub(super) fn answer_schema(operation: Operation) -> &'static str {
 }
 
 /// What an announced operation has beyond its answers.
-pub(super) fn describe(route: &Route, operation: &mut Value, profile: &Profile) {
+pub(super) fn describe(route: &Route, operation: &mut Value, shape: &ApiShape<'_>) {
     operation["x-assumed"] = "preview.enabled".into();
     let mut parameters = Vec::new();
     if route.path.contains("{id}") {
         parameters.push(json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } }));
     }
     if matches!(route.operation, Operation::WorkflowsList | Operation::UsersList) {
-        let limit = json!({ "type": "integer", "minimum": 1, "maximum": profile.preview.page_limit, "default": profile.preview.page_size.min(profile.preview.page_limit) });
+        let limit = json!({ "type": "integer", "minimum": 1, "maximum": shape.preview.page_limit, "default": shape.preview.page_size.min(shape.preview.page_limit) });
         parameters.push(query("limit", "Most entries of the page.", limit));
         parameters.push(query("cursor", "The next_cursor of the page before.", json!({ "type": "string" })));
     }
@@ -65,13 +66,13 @@ fn query(name: &str, description: &str, schema: Value) -> Value {
 }
 
 /// Adds the schemas of the announced endpoints.
-pub(super) fn add_schemas(schemas: &mut Map<String, Value>, profile: &Profile) {
+pub(super) fn add_schemas(schemas: &mut Map<String, Value>, shape: &ApiShape<'_>) {
     let label = |text: &str| json!({ "description": text, "type": ["string", "null"], "minLength": 1, "maxLength": LONGEST_LABEL });
     let mut fields = json!({
         "type": "object",
         "properties": { "name": label("A label."), "reference": label("The reference that it is about.") },
     });
-    if profile.validation.unknown == Unknown::Reject {
+    if shape.validation.unknown == Unknown::Reject {
         fields["additionalProperties"] = false.into();
     }
     // Its id has any form after the prefix: a scenario may give one.
@@ -92,8 +93,8 @@ pub(super) fn add_schemas(schemas: &mut Map<String, Value>, profile: &Profile) {
 }
 
 /// The schema of the token endpoint's errors.
-pub(super) fn oauth_error(profile: &Profile) -> &'static str {
-    match profile.oauth.error_shape {
+pub(super) fn oauth_error(shape: &ApiShape<'_>) -> &'static str {
+    match shape.oauth.error_shape {
         OauthErrorShape::Rfc6749 => "OauthError",
         OauthErrorShape::Envelope => "Error",
     }

@@ -1,18 +1,34 @@
 //! The announced endpoints: wire types, and what they accept, as pure functions. The contract shows none of it; every shape
 //! here is assumed and served only with the knob `preview.enabled`.
 
+use std::num::NonZeroU32;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
-use crate::contract::error::{Error, FieldProblem};
-use crate::contract::rules::{json_type, parse_object, quoted, shortened};
-use crate::profile::{Profile, Unknown};
+use crate::contract::error::{Error, FieldProblem, MalformedStatus};
+use crate::contract::rules::{Unknown, Validation, json_type, parse_object, quoted, shortened};
+use crate::duration::DurationText;
 
 /// Longest name or reference, in characters.
 pub const LONGEST_LABEL: usize = 256;
+
+/// The announced endpoints: workflows and users (contract: shapes not shown).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Preview {
+    /// Whether they are served.
+    pub enabled: bool,
+    /// Entries of a page without `limit`.
+    pub page_size: NonZeroU32,
+    /// Most entries of a page.
+    pub page_limit: NonZeroU32,
+    /// How long a created workflow runs.
+    pub run_time: DurationText,
+}
 
 /// How far a workflow is. The contract shows `completed` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -75,14 +91,18 @@ pub struct WorkflowFields {
 }
 
 /// Reads the body that creates or changes a workflow.
-pub fn parse_workflow(body: &[u8], profile: &Profile) -> Result<WorkflowFields, Error> {
-    let fields = parse_object(body, profile)?;
+pub fn parse_workflow(
+    body: &[u8],
+    validation: &Validation,
+    malformed_status: MalformedStatus,
+) -> Result<WorkflowFields, Error> {
+    let fields = parse_object(body, malformed_status)?;
     let mut problems = Vec::new();
     let mut read = |name: &'static str| {
         label(&fields, name).map_err(|reason| problems.push(FieldProblem::new(name, reason))).unwrap_or_default()
     };
     let checked = WorkflowFields { name: read("name"), reference: read("reference") };
-    if profile.validation.unknown == Unknown::Reject {
+    if validation.unknown == Unknown::Reject {
         for name in fields.keys().filter(|name| !["name", "reference"].contains(&name.as_str())) {
             problems.push(FieldProblem::new(shortened(name), "is not a known field"));
         }
@@ -127,8 +147,12 @@ pub struct WorkflowQuery {
 }
 
 /// Reads the query of `GET /v1/workflows`. The last of several values wins.
-pub fn parse_workflow_query(query: Option<&str>, profile: &Profile) -> Result<WorkflowQuery, Error> {
-    let mut query = Query::read(query, &["limit", "cursor", "status", "created_after", "created_before"], profile);
+pub fn parse_workflow_query(
+    query: Option<&str>,
+    validation: &Validation,
+    preview: &Preview,
+) -> Result<WorkflowQuery, Error> {
+    let mut query = Query::read(query, &["limit", "cursor", "status", "created_after", "created_before"], validation);
     let status = query.take("status", |text| {
         WorkflowStatus::from_name(text)
             .ok_or_else(|| format!("must be running, completed or cancelled, found {}", quoted(text)))
@@ -137,14 +161,14 @@ pub fn parse_workflow_query(query: Option<&str>, profile: &Profile) -> Result<Wo
         text.parse::<Timestamp>().map_err(|_| format!("must be an ISO 8601 timestamp, found {}", quoted(text)))
     };
     let (created_after, created_before) = (query.take("created_after", instant), query.take("created_before", instant));
-    let page = query.page(profile);
+    let page = query.page(preview);
     query.finish(WorkflowQuery { page, status, created_after, created_before })
 }
 
 /// Reads the query of `GET /v1/users`.
-pub fn parse_user_query(query: Option<&str>, profile: &Profile) -> Result<Page, Error> {
-    let mut query = Query::read(query, &["limit", "cursor"], profile);
-    let page = query.page(profile);
+pub fn parse_user_query(query: Option<&str>, validation: &Validation, preview: &Preview) -> Result<Page, Error> {
+    let mut query = Query::read(query, &["limit", "cursor"], validation);
+    let page = query.page(preview);
     query.finish(page)
 }
 
@@ -161,12 +185,12 @@ struct Query {
 }
 
 impl Query {
-    fn read(query: Option<&str>, known: &[&str], profile: &Profile) -> Self {
+    fn read(query: Option<&str>, known: &[&str], validation: &Validation) -> Self {
         let (mut values, mut problems) = (Vec::new(), Vec::new());
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             if known.contains(&&*name) {
                 values.push((name.into_owned(), value.into_owned()));
-            } else if profile.validation.unknown == Unknown::Reject {
+            } else if validation.unknown == Unknown::Reject {
                 problems.push(FieldProblem::new(shortened(&name), "is not a known query parameter"));
             }
         }
@@ -178,13 +202,13 @@ impl Query {
         read(text).map_err(|reason| self.problems.push(FieldProblem::new(name, reason))).ok()
     }
 
-    fn page(&mut self, profile: &Profile) -> Page {
-        let most = profile.preview.page_limit.get();
+    fn page(&mut self, preview: &Preview) -> Page {
+        let most = preview.page_limit.get();
         let limit = self.take("limit", |text| match text.parse::<u32>() {
             Ok(limit) if (1..=most).contains(&limit) => Ok(limit),
             _ => Err(format!("must be a number from 1 to {most}, found {}", quoted(text))),
         });
-        let limit = limit.unwrap_or(profile.preview.page_size.get().min(most));
+        let limit = limit.unwrap_or(preview.page_size.get().min(most));
         Page {
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
             cursor: self.take("cursor", |text| Ok(text.to_owned())),
@@ -199,10 +223,20 @@ impl Query {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::error::Errors;
+    use crate::contract::section;
+
+    fn parse(body: &[u8]) -> Result<WorkflowFields, Error> {
+        parse_workflow(body, &section("validation"), section::<Errors>("errors").malformed_json_status)
+    }
+
+    fn parse_query(query: &str) -> Result<WorkflowQuery, Error> {
+        parse_workflow_query(Some(query), &section("validation"), &section("preview"))
+    }
 
     #[test]
     fn bodies_tell_absent_from_null_and_report_every_field() {
-        let read = |body: &str| parse_workflow(body.as_bytes(), &Profile::default());
+        let read = |body: &str| parse(body.as_bytes());
         assert_eq!(read("{}"), Ok(WorkflowFields::default()));
         let changed = WorkflowFields { name: Some(None), reference: Some(Some("r".to_owned())) };
         assert_eq!(read(r#"{"name":null,"reference":"r","more":1}"#), Ok(changed));
@@ -214,7 +248,7 @@ mod tests {
 
     #[test]
     fn queries_are_checked_whole() {
-        let read = |query: &str| parse_workflow_query(Some(query), &Profile::default());
+        let read = |query: &str| parse_query(query);
         assert_eq!(read("").map(|query| query.page.limit), Ok(20));
         assert_eq!(read("limit=x&limit=100&other=1").map(|query| query.page.limit), Ok(100));
         let error = read("limit=0&status=done&created_after=today").expect_err("all three are wrong");
@@ -225,8 +259,8 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_input_panics(body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200), query in ".{0,80}") {
-            let _ = parse_workflow(&body, &Profile::default());
-            let _ = parse_workflow_query(Some(&query), &Profile::default());
+            let _ = parse(&body);
+            let _ = parse_query(&query);
         }
     }
 }

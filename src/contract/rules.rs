@@ -1,14 +1,47 @@
 //! What each operation accepts, as pure functions: query parameters and bodies in, a checked request or every problem out.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::{Url, form_urlencoded};
 
-use crate::contract::error::{Error, FieldProblem};
+use crate::contract::error::{Error, FieldProblem, MalformedStatus};
 use crate::contract::nearest;
-use crate::contract::signature::SigningKey;
-use crate::contract::types::SubscribeRequest;
+use crate::contract::signature::{KeyReading, Scheme, SigningKey};
+use crate::contract::types::{Events, SubscribeRequest};
 use crate::contract::webhook_url::check_webhook_url;
-use crate::profile::{ContentTypeRule, Profile, Unknown};
+
+/// How strictly requests are read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Validation {
+    /// Unknown body fields and query parameters.
+    pub unknown: Unknown,
+    /// Whether `include_checks` takes more spellings than `true` and `false`.
+    pub lenient_booleans: bool,
+    /// Whether a POST must declare JSON.
+    pub content_type: ContentTypeRule,
+}
+
+/// What happens to unknown body fields and query parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unknown {
+    /// They are passed over.
+    Ignore,
+    /// They are a 422.
+    Reject,
+}
+
+/// Whether a POST's `Content-Type` matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ContentTypeRule {
+    /// It must be `application/json`.
+    Require,
+    /// It is not looked at.
+    Ignore,
+}
 
 /// The checked query of `GET /v1/system/status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,15 +51,15 @@ pub struct StatusQuery {
 }
 
 /// Reads the query of `GET /v1/system/status`. The last of several values wins; names and values are percent-decoded.
-pub fn parse_status_query(query: Option<&str>, profile: &Profile) -> Result<StatusQuery, Error> {
+pub fn parse_status_query(query: Option<&str>, validation: &Validation) -> Result<StatusQuery, Error> {
     let mut include_checks = Ok(false);
     let mut problems = Vec::new();
     for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         if name == "include_checks" {
-            include_checks = parse_boolean(&value, profile.validation.lenient_booleans).ok_or_else(|| {
+            include_checks = parse_boolean(&value, validation.lenient_booleans).ok_or_else(|| {
                 FieldProblem::new("include_checks", format!("must be true or false, found {}", quoted(&value)))
             });
-        } else if profile.validation.unknown == Unknown::Reject {
+        } else if validation.unknown == Unknown::Reject {
             problems.push(FieldProblem::new(shortened(&name), "is not a known query parameter"));
         }
     }
@@ -54,8 +87,8 @@ fn parse_boolean(text: &str, lenient: bool) -> Option<bool> {
 }
 
 /// Checks the `Content-Type` of a request with a JSON body; `values` are all headers of that name.
-pub fn check_content_type(values: &[&[u8]], profile: &Profile) -> Result<(), Error> {
-    if profile.validation.content_type == ContentTypeRule::Ignore {
+pub fn check_content_type(values: &[&[u8]], validation: &Validation) -> Result<(), Error> {
+    if validation.content_type == ContentTypeRule::Ignore {
         return Ok(());
     }
     let wrong = |reason: &str| Err(Error::validation(vec![FieldProblem::new("Content-Type", reason)]));
@@ -72,6 +105,23 @@ fn is_json(value: &[u8]) -> bool {
     essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
+/// What decides whether a subscribe is valid.
+#[derive(Clone, Debug)]
+pub struct SubscribeRules<'p> {
+    /// How strictly it is read.
+    pub validation: &'p Validation,
+    /// Status of a body that is not JSON.
+    pub malformed_json_status: MalformedStatus,
+    /// The event types there are.
+    pub events: &'p Events,
+    /// Whether `http` URLs are valid.
+    pub allow_http: bool,
+    /// The schemes that sign with the secret.
+    pub schemes: Vec<Scheme>,
+    /// How the secret becomes key bytes.
+    pub secret_key: KeyReading,
+}
+
 /// A subscribe request that passed every check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedSubscribe {
@@ -82,19 +132,20 @@ pub struct CheckedSubscribe {
 }
 
 /// Reads the body of `POST /v1/events/subscribe` and reports every field at fault.
-pub fn parse_subscribe(body: &[u8], profile: &Profile) -> Result<CheckedSubscribe, Error> {
-    check_subscribe(&parse_object(body, profile)?, profile)
+pub fn parse_subscribe(body: &[u8], rules: &SubscribeRules<'_>) -> Result<CheckedSubscribe, Error> {
+    check_subscribe(&parse_object(body, rules.malformed_json_status)?, rules)
 }
 
 /// Checks the fields of a subscribe, and reports every one at fault.
-pub fn check_subscribe(fields: &Map<String, Value>, profile: &Profile) -> Result<CheckedSubscribe, Error> {
+pub fn check_subscribe(fields: &Map<String, Value>, rules: &SubscribeRules<'_>) -> Result<CheckedSubscribe, Error> {
     let mut problems = Vec::new();
-    let url = url_field(fields, profile).map_err(|reason| problems.push(FieldProblem::new("url", reason))).ok();
-    let events = events_field(fields, profile, &mut problems);
-    let secret = secret_field(fields, profile).map_err(|reason| problems.push(FieldProblem::new("secret", reason)));
+    let url =
+        url_field(fields, rules.allow_http).map_err(|reason| problems.push(FieldProblem::new("url", reason))).ok();
+    let events = events_field(fields, rules.events, &mut problems);
+    let secret = secret_field(fields, rules).map_err(|reason| problems.push(FieldProblem::new("secret", reason)));
     let description =
         text_field(fields, "description").map_err(|reason| problems.push(FieldProblem::new("description", reason)));
-    if profile.validation.unknown == Unknown::Reject {
+    if rules.validation.unknown == Unknown::Reject {
         for name in unknown_fields(fields) {
             problems.push(FieldProblem::new(shortened(name), "is not a known field"));
         }
@@ -122,9 +173,9 @@ fn required(name: &str, fields: &Map<String, Value>) -> String {
 }
 
 /// The JSON object that a body holds. The last of duplicate keys wins.
-pub(super) fn parse_object(body: &[u8], profile: &Profile) -> Result<Map<String, Value>, Error> {
+pub(super) fn parse_object(body: &[u8], malformed_status: MalformedStatus) -> Result<Map<String, Value>, Error> {
     let malformed = |reason: String| Error {
-        status: profile.errors.malformed_json_status.into(),
+        status: malformed_status.into(),
         ..Error::validation(vec![FieldProblem::new("body", reason)])
     };
     if body.trim_ascii().is_empty() {
@@ -140,19 +191,19 @@ pub(super) fn parse_object(body: &[u8], profile: &Profile) -> Result<Map<String,
     }
 }
 
-fn url_field(fields: &Map<String, Value>, profile: &Profile) -> Result<(String, Url), String> {
+fn url_field(fields: &Map<String, Value>, allow_http: bool) -> Result<(String, Url), String> {
     match fields.get("url") {
         None => Err(required("url", fields)),
         Some(Value::Null) => Err("is required".to_owned()),
         Some(Value::String(text)) => {
-            let url = check_webhook_url(text, profile.webhooks.allow_http)?;
+            let url = check_webhook_url(text, allow_http)?;
             Ok((text.clone(), url))
         }
         Some(other) => Err(format!("must be a string, found {}", json_type(other))),
     }
 }
 
-fn events_field(fields: &Map<String, Value>, profile: &Profile, problems: &mut Vec<FieldProblem>) -> Vec<String> {
+fn events_field(fields: &Map<String, Value>, known: &Events, problems: &mut Vec<FieldProblem>) -> Vec<String> {
     let mut events: Vec<String> = Vec::new();
     match fields.get("events") {
         None => problems.push(FieldProblem::new("events", required("events", fields))),
@@ -170,9 +221,9 @@ fn events_field(fields: &Map<String, Value>, profile: &Profile, problems: &mut V
                 }
                 match entry.as_str() {
                     Some(event) if events.iter().any(|known| known == event) => {}
-                    Some(event) if profile.event_types().any(|known| known == event) => events.push(event.to_owned()),
+                    Some(event) if known.types().any(|known| known == event) => events.push(event.to_owned()),
                     Some(event) => {
-                        problems.push(FieldProblem::new(format!("events[{at}]"), unsupported(event, profile)));
+                        problems.push(FieldProblem::new(format!("events[{at}]"), unsupported(event, known)));
                     }
                     None => problems.push(FieldProblem::new(
                         format!("events[{at}]"),
@@ -190,20 +241,20 @@ fn events_field(fields: &Map<String, Value>, profile: &Profile, problems: &mut V
 }
 
 /// Why an event type is refused, with the one that was most likely meant and all that are supported.
-pub fn unsupported(event_type: &str, profile: &Profile) -> String {
-    let supported: Vec<&str> = profile.event_types().collect();
-    let near = nearest(event_type, profile.event_types());
+pub fn unsupported(event_type: &str, events: &Events) -> String {
+    let supported: Vec<&str> = events.types().collect();
+    let near = nearest(event_type, events.types());
     let meant = near.map_or_else(String::new, |name| format!("did you mean `{name}`? "));
     format!("unsupported event type {}; {meant}supported: {}", quoted(event_type), supported.join(", "))
 }
 
-fn secret_field(fields: &Map<String, Value>, profile: &Profile) -> Result<Option<String>, String> {
+fn secret_field(fields: &Map<String, Value>, rules: &SubscribeRules<'_>) -> Result<Option<String>, String> {
     let Some(secret) = text_field(fields, "secret")? else { return Ok(None) };
     if secret.is_empty() {
         return Err("must not be empty; leave it out to have one generated".to_owned());
     }
-    for scheme in profile.schemes() {
-        SigningKey::read(&secret, &scheme, profile.webhooks.secret_key).map_err(|problem| problem.to_string())?;
+    for scheme in &rules.schemes {
+        SigningKey::read(&secret, scheme, rules.secret_key).map_err(|problem| problem.to_string())?;
     }
     Ok(Some(secret))
 }
@@ -246,12 +297,19 @@ pub(super) fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Layered;
+    use crate::contract::error::Errors;
+    use crate::contract::section;
 
-    fn with(assignments: &[&str]) -> Layered {
-        assignments.iter().fold(Layered::default(), |profile, assignment| {
-            profile.with_assignment(assignment, "--set").expect("the assignment is valid")
-        })
+    fn subscribe(body: &[u8], unknown: Unknown) -> Result<CheckedSubscribe, Error> {
+        let rules = SubscribeRules {
+            validation: &Validation { unknown, ..section("validation") },
+            malformed_json_status: section::<Errors>("errors").malformed_json_status,
+            events: &section("events"),
+            allow_http: false,
+            schemes: vec![Scheme::Standard],
+            secret_key: KeyReading::Auto,
+        };
+        parse_subscribe(body, &rules)
     }
 
     #[test]
@@ -271,14 +329,12 @@ mod tests {
             (Some("include_checks=true+"), None),
             (Some("other=1&%FF=%FE"), Some(false)),
         ] {
-            let found = parse_status_query(query, &Profile::default()).ok().map(|query| query.include_checks);
+            let found = parse_status_query(query, &section("validation")).ok().map(|query| query.include_checks);
             assert_eq!(found, expected, "{query:?}");
         }
-        let lenient = with(&["validation.lenient_booleans=true"]);
-        assert_eq!(
-            parse_status_query(Some("include_checks=YES"), lenient.profile()),
-            Ok(StatusQuery { include_checks: true })
-        );
+        let lenient = Validation { lenient_booleans: true, ..section("validation") };
+        let found = parse_status_query(Some("include_checks=YES"), &lenient);
+        assert_eq!(found, Ok(StatusQuery { include_checks: true }));
     }
 
     #[test]
@@ -317,31 +373,30 @@ mod tests {
                 "secret: must not be empty; leave it out to have one generated",
             ),
         ] {
-            let error = parse_subscribe(body.as_bytes(), &Profile::default()).expect_err(body);
+            let error = subscribe(body.as_bytes(), Unknown::Ignore).expect_err(body);
             assert_eq!((error.status, error.message.as_str()), (422, message), "{body}");
         }
-        let error = parse_subscribe(b"{\"url\":", &Profile::default()).expect_err("the body is cut off");
+        let error = subscribe(b"{\"url\":", Unknown::Ignore).expect_err("the body is cut off");
         assert!(error.message.starts_with("body: is not valid JSON: EOF"), "{}", error.message);
     }
 
     #[test]
     fn a_valid_body_is_taken_with_duplicates_folded_and_null_as_absent() {
         let body = r#"{"url":"x","url":"https://A.b","events":["workflow.completed","workflow.completed"],"secret":null,"more":1}"#;
-        let checked = parse_subscribe(body.as_bytes(), &Profile::default()).expect("the body is valid");
+        let checked = subscribe(body.as_bytes(), Unknown::Ignore).expect("the body is valid");
         assert_eq!(checked.request.url, "https://A.b");
         assert_eq!(checked.url.as_str(), "https://a.b/");
         assert_eq!(checked.request.events, ["workflow.completed"]);
         assert_eq!(checked.request.secret, None);
-        let strict = with(&["validation.unknown=reject"]);
-        let error = parse_subscribe(body.as_bytes(), strict.profile()).expect_err("`more` is unknown");
+        let error = subscribe(body.as_bytes(), Unknown::Reject).expect_err("`more` is unknown");
         assert_eq!(error.message, "more: is not a known field");
     }
 
     #[test]
     fn content_types_are_json_with_any_parameters() {
-        let profile = Profile::default();
+        let validation = section("validation");
         let check = |values: &[&str]| {
-            check_content_type(&values.iter().map(|value| value.as_bytes()).collect::<Vec<_>>(), &profile).is_ok()
+            check_content_type(&values.iter().map(|value| value.as_bytes()).collect::<Vec<_>>(), &validation).is_ok()
         };
         assert!(check(&["application/json"]) && check(&["Application/JSON ; charset=utf-8"]));
         assert!(
@@ -355,8 +410,8 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_input_panics(body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200), query in ".{0,80}") {
-            let _ = parse_subscribe(&body, &Profile::default());
-            let _ = parse_status_query(Some(&query), &Profile::default());
+            let _ = subscribe(&body, Unknown::Ignore);
+            let _ = parse_status_query(Some(&query), &section("validation"));
         }
     }
 }

@@ -4,8 +4,46 @@ use std::cell::Cell;
 
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use crate::profile::Precision;
+/// The form of timestamps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Time {
+    /// Fraction of a second shown.
+    pub precision: Precision,
+}
+
+/// Fraction of a second in timestamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// None.
+    Seconds,
+    /// Three digits.
+    Milliseconds,
+    /// Six digits.
+    Microseconds,
+    /// Nine digits.
+    Nanoseconds,
+    /// One of the above by turns.
+    Mixed,
+}
+
+impl Precision {
+    /// The precision of timestamps of what has this id: under `Mixed` one of the others, which follows from the id. So one
+    /// resource shows an instant in one way whenever it is read, and no chance is drawn for it.
+    #[must_use]
+    pub fn of(self, id: &str) -> Self {
+        const TURNS: [Precision; 4] =
+            [Precision::Seconds, Precision::Milliseconds, Precision::Microseconds, Precision::Nanoseconds];
+        match self {
+            Self::Mixed => TURNS[id.bytes().map(usize::from).sum::<usize>() % TURNS.len()],
+            fixed => fixed,
+        }
+    }
+}
 
 static SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
 static MILLISECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(3));

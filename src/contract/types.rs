@@ -1,5 +1,7 @@
 //! Bodies exactly as on the wire (contract: Resources and their fields).
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,6 +12,23 @@ pub const EVENT_TYPES: [&str; 2] = [WORKFLOW_COMPLETED, REFERENCE_MATCHED];
 pub const WORKFLOW_COMPLETED: &str = "workflow.completed";
 /// A reference was matched; its payload is not shown in the contract.
 pub const REFERENCE_MATCHED: &str = "reference.matched";
+
+/// Event types and their `data`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Events {
+    /// Types beside the two published ones.
+    pub extra: Vec<String>,
+    /// Default `data` by event type, with templates in strings.
+    pub data: BTreeMap<String, Map<String, Value>>,
+}
+
+impl Events {
+    /// The event types that can be subscribed: the two published ones, then `events.extra`.
+    pub fn types(&self) -> impl Iterator<Item = &str> {
+        EVENT_TYPES.into_iter().chain(self.extra.iter().map(String::as_str))
+    }
+}
 
 /// The answer of `GET /v1/system/status`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -57,23 +76,14 @@ impl SystemStatus {
     }
 }
 
-/// The environments of the contract, as a label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+/// The environments of the contract (Authentication 2 and 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Environment {
-    /// Used during integration.
+    /// Used during integration: test keys are valid.
     Sandbox,
-    /// For use after the integration is reviewed.
+    /// For use after the integration is reviewed: live keys are valid.
     Production,
-}
-
-impl From<crate::profile::Environment> for Environment {
-    fn from(environment: crate::profile::Environment) -> Self {
-        match environment {
-            crate::profile::Environment::Sandbox => Self::Sandbox,
-            crate::profile::Environment::Production => Self::Production,
-        }
-    }
 }
 
 /// The body of `POST /v1/events/subscribe`.

@@ -5,9 +5,36 @@
 
 use rand::seq::SliceRandom as _;
 use rand::{Rng, RngExt as _};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::profile::{KeyOrder, Variation};
+/// What a JSON body may be like beyond its published fields: answers and events alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Variation {
+    /// Whether each object has fields that nobody knows, of any type.
+    pub unknown_fields: bool,
+    /// The order of keys.
+    pub key_order: KeyOrder,
+}
+
+impl Variation {
+    /// Whether bodies are varied at all; if not, no chance is drawn for it.
+    pub fn is_on(&self) -> bool {
+        self.unknown_fields || self.key_order == KeyOrder::Shuffled
+    }
+}
+
+/// The order of the keys of JSON objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyOrder {
+    /// As the contract's tables have them.
+    Fixed,
+    /// Another one each time.
+    Shuffled,
+}
 
 /// Names of added fields: words that an API might well come to use.
 const NAMES: [&str; 12] = [

@@ -15,7 +15,7 @@ use super::scope::{Scope, scope_or_all};
 use super::{Call, Control, ControlError};
 use crate::clock::{ClockMode, Now};
 use crate::contract::error::ErrorKind;
-use crate::profile::duration_text;
+use crate::duration::duration_text;
 
 /// Longest step, as for any duration.
 const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ControlError;
 use super::api::{DurationInput, Wait};
-use crate::profile::parse_duration;
+use crate::duration::parse_duration;
 
 /// How long a call waits that does not say.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);

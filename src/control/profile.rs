@@ -131,5 +131,5 @@ fn setup(control: &Control, name: Option<Arc<str>>) -> Arc<Setup> {
 
 /// The document of the emulated API, as the profile of the key named makes it.
 pub(super) fn emulated_openapi(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    Ok(Reply::plain(&openapi::document(&setup(control, scope_or_all(control, call)?.key()).profile)))
+    Ok(Reply::plain(&openapi::document(&setup(control, scope_or_all(control, call)?.key()).profile.api_shape())))
 }

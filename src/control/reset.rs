@@ -41,7 +41,7 @@ pub fn forget(control: &Control, workspace: &Workspace) {
     control.registry.forget(name);
     let generation = control.library.load();
     let profile = &generation.setup_for(Some(name)).profile;
-    control.registry.tokens().forget(|key| workspace_of(key, profile) == name.as_ref());
+    control.registry.tokens().forget(|key| workspace_of(key, &profile.keys) == name.as_ref());
     control.book.clear(Some(name));
     control.journal.clear(Some(name));
 }

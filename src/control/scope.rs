@@ -94,14 +94,14 @@ pub fn workspace_name(control: &Control, key: Option<&str>) -> Result<Arc<str>, 
     let generation = control.library.load();
     let profile = &generation.setup_for(Some(key)).profile;
     let is_group = profile.keys.workspaces.contains_key(key);
-    if !is_group && let Err(refusal) = judge(key, profile) {
+    if !is_group && let Err(refusal) = judge(key, profile.key_rules()) {
         return Err(match key.strip_prefix("ws_") {
             Some(_) => ControlError::not_found(format!("there is no workspace `{}`", key.escape_debug())),
-            None => ControlError::not_found(not_a_key(key, refusal, profile))
+            None => ControlError::not_found(not_a_key(key, refusal, profile.key_rules()))
                 .with(|error| error.parameter = Some("key".to_owned())),
         });
     }
-    Ok(Arc::from(workspace_of(key, profile)))
+    Ok(Arc::from(workspace_of(key, &profile.keys)))
 }
 
 /// Opens a workspace, within the bound on their number, and starts in it what is active for it.

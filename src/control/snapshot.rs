@@ -171,7 +171,7 @@ fn saved(control: &Control, workspace: &Arc<Workspace>, deliveries: Vec<SavedDel
     saved.scenarios.active_for = age(control, setup.activated_at);
     saved.scenarios.own = generation.active_by_key().contains_key(name);
     saved.knobs = generation.patches().keys.get(name).map(|patch| patch.entries().clone()).unwrap_or_default();
-    let tokens = control.registry.tokens().of(|key| workspace_of(key, &setup.profile) == name.as_ref());
+    let tokens = control.registry.tokens().of(|key| workspace_of(key, &setup.profile.keys) == name.as_ref());
     let token = |(token, alias): (Arc<str>, Alias)| SavedToken {
         token: token.to_string(),
         key: alias.key.to_string(),
@@ -359,7 +359,7 @@ fn install(control: &Control, ready: Ready<'_>, elapsed: Duration) -> Vec<String
     let Ready { workspace, saved, events } = ready;
     let name = workspace.name();
     let setup: Arc<Setup> = Arc::clone(control.library.load().setup_for(Some(name)));
-    control.registry.tokens().forget(|key| workspace_of(key, &setup.profile) == name.as_ref());
+    control.registry.tokens().forget(|key| workspace_of(key, &setup.profile.keys) == name.as_ref());
     // It leaves before its traces are cleared, so that none comes late.
     control.registry.forget(name);
     control.book.clear(Some(name));

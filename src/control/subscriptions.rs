@@ -62,14 +62,14 @@ pub(super) fn create(control: &Control, input: &Input<api::CreateSubscription>) 
     let request = &input.body;
     let workspace = workspace(control, input.key()?.as_deref())?;
     let profile = profile_of(control, &workspace);
-    let every_type = || profile.event_types().map(str::to_owned).collect();
+    let every_type = || profile.events.types().map(str::to_owned).collect();
     let mut fields = Map::from_iter([
         ("url".to_owned(), request.url.clone().into()),
         ("events".to_owned(), request.events.clone().unwrap_or_else(every_type).into()),
     ]);
     let optional = [("secret", &request.secret), ("description", &request.description)];
     fields.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?.into()))));
-    let checked = check_subscribe(&fields, &profile).map_err(refused)?;
+    let checked = check_subscribe(&fields, &profile.subscribe_rules()).map_err(refused)?;
     let now = workspace.clock().now();
     let subscribed = workspace.lock().subscribe(checked, &profile, now).map_err(refused)?;
     let secret = subscribed.body.get(&profile.subscriptions.secret_field);
@@ -96,7 +96,7 @@ pub(super) fn change(control: &Control, input: &Input<api::ChangeSubscription>) 
         Some(SubscriptionState::Active) => SubscriptionStatus::Active,
         Some(SubscriptionState::Disabled) => SubscriptionStatus::Disabled,
     };
-    let checked = check_subscribe(&fields, &profile).map_err(refused)?;
+    let checked = check_subscribe(&fields, &profile.subscribe_rules()).map_err(refused)?;
     let changed = state.change_subscription(id, checked, status, &profile);
     drop(state);
     changed.ok_or_else(|| unknown(id))?.map_err(refused)?;

@@ -169,7 +169,7 @@ impl Exchange {
         let token = if generation.has_key_setups() { bearer_token(headers).ok() } else { None };
         let alias = token.and_then(|token| tokens.find(token));
         let key = alias.as_ref().map(|alias| &*alias.key).or(token);
-        let workspace = key.map(|key| workspace_of(key, generation.base.profile()));
+        let workspace = key.map(|key| workspace_of(key, &generation.base.profile().keys));
         if let Some(wanted) = headers.get(SCENARIO) {
             let text = wanted
                 .to_str()
@@ -189,7 +189,7 @@ impl Exchange {
     /// An error in the envelope.
     pub fn error(&self, error: &Error, reason: Reason) -> Outcome {
         let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = error.body(&self.setup.profile, &self.id);
+        let body = error.body(&self.setup.profile.errors, &self.id);
         let mut outcome = Outcome::json(status, self.varied(body, Outermost::Stays), reason);
         let headers = outcome.response.headers_mut();
         match error.kind {
@@ -226,7 +226,7 @@ impl Exchange {
     }
 
     pub(super) fn unauthorized(&self, refusal: KeyRefusal) -> Outcome {
-        let error = Error::new(ErrorKind::Unauthorized, refusal.advice(&self.setup.profile));
+        let error = Error::new(ErrorKind::Unauthorized, refusal.advice(self.setup.profile.key_rules()));
         let advice = error.message.clone().into_boxed_str();
         let mut outcome = self.error(&error, Reason::Unauthorized { refusal, advice });
         if refusal.token_came() {

@@ -26,13 +26,13 @@ pub fn perform(exchange: &Exchange, operation: Operation) -> Outcome {
 
 fn system_status(exchange: &Exchange) -> Outcome {
     let profile = &exchange.setup.profile;
-    let query = match parse_status_query(exchange.parts.uri.query(), profile) {
+    let query = match parse_status_query(exchange.parts.uri.query(), &profile.validation) {
         Ok(query) => query,
         Err(error) => return invalid(exchange, error),
     };
     let status = SystemStatus {
         ok: true,
-        environment: profile.environment.into(),
+        environment: profile.environment,
         version: VERSION,
         checked_at: timestamp_of(&exchange.id, exchange.now.wall, profile.time.precision),
         checks: query.include_checks.then(|| profile.status.checks.clone()),
@@ -42,8 +42,8 @@ fn system_status(exchange: &Exchange) -> Outcome {
 
 fn events_subscribe(exchange: &Exchange) -> Outcome {
     let profile = Arc::clone(&exchange.setup.profile);
-    let checked = check_content_type(&content_types(&exchange.parts), &profile)
-        .and_then(|()| parse_subscribe(&exchange.body, &profile));
+    let checked = check_content_type(&content_types(&exchange.parts), &profile.validation)
+        .and_then(|()| parse_subscribe(&exchange.body, &profile.subscribe_rules()));
     let secret = checked.as_ref().ok().and_then(|checked| checked.request.secret.as_deref());
     let warnings = secret.map(|secret| warnings(secret, &profile)).unwrap_or_default();
     let subscribed = checked.and_then(|checked| exchange.workspace().lock().subscribe(checked, &profile, exchange.now));

@@ -54,15 +54,15 @@ pub fn perform_announced(exchange: &Exchange, operation: Operation) -> Option<Ou
 
 fn list_workflows(exchange: &Exchange) -> Outcome {
     let profile = &exchange.setup.profile;
-    let listed = parse_workflow_query(exchange.parts.uri.query(), profile)
+    let listed = parse_workflow_query(exchange.parts.uri.query(), &profile.validation, &profile.preview)
         .and_then(|query| exchange.workspace().lock().list_workflows(&query, profile, exchange.now));
     page(exchange, listed)
 }
 
 fn create_workflow(exchange: &Exchange) -> Outcome {
     let profile = &exchange.setup.profile;
-    let created = check_content_type(&content_types(&exchange.parts), profile)
-        .and_then(|()| parse_workflow(&exchange.body, profile))
+    let created = check_content_type(&content_types(&exchange.parts), &profile.validation)
+        .and_then(|()| parse_workflow(&exchange.body, &profile.validation, profile.errors.malformed_json_status))
         .and_then(|fields| exchange.workspace().lock().create_workflow(fields, profile, exchange.now));
     match created {
         Ok(workflow) => {
@@ -83,8 +83,8 @@ fn read_workflow(exchange: &Exchange) -> Outcome {
 
 fn update_workflow(exchange: &Exchange) -> Outcome {
     let (profile, id) = (&exchange.setup.profile, id_in(exchange.parts.uri.path()));
-    let checked = check_content_type(&content_types(&exchange.parts), profile)
-        .and_then(|()| parse_workflow(&exchange.body, profile));
+    let checked = check_content_type(&content_types(&exchange.parts), &profile.validation)
+        .and_then(|()| parse_workflow(&exchange.body, &profile.validation, profile.errors.malformed_json_status));
     match checked {
         Ok(fields) => {
             let changed = exchange.workspace().lock().update_workflow(&id, fields, profile, exchange.now);
@@ -108,7 +108,8 @@ fn cancel_workflow(exchange: &Exchange) -> Outcome {
 }
 
 fn list_users(exchange: &Exchange) -> Outcome {
-    let listed = parse_user_query(exchange.parts.uri.query(), &exchange.setup.profile)
+    let profile = &exchange.setup.profile;
+    let listed = parse_user_query(exchange.parts.uri.query(), &profile.validation, &profile.preview)
         .and_then(|page| exchange.workspace().lock().list_users(&page));
     page(exchange, listed)
 }
@@ -121,10 +122,12 @@ fn read_user(exchange: &Exchange) -> Outcome {
 
 fn issue_token(exchange: &Exchange) -> Outcome {
     let profile = &exchange.setup.profile;
-    let mut outcome = match parse_token_request(&exchange.parts.headers, &exchange.body, profile) {
+    let (headers, body) = (&exchange.parts.headers, &exchange.body);
+    let mut outcome = match parse_token_request(headers, body, &profile.validation, profile.key_rules()) {
         Ok(key) => {
             let parts = exchange.preview.as_ref().expect("announced endpoints have their parts");
-            let workspace = open_workspace(&parts.registry, &parts.journal, workspace_of(&key, profile), exchange.now);
+            let workspace =
+                open_workspace(&parts.registry, &parts.journal, workspace_of(&key, &profile.keys), exchange.now);
             let lifetime = profile.oauth.token_lifetime.get();
             let expires = workspace.clock().moment().plus(lifetime);
             let token = parts.registry.tokens().issue(&key, expires, workspace.lock().random());
@@ -140,7 +143,7 @@ fn issue_token(exchange: &Exchange) -> Outcome {
 fn refused_token(exchange: &Exchange, problem: &OauthProblem) -> Outcome {
     let error = problem.error();
     let reason = Reason::Refused(error.kind, problem.text().to_owned());
-    let mut outcome = match problem.body(&exchange.setup.profile) {
+    let mut outcome = match problem.body(exchange.setup.profile.oauth.error_shape) {
         Some((status, body)) => {
             let status = StatusCode::from_u16(status).expect("400 and 401 are statuses");
             let body = exchange.varied(body.to_string().into_bytes(), Outermost::Grows);

@@ -6,8 +6,9 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use jiff::fmt::rfc2822::DateTimePrinter;
 
 use crate::clock::Now;
+use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::http::answer::{header_value, number_value};
-use crate::profile::{Profile, ResetForm, RetryAfterForm};
+use crate::profile::Profile;
 use crate::rate_limit::Verdict;
 
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");

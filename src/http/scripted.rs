@@ -160,8 +160,8 @@ fn enveloped(exchange: &Exchange, reply: &Reply, status: StatusCode) -> Outcome 
         // A code of the scenario's own, or a message alone: the headers of an error kind do not belong to it.
         (code, _) => {
             let profile = &exchange.setup.profile;
-            let code = code.as_deref().unwrap_or_else(|| profile.error_code(kind_of(status)));
-            let body = envelope(profile, code, message, &[], &exchange.id);
+            let code = code.as_deref().unwrap_or_else(|| profile.errors.code(kind_of(status)));
+            let body = envelope(&profile.errors, code, message, &[], &exchange.id);
             Outcome::json(status, exchange.varied(body, Outermost::Stays), Reason::Scripted)
         }
     }

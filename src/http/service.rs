@@ -235,10 +235,10 @@ impl Api {
         let setup = &exchange.setup;
         let alias = self.alias(exchange);
         let key = match &alias {
-            Some(Alias { key, .. }) => judge(key, &setup.profile).map(|()| &**key)?,
-            None => authenticate(&exchange.parts.headers, &setup.profile)?,
+            Some(Alias { key, .. }) => judge(key, setup.profile.key_rules()).map(|()| &**key)?,
+            None => authenticate(&exchange.parts.headers, setup.profile.key_rules())?,
         };
-        let name = workspace_of(key, &setup.profile);
+        let name = workspace_of(key, &setup.profile.keys);
         let workspace = open_workspace(&self.registry, &self.journal, name, exchange.now);
         // From here on it is the workspace's time.
         let now = if workspace.clock().is_plain() { exchange.now } else { workspace.clock().now() };

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use hyper::header::HeaderName;
 
-use super::{DurationText, HeaderNameText, Profile};
+use super::sections::Profile;
+use crate::contract::header_name::HeaderNameText;
+use crate::duration::DurationText;
 
 /// Headers that HTTP itself or the emulator sends; a header of a profile with that name would break the answer.
 const TAKEN: [&str; 17] = [

@@ -9,9 +9,13 @@ use toml::de::DeTable;
 use toml::{Table, Value};
 
 use super::check::{Broken, check};
-use super::layers::{Layered, ProfileProblem, Sources, deserialize};
+use super::forwards::Forward;
+use super::knobs::Knob;
+use super::layers::{Layered, Sources, deserialize};
 use super::paths::{collect, locate, put, value_at, without_spans};
-use super::{Knob, Preset, plain};
+use super::plain;
+use super::presets::Preset;
+use super::problem::ProfileProblem;
 
 /// Settings of a text, read once; each with its place in the text.
 #[derive(Clone, Debug)]
@@ -148,6 +152,13 @@ impl Draft {
         self.add(Setting { knob, value, merge, source: Arc::from(source), span: 0..0, written: String::new() });
     }
 
+    /// Adds one more forward; `source` names where it comes from.
+    pub fn forward(&mut self, forward: &Forward, source: &str) {
+        // A JSON string is a TOML key.
+        let path = format!("webhooks.forwards.{}", serde_json::Value::from(forward.from()));
+        self.value(&path, &forward.to().into(), source);
+    }
+
     /// The profile, if all of it is valid; else every problem.
     pub fn finish(self) -> Result<Layered, Vec<ProfileProblem>> {
         self.validated(|_| true)
@@ -269,6 +280,21 @@ impl Draft {
         problems
             .sort_by_key(|problem| (sources.iter().position(|source| *source == problem.source), problem.span.start));
         problems
+    }
+}
+
+impl Layered {
+    /// This profile with a draft on top.
+    pub fn with(&self, add: impl FnOnce(&mut Draft)) -> Result<Self, Vec<ProfileProblem>> {
+        let mut draft = Draft::of(self);
+        add(&mut draft);
+        draft.finish()
+    }
+
+    /// This profile with one assignment on top, or the first problem.
+    pub fn with_assignment(&self, assignment: &str, source: &str) -> Result<Self, ProfileProblem> {
+        let made = self.with(|draft| draft.assignment(assignment, source));
+        made.map_err(|problems| problems.into_iter().next().expect("what is refused has a problem"))
     }
 }
 

@@ -70,8 +70,8 @@ fn a_text_reports_every_problem_with_its_place() {
 fn maps_merge_and_other_tables_replace() {
     let text = "[errors.codes]\nnot_found = 'missing'\n[status.checks.cache]\nstatus = 'ok'\n";
     let profile = Layered::default().with(|draft| draft.text(text, "file")).expect("the text is valid");
-    assert_eq!(profile.profile().error_code(crate::contract::error::ErrorKind::NotFound), "missing");
-    assert_eq!(profile.profile().error_code(crate::contract::error::ErrorKind::Unauthorized), "unauthorized");
+    assert_eq!(profile.profile().errors.code(crate::contract::error::ErrorKind::NotFound), "missing");
+    assert_eq!(profile.profile().errors.code(crate::contract::error::ErrorKind::Unauthorized), "unauthorized");
     assert_eq!(profile.profile().status.checks.keys().collect::<Vec<_>>(), ["cache"]);
 }
 

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
-
-use super::Draft;
 
 /// Most forwards in force for one key.
 pub const MOST_FORWARDS: usize = 256;
@@ -74,7 +73,7 @@ impl Forward {
 
 /// All rules in force, ordered by what is subscribed. In TOML a table of URL to URL; an empty target takes a rule back that
 /// another layer made.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
 pub struct Forwards(Vec<Forward>);
 
@@ -106,15 +105,6 @@ impl TryFrom<BTreeMap<String, String>> for Forwards {
 impl From<Forwards> for BTreeMap<String, String> {
     fn from(Forwards(rules): Forwards) -> Self {
         rules.iter().map(|rule| (rule.from().to_owned(), rule.to().to_owned())).collect()
-    }
-}
-
-impl Draft {
-    /// Adds one more forward; `source` names where it comes from.
-    pub fn forward(&mut self, forward: &Forward, source: &str) {
-        // A JSON string is a TOML key.
-        let path = format!("webhooks.forwards.{}", serde_json::Value::from(forward.from()));
-        self.value(&path, &forward.to().into(), source);
     }
 }
 

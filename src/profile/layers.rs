@@ -2,15 +2,16 @@
 //! together, `paths` knows where knobs are; here is what came of it, with the origin of each knob.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use serde::Serialize;
 use toml::{Table, Value};
 
-use super::draft::Draft;
+use super::defaults::DEFAULT_TABLE;
+use super::knobs::KNOBS;
 use super::paths::json_at;
-use super::{DEFAULT_TEXT, KNOBS, Profile, plain};
+use super::plain;
+use super::sections::Profile;
 
 /// Where the values of knobs come from, by their paths.
 pub(super) type Sources = BTreeMap<&'static str, Arc<str>>;
@@ -21,29 +22,6 @@ pub struct Layered {
     profile: Arc<Profile>,
     table: Arc<Table>,
     sources: Sources,
-}
-
-/// A knob that could not be set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProfileProblem {
-    /// Stable code: `profile/syntax`, `profile/unknown-knob` or `profile/bad-value`.
-    pub code: &'static str,
-    /// Byte range in the text that was read; empty at 0 for a single assignment.
-    pub span: Range<usize>,
-    /// What is wrong, without a final period.
-    pub message: String,
-    /// What to do.
-    pub hint: String,
-    /// Where the setting comes from, as listings name it.
-    pub source: Arc<str>,
-    /// The assignment as it was written; empty if the setting is none.
-    pub written: Box<str>,
-}
-
-impl ProfileProblem {
-    pub(super) fn new(code: &'static str, span: Range<usize>, message: String, hint: String) -> Self {
-        Self { code, span, message, hint, source: Arc::default(), written: Box::default() }
-    }
 }
 
 /// One knob as listings show it.
@@ -58,10 +36,15 @@ pub struct KnobSetting {
 }
 
 static DEFAULT: LazyLock<Layered> = LazyLock::new(|| {
-    let table: Table = toml::from_str(DEFAULT_TEXT).expect("the built-in profile is valid TOML, which a test shows");
-    let profile = deserialize(&table).expect("the built-in profile fits its type, which a test shows");
-    Layered::made(profile, table, Sources::new())
+    let profile = deserialize(&DEFAULT_TABLE).expect("the built-in profile fits its type, which a test shows");
+    Layered::made(profile, DEFAULT_TABLE.clone(), Sources::new())
 });
+
+impl Default for Profile {
+    fn default() -> Self {
+        DEFAULT.profile().as_ref().clone()
+    }
+}
 
 impl Default for Layered {
     fn default() -> Self {
@@ -109,18 +92,5 @@ impl Layered {
                 source: self.source(knob.path).to_owned(),
             })
             .collect()
-    }
-
-    /// This profile with a draft on top.
-    pub fn with(&self, add: impl FnOnce(&mut Draft)) -> Result<Self, Vec<ProfileProblem>> {
-        let mut draft = Draft::of(self);
-        add(&mut draft);
-        draft.finish()
-    }
-
-    /// This profile with one assignment on top, or the first problem.
-    pub fn with_assignment(&self, assignment: &str, source: &str) -> Result<Self, ProfileProblem> {
-        let made = self.with(|draft| draft.assignment(assignment, source));
-        made.map_err(|problems| problems.into_iter().next().expect("what is refused has a problem"))
     }
 }

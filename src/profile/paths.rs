@@ -3,8 +3,9 @@
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
-use super::layers::{Layered, ProfileProblem};
-use super::{KNOBS, Knob};
+use super::defaults::DEFAULT_TABLE;
+use super::knobs::{KNOBS, Knob};
+use super::problem::ProfileProblem;
 
 /// A dotted path in its plain form, if it names a knob or something below one that holds a table.
 pub fn knob_path(path: &str) -> Result<String, ProfileProblem> {
@@ -51,8 +52,7 @@ fn owner(keys: &[String]) -> Option<(&'static Knob, &[String])> {
         let path = keys[..length].join(".");
         let knob = KNOBS.iter().find(|knob| knob.path == path)?;
         // Only knobs that hold a table have anything below them.
-        let table =
-            length == keys.len() || value_at(Layered::default().table(), knob.path).is_some_and(Value::is_table);
+        let table = length == keys.len() || value_at(&DEFAULT_TABLE, knob.path).is_some_and(Value::is_table);
         table.then_some((knob, &keys[length..]))
     })
 }

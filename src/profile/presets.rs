@@ -1,7 +1,7 @@
 //! Presets: named profiles that the program brings along, each a text like a profile file (`friendly.toml`,
 //! `hostile.toml`). A client that works under all of them relies only on what the contract promises.
 
-use super::ProfileProblem;
+use super::problem::ProfileProblem;
 use crate::contract::nearest;
 
 /// A profile with a name.

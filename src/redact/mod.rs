@@ -16,8 +16,9 @@ use serde_json::{Map, Value};
 
 pub use visible::{visible, visible_json, visible_lines};
 
+use crate::contract::keys::Keys;
 use crate::contract::keys::{is_test_key, masked, shown};
-use crate::profile::{Keys, Layered};
+use crate::profile::Layered;
 
 /// What stands in place of a value that is not shown.
 pub const MASK: &str = "…";

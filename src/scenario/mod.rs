@@ -71,9 +71,10 @@ pub(crate) mod limits {
     pub(crate) use super::watch::{MOST_BYTES as FOLDER_BYTES, MOST_FILES as FOLDER_FILES};
 }
 
+use crate::contract::keys::Keys;
 use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::profile::{Draft, Keys, ProfileProblem, Settings};
+use crate::profile::{Draft, ProfileProblem, Settings};
 
 /// A checked scenario.
 #[derive(Clone, Debug)]

@@ -5,9 +5,10 @@
 use serde_json::{Map, Value, json};
 
 use super::parse::words::{self, Key, Kind, Words};
+use crate::contract::api_shape::schema_of;
 use crate::contract::routes::ROUTES;
 use crate::contract::types::EVENT_TYPES;
-use crate::profile::KNOBS;
+use crate::profile::{KNOBS, Profile};
 
 /// The JSON Schema (draft 2020-12) of a scenario file.
 pub fn schema() -> Value {
@@ -113,18 +114,18 @@ fn condition() -> Value {
     json!({"anyOf": [{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]})
 }
 
-/// The knobs as nested tables.
+/// The settings by their types, each described by its row of the ledger. None has to be there.
 fn profile() -> Value {
-    let mut root = json!({"type": "object", "additionalProperties": false, "properties": {}});
+    let mut root = schema_of::<Profile>();
+    let optional = |place: &mut Value| drop(place.as_object_mut().and_then(|table| table.remove("required")));
     for knob in KNOBS {
         let mut place = &mut root;
         for name in knob.path.split('.') {
-            if place.get("properties").is_none() {
-                *place = json!({"type": "object", "additionalProperties": false, "properties": {}});
-            }
+            optional(place);
             place = &mut place["properties"][name];
         }
-        *place = json!({"description": format!("{}. May be set to: {}", knob.assumed, knob.values)});
+        optional(place);
+        place["description"] = format!("{}. May be set to: {}", knob.assumed, knob.values).into();
     }
     root
 }
@@ -165,6 +166,10 @@ mod tests {
             ("[[emit]]\nevent = 'workflow.completed'\non = { every = '3s' }\n", true),
             ("titel = 'x'\n", false),
             ("[profile]\nrate_limit.request = 3\n", false),
+            ("[profile]\nrate_limit.algorithm = 'fixd'\n", false),
+            ("[profile]\nrate_limit.header_names.limit = 'X-Limit'\nwebhooks.custom.hash = 'sha1'\n", true),
+            ("[profile]\nwebhooks.scheme = ['github', 'standard']\nevents.data.x = { a = 1 }\n", true),
+            ("[profile]\nwebhooks.scheme = 'githb'\n", false),
             ("[[rule]]\ntmes = 3\n", false),
             ("[[rule]]\ntimes = 0\n", false),
             ("[[rule]]\ndelay = 3\n", false),

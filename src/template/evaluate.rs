@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 
 use super::parse::{Expression, Filter, Function, Piece, Source, Step};
 use crate::clock::Random;
+use crate::contract::ids::IdStyle;
 use crate::contract::ids::{IdKind, make_id};
+use crate::contract::timestamp::Precision;
 use crate::contract::timestamp::format_timestamp;
-use crate::profile::{IdStyle, Precision};
 
 /// Longest text that one template makes, in bytes.
 pub const LONGEST_TEXT: usize = 64 * 1024;

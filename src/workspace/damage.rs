@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::FireRequest;
-use crate::profile::{Profile, duration_text};
+use crate::duration::duration_text;
+use crate::profile::Profile;
 
 /// Longest name of an emission that is repeated, in characters.
 const LONGEST_NAME: usize = 80;

@@ -161,8 +161,8 @@ impl State {
         profile: &Profile,
         now: Now,
     ) -> Result<EventRecord, FireProblem> {
-        if !profile.event_types().any(|known| known == request.event_type) {
-            return Err(FireProblem::UnsupportedType(unsupported(&request.event_type, profile)));
+        if !profile.events.types().any(|known| known == request.event_type) {
+            return Err(FireProblem::UnsupportedType(unsupported(&request.event_type, &profile.events)));
         }
         if let Some(id) = request.subscription.as_ref().filter(|id| self.subscriptions.get(id).is_none()) {
             return Err(FireProblem::UnknownSubscription(id.clone()));

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 /// Layers by the first part of a path below `src/`, lowest first. `docs/internals/architecture.md` shows the same table.
 const LAYERS: &[(&str, u8)] = &[
     ("contract", 0),
-    ("profile", 0),
+    ("duration", 0),
+    ("profile", 1),
     ("agenda", 1),
     ("clock", 1),
     ("file", 1),
@@ -129,7 +130,7 @@ fn only_outer_forms_are_read_from_text() {
         if code.contains("Deserialize)]") || code.contains("Deserialize,") && code.contains("#[derive(") {
             let module = module(&path);
             assert!(
-                ["contract", "control", "profile", "scenario", "snapshot"].contains(&module.as_str()),
+                ["contract", "control", "duration", "profile", "scenario", "snapshot"].contains(&module.as_str()),
                 "{} derives Deserialize",
                 path.display()
             );

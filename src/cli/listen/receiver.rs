@@ -21,6 +21,7 @@ use crate::cli::signing::Signing;
 use crate::cli::verify::{kind, remedies_view};
 use crate::clock::machine;
 use crate::contract::signature::{Evidence, Rejection, Remedy};
+use crate::contract::timestamp::Precision;
 use crate::contract::timestamp::format_timestamp;
 use crate::http::answer::AnswerBody;
 use crate::http::body::{BodyProblem, BodyReader};
@@ -28,7 +29,6 @@ use crate::http::connection::Progress;
 use crate::http::limits::Limits;
 use crate::http::refusal::{PLAIN_ON_TLS, Refusals, Sent};
 use crate::http::{Answering, Handler};
-use crate::profile::Precision;
 use crate::redact::{Redactor, visible};
 
 /// Seconds a timestamp may be off, as in every scheme's libraries.

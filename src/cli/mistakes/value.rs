@@ -7,7 +7,7 @@ use clap::error::Error;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::clock::machine;
-use crate::profile::parse_duration;
+use crate::duration::parse_duration;
 
 /// A duration for the control API, checked before the call.
 pub(in crate::cli) fn duration(text: &str) -> Result<String, String> {

@@ -2,18 +2,20 @@
 //!
 //! Must not know about TOML, files or the other schemes; `layout` turns it into a row like theirs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::KeyReading;
 use super::mac::{Encoding, Hash};
+use super::reading::KeyReading;
 use super::template::{self, Field, Piece};
 
 /// What `webhooks.custom` in the profile holds; unset knobs keep their default.
 ///
 /// The default signs `{timestamp}.{body}` the way GitHub signs bodies, under neutral names. The
 /// header carries one signature, that of the newest key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(!default)]
 pub struct CustomScheme {
     /// The header for the event's id; empty for none.
     pub id_header: String,

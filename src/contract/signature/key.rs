@@ -1,7 +1,7 @@
 //! From a signing secret, as people hand it about, to the key bytes that sign.
 //!
 //! Services write secrets down differently: with or without `whsec_`, as base64 or as plain text,
-//! and libraries read one and the same text as different keys. `KeyReading` names the readings;
+//! and libraries read one and the same text as different keys. `reading` names the readings;
 //! `warning` says where they part ways. Must not know where secrets come from or are kept, and
 //! never puts one in a message.
 
@@ -9,57 +9,12 @@ use std::fmt;
 
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine as _};
-use serde::{Deserialize, Serialize};
 
-use super::Scheme;
+use super::reading::KeyReading;
+use super::scheme::Scheme;
 
 /// The mark in front of a base64 secret, by Standard Webhooks.
 pub(super) const PREFIX: &str = "whsec_";
-
-/// How the text of a secret becomes key bytes (`webhooks.secret_key`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyReading {
-    /// As the scheme's own libraries do: base64 after `whsec_` for `standard` and `svix`, and for
-    /// them the UTF-8 bytes of a text without it; the UTF-8 bytes of the whole text for the others.
-    #[default]
-    Auto,
-    /// The text, after `whsec_` if it starts so, is base64 (standard alphabet, padded).
-    Base64,
-    /// The UTF-8 bytes of the text after `whsec_` if it starts so.
-    Utf8,
-    /// The UTF-8 bytes of the whole text.
-    Utf8WithPrefix,
-}
-
-impl KeyReading {
-    /// The reading as the profile spells it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Base64 => "base64",
-            Self::Utf8 => "utf8",
-            Self::Utf8WithPrefix => "utf8_with_prefix",
-        }
-    }
-
-    /// The reading in force for `scheme`, and the knob that decided it.
-    ///
-    /// A custom scheme's own `key` is the more particular setting and wins; its `auto` defers to
-    /// `webhooks.secret_key`.
-    pub(super) fn in_force(self, scheme: &Scheme) -> (Self, &'static str) {
-        match scheme {
-            Scheme::Custom(custom) if custom.key != Self::Auto => (custom.key, "webhooks.custom.key"),
-            _ => (self, "webhooks.secret_key"),
-        }
-    }
-}
-
-impl fmt::Display for KeyReading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// Why a secret makes no key; the messages never repeat the secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,7 +54,7 @@ impl SigningKey {
             return Err(SecretProblem::Empty { found: "nothing after `whsec_`" });
         }
         let utf8 = |text: &str| Ok(text.as_bytes().to_vec());
-        let bytes = match (reading.in_force(scheme).0, tail) {
+        let bytes = match (scheme.reading(reading).0, tail) {
             (KeyReading::Auto, Some(tail)) if reads_base64(scheme) => decode(tail, true),
             (KeyReading::Auto | KeyReading::Utf8WithPrefix, _) => utf8(secret),
             (KeyReading::Base64, Some(tail)) => decode(tail, true),

@@ -6,8 +6,8 @@
 //!
 //! Must not know about deliveries, retries, subscriptions, sockets or clocks.
 //!
-//! Reading order: `layout` (every scheme as one row of data), `template` (the signed content),
-//! `mac`, `key` and `warning` (secrets), `sign`, `verify`, `rejection`, `tamper` (forged
+//! Reading order: `scheme`, `layout` (every scheme as one row of data), `template` (the signed content),
+//! `mac`, `reading`, `key` and `warning` (secrets), `sign`, `verify`, `rejection`, `tamper` (forged
 //! deliveries), `custom` (the scheme that a profile spells out), `diagnose` and `rewrite` (what
 //! would make a rejected delivery verify).
 
@@ -16,150 +16,26 @@ mod diagnose;
 mod key;
 mod layout;
 mod mac;
+mod reading;
 mod rejection;
 mod rewrite;
 #[cfg(test)]
 mod round_trip_tests;
+mod scheme;
 mod sign;
 mod tamper;
 mod template;
 mod verify;
 mod warning;
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
 pub use custom::{CustomScheme, SchemeProblem};
 pub use diagnose::{Change, Evidence, Remedy};
-pub use key::{KeyReading, SecretProblem, SigningKey};
+pub use key::{SecretProblem, SigningKey};
 pub use mac::{Encoding, Hash};
+pub use reading::KeyReading;
 pub use rejection::{Rejection, Verified};
-pub use sign::{Signed, sign};
+pub use scheme::{Scheme, SchemeName, SchemeNames};
+pub use sign::{Message, Signed, sign};
 pub use tamper::{Tamper, sign_tampered};
 pub use verify::verify;
 pub use warning::secret_warnings;
-
-/// One delivery as it is signed.
-///
-/// `id` and `url` stand in headers and in the signed content as they are, so they must be free of
-/// control characters; whoever makes them sees to that.
-#[derive(Clone, Copy, Debug)]
-pub struct Message<'a> {
-    /// The event's id, the same for every attempt.
-    pub id: &'a str,
-    /// Unix seconds of this attempt.
-    pub timestamp: i64,
-    /// The URL the delivery is addressed to; only `custom` schemes may sign it.
-    pub url: &'a str,
-    /// The body's bytes exactly as they are sent.
-    pub body: &'a [u8],
-}
-
-/// The name of a signature scheme, as `webhooks.scheme` spells it (lower case).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SchemeName {
-    /// Standard Webhooks v1: `webhook-id`, `webhook-timestamp`, `webhook-signature`.
-    Standard,
-    /// Svix: the same content and form under `svix-` names.
-    Svix,
-    /// Stripe: `stripe-signature: t=…,v1=…`.
-    Stripe,
-    /// GitHub: `x-hub-signature-256: sha256=…` over the body alone.
-    Github,
-    /// Slack: `x-slack-signature: v0=…` over `v0:timestamp:body`.
-    Slack,
-    /// Shopify: `x-shopify-hmac-sha256`, base64 over the body alone.
-    Shopify,
-    /// The scheme that `webhooks.custom` describes.
-    Custom,
-}
-
-impl SchemeName {
-    /// Every name, in the order they are documented.
-    pub const ALL: [Self; 7] =
-        [Self::Standard, Self::Svix, Self::Stripe, Self::Github, Self::Slack, Self::Shopify, Self::Custom];
-
-    /// The name as the profile and the command line spell it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Standard => "standard",
-            Self::Svix => "svix",
-            Self::Stripe => "stripe",
-            Self::Github => "github",
-            Self::Slack => "slack",
-            Self::Shopify => "shopify",
-            Self::Custom => "custom",
-        }
-    }
-}
-
-impl fmt::Display for SchemeName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A signature scheme, ready to sign and verify with.
-///
-/// Made by [`Scheme::new`]. Signing and verifying never fail on a custom scheme that
-/// [`CustomScheme::check`] refuses, but what they make of it is only defined for one it accepts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scheme {
-    /// Standard Webhooks v1.
-    Standard,
-    /// Svix.
-    Svix,
-    /// Stripe.
-    Stripe,
-    /// GitHub.
-    Github,
-    /// Slack.
-    Slack,
-    /// Shopify.
-    Shopify,
-    /// The scheme a profile describes.
-    Custom(Box<CustomScheme>),
-}
-
-impl Scheme {
-    /// The scheme of that name; `custom` is copied for [`SchemeName::Custom`] and else ignored.
-    pub fn new(name: SchemeName, custom: &CustomScheme) -> Self {
-        match name {
-            SchemeName::Standard => Self::Standard,
-            SchemeName::Svix => Self::Svix,
-            SchemeName::Stripe => Self::Stripe,
-            SchemeName::Github => Self::Github,
-            SchemeName::Slack => Self::Slack,
-            SchemeName::Shopify => Self::Shopify,
-            SchemeName::Custom => Self::Custom(Box::new(custom.clone())),
-        }
-    }
-
-    /// The scheme's name.
-    pub const fn name(&self) -> SchemeName {
-        match self {
-            Self::Standard => SchemeName::Standard,
-            Self::Svix => SchemeName::Svix,
-            Self::Stripe => SchemeName::Stripe,
-            Self::Github => SchemeName::Github,
-            Self::Slack => SchemeName::Slack,
-            Self::Shopify => SchemeName::Shopify,
-            Self::Custom(_) => SchemeName::Custom,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_survive_the_way_to_a_scheme_and_back() {
-        for name in SchemeName::ALL {
-            assert_eq!(Scheme::new(name, &CustomScheme::default()).name(), name);
-            assert_eq!(serde_json::to_value(name).unwrap(), serde_json::Value::from(name.to_string()),);
-        }
-    }
-}

@@ -2,9 +2,26 @@
 //!
 //! Must not know when or where the delivery goes; `verify` reads back what is made here.
 
+use super::key::SigningKey;
 use super::layout::{Form, Layout};
+use super::scheme::Scheme;
 use super::template::{self, Values};
-use super::{Message, Scheme, SigningKey};
+
+/// One delivery as it is signed.
+///
+/// `id` and `url` stand in headers and in the signed content as they are, so they must be free of
+/// control characters; whoever makes them sees to that.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// The event's id, the same for every attempt.
+    pub id: &'a str,
+    /// Unix seconds of this attempt.
+    pub timestamp: i64,
+    /// The URL the delivery is addressed to; only `custom` schemes may sign it.
+    pub url: &'a str,
+    /// The body's bytes exactly as they are sent.
+    pub body: &'a [u8],
+}
 
 /// The signature of one attempt, with what it was made from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
     let Ok(key) = SigningKey::read(secret, scheme, reading) else {
         return Vec::new();
     };
-    let (reading, knob) = reading.in_force(scheme);
+    let (reading, knob) = scheme.reading(reading);
     let mut warnings = Vec::new();
     warnings.extend(length_warning(key.as_bytes().len(), scheme, reading, knob));
     if secret.trim() != secret {

@@ -10,8 +10,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Number, Value};
 
+use crate::contract::timestamp::Precision;
 use crate::contract::timestamp::format_timestamp;
-use crate::profile::Precision;
 
 /// Declares texts, each with the extension of its schema.
 macro_rules! texts {

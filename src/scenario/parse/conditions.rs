@@ -58,7 +58,7 @@ impl Parser<'_> {
     /// Whether one of these operations, of all if none is named, can answer with this status by itself.
     pub(super) fn can_answer(&self, operations: &[Operation], status: u16) -> bool {
         let known = self.statuses.get_or_init(|| {
-            ROUTES.iter().map(|route| (route.operation, statuses(route, &self.profile).collect())).collect()
+            ROUTES.iter().map(|route| (route.operation, statuses(route, &self.profile.api_shape()).collect())).collect()
         });
         let mut meant = known.iter().filter(|(operation, _)| operations.is_empty() || operations.contains(operation));
         meant.any(|(_, answered)| answered.contains(&status))
@@ -295,7 +295,7 @@ impl Parser<'_> {
         }
         if *subject == Subject::Key {
             let refusal = tests.iter().find_map(|test| match test {
-                Test::Equals(literal) => judge(literal.text(), &self.profile).err(),
+                Test::Equals(literal) => judge(literal.text(), self.profile.key_rules()).err(),
                 _ => None,
             });
             if let Some(refusal) = refusal {

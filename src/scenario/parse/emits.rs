@@ -100,7 +100,7 @@ impl Parser<'_> {
     }
 
     fn known_event(&mut self, event: &str, span: Range<usize>) -> bool {
-        let known: Vec<&str> = self.profile.event_types().collect();
+        let known: Vec<&str> = self.profile.events.types().collect();
         if known.contains(&event) {
             return true;
         }

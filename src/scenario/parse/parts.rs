@@ -51,8 +51,9 @@ impl Parser<'_> {
             }
             ("query", Some(name)) if !named.is_empty() => {
                 let asked = when.conditions.iter().any(|known| known.subject == Subject::Query(name.into()));
-                let has =
-                    asked || routes().any(|route| query_parameters(route, &self.profile).iter().any(|own| own == name));
+                let has = asked
+                    || routes()
+                        .any(|route| query_parameters(route, &self.profile.api_shape()).iter().any(|own| own == name));
                 (!has).then(|| (format!("`{names}` has no such query parameter"), OTHERWISE))
             }
             (part, _) if !PARTS.contains(&part) => Some(("a request has no such part".to_owned(), OTHERWISE)),

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::advice::{BOOLEAN, INTEGER, NUMBER, STRING, hint_for_key, meaning, nearest_hint, right_form};
 use super::words::{Kind, Words};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::profile::parse_duration;
+use crate::duration::parse_duration;
 use crate::template::{MOST_TEMPLATES as MOST_IN_A_BODY, check_template, is_template, request_paths, try_template};
 
 /// Most problems told of one file; the rest would follow from the same slip.

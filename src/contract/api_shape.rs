@@ -1,0 +1,51 @@
+//! What the `OpenAPI` document of the emulated API is made from beside the routes: the settings that show in it, and the JSON
+//! Schema of a type.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+
+use crate::contract::error::Errors;
+use crate::contract::ids::Ids;
+use crate::contract::oauth::Oauth;
+use crate::contract::preview::Preview;
+use crate::contract::quota::RateLimit;
+use crate::contract::rules::Validation;
+use crate::contract::types::Events;
+use crate::contract::variation::Variation;
+
+/// The settings that decide what a client may meet.
+#[derive(Clone, Copy, Debug)]
+pub struct ApiShape<'p> {
+    /// The error envelope.
+    pub errors: &'p Errors,
+    /// How strictly requests are read.
+    pub validation: &'p Validation,
+    /// The quota's headers.
+    pub rate_limit: &'p RateLimit,
+    /// The form of ids.
+    pub ids: &'p Ids,
+    /// What a JSON body may be like beyond its published fields.
+    pub variation: &'p Variation,
+    /// Name of the response field with a generated secret.
+    pub secret_field: &'p str,
+    /// The event types there are.
+    pub events: &'p Events,
+    /// Whether `http` URLs may be subscribed.
+    pub allow_http: bool,
+    /// The body of `GET /v1/hello`.
+    pub hello: &'p Map<String, Value>,
+    /// The announced endpoints.
+    pub preview: &'p Preview,
+    /// The token endpoint.
+    pub oauth: &'p Oauth,
+}
+
+/// The JSON Schema of a type as it is read, without references.
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
+    let generator = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    generator.into_generator().into_root_schema_for::<T>().to_value()
+}

@@ -1,0 +1,74 @@
+//! Names of headers that a setting gives: any valid HTTP field name, or none.
+
+use hyper::header::HeaderName;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+
+/// A text that is a valid HTTP field name; compared without regard to case, shown as written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+pub struct HeaderNameText {
+    text: String,
+    name: HeaderName,
+}
+
+impl HeaderNameText {
+    /// The name as written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The name as hyper takes it.
+    pub fn name(&self) -> &HeaderName {
+        &self.name
+    }
+}
+
+impl TryFrom<String> for HeaderNameText {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match HeaderName::from_bytes(text.as_bytes()) {
+            // Names known to the program are copied without touching a counter that all processors share.
+            Ok(_) if text.eq_ignore_ascii_case(LIMIT.as_str()) => Ok(Self { text, name: LIMIT }),
+            Ok(_) if text.eq_ignore_ascii_case(REMAINING.as_str()) => Ok(Self { text, name: REMAINING }),
+            Ok(name) => Ok(Self { text, name }),
+            Err(_) => Err(format!("expected an HTTP field name, found \"{}\"", text.escape_debug())),
+        }
+    }
+}
+
+impl From<HeaderNameText> for String {
+    fn from(name: HeaderNameText) -> String {
+        name.text
+    }
+}
+
+/// The name of a header that is sent only if it has a name; empty stands for none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+pub struct OptionalHeaderName(Option<HeaderNameText>);
+
+impl OptionalHeaderName {
+    /// The name, if the header is sent.
+    pub fn get(&self) -> Option<&HeaderNameText> {
+        self.0.as_ref()
+    }
+}
+
+impl TryFrom<String> for OptionalHeaderName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text.is_empty() { Ok(Self(None)) } else { HeaderNameText::try_from(text).map(|name| Self(Some(name))) }
+    }
+}
+
+impl From<OptionalHeaderName> for String {
+    fn from(name: OptionalHeaderName) -> String {
+        name.0.map_or_else(String::new, String::from)
+    }
+}
