@@ -6,12 +6,11 @@ use serde_json::{Map, Value, json};
 
 use super::action::Fault;
 use super::parse::words::{self, Words};
-use crate::contract::api_shape::schema_of;
 use crate::contract::error::ErrorKind;
 use crate::contract::routes::ROUTES;
 use crate::contract::signature::Tamper;
 use crate::contract::types::EVENT_TYPES;
-use crate::profile::{KNOBS, Profile};
+use crate::profile;
 
 /// The JSON Schema (draft 2020-12) of a scenario file.
 pub fn schema() -> Value {
@@ -44,7 +43,7 @@ pub fn schema() -> Value {
         ("given", object(&words::GIVEN)),
         ("subscription", required(object(&words::SUBSCRIPTION), &["url", "events"])),
         ("workflow", object(&words::WORKFLOW)),
-        ("profile", profile()),
+        ("profile", profile::schema()),
     ];
     let definitions = definitions.into_iter().map(|(name, schema)| (name.to_owned(), schema));
     whole.insert("$defs".to_owned(), Value::Object(definitions.collect()));
@@ -156,22 +155,6 @@ fn matcher() -> Value {
 fn required(mut schema: Value, keys: &[&str]) -> Value {
     schema["required"] = keys.into();
     schema
-}
-
-/// The settings by their types, each described by its row of the ledger. None has to be there.
-fn profile() -> Value {
-    let mut root = schema_of::<Profile>();
-    let optional = |place: &mut Value| drop(place.as_object_mut().and_then(|table| table.remove("required")));
-    for knob in KNOBS {
-        let mut place = &mut root;
-        for name in knob.path.split('.') {
-            optional(place);
-            place = &mut place["properties"][name];
-        }
-        optional(place);
-        place["description"] = format!("{}. May be set to: {}", knob.assumed, knob.values).into();
-    }
-    root
 }
 
 #[cfg(test)]
