@@ -11,7 +11,7 @@ const LONGEST: Duration = Duration::from_hours(87600);
 
 /// A duration with its text form; whole seconds, minutes and so on stay readable in listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
-#[schemars(with = "String", extend("examples" = ["250ms", "30s", "1m30s", "24h"]))]
+#[schemars(with = "String", extend("examples" = ["10s", "250ms", "1m30s", "24h"]))]
 pub struct DurationText(pub Duration);
 
 impl DurationText {

@@ -57,23 +57,28 @@ impl ErrorKind {
         Self::InternalError,
     ];
 
+    /// Name, status and message of the kind.
+    const fn row(self) -> (&'static str, u16, &'static str) {
+        match self {
+            Self::Unauthorized => ("unauthorized", 401, "the Bearer token is missing or invalid"),
+            Self::ValidationError => ("validation_error", 422, "the request failed validation"),
+            Self::RateLimitExceeded => ("rate_limit_exceeded", 429, "too many requests; back off before retrying"),
+            Self::NotFound => ("not_found", 404, "there is no such endpoint"),
+            Self::MethodNotAllowed => ("method_not_allowed", 405, "the endpoint does not take this method"),
+            Self::BadRequest => ("bad_request", 400, "the request is malformed"),
+            Self::RequestTimeout => ("request_timeout", 408, "the request did not arrive in time"),
+            Self::PayloadTooLarge => ("payload_too_large", 413, "the body is too large"),
+            Self::UriTooLong => ("uri_too_long", 414, "the request target is too long"),
+            Self::UnsupportedMediaType => ("unsupported_media_type", 415, "the coding of the body is not supported"),
+            Self::MisdirectedRequest => ("misdirected_request", 421, "the request is for another host"),
+            Self::HeadersTooLarge => ("headers_too_large", 431, "the header block is too large"),
+            Self::InternalError => ("internal_error", 500, "the emulator failed; please report this"),
+        }
+    }
+
     /// The name used in profiles and scenarios, and the default code on the wire.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unauthorized => "unauthorized",
-            Self::ValidationError => "validation_error",
-            Self::RateLimitExceeded => "rate_limit_exceeded",
-            Self::NotFound => "not_found",
-            Self::MethodNotAllowed => "method_not_allowed",
-            Self::BadRequest => "bad_request",
-            Self::RequestTimeout => "request_timeout",
-            Self::PayloadTooLarge => "payload_too_large",
-            Self::UriTooLong => "uri_too_long",
-            Self::UnsupportedMediaType => "unsupported_media_type",
-            Self::MisdirectedRequest => "misdirected_request",
-            Self::HeadersTooLarge => "headers_too_large",
-            Self::InternalError => "internal_error",
-        }
+        self.row().0
     }
 
     /// The kind with this name.
@@ -83,40 +88,12 @@ impl ErrorKind {
 
     /// The HTTP status that goes with the kind.
     pub const fn status(self) -> u16 {
-        match self {
-            Self::BadRequest => 400,
-            Self::Unauthorized => 401,
-            Self::NotFound => 404,
-            Self::MethodNotAllowed => 405,
-            Self::RequestTimeout => 408,
-            Self::PayloadTooLarge => 413,
-            Self::UriTooLong => 414,
-            Self::UnsupportedMediaType => 415,
-            Self::MisdirectedRequest => 421,
-            Self::ValidationError => 422,
-            Self::RateLimitExceeded => 429,
-            Self::HeadersTooLarge => 431,
-            Self::InternalError => 500,
-        }
+        self.row().1
     }
 
     /// A message for the kind when nothing more is known, as a scripted error uses it.
     pub const fn message(self) -> &'static str {
-        match self {
-            Self::Unauthorized => "the Bearer token is missing or invalid",
-            Self::ValidationError => "the request failed validation",
-            Self::RateLimitExceeded => "too many requests; back off before retrying",
-            Self::NotFound => "there is no such endpoint",
-            Self::MethodNotAllowed => "the endpoint does not take this method",
-            Self::BadRequest => "the request is malformed",
-            Self::RequestTimeout => "the request did not arrive in time",
-            Self::PayloadTooLarge => "the body is too large",
-            Self::UriTooLong => "the request target is too long",
-            Self::UnsupportedMediaType => "the coding of the body is not supported",
-            Self::MisdirectedRequest => "the request is for another host",
-            Self::HeadersTooLarge => "the header block is too large",
-            Self::InternalError => "the emulator failed; please report this",
-        }
+        self.row().2
     }
 }
 

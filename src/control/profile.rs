@@ -10,7 +10,7 @@ use super::scenarios::refused;
 use super::scope::scope_or_all;
 use super::{Call, Control, ControlError, Reply};
 use crate::contract::openapi;
-use crate::profile::{KnobSetting, LedgerRow, ledger};
+use crate::profile::{LedgerRow, ledger};
 use crate::redact::Redactor;
 use crate::scenario::{KnobPatch, PATCH_SOURCE, Setup};
 
@@ -23,7 +23,7 @@ pub(super) fn assumptions(
         knob: row.knob.to_owned(),
         contract: row.contract.to_owned(),
         assumed: row.assumed.to_owned(),
-        values: row.values.to_owned(),
+        values: row.values,
         default: row.default,
         value: row.value,
         source: row.source,
@@ -33,9 +33,9 @@ pub(super) fn assumptions(
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowProfile>) -> Result<api::Profile, ControlError> {
     let name = scope_or_all(control, input)?.key();
-    let settings = setup(control, name.clone()).layered.settings();
+    let settings = ledger(&setup(control, name.clone()).layered);
     let setting =
-        |setting: KnobSetting| Setting { knob: setting.knob.to_owned(), value: setting.value, source: setting.source };
+        |setting: LedgerRow| Setting { knob: setting.knob.to_owned(), value: setting.value, source: setting.source };
     let patches = control.library.patches();
     let own = name.and_then(|name| patches.keys.get(&name).cloned()).unwrap_or_default();
     Ok(api::Profile {
@@ -56,9 +56,9 @@ pub(super) fn patch(control: &Control, input: &Input<api::PatchProfile>) -> Resu
     }
     let name = scope_or_all(control, input)?.key();
     let now = control.registry.clock().now().moment;
-    let before = setup(control, name.clone()).layered.settings();
+    let before = ledger(&setup(control, name.clone()).layered);
     let generation = control.library.patch_profile(name.as_deref(), &settings, now).map_err(|found| refused(&found))?;
-    let after = setup(control, name.clone()).layered.settings();
+    let after = ledger(&setup(control, name.clone()).layered);
     let patches = control.library.patches();
     let patch: Arc<KnobPatch> = match &name {
         None => patches.global,
@@ -77,8 +77,8 @@ pub(super) fn patch(control: &Control, input: &Input<api::PatchProfile>) -> Resu
 /// What a change did to the settings that it names, in words: those that have another value or origin now, and those that were
 /// named one by one and have not.
 fn compared(
-    before: &[KnobSetting],
-    after: &[KnobSetting],
+    before: &[LedgerRow],
+    after: &[LedgerRow],
     paths: &[String],
     redactor: Redactor<'_>,
 ) -> (Vec<String>, Vec<String>) {
@@ -90,7 +90,7 @@ fn compared(
         if !is_named && !paths.iter().any(|path| is_below(knob, path)) {
             continue;
         }
-        let text = |setting: &KnobSetting| {
+        let text = |setting: &LedgerRow| {
             let mut value = setting.value.clone();
             redactor.setting(knob, &mut value);
             value.to_string()

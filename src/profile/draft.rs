@@ -307,7 +307,7 @@ impl Setting {
 
 fn bad_value(knob: &Knob, message: &str) -> ProfileProblem {
     let message = format!("`{}`: {}", knob.path, message.trim());
-    ProfileProblem::new("profile/bad-value", 0..0, message, format!("may be set to: {}", knob.values))
+    ProfileProblem::new("profile/bad-value", 0..0, message, format!("may be set to: {}", knob.values()))
 }
 
 #[cfg(test)]

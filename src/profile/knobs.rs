@@ -9,8 +9,8 @@ pub struct Knob {
     pub contract: &'static str,
     /// What the emulator assumes, in words.
     pub assumed: &'static str,
-    /// What may be set, as it is typed in TOML.
-    pub values: &'static str,
+    /// What may be set, as it is typed in TOML; empty where the type shows it (`schema`).
+    pub(super) values: &'static str,
     /// Whether a table given for this knob is merged entry by entry (otherwise it replaces the value whole).
     pub merges: bool,
 }
@@ -19,23 +19,26 @@ const fn knob(path: &'static str, contract: &'static str, assumed: &'static str,
     Knob { path, contract, assumed, values, merges: false }
 }
 
+/// A knob whose type shows what may be set.
+const fn typed(path: &'static str, contract: &'static str, assumed: &'static str) -> Knob {
+    knob(path, contract, assumed, "")
+}
+
 const fn map(path: &'static str, contract: &'static str, assumed: &'static str, values: &'static str) -> Knob {
     Knob { path, contract, assumed, values, merges: true }
 }
 
 /// Every knob, in the order of the profile.
 pub const KNOBS: &[Knob] = &[
-    knob(
+    typed(
         "environment",
         "sandbox and production exist; sandbox is used during integration",
         "the sandbox: test keys are valid, live keys are a 401",
-        "\"sandbox\" | \"production\"",
     ),
-    knob(
+    typed(
         "keys.mode",
         "keys are issued on request; what makes one valid is not shown",
         "any key with the environment's prefix and at least one of A-Z a-z 0-9 _ - after it is valid",
-        "\"prefix\" | \"list\" | \"any\"",
     ),
     knob(
         "keys.test_prefix",
@@ -61,13 +64,12 @@ pub const KNOBS: &[Knob] = &[
         "each key has a workspace of its own",
         "workspace name = list of keys, such as team = [\"sk_test_a\", \"sk_test_b\"]",
     ),
-    knob(
+    typed(
         "errors.details",
         "the shape may gain fields before public launch",
         "reasons are in `message` only, each naming its field",
-        "\"off\" | \"list\" | \"map\"",
     ),
-    knob("errors.malformed_json_status", "422 for validation; a body that is no JSON is not shown", "422", "400 | 422"),
+    typed("errors.malformed_json_status", "422 for validation; a body that is no JSON is not shown", "422"),
     map(
         "errors.codes",
         "unauthorized accompanies 401; other codes are not shown",
@@ -80,18 +82,12 @@ pub const KNOBS: &[Knob] = &[
         "exactly code, message and request_id",
         "field = any value, such as docs = \"https://docs.example.com\"",
     ),
-    knob(
-        "validation.unknown",
-        "not shown",
-        "unknown body fields and query parameters are ignored",
-        "\"ignore\" | \"reject\"",
-    ),
-    knob("validation.lenient_booleans", "include_checks is a boolean", "exactly true or false", "true | false"),
-    knob(
+    typed("validation.unknown", "not shown", "unknown body fields and query parameters are ignored"),
+    typed("validation.lenient_booleans", "include_checks is a boolean", "exactly true or false"),
+    typed(
         "validation.content_type",
         "Content-Type of the request is application/json",
         "anything else is a 422; a body with a Content-Encoding such as gzip is a 415",
-        "\"require\" | \"ignore\"",
     ),
     knob(
         "status.checks",
@@ -99,40 +95,29 @@ pub const KNOBS: &[Knob] = &[
         "`checks`: name to {status, latency_ms}",
         "name = any object, such as database = { status = \"ok\" }",
     ),
-    knob("rate_limit.enabled", "sandbox traffic is throttled per key", "it is", "true | false"),
+    typed("rate_limit.enabled", "sandbox traffic is throttled per key", "it is"),
     knob(
         "rate_limit.requests",
         "exact quotas are not shown",
         "100 requests",
         "an integer from 0 to 4294967295, such as 100",
     ),
-    knob("rate_limit.window", "windows are not shown", "60 seconds", "a duration such as \"10s\""),
-    knob(
-        "rate_limit.algorithm",
-        "not shown",
-        "a fixed window opened by the first request",
-        "\"fixed\" | \"sliding\" | \"token_bucket\"",
-    ),
-    knob("rate_limit.count", "not shown", "a 429 costs nothing, a 422 does", "\"allowed\" | \"all\" | \"successful\""),
+    typed("rate_limit.window", "windows are not shown", "60 seconds"),
+    typed("rate_limit.algorithm", "not shown", "a fixed window opened by the first request"),
+    typed("rate_limit.count", "not shown", "a 429 costs nothing, a 422 does"),
     map(
         "rate_limit.header_names",
         "X-RateLimit-Limit and X-RateLimit-Remaining; units are not shown",
         "those two, as whole requests",
         "limit and remaining = a field name, such as limit = \"RateLimit-Limit\"",
     ),
-    knob(
-        "rate_limit.retry_after",
-        "a 429 is retryable; no Retry-After is mentioned",
-        "not sent",
-        "\"off\" | \"seconds\" | \"date\"",
-    ),
-    knob("rate_limit.reset", "not mentioned", "not sent", "\"off\" | \"delta\" | \"epoch\""),
-    knob("rate_limit.ietf", "not mentioned", "not sent", "true | false"),
-    knob(
+    typed("rate_limit.retry_after", "a 429 is retryable; no Retry-After is mentioned", "not sent"),
+    typed("rate_limit.reset", "not mentioned", "not sent"),
+    typed("rate_limit.ietf", "not mentioned", "not sent"),
+    typed(
         "ids.style",
         "forms sub_<id>, evt_<id>, req_<id>, wf_<id>; the part after the prefix is not shown",
         "a lower-case ULID",
-        "\"ulid\" | \"uuid\" | \"counter\" | \"longest\"",
     ),
     knob(
         "ids.request_header",
@@ -140,24 +125,17 @@ pub const KNOBS: &[Knob] = &[
         "not sent",
         "a field name such as \"X-Request-Id\", or \"\"",
     ),
-    knob(
-        "time.precision",
-        "ISO 8601 UTC; the fraction is not shown",
-        "milliseconds and Z",
-        "\"seconds\" | \"milliseconds\" | \"microseconds\" | \"nanoseconds\" | \"mixed\"",
-    ),
-    knob(
+    typed("time.precision", "ISO 8601 UTC; the fraction is not shown", "milliseconds and Z"),
+    typed(
         "variation.unknown_fields",
         "the error shape may gain fields; compatibility guarantees are not shown",
         "no object has a field that the contract or another knob does not name",
-        "true | false",
     ),
-    knob("variation.key_order", "not shown", "as in the contract's tables", "\"fixed\" | \"shuffled\""),
-    knob(
+    typed("variation.key_order", "not shown", "as in the contract's tables"),
+    typed(
         "subscriptions.upsert",
         "200: subscription created or updated; when which is not shown",
         "the same URL in the same workspace updates: id and created_at stay",
-        "\"url\" | \"never\"",
     ),
     knob(
         "subscriptions.secret_field",
@@ -165,7 +143,7 @@ pub const KNOBS: &[Knob] = &[
         "secret",
         "a field name such as \"signing_secret\"",
     ),
-    knob("subscriptions.echo_secret", "not shown", "a supplied secret is never sent back", "true | false"),
+    typed("subscriptions.echo_secret", "not shown", "a supplied secret is never sent back"),
     knob(
         "events.extra",
         "values shown: workflow.completed, reference.matched; the full list is not shown",
@@ -178,59 +156,32 @@ pub const KNOBS: &[Knob] = &[
         "reference.matched carries reference_id and workflow_id",
         "event type = an object, such as \"workflow.failed\" = { workflow_id = \"{{ ulid() }}\" }; strings may use {{ ulid() }}, {{ uuid() }}, {{ now }}",
     ),
-    knob("webhooks.allow_http", "the URL must be HTTPS", "http is a 422", "true | false"),
+    typed("webhooks.allow_http", "the URL must be HTTPS", "http is a 422"),
     knob(
         "webhooks.scheme",
         "the body is signed; header and algorithm are not shown",
         "Standard Webhooks v1: webhook-id, webhook-timestamp, webhook-signature",
         "one of standard, svix, stripe, github, slack, shopify and custom, such as \"github\", or a list of them: [\"standard\", \"github\"]",
     ),
-    knob(
+    typed(
         "webhooks.secret_key",
         "signed with the subscription secret; how its text becomes key bytes is not shown",
         "as the scheme's own libraries read it",
-        "\"auto\" | \"base64\" | \"utf8\" | \"utf8_with_prefix\"",
     ),
-    knob(
-        "webhooks.timestamp",
-        "not shown",
-        "the emulator's clock while it is frozen, real time otherwise",
-        "\"auto\" | \"real\" | \"clock\"",
-    ),
-    knob(
-        "webhooks.timeout",
-        "delivery timeouts are not shown",
-        "15 seconds for a whole attempt",
-        "a duration such as \"10s\"",
-    ),
-    knob("webhooks.connect_timeout", "delivery timeouts are not shown", "5 seconds", "a duration such as \"10s\""),
-    knob(
-        "webhooks.order",
-        "not shown",
-        "first attempts in the order of events; retries hold nothing back",
-        "\"first_attempts\" | \"strict\"",
-    ),
+    typed("webhooks.timestamp", "not shown", "the emulator's clock while it is frozen, real time otherwise"),
+    typed("webhooks.timeout", "delivery timeouts are not shown", "15 seconds for a whole attempt"),
+    typed("webhooks.connect_timeout", "delivery timeouts are not shown", "5 seconds"),
+    typed("webhooks.order", "not shown", "first attempts in the order of events; retries hold nothing back"),
     knob("webhooks.copies", "not shown", "each event is delivered once", "an integer from 1 to 100, such as 2"),
-    knob(
-        "webhooks.scatter",
-        "not shown",
-        "first attempts do not wait, so events arrive in their order",
-        "a duration such as \"10s\"",
-    ),
-    knob("webhooks.disable_on_gone", "not shown", "410 disables the subscription", "true | false"),
-    knob("webhooks.honor_retry_after", "not shown", "honoured between one and two retry steps", "true | false"),
-    knob(
+    typed("webhooks.scatter", "not shown", "first attempts do not wait, so events arrive in their order"),
+    typed("webhooks.disable_on_gone", "not shown", "410 disables the subscription"),
+    typed("webhooks.honor_retry_after", "not shown", "honoured between one and two retry steps"),
+    typed(
         "webhooks.rotation_grace",
         "the operation for rotating a secret is not shown",
         "the old secret signs beside the new one for 24 hours",
-        "a duration such as \"10s\"",
     ),
-    knob(
-        "webhooks.retry.preset",
-        "the retry policy is not shown",
-        "attempts at 0, 1, 5 and 30 seconds",
-        "\"none\" | \"ci\" | \"standard\" | \"svix\" | \"stripe_sandbox\" | \"shopify\" | \"slack\" | \"custom\"",
-    ),
+    typed("webhooks.retry.preset", "the retry policy is not shown", "attempts at 0, 1, 5 and 30 seconds"),
     knob(
         "webhooks.retry.schedule",
         "the retry policy is not shown",
@@ -256,11 +207,10 @@ pub const KNOBS: &[Knob] = &[
         "a message and the version label",
         "any object such as { message = \"hello\" }",
     ),
-    knob(
+    typed(
         "preview.enabled",
         "workflows, users and OAuth are announced; methods and payloads are not shown",
         "not served: 404; with --preview in assumed shapes",
-        "true | false",
     ),
     knob(
         "preview.page_size",
@@ -274,22 +224,19 @@ pub const KNOBS: &[Knob] = &[
         "at most 100",
         "an integer from 1 to 4294967295, such as 20",
     ),
-    knob(
+    typed(
         "preview.run_time",
         "workflow.completed exists; when a workflow completes is not shown",
         "5 seconds after it was created",
-        "a duration such as \"10s\"",
     ),
-    knob(
+    typed(
         "oauth.token_lifetime",
         "OAuth 2.0 client credentials are announced; token lifetimes are not shown",
         "1 hour",
-        "a duration such as \"10s\"",
     ),
-    knob(
+    typed(
         "oauth.error_shape",
         "OAuth 2.0 client credentials are announced; their endpoints are not shown",
         "errors of the token endpoint follow RFC 6749",
-        "\"rfc6749\" | \"envelope\"",
     ),
 ];

@@ -4,12 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use serde::Serialize;
 use toml::{Table, Value};
 
 use super::defaults::DEFAULT_TABLE;
-use super::knobs::KNOBS;
-use super::paths::json_at;
 use super::plain;
 use super::sections::Profile;
 
@@ -22,17 +19,6 @@ pub struct Layered {
     profile: Arc<Profile>,
     table: Arc<Table>,
     sources: Sources,
-}
-
-/// One knob as listings show it.
-#[derive(Clone, Debug, Serialize)]
-pub struct KnobSetting {
-    /// The knob's path.
-    pub knob: &'static str,
-    /// The value in force.
-    pub value: serde_json::Value,
-    /// Where it comes from.
-    pub source: String,
 }
 
 static DEFAULT: LazyLock<Layered> = LazyLock::new(|| {
@@ -80,17 +66,5 @@ impl Layered {
     /// Where the value of a knob comes from; `default` when no layer set it.
     pub fn source(&self, path: &str) -> &str {
         self.sources.get(path).map_or("default", |source| source)
-    }
-
-    /// Every knob with its value and origin.
-    pub fn settings(&self) -> Vec<KnobSetting> {
-        KNOBS
-            .iter()
-            .map(|knob| KnobSetting {
-                knob: knob.path,
-                value: json_at(&self.table, knob.path),
-                source: self.source(knob.path).to_owned(),
-            })
-            .collect()
     }
 }

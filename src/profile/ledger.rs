@@ -20,7 +20,7 @@ pub struct LedgerRow {
     /// What is assumed, in words.
     pub assumed: &'static str,
     /// What may be set.
-    pub values: &'static str,
+    pub values: String,
     /// The built-in value.
     pub default: serde_json::Value,
     /// The value in force.
@@ -38,7 +38,7 @@ pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
             knob: knob.path,
             contract: knob.contract,
             assumed: knob.assumed,
-            values: knob.values,
+            values: knob.values(),
             default: paths::json_at(default.table(), knob.path),
             value: paths::json_at(layered.table(), knob.path),
             source: layered.source(knob.path).to_owned(),
@@ -56,8 +56,7 @@ pub fn ledger_markdown() -> String {
          | knob | the contract says | assumed | default | may be set to |\n| --- | --- | --- | --- | --- |\n",
     );
     for row in ledger(&Layered::default()) {
-        let cells =
-            [row.contract.to_owned(), row.assumed.to_owned(), format!("`{}`", row.default), row.values.to_owned()];
+        let cells = [row.contract.to_owned(), row.assumed.to_owned(), format!("`{}`", row.default), row.values.clone()];
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         // Writing to a String cannot fail.
         let _ = writeln!(page, "| `{}` | {} |", row.knob, cells.join(" | "));
@@ -73,18 +72,19 @@ mod tests {
     #[test]
     fn each_knob_shows_values_that_it_takes() {
         for knob in KNOBS {
-            let example = match knob.values.split_once("such as ") {
+            let values = knob.values();
+            let example = match values.split_once("such as ") {
                 Some((_, rest)) => rest,
-                None => knob.values,
+                None => &values,
             };
             // The longest part that is TOML: what follows an example is prose. Of a table it may be an entry.
             let parts = (1..=example.len()).rev().filter_map(|end| example.get(..end));
-            let mut values = parts.flat_map(|part| [part.to_owned(), format!("{{ {part} }}")]);
-            let taken = values.find(|value| {
+            let mut candidates = parts.flat_map(|part| [part.to_owned(), format!("{{ {part} }}")]);
+            let taken = candidates.find(|value| {
                 toml::from_str::<toml::Table>(&format!("x = {value}")).is_ok()
                     && Layered::default().with_assignment(&format!("{}={value}", knob.path), "test").is_ok()
             });
-            assert!(taken.is_some(), "`{}` shows no value that it takes: {}", knob.path, knob.values);
+            assert!(taken.is_some(), "`{}` shows no value that it takes: {}", knob.path, values);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `sections` (the settings; most are the contract's own), `defaults` with `default.toml`, `knobs` (what the
 //! contract says about each setting and what is assumed), `layers` (a profile in force), `draft` (changes on top of one) with
-//! `presets` (changes by name), `check` (what a whole profile must keep to), `ledger` (how it is shown).
+//! `presets` (changes by name), `check` (what a whole profile must keep to), `ledger` and `schema` (how it is shown).
 //! Nothing here reads files or the command line.
 
 mod check;
@@ -16,18 +16,20 @@ mod paths;
 mod plain;
 mod presets;
 mod problem;
+mod schema;
 mod sections;
 
 pub use defaults::DEFAULT_TEXT;
 pub use draft::{Draft, Settings};
 pub use forwards::{Forward, Forwards, MOST_FORWARDS};
 pub use knobs::{KNOBS, Knob};
-pub use layers::{KnobSetting, Layered};
+pub use layers::Layered;
 pub use ledger::{LedgerRow, ledger, ledger_markdown};
 pub use paths::{knob_path, setting_group};
 pub(crate) use plain::syntax_problem;
 pub use presets::{PRESETS, Preset};
 pub use problem::ProfileProblem;
+pub use schema::schema;
 pub use sections::{
     DeliveryOrder, Fraction, Hello, Profile, Retry, RetryPreset, SignatureTime, Status, Subscriptions, Upsert, Webhooks,
 };

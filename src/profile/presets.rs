@@ -25,9 +25,7 @@ impl Preset {
     pub fn named(name: &str) -> Option<&'static Self> {
         PRESETS.iter().find(|preset| preset.name == name)
     }
-}
 
-impl Preset {
     /// The preset of this name, or which there are.
     pub(super) fn find(name: &str) -> Result<&'static Self, ProfileProblem> {
         Self::named(name).ok_or_else(|| unknown(name))

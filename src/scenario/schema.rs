@@ -5,10 +5,9 @@
 use serde_json::{Map, Value, json};
 
 use super::parse::words::{self, Key, Kind, Words};
-use crate::contract::api_shape::schema_of;
 use crate::contract::routes::ROUTES;
 use crate::contract::types::EVENT_TYPES;
-use crate::profile::{KNOBS, Profile};
+use crate::profile;
 
 /// The JSON Schema (draft 2020-12) of a scenario file.
 pub fn schema() -> Value {
@@ -22,7 +21,7 @@ pub fn schema() -> Value {
         ("event".to_owned(), json!({"type": "string", "examples": EVENT_TYPES})),
         ("operation".to_owned(), operation()),
         ("condition".to_owned(), condition()),
-        ("profile".to_owned(), profile()),
+        ("profile".to_owned(), profile::schema()),
     ]);
     let tables = words::ALL.iter().filter(|table| !["file", "delay"].contains(&table.definition));
     definitions.extend(tables.map(|table| (table.definition.to_owned(), object(table))));
@@ -112,22 +111,6 @@ fn operation() -> Value {
 
 fn condition() -> Value {
     json!({"anyOf": [{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]})
-}
-
-/// The settings by their types, each described by its row of the ledger. None has to be there.
-fn profile() -> Value {
-    let mut root = schema_of::<Profile>();
-    let optional = |place: &mut Value| drop(place.as_object_mut().and_then(|table| table.remove("required")));
-    for knob in KNOBS {
-        let mut place = &mut root;
-        for name in knob.path.split('.') {
-            optional(place);
-            place = &mut place["properties"][name];
-        }
-        optional(place);
-        place["description"] = format!("{}. May be set to: {}", knob.assumed, knob.values).into();
-    }
-    root
 }
 
 #[cfg(test)]
