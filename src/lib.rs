@@ -6,7 +6,7 @@
 //! To embed it in a Rust test, start with [`Emulator::builder`]; [`app`] shows a first test, [`ControlHandle`] one with webhooks,
 //! time, resets and snapshots. To work on it, read in this order:
 //!
-//! - [`contract`] and [`profile`], layer 0: the API's rules, pure, and what the published contract leaves open;
+//! - [`contract`], [`profile`] and [`wording`], layer 0: the API's rules, pure, and what the published contract leaves open;
 //! - [`clock`], [`mod@file`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`memory`], [`snapshot`], [`workspace`], [`journal`], [`redact`], layer 1: one key's
 //!   state, the log of what happened, and what of it may be shown;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
@@ -38,6 +38,7 @@ pub mod snapshot;
 pub mod template;
 pub mod turns;
 pub mod webhook;
+pub mod wording;
 pub mod workspace;
 
 pub use app::{Builder, ControlHandle, Emulator, ResetProblem, Settings, StartError, StopProblem};

@@ -163,7 +163,7 @@ fn not_run(program: &OsStr, error: &std::io::Error) -> Failure {
         _ => (126, format!("cannot run `{shown}`: {error}")),
     };
     let hint = "what follows `--` is a program and its arguments; for a line of shell: -- sh -c '…'";
-    Failure::NotRun { code, message, hint: Some(hint.to_owned()) }
+    Failure::with_code(code, message).with_hint(hint)
 }
 
 /// Waits for the command to end; hands on the signals that come meanwhile.
@@ -240,7 +240,7 @@ mod tests {
         for (kind, expected) in
             [(ErrorKind::NotFound, 127), (ErrorKind::PermissionDenied, 126), (ErrorKind::ExecutableFileBusy, 126)]
         {
-            assert!(matches!(failure(kind), Failure::NotRun { code, .. } if code == expected), "{kind}");
+            assert_eq!(failure(kind).code, expected, "{kind}");
         }
     }
 }

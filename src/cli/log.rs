@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
 use super::failure::colored;
-use super::output::{compact, counted};
+use super::output::compact;
 use crate::app::ControlHandle;
 use crate::contract::timestamp::format_timestamp;
 use crate::journal::{AttemptOutcome, AttemptRecord, Entry, Reason, RequestRecord, is_elsewhere};
 use crate::profile::{Precision, duration_text};
 use crate::redact::{Redactor, visible};
+use crate::wording::counted;
 use crate::workspace::EventRecord;
 
 /// How the log looks.
@@ -216,7 +217,7 @@ fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
             "event {} {} goes to {} ({about}){}",
             event.event_type,
             event.id,
-            counted(subscriptions as u64, "subscription"),
+            counted(subscriptions, "subscription"),
             damage(event.damage.as_deref())
         ),
     })

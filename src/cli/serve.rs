@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::address::address;
@@ -15,7 +14,7 @@ use super::banner::banner;
 use super::client::emulator_at;
 use super::failure::Failure;
 use super::log::{Log, LogFormat};
-use super::output::print;
+use super::output::{Ready, print};
 use super::profile_source::load_profile;
 use crate::app::{ClockSetting, Emulator, Raised, Settings, StartError};
 use crate::diagnostic::render_all;
@@ -262,7 +261,10 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
     let url = emulator.base_url();
     match args.log {
         LogFormat::Text => print(&format!("wrs-emulator ready on {url}\n")),
-        LogFormat::Json => print(&format!("{}\n", json!({ "event": "ready", "url": url }))),
+        LogFormat::Json => {
+            let ready = Ready { event: "ready", url: &url, subscription: None, secret: None };
+            print(&ready.line());
+        }
     }
     let mut stderr = std::io::stderr().lock();
     if let Some(token) = emulator.control_token().filter(|token| args.control_token.as_deref() != Some(*token)) {

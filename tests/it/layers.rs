@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[(&str, u8)] = &[
     ("contract", 0),
     ("profile", 0),
+    ("wording", 0),
     ("agenda", 1),
     ("clock", 1),
     ("file", 1),

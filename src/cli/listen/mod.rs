@@ -15,13 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
 use tokio::sync::watch;
 use url::Url;
 
 use super::address::address;
 use super::failure::Failure;
-use super::output::print;
+use super::output::{Ready, print};
 use super::serve::Signals;
 use super::signing::{Signing, SigningArgs, check_url};
 use crate::http::limits::Limits;
@@ -153,12 +152,9 @@ async fn listen(
 /// The ready line, and with a subscription what the application needs to verify deliveries itself.
 fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     if json {
-        let mut ready = json!({ "event": "ready", "url": url });
-        if let Some(Registration { subscription, secret, .. }) = registration {
-            ready["subscription"] = subscription.as_str().into();
-            ready["secret"] = secret.as_str().into();
-        }
-        return print(&format!("{ready}\n"));
+        let subscription = registration.map(|registration| &*registration.subscription);
+        let secret = registration.map(|registration| &*registration.secret);
+        return print(&Ready { event: "ready", url, subscription, secret }.line());
     }
     print(&format!("wrs-emulator listening on {url}\n"));
     if let Some(Registration { subscription, secret, key, .. }) = registration {

@@ -13,7 +13,7 @@ endpoint! {
 }
 
 /// The problems found, by kind, the oldest first; `counts` has the number of all.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Verification {
     /// Requests that matched no endpoint.
