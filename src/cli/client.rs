@@ -18,7 +18,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::TlsConnector;
 use url::{Host, Url, form_urlencoded};
 
@@ -116,7 +116,7 @@ impl<'a, E: Endpoint> Call<'a, E> {
         let (url, target) = (base(&self.target.url)?, self.target);
         let limit = self.limit;
         let exchange = async { tokio::time::timeout(limit, self.exchange(&url)).await };
-        let result = runtime()?
+        let result = runtime(Builder::new_current_thread())?
             .block_on(exchange)
             .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs()).into()));
         let (status, json) = result.map_err(|problem| unreachable(target, problem))?;
@@ -159,7 +159,7 @@ impl Call<'_, api::Stream> {
     /// Follows the event stream and hands each event on with its kind and its JSON, until the emulator ends it.
     pub(super) fn follow(self, mut each: impl FnMut(&str, &str)) -> Result<(), Failure> {
         let (url, target) = (base(&self.target.url)?, self.target);
-        runtime()?.block_on(async {
+        runtime(Builder::new_current_thread())?.block_on(async {
             let mut response = self.open(&url).await.map_err(|problem| unreachable(target, problem))?;
             let status = response.status();
             if !status.is_success() {
@@ -221,9 +221,9 @@ impl Refusal {
     }
 }
 
-fn runtime() -> Result<Runtime, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| Failure::usage(format!("cannot start: {error}")))
+/// Makes what runs a command's tasks.
+pub(super) fn runtime(mut builder: Builder) -> Result<Runtime, Failure> {
+    builder.enable_all().build().map_err(|error| Failure::usage(format!("cannot start: {error}")))
 }
 
 /// The base URL of an emulator, as people type it: `localhost:9770` has no scheme.

@@ -63,7 +63,7 @@ mod tests {
     use crate::control::api::{Unfinished, UnfinishedPart, Verification};
 
     fn verdict(message: &str, fail_on: &[Kind]) -> Verdict {
-        let mut body = Verification::of(&[message], [1, 0, 0, 1, 0]);
+        let mut body = Verification::of(message, 1, 1);
         let what = UnfinishedPart::Rule { rule: "1".to_owned(), applied: 0, turns: 1, left: 1 };
         body.unfinished =
             vec![Unfinished { scenario: "mine".to_owned(), what, workspace: None, message: "rule".to_owned() }];
@@ -105,7 +105,7 @@ mod tests {
         ] {
             let text = junit(&verdict("x", fail_on));
             let document = roxmltree::Document::parse(&text).expect("XML");
-            let found = Kind::ALL.map(|kind| outcome(&document, kind.name()).map(|(tag, _)| tag));
+            let found = Kind::ALL.map(|kind| outcome(&document, &kind.name()).map(|(tag, _)| tag));
             assert_eq!(found.each_ref().map(Option::as_deref), expected, "{fail_on:?}");
             let suite = document.descendants().find(|node| node.has_tag_name("testsuite")).expect("a suite");
             let told = ["failures", "skipped"].map(|name| suite.attribute(name).expect("a count"));

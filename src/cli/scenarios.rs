@@ -266,9 +266,10 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     for path in &args.profile {
         files += 1;
         load_profile(Some(path), &[]).map_err(|failure| {
-            match failure.message.starts_with("the profile is not valid") {
-                true => Failure { code: 1, ..failure },
-                false => failure,
+            if failure.message.starts_with("the profile is not valid") {
+                Failure { code: 1, ..failure }
+            } else {
+                failure
             }
         })?;
     }

@@ -11,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::address::address;
 use super::banner::banner;
-use super::client::emulator_at;
+use super::client::{emulator_at, runtime};
 use super::failure::Failure;
 use super::log::{Log, LogFormat};
 use super::output::{Ready, print};
@@ -210,10 +210,7 @@ struct LimitArgs {
 pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     let settings = settings(&args)?;
     Raised::raise();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::usage(format!("cannot start: {error}")))?;
+    let runtime = runtime(tokio::runtime::Builder::new_multi_thread())?;
     let code = runtime.block_on(serve(&args, settings));
     // What is left is on its way to nowhere.
     runtime.shutdown_background();

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::failure::Failure;
 use super::output::{print, print_json};
-use super::signing::{Signing, SigningArgs, check_url, read_file, signs_url, unix_seconds};
+use super::signing::{Signing, SigningArgs, read_file, signed_url, unix_seconds};
 use crate::contract::signature::{Message, sign};
 
 /// Arguments of `sign`.
@@ -60,15 +60,8 @@ pub(super) fn run(args: &SignArgs) -> Result<ExitCode, Failure> {
     if args.id.is_empty() || HeaderValue::from_str(&args.id).is_err() || !args.id.is_ascii() {
         return Err(Failure::usage(format!("--id: `{}` cannot stand in a header", args.id.escape_debug())));
     }
-    match &args.webhook_url {
-        Some(url) => check_url(url)?,
-        None if signs_url(&scheme) => {
-            return Err(Failure::usage("`webhooks.custom.content` signs `{url}`: expected --webhook-url URL"));
-        }
-        None => {}
-    }
+    let url = signed_url(args.webhook_url.as_deref(), &scheme)?;
     let body = read_file("the body", &args.file)?;
-    let url = args.webhook_url.as_deref().unwrap_or_default();
     let signed = sign(&scheme, &signing.keys(&scheme), &Message { id: &args.id, timestamp, url, body: &body });
     signing.warn();
     if args.json {

@@ -15,14 +15,15 @@ use super::client::{Call, SHORT};
 use super::failure::Failure;
 use super::junit::junit;
 use super::output::{cell, pretty, print_as_is};
-use crate::control::api::{self, DeliveryProblem, DurationInput, Unused, Verification};
+use crate::control::api::{self, DeliveryProblem, DurationInput, Unused, Verification, name_of};
 use crate::profile::parse_duration;
 
 /// Longest that the control API waits.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 /// Kinds of problems.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
     /// A request led to no endpoint.
     Unmatched,
@@ -41,14 +42,8 @@ impl Kind {
         [Self::Unmatched, Self::Undelivered, Self::Forged, Self::Unfinished, Self::Unused];
 
     /// The name in flags and in the control API's answer.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Unmatched => "unmatched",
-            Self::Undelivered => "undelivered",
-            Self::Forged => "forged",
-            Self::Unfinished => "unfinished",
-            Self::Unused => "unused",
-        }
+    pub(super) fn name(self) -> String {
+        name_of(self)
     }
 
     /// So many entries in a sentence.
@@ -139,8 +134,8 @@ pub(super) struct Verdict {
 struct Judged<'a> {
     #[serde(flatten)]
     body: &'a Verification,
-    falls_short: Vec<&'static str>,
-    fail_on: Vec<&'static str>,
+    falls_short: Vec<Kind>,
+    fail_on: &'a [Kind],
     failed: bool,
 }
 
@@ -246,8 +241,8 @@ impl Verdict {
                 let short = Kind::ALL.into_iter().filter(|kind| self.count(*kind) > 0);
                 let judged = Judged {
                     body: &self.body,
-                    falls_short: short.map(Kind::name).collect(),
-                    fail_on: self.fail_on.iter().map(|kind| kind.name()).collect(),
+                    falls_short: short.collect(),
+                    fail_on: &self.fail_on,
                     failed: self.fails(),
                 };
                 format!("{}\n", pretty(&judged))
@@ -276,31 +271,19 @@ impl Verdict {
 
 #[cfg(test)]
 impl Verification {
-    /// An answer of the control API, without any entry but these.
-    pub(super) fn of(unmatched: &[&str], counts: [usize; 5]) -> Self {
-        let unmatched = unmatched.iter().map(|message| api::Unmatched {
+    /// An answer of the control API about one request, and how many problems there are of two kinds.
+    pub(super) fn of(message: &str, unmatched: usize, unfinished: usize) -> Self {
+        let request = api::Unmatched {
             id: "req_1".into(),
             at: "2026-01-31T09:30:00.000Z".into(),
             method: "GET".to_owned(),
             path: "/a".to_owned(),
             status: 404,
             reason: "not_found".to_owned(),
-            message: (*message).to_owned(),
-        });
-        let [count, undelivered, forged, unfinished, unused] = counts;
-        Self {
-            unmatched: unmatched.collect(),
-            undelivered: Vec::new(),
-            forged: Vec::new(),
-            unfinished: Vec::new(),
-            unused: Vec::new(),
-            counts: api::ProblemCounts { unmatched: count, undelivered, forged, unfinished, unused },
-            active_scenarios: Vec::new(),
-            judged_requests: 0,
-            judged_deliveries: 0,
-            forgotten_entries: 0,
-            forgotten_deliveries: 0,
-        }
+            message: message.to_owned(),
+        };
+        let counts = api::ProblemCounts { unmatched, unfinished, ..Default::default() };
+        Self { unmatched: vec![request], counts, ..Self::default() }
     }
 }
 
@@ -309,7 +292,7 @@ mod tests {
     use super::*;
 
     fn body() -> Verification {
-        Verification::of(&["GET /a\u{1b}: no endpoint"], [3, 0, 0, 0, 0])
+        Verification::of("GET /a\u{1b}: no endpoint", 3, 0)
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::output::{print, print_json};
-use super::signing::{Signing, SigningArgs, check_url, read_file, signs_url, unix_seconds};
+use super::signing::{Signing, SigningArgs, read_file, signed_url, unix_seconds};
 use crate::contract::signature::{Evidence, Rejection, Remedy};
 use crate::redact::visible;
 
@@ -45,13 +45,7 @@ pub(super) struct VerifyArgs {
 pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let (signing, scheme) = Signing::resolve_one(&args.signing)?;
     let now = unix_seconds("--now", &args.now)?;
-    match &args.webhook_url {
-        Some(url) => check_url(url)?,
-        None if signs_url(&scheme) => {
-            return Err(Failure::usage("`webhooks.custom.content` signs `{url}`: expected --webhook-url URL"));
-        }
-        None => {}
-    }
+    let url = signed_url(args.webhook_url.as_deref(), &scheme)?;
     if args.file == "-" && args.headers.as_deref() == Some("-") {
         return Err(Failure::usage("the body and --headers cannot both come from stdin"));
     }
@@ -64,7 +58,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         secrets: &signing.secrets,
         reading: signing.reading,
         header: &header,
-        url: args.webhook_url.as_deref().unwrap_or_default(),
+        url,
         body: &body,
         now,
         tolerance: args.tolerance,

@@ -15,10 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use tokio::runtime::Builder;
 use tokio::sync::watch;
 use url::Url;
 
 use super::address::address;
+use super::client::runtime;
 use super::failure::Failure;
 use super::output::{Ready, print};
 use super::serve::Signals;
@@ -83,10 +85,7 @@ pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
         check_url(url)?;
     }
     let tls = args.tls.as_deref().map(server_tls).transpose()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::usage(format!("cannot start: {error}")))?;
+    let runtime = runtime(Builder::new_multi_thread())?;
     let code = runtime.block_on(listen(args, signing, tls, application));
     runtime.shutdown_background();
     code
