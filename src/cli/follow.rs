@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Target;
 use super::client::Call;
 use super::failure::Failure;
-use super::output::{compact, print};
+use super::output::{cell, compact, print};
 use crate::control::api::{Missed, Restarted, Stream};
 
 /// Prints each event of this kind: as a JSON object a line, or as the line that `line` makes of it.
@@ -25,7 +25,8 @@ pub(super) fn follow<T: DeserializeOwned>(
             "restarted" => read(data).map(|Restarted { message }| format!("… {message}")),
             _ if found != kind => None,
             _ if json => read::<Value>(data).map(|data| compact(&data)),
-            _ => read(data).map(|data| line(&data)),
+            // One of another form than this program knows is shown as it came.
+            _ => Some(read(data).map_or_else(|| cell(data), |data| line(&data))),
         };
         if let Some(line) = line {
             print(&format!("{line}\n"));

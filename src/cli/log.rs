@@ -98,8 +98,7 @@ async fn follow(control: &ControlHandle, look: Look, mut end: watch::Receiver<bo
         for (number, entry) in entries {
             if number > next {
                 let message = format!("{} records were skipped: the log could not keep up", number - next);
-                let skipped = Record { at: None, event: "skipped", what: Skipped {}, message };
-                push_line(&mut text, look, &redactor.shown(&skipped));
+                push_line(&mut text, look, &recorded(redactor, None, "skipped", (), message));
             }
             next = number + 1;
             if let Some(record) = record(&entry, redactor) {
@@ -121,9 +120,6 @@ struct Record<T> {
     what: T,
     message: String,
 }
-
-#[derive(Serialize)]
-struct Skipped {}
 
 #[derive(Serialize)]
 struct NoticeFields {
@@ -209,19 +205,20 @@ fn record(entry: &Entry, redactor: Redactor<'_>) -> Option<Value> {
         Entry::Notice(notice) if notice.message.is_empty() => None,
         Entry::Notice(notice) => {
             let level = if notice.warning { "warning" } else { "info" };
-            Some(recorded(redactor, notice.at, "notice", NoticeFields { level }, notice.message.clone()))
+            Some(recorded(redactor, Some(notice.at), "notice", NoticeFields { level }, notice.message.clone()))
         }
     }
 }
 
 fn recorded<T: Serialize>(
     redactor: Redactor<'_>,
-    at: Timestamp,
+    at: Option<Timestamp>,
     event: &'static str,
     what: T,
     message: String,
 ) -> Value {
-    redactor.shown(&Record { at: Some(format_timestamp(at, Precision::Milliseconds)), event, what, message })
+    let at = at.map(|at| format_timestamp(at, Precision::Milliseconds));
+    redactor.shown(&Record { at, event, what, message })
 }
 
 fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
@@ -263,7 +260,7 @@ fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
         scenario: scripted.map(|by| by.scenario.as_ref()),
         rule: scripted.map(|by| by.rule.as_ref()),
     };
-    recorded(redactor, request.at, "request", what, format!("{status} {line} {id} ({about}){why}"))
+    recorded(redactor, Some(request.at), "request", what, format!("{status} {line} {id} ({about}){why}"))
 }
 
 fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
@@ -278,7 +275,7 @@ fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
     let message = format!("event {event_type} {id} goes to {to} ({about}){damaged}");
     let (deliveries, damage) = (event.deliveries.len(), event.damage.as_deref());
     let what = EventFields { id, event_type, key, deliveries, damage };
-    recorded(redactor, event.handed_at, "event", what, message)
+    recorded(redactor, Some(event.handed_at), "event", what, message)
 }
 
 fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
@@ -306,7 +303,7 @@ fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
         accepted: attempt.outcome.is_success(),
         damage: attempt.damage.as_deref(),
     };
-    recorded(redactor, attempt.at, "attempt", what, message)
+    recorded(redactor, Some(attempt.at), "attempt", what, message)
 }
 
 /// How long it took, whose it is, and what a scenario did.

@@ -126,7 +126,7 @@ fn fire(args: &TriggerArgs) -> Result<api::Fire, Failure> {
     let data = args.data_json.as_deref().map(serde_json::from_str).transpose();
     Ok(api::Fire {
         event_type: args.event.clone(),
-        data: data.map_err(|error| Failure::usage(format!("--data-json: {error}")))?,
+        data: data.map_err(|error| Failure::usage(format!("--data-json: {error}")))?.flatten(),
         set,
         subscription: args.subscription.clone(),
         count: Some(Integer(args.count as usize)),
