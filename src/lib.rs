@@ -6,7 +6,7 @@
 //! To embed it in a Rust test, start with [`Emulator::builder`]; [`app`] shows a first test, [`ControlHandle`] one with webhooks,
 //! time, resets and snapshots. To work on it, read in this order:
 //!
-//! - [`contract`] and [`duration`], layer 0: the API's rules, pure, with the settings of what the published contract leaves open;
+//! - [`contract`], [`duration`] and [`wording`], layer 0: the API's rules, pure, with the settings of what the published contract leaves open;
 //! - [`profile`], layer 1: all settings, their defaults, and how changes to them are put together;
 //! - [`clock`], [`mod@file`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`memory`], [`snapshot`], [`workspace`], [`journal`], [`redact`], layer 1: one key's
 //!   state, the log of what happened, and what of it may be shown;
@@ -40,6 +40,7 @@ pub mod snapshot;
 pub mod template;
 pub mod turns;
 pub mod webhook;
+pub mod wording;
 pub mod workspace;
 
 pub use app::{Builder, ControlHandle, Emulator, ResetProblem, Settings, StartError, StopProblem};

@@ -1,8 +1,8 @@
 //! What the start prints on a terminal: how to call the emulator, and what is in force.
 
-use super::output::counted;
 use crate::app::Emulator;
 use crate::contract::keys::SAMPLE_KEY;
+use crate::wording::counted;
 
 /// The banner of a running emulator; `profile` is the preset or file that it was started with.
 pub(super) fn banner(emulator: &Emulator, profile: Option<&str>) -> String {
@@ -30,7 +30,7 @@ pub(super) fn banner(emulator: &Emulator, profile: Option<&str>) -> String {
 ",
         prefix = control.profile_of_all().keys.test_prefix,
         preset = profile.unwrap_or("contract"),
-        files = counted(files as u64, "scenario file"),
+        files = counted(files, "scenario file"),
         forwards = forwards.join("\n             "),
         control_url = emulator.control_url(),
     )

@@ -1,6 +1,8 @@
-//! The command line as a client of the control API.
+//! The command line as a client of the control API: one call with the types of its [`Endpoint`], and the event stream.
 
+use std::marker::PhantomData;
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
@@ -9,17 +11,22 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error as TlsError};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::TlsConnector;
 use url::{Host, Url, form_urlencoded};
 
 use super::address::address;
 use super::failure::Failure;
+use super::output::{print, print_json};
 use super::{DEFAULT_URL, Target};
+use crate::control::api::{self, Endpoint};
 use crate::http::refusal::PLAIN_ON_TLS;
 use crate::webhook::tls::Trust;
 
@@ -41,45 +48,182 @@ impl Problem {
     }
 }
 
-/// One answer of the control API.
-pub(super) struct Answer {
-    /// The status.
-    pub(super) status: u16,
-    /// The body.
-    pub(super) body: Value,
+/// One call of the control API, to be sent.
+pub(super) struct Call<'a, E> {
+    target: &'a Target,
+    segment: &'a str,
+    query: Vec<(String, String)>,
+    body: Vec<u8>,
+    limit: Duration,
+    endpoint: PhantomData<E>,
 }
 
-impl Answer {
-    /// The body of a successful answer; a 404 is a failed check unless a key is wrong, which like anything else is the caller's mistake.
-    pub(super) fn success(self) -> Result<Value, Failure> {
-        let message = self.body["error"]["message"].as_str().unwrap_or("the emulator refused the call").to_owned();
+/// A successful answer, and the JSON that it was read from.
+pub(super) struct Answer<E: Endpoint> {
+    pub(super) body: E::Answer,
+    json: Bytes,
+}
+
+/// The answer to a refused call, and the JSON that it was read from.
+pub(super) struct Refusal {
+    pub(super) status: u16,
+    pub(super) error: api::Error,
+    json: Bytes,
+}
+
+impl<'a, E: Endpoint> Call<'a, E> {
+    pub(super) fn to(target: &'a Target) -> Self {
+        Self { target, segment: "", query: Vec::new(), body: Vec::new(), limit: SHORT, endpoint: PhantomData }
+    }
+
+    /// Whom the call means.
+    pub(super) fn key(mut self, key: impl Into<Option<&'a str>>) -> Self {
+        self.query.extend(key.into().map(|key| ("key".to_owned(), key.to_owned())));
+        self
+    }
+
+    /// The variable segment of the path.
+    pub(super) fn id(mut self, id: &'a str) -> Self {
+        self.segment = id;
+        self
+    }
+
+    pub(super) fn query(mut self, query: &E::Query) -> Self {
+        if let Ok(Value::Object(fields)) = serde_json::to_value(query) {
+            self.query.extend(fields.into_iter().filter_map(|(name, value)| Some((name, value.as_str()?.to_owned()))));
+        }
+        self
+    }
+
+    pub(super) fn body(mut self, body: &E::Body) -> Self {
+        self.body = serde_json::to_vec(body).expect("texts and numbers always serialise");
+        self
+    }
+
+    /// How long the answer may take.
+    pub(super) fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The answer; a refused call is a failure.
+    pub(super) fn send(self) -> Result<Answer<E>, Failure> {
+        self.outcome()?.map_err(Refusal::into_failure)
+    }
+
+    /// The answer, or that the call was refused.
+    pub(super) fn outcome(self) -> Result<Result<Answer<E>, Refusal>, Failure> {
+        let (url, target) = (base(&self.target.url)?, self.target);
+        let limit = self.limit;
+        let exchange = async { tokio::time::timeout(limit, self.exchange(&url)).await };
+        let result = runtime(Builder::new_current_thread())?
+            .block_on(exchange)
+            .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs()).into()));
+        let (status, json) = result.map_err(|problem| unreachable(target, problem))?;
+        if !(200..300).contains(&status) {
+            let error = serde_json::from_slice(&json).unwrap_or_default();
+            return Ok(Err(Refusal { status, error, json }));
+        }
+        let body = serde_json::from_slice(&json).map_err(|error| {
+            let path = E::PATH;
+            let message = format!("the answer to `{path}` is of another form: {error}");
+            Failure::usage(message).with_hint("is that the same version of wrs-emulator?")
+        })?;
+        Ok(Ok(Answer { body, json }))
+    }
+
+    /// The status and the JSON of the answer.
+    async fn exchange(self, url: &Url) -> Result<(u16, Bytes), Problem> {
+        let response = self.open(url).await?;
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        if serde_json::from_slice::<IgnoredAny>(&bytes).is_err() {
+            return Err(format!("status {status} with a body that is not JSON; is that a wrs-emulator?").into());
+        }
+        if serde_json::from_slice::<api::Error>(&bytes).is_ok_and(|body| body.error.message == PLAIN_ON_TLS) {
+            return Err(speaks_tls(url));
+        }
+        Ok((status, bytes))
+    }
+
+    /// Sends the call, up to the head of the answer.
+    async fn open(self, url: &Url) -> Result<Response<Incoming>, Problem> {
+        let segment = utf8_percent_encode(self.segment, NON_ALPHANUMERIC).to_string();
+        let path = E::PATH.replace("{id}", &segment).replace("{name}", &segment);
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(self.query).finish();
+        send(url, self.target, E::METHOD, &format!("{path}?{query}"), self.body).await
+    }
+}
+
+impl Call<'_, api::Stream> {
+    /// Follows the event stream and hands each event on with its kind and its JSON, until the emulator ends it.
+    pub(super) fn follow(self, mut each: impl FnMut(&str, &str)) -> Result<(), Failure> {
+        let (url, target) = (base(&self.target.url)?, self.target);
+        runtime(Builder::new_current_thread())?.block_on(async {
+            let mut response = self.open(&url).await.map_err(|problem| unreachable(target, problem))?;
+            let status = response.status();
+            if !status.is_success() {
+                let body = response.into_body().collect().await;
+                let json = body.map_err(|error| unreachable(target, error.into()))?.to_bytes();
+                let error = serde_json::from_slice(&json).unwrap_or_default();
+                return Err(Refusal { status: status.as_u16(), error, json }.into_failure());
+            }
+            let mut text = Vec::new();
+            while let Some(frame) = response.frame().await {
+                let Ok(frame) = frame else { break };
+                let Ok(data) = frame.into_data() else { continue };
+                text.extend_from_slice(&data);
+                while let Some(end) = text.windows(2).position(|window| window == b"\n\n") {
+                    let block: Vec<u8> = text.drain(..end + 2).collect();
+                    let block = String::from_utf8_lossy(&block);
+                    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
+                    if let (Some(kind), Some(data)) = (field("event: "), field("data: ")) {
+                        each(kind, data);
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+impl<E: Endpoint> Answer<E> {
+    /// The JSON as it came.
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.json).unwrap_or_default()
+    }
+
+    /// Prints the JSON as it came, or the text that `text` makes.
+    pub(super) fn print(&self, json: bool, text: impl FnOnce(&E::Answer) -> String) -> ExitCode {
+        if json {
+            print_json(&self.json());
+        } else {
+            print(&text(&self.body));
+        }
+        ExitCode::SUCCESS
+    }
+}
+
+impl Refusal {
+    /// The JSON as it came.
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.json).unwrap_or_default()
+    }
+
+    /// A 404 is a failed check unless a key is wrong, which like anything else is the caller's mistake.
+    pub(super) fn into_failure(self) -> Failure {
+        let message = Some(self.error.error.message).filter(|message| !message.is_empty());
+        let message = message.unwrap_or_else(|| "the emulator refused the call".to_owned());
         match self.status {
-            200..=299 => Ok(self.body),
-            404 if self.body["parameter"] != "key" => Err(Failure::short(message)),
-            _ => Err(Failure::usage(message)),
+            404 if self.error.parameter.as_deref() != Some("key") => Failure::short(message),
+            _ => Failure::usage(message),
         }
     }
 }
 
-/// Calls the control API and waits for the answer at most for `limit`.
-pub(super) fn call(
-    target: &Target,
-    method: Method,
-    path: &str,
-    query: &[(&str, &str)],
-    body: Option<&Value>,
-    limit: Duration,
-) -> Result<Answer, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::usage(format!("cannot start: {error}")))?;
-    let url = base(&target.url)?;
-    let exchange = exchange(&url, target, method, path, query, body);
-    let result = runtime.block_on(async { tokio::time::timeout(limit, exchange).await });
-    result
-        .map_err(|_| unreachable(target, format!("no answer within {} s", limit.as_secs()).into()))?
-        .map_err(|problem| unreachable(target, problem))
+/// Makes what runs a command's tasks.
+pub(super) fn runtime(mut builder: Builder) -> Result<Runtime, Failure> {
+    builder.enable_all().build().map_err(|error| Failure::usage(format!("cannot start: {error}")))
 }
 
 /// The base URL of an emulator, as people type it: `localhost:9770` has no scheme.
@@ -97,32 +241,12 @@ fn base(text: &str) -> Result<Url, Failure> {
     })
 }
 
-async fn exchange(
-    url: &Url,
-    target: &Target,
-    method: Method,
-    path: &str,
-    query: &[(&str, &str)],
-    body: Option<&Value>,
-) -> Result<Answer, Problem> {
-    let response = send(url, target, method, path, query, body).await?;
-    let status = response.status().as_u16();
-    let bytes = response.into_body().collect().await?.to_bytes();
-    let body: Value = serde_json::from_slice(&bytes)
-        .map_err(|_| format!("status {status} with a body that is not JSON; is that a wrs-emulator?"))?;
-    if body["error"]["message"] == PLAIN_ON_TLS {
-        return Err(speaks_tls(url));
-    }
-    Ok(Answer { status, body })
-}
-
 async fn send(
     url: &Url,
     target: &Target,
     method: Method,
-    path: &str,
-    query: &[(&str, &str)],
-    body: Option<&Value>,
+    path_and_query: &str,
+    body: Vec<u8>,
 ) -> Result<Response<Incoming>, Problem> {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().unwrap_or(80);
@@ -135,20 +259,18 @@ async fn send(
     } else {
         open(stream).await?
     };
-    let mut pairs = form_urlencoded::Serializer::new(String::new());
     // A reverse proxy may serve the emulator below a path.
     let below = url.path().trim_end_matches('/');
-    let target_text = format!("{below}/_emulator/{path}?{}", pairs.extend_pairs(query).finish());
-    let bytes = body.map(Value::to_string).unwrap_or_default();
+    let uri = format!("{below}/_emulator/{}", path_and_query.trim_end_matches('?'));
     let mut request = Request::builder()
         .method(method)
-        .uri(target_text.trim_end_matches('?'))
+        .uri(uri)
         .header(HOST, &url[url::Position::BeforeHost..url::Position::AfterPort])
         .header(CONTENT_TYPE, "application/json");
     if let Some(token) = &target.control_token {
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     }
-    let request = request.body(Full::new(Bytes::from(bytes)))?;
+    let request = request.body(Full::new(Bytes::from(body)))?;
     let sent = sender.send_request(request).await;
     // What a TLS server says to plain HTTP is not HTTP.
     sent.map_err(|error| if error.is_parse() && url.scheme() == "http" { speaks_tls(url) } else { error.into() })
@@ -201,41 +323,6 @@ async fn open<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     Ok(sender)
 }
 
-/// Follows the event stream and hands each event on with its kind, until the emulator ends it.
-pub(super) fn events(target: &Target, key: &str, mut each: impl FnMut(&str, &Value)) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::usage(format!("cannot start: {error}")))?;
-    let url = base(&target.url)?;
-    runtime.block_on(async {
-        let query = [("key", key)];
-        let response = send(&url, target, Method::GET, "stream", &query, None);
-        let mut response = response.await.map_err(|problem| unreachable(target, problem))?;
-        if !response.status().is_success() {
-            let status = response.status().as_u16();
-            let bytes = response.into_body().collect().await.map_err(|error| unreachable(target, error.into()))?;
-            let body = serde_json::from_slice(&bytes.to_bytes()).unwrap_or_default();
-            return Answer { status, body }.success().map(drop);
-        }
-        let mut text = Vec::new();
-        while let Some(frame) = response.frame().await {
-            let Ok(frame) = frame else { break };
-            let Ok(data) = frame.into_data() else { continue };
-            text.extend_from_slice(&data);
-            while let Some(end) = text.windows(2).position(|window| window == b"\n\n") {
-                let block: Vec<u8> = text.drain(..end + 2).collect();
-                let block = String::from_utf8_lossy(&block);
-                let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
-                if let (Some(kind), Some(data)) = (field("event: "), field("data: ")) {
-                    each(kind, &serde_json::from_str(data).unwrap_or_default());
-                }
-            }
-        }
-        Ok(())
-    })
-}
-
 fn unreachable(target: &Target, problem: Problem) -> Failure {
     let Problem { cause, hint } = problem;
     let hint = hint.unwrap_or_else(|| {
@@ -251,7 +338,7 @@ fn unreachable(target: &Target, problem: Problem) -> Failure {
             "start it, or correct the address".to_owned()
         }
     });
-    Failure::Unreachable { message: format!("cannot reach the emulator at {}: {cause}", target.url), hint: Some(hint) }
+    Failure::unreachable(format!("cannot reach the emulator at {}: {cause}", target.url)).with_hint(hint)
 }
 
 /// Whether this is more likely the URL of a webhook: a name of the internet over https.
@@ -280,16 +367,14 @@ pub(super) fn emulator_at(address: SocketAddr) -> Option<String> {
     ["http", "https"].into_iter().find_map(|scheme| {
         let url = reachable(&format!("{scheme}://{address}"));
         let target = Target { url: url.clone(), control_token: None, ca: Vec::new(), insecure: true };
-        let body = call(&target, Method::GET, "health", &[], None, Duration::from_secs(1)).ok()?.body;
-        // Where the control API has a port of its own, the emulated one refuses the path.
-        let is_one = body["status"] == "ready" || body["error"]["request_id"].is_string();
+        let call = Call::<api::Health>::to(&target).limit(Duration::from_secs(1));
+        let is_one = match call.outcome().ok()? {
+            Ok(answer) => answer.body.status == "ready",
+            // Where the control API has a port of its own, the emulated one refuses the path.
+            Err(refusal) => refusal.json().pointer("/error/request_id").is_some_and(Value::is_string),
+        };
         is_one.then_some(url)
     })
-}
-
-/// A path segment with everything escaped that could end it.
-pub(super) fn segment(text: &str) -> String {
-    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
 /// How long commands wait that ask for something at hand.

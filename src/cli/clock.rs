@@ -4,14 +4,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use hyper::Method;
-use serde_json::{Value, json};
 
 use super::Target;
-use super::client::call;
+use super::client::Call;
 use super::failure::Failure;
 use super::mistakes::value;
-use super::output::{cell, print, print_json};
+use crate::control::api::{self, ClockChange, DurationInput, NewMode, name_of};
 use crate::duration::parse_duration;
 
 /// `clock …`
@@ -68,33 +66,43 @@ pub(super) struct SetArgs {
 }
 
 pub(super) fn run(command: ClockCommand) -> Result<ExitCode, Failure> {
+    let mode = |mode| ClockChange { mode: Some(mode), ..Default::default() };
     match command {
-        ClockCommand::Show(args) => change(&args, None),
-        ClockCommand::Freeze(args) => change(&args, Some(json!({ "mode": "frozen" }))),
-        ClockCommand::Resume(args) => change(&args, Some(json!({ "mode": "real" }))),
-        ClockCommand::Follow(args) => change(&args, Some(json!({ "mode": "follow" }))),
-        ClockCommand::Advance(args) => change(&args.common, Some(json!({ "advance": args.by }))),
-        ClockCommand::Set(args) => change(&args.common, Some(json!({ "set": args.at }))),
+        ClockCommand::Show(args) => {
+            let call = Call::<api::ShowClock>::to(&args.target).key(args.key.as_deref()).limit(args.limit());
+            Ok(call.send()?.print(args.json, line))
+        }
+        ClockCommand::Freeze(args) => change(&args, mode(NewMode::Frozen)),
+        ClockCommand::Resume(args) => change(&args, mode(NewMode::Real)),
+        ClockCommand::Follow(args) => change(&args, mode(NewMode::Follow)),
+        ClockCommand::Advance(AdvanceArgs { by, common }) => {
+            change(&common, ClockChange { advance: Some(DurationInput(by)), ..Default::default() })
+        }
+        ClockCommand::Set(SetArgs { at, common }) => {
+            change(&common, ClockChange { set: Some(at), ..Default::default() })
+        }
     }
 }
 
-fn change(args: &ClockArgs, mut wish: Option<Value>) -> Result<ExitCode, Failure> {
-    let method = if wish.is_some() { Method::POST } else { Method::GET };
-    if let Some(wish) = &mut wish {
-        wish["timeout"] = format!("{}ms", args.timeout.as_millis()).into();
+impl ClockArgs {
+    /// A little longer than the emulator takes at most.
+    fn limit(&self) -> Duration {
+        self.timeout.saturating_add(Duration::from_secs(10))
     }
-    let query: Vec<(&str, &str)> = args.key.iter().map(|key| ("key", key.as_str())).collect();
-    let limit = args.timeout.saturating_add(Duration::from_secs(10));
-    let body = call(&args.target, method, "clock", &query, wish.as_ref(), limit)?.success()?;
-    if args.json {
-        print_json(&body);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let whose = match (body["key"].as_str(), body["follows"].as_bool()) {
+}
+
+fn change(args: &ClockArgs, change: ClockChange) -> Result<ExitCode, Failure> {
+    let timeout = DurationInput(format!("{}ms", args.timeout.as_millis()));
+    let change = ClockChange { timeout: Some(timeout), ..change };
+    let call = Call::<api::MoveClock>::to(&args.target).key(args.key.as_deref()).body(&change);
+    Ok(call.limit(args.limit()).send()?.print(args.json, line))
+}
+
+fn line(clock: &api::Clock) -> String {
+    let whose = match (&clock.key, clock.follows) {
         (Some(key), Some(true)) => format!(", {key}, with the emulator's"),
         (Some(key), _) => format!(", {key} alone"),
-        _ => String::new(),
+        (None, _) => String::new(),
     };
-    print(&format!("{} ({}{whose})\n", cell(&body, "now"), cell(&body, "mode")));
-    Ok(ExitCode::SUCCESS)
+    format!("{} ({}{whose})\n", clock.now, name_of(clock.mode))
 }

@@ -4,18 +4,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use hyper::Method;
-use serde_json::{Value, json};
 
-use super::client::{SHORT, call, segment};
+use super::client::Call;
 use super::failure::Failure;
 use super::follow::follow;
 use super::mistakes::value;
-use super::output::{cell, plain, print, print_json, print_table};
-use super::requests::{headers, text, waited};
+use super::output::{cell, print, print_json, table};
+use super::requests::{headers, more, text, waited};
 use super::{OneArgs, Target};
+use crate::control::api::{self, Attempt, Bytes, Delivery, DeliveryWhole, DurationInput, Integer, Outcome, name_of};
 use crate::journal::is_elsewhere;
-use crate::redact::{Redactor, visible};
+use crate::redact::Redactor;
 
 /// `deliveries …`
 #[derive(Debug, Subcommand)]
@@ -90,139 +89,120 @@ pub(super) struct WaitArgs {
 pub(super) fn run(command: DeliveriesCommand) -> Result<ExitCode, Failure> {
     match command {
         DeliveriesCommand::List(args) => list(&args),
-        DeliveriesCommand::Show(args) => {
-            let path = format!("deliveries/{}", segment(&args.id));
-            let body = call(&args.target, Method::GET, &path, &[], None, SHORT)?.success()?;
-            Ok(show(&body, args.json))
-        }
+        DeliveriesCommand::Show(args) => Ok(args.call::<api::ShowDelivery>().send()?.print(args.json, whole)),
         DeliveriesCommand::Wait(args) => wait(&args),
         DeliveriesCommand::Redeliver(args) => {
-            let path = format!("deliveries/{}/redeliver", segment(&args.id));
-            let limit = Duration::from_mins(1);
-            let body = call(&args.target, Method::POST, &path, &[("wait", "30s")], None, limit)?.success()?;
-            Ok(show(&body["delivery"], args.json))
+            let wait = api::Wait { wait: Some(DurationInput("30s".to_owned())) };
+            let call = args.call::<api::Redeliver>().query(&wait).limit(Duration::from_mins(1));
+            let delivery = call.send()?.body.delivery;
+            if args.json {
+                print_json(&delivery);
+            } else if let Some(delivery) = delivery {
+                print(&whole(&delivery));
+            }
+            Ok(ExitCode::SUCCESS)
         }
     }
 }
 
 fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
+    let which = &args.which;
     if args.follow {
-        return follow(&args.which.target, &args.which.key, "attempt", args.json, |attempt| {
-            Some(attempt_line(attempt))
-        });
+        return follow(&which.target, &which.key, "attempt", args.json, attempt_line);
     }
-    let limit = args.limit.to_string();
-    let mut query = vec![("key", args.which.key.as_str()), ("limit", limit.as_str())];
-    let optional = [
-        ("status", &args.which.status),
-        ("event", &args.which.event),
-        ("type", &args.which.event_type),
-        ("subscription", &args.which.subscription),
-        ("cursor", &args.cursor),
-    ];
-    query.extend(optional.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))));
-    let body = call(&args.which.target, Method::GET, "deliveries", &query, None, SHORT)?.success()?;
-    if args.json {
-        print_json(&body);
-        return Ok(ExitCode::SUCCESS);
-    }
-    print_rows(&body);
-    if let Some(cursor) = body["next_cursor"].as_str() {
-        print(&format!("… more: --cursor {cursor}\n"));
-    }
-    Ok(ExitCode::SUCCESS)
+    let query = api::DeliveriesQuery {
+        limit: Some(args.limit.to_string()),
+        cursor: args.cursor.clone(),
+        status: which.status.clone(),
+        event: which.event.clone(),
+        event_type: which.event_type.clone(),
+        subscription: which.subscription.clone(),
+    };
+    let answer = Call::<api::ListDeliveries>::to(&which.target).key(&*which.key).query(&query).send()?;
+    Ok(answer.print(args.json, |page| rows(&page.data) + &more(page)))
 }
 
 /// An attempt of the event stream on one line.
-fn attempt_line(attempt: &Value) -> String {
-    let fields = ["at", "delivery", "type", "number"].map(|field| cell(attempt, field)).join("  ");
-    format!("{fields}  {}  {}{}", destination(attempt), said(&attempt["outcome"]), damaged(attempt))
+fn attempt_line(streamed: &api::StreamedAttempt) -> String {
+    let api::StreamedAttempt { attempt, delivery, event_type, .. } = streamed;
+    let (at, number) = (&attempt.at, attempt.number);
+    let to = destination(&attempt.url, Some(&attempt.dialled));
+    let (said, damaged) = (said(Some(&attempt.outcome)), damaged(attempt.damage.as_deref()));
+    format!("{at}  {delivery}  {}  {number}  {to}  {said}{damaged}", cell(event_type))
 }
 
 /// What a receiver answered, with the first line of its body, or why it did not.
-pub(super) fn said(outcome: &Value) -> String {
-    let line = outcome["body"].as_str().and_then(|body| Redactor::default().first_line(body.as_bytes()));
-    match (outcome["status"].as_u64(), outcome["detail"].as_str()) {
-        (Some(status), _) => match line {
-            Some(line) => format!("answered {status}: {}", visible(&line)),
-            None => format!("answered {status}"),
-        },
-        (None, Some(detail)) => visible(detail).into_owned(),
-        (None, None) => "not tried yet".to_owned(),
+pub(super) fn said(outcome: Option<&Outcome>) -> String {
+    match outcome {
+        Some(Outcome::Answered { status, body, .. }) => {
+            let line = match body {
+                Bytes::Text(body) => Redactor::default().first_line(body.as_bytes()),
+                Bytes::Binary { .. } => None,
+            };
+            line.map_or_else(|| format!("answered {status}"), |line| format!("answered {status}: {}", cell(line)))
+        }
+        Some(Outcome::Failed { detail, .. }) => cell(detail),
+        None => "not tried yet".to_owned(),
     }
 }
 
-/// Where a delivery with its attempts, or an attempt, goes: the subscription's URL, and where it was sent if that is elsewhere.
-pub(super) fn destination(view: &Value) -> String {
-    let url = cell(view, "url");
-    let last = view["attempts"].as_array().and_then(|attempts| attempts.last()).unwrap_or(view);
-    match last["dialled"].as_str() {
-        Some(dialled) if is_elsewhere(&url, dialled) => format!("{url}, sent to {}", visible(dialled)),
-        _ => url,
+/// Where a delivery or an attempt goes: the subscription's URL, and where it was sent if that is elsewhere.
+pub(super) fn destination(url: &str, dialled: Option<&str>) -> String {
+    match dialled {
+        Some(dialled) if is_elsewhere(url, dialled) => format!("{}, sent to {}", cell(url), cell(dialled)),
+        _ => cell(url),
     }
+}
+
+/// Where the last attempt of a delivery went.
+pub(super) fn dialled(delivery: &DeliveryWhole) -> Option<&str> {
+    delivery.attempts.last().map(|attempt| attempt.dialled.as_str())
 }
 
 /// What is deliberately wrong with an event or a delivery, as the end of a line.
-pub(super) fn damaged(view: &Value) -> String {
-    view["damage"].as_str().map_or_else(String::new, |damage| format!("; {}", visible(damage)))
+pub(super) fn damaged(damage: Option<&str>) -> String {
+    damage.map_or_else(String::new, |damage| format!("; {}", cell(damage)))
 }
 
 fn wait(args: &WaitArgs) -> Result<ExitCode, Failure> {
-    let wish = json!({
-        "key": args.which.key,
-        "status": args.which.status,
-        "event": args.which.event,
-        "type": args.which.event_type,
-        "subscription": args.which.subscription,
-        "count": args.count,
-        "timeout": args.timeout,
-    });
-    let body = waited(&args.which.target, "deliveries/wait", &wish, args.json, "delivery")?;
-    if !args.json {
-        print_rows(&body);
-    }
-    Ok(ExitCode::SUCCESS)
+    let which = &args.which;
+    let body = api::WaitForDeliveries {
+        status: which.status.clone(),
+        event: which.event.clone(),
+        event_type: which.event_type.clone(),
+        subscription: which.subscription.clone(),
+        count: Some(Integer(args.count as usize)),
+        timeout: Some(DurationInput(args.timeout.clone())),
+        ..Default::default()
+    };
+    let call = Call::<api::WaitDeliveries>::to(&which.target).key(&*which.key).body(&body);
+    waited(call, args.json, |found| rows(&found.data))
 }
 
-fn print_rows(body: &Value) {
-    let rows = body["data"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|row| ["id", "event", "type", "status", "attempts", "url"].map(|field| cell(row, field)).to_vec());
-    print_table(&["ID", "EVENT", "TYPE", "STATUS", "ATTEMPTS", "URL"], &rows.collect::<Vec<_>>());
+fn rows(rows: &[Delivery]) -> String {
+    let columns = |row: &Delivery| {
+        let (status, attempts) = (name_of(row.status), row.attempts.to_string());
+        [cell(&row.id), cell(&row.event), cell(&row.event_type), status, attempts, cell(&row.url)]
+    };
+    table(["ID", "EVENT", "TYPE", "STATUS", "ATTEMPTS", "URL"], rows.iter().map(columns))
 }
 
-fn show(delivery: &Value, json: bool) -> ExitCode {
-    if json {
-        print_json(delivery);
-        return ExitCode::SUCCESS;
+/// A delivery with each attempt.
+fn whole(delivery: &DeliveryWhole) -> String {
+    let DeliveryWhole { id, status, event, url, .. } = delivery;
+    let mut shown = format!("{id} {} of {event} to {}\n", name_of(status), cell(url));
+    if let Some(damage) = &delivery.damage {
+        shown.push_str(&format!("{damage}\n"));
     }
-    print(&format!(
-        "{} {} of {} to {}\n",
-        cell(delivery, "id"),
-        cell(delivery, "status"),
-        cell(delivery, "event"),
-        cell(delivery, "url")
-    ));
-    if let Some(damage) = delivery["damage"].as_str() {
-        print(&format!("{damage}\n"));
+    for attempt in &delivery.attempts {
+        let Attempt { number, at, latency_ms, dialled, request, signed_content, .. } = attempt;
+        let (headers, body, signed) = (headers(&request.headers), text(&request.body), text(signed_content));
+        shown.push_str(&format!("\nattempt {number} at {at}, {latency_ms} ms, to {}\n\n", cell(dialled)));
+        shown.push_str(&format!("{headers}\n{body}\n\nsigned: {signed}\n"));
+        shown.push_str(&match &attempt.outcome {
+            Outcome::Failed { failure, detail, .. } => format!("failed: {failure} ({})\n", cell(detail)),
+            Outcome::Answered { status, body, .. } => format!("answered: {status} {}\n", text(body)),
+        });
     }
-    for attempt in delivery["attempts"].as_array().into_iter().flatten() {
-        print(&format!(
-            "\nattempt {} at {}, {} ms, to {}\n\n",
-            cell(attempt, "number"),
-            cell(attempt, "at"),
-            cell(attempt, "latency_ms"),
-            cell(attempt, "dialled")
-        ));
-        print(&format!("{}\n{}\n\n", headers(&attempt["request"]["headers"]), text(&attempt["request"]["body"])));
-        print(&format!("signed: {}\n", text(&attempt["signed_content"])));
-        let outcome = &attempt["outcome"];
-        match outcome["detail"].as_str() {
-            Some(detail) => print(&format!("failed: {} ({})\n", plain(&outcome["failure"]), visible(detail))),
-            None => print(&format!("answered: {} {}\n", plain(&outcome["status"]), text(&outcome["body"]))),
-        }
-    }
-    ExitCode::SUCCESS
+    shown
 }

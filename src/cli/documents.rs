@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::json;
 
 use super::failure::Failure;
 use super::output::{print, print_json};
 use super::profile_source::load_profile;
 use crate::contract::openapi::document;
+use crate::control::api::List;
 use crate::control::openapi_document;
 use crate::profile::{ledger, ledger_markdown};
 use crate::redact::Redactor;
@@ -58,7 +58,7 @@ pub(super) fn assumptions(args: AssumptionsArgs) -> Result<ExitCode, Failure> {
         Redactor::default().setting(row.knob, &mut row.value);
     }
     if args.json {
-        print_json(&json!({ "data": rows }));
+        print_json(&List { data: rows });
         return Ok(ExitCode::SUCCESS);
     }
     for row in rows {

@@ -14,9 +14,10 @@ use std::time::Duration;
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
+use tokio::runtime::Builder;
 
 use super::Target;
-use super::client::reachable;
+use super::client::{reachable, runtime};
 use super::failure::{Failure, colored, report, warn};
 use super::log::Log;
 use super::serve::{ServeArgs, Signals, settings, start_failure, write_port_file};
@@ -61,10 +62,7 @@ pub(super) struct ExecArgs {
 pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
     let settings = settings(&args.serve)?;
     let raised = Raised::raise();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::usage(format!("cannot start: {error}")))?;
+    let runtime = runtime(Builder::new_multi_thread())?;
     let code = runtime.block_on(exec(&args, settings, raised));
     // What is left is on its way to nowhere.
     runtime.shutdown_background();
@@ -163,7 +161,7 @@ fn not_run(program: &OsStr, error: &std::io::Error) -> Failure {
         _ => (126, format!("cannot run `{shown}`: {error}")),
     };
     let hint = "what follows `--` is a program and its arguments; for a line of shell: -- sh -c '…'";
-    Failure::NotRun { code, message, hint: Some(hint.to_owned()) }
+    Failure::with_code(code, message).with_hint(hint)
 }
 
 /// Waits for the command to end; hands on the signals that come meanwhile.
@@ -240,7 +238,7 @@ mod tests {
         for (kind, expected) in
             [(ErrorKind::NotFound, 127), (ErrorKind::PermissionDenied, 126), (ErrorKind::ExecutableFileBusy, 126)]
         {
-            assert!(matches!(failure(kind), Failure::NotRun { code, .. } if code == expected), "{kind}");
+            assert_eq!(failure(kind).code, expected, "{kind}");
         }
     }
 }

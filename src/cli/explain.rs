@@ -3,14 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use hyper::Method;
-use serde_json::Value;
 
 use super::Target;
-use super::client::{SHORT, call, segment};
-use super::deliveries::destination;
+use super::client::Call;
+use super::deliveries::{destination, dialled};
 use super::failure::Failure;
-use super::output::{cell, plain, print, print_json};
+use super::output::{cell, optional};
+use crate::control::api::{self, Explained, Explanation, RuleTrace, StepVerdict};
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
@@ -29,57 +28,49 @@ pub(super) struct ExplainArgs {
 }
 
 pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
-    let (path, query) = match &args.id {
-        Some(id) => (format!("explain/{}", segment(id)), vec![]),
-        None => ("explain/latest".to_owned(), vec![("key", args.key.as_str())]),
+    let call = Call::<api::Explain>::to(&args.target);
+    let call = match &args.id {
+        Some(id) => call.id(id),
+        None => call.id("latest").key(&*args.key),
     };
-    let body = call(&args.target, Method::GET, &path, &query, None, SHORT)?.success()?;
-    if args.json {
-        print_json(&body);
-        return Ok(ExitCode::SUCCESS);
+    Ok(call.send()?.print(args.json, text))
+}
+
+fn text(explanation: &Explanation) -> String {
+    let mut text = format!("{}: {}\n", cell(&explanation.id), cell(&explanation.summary));
+    if explanation.kind == Explained::Delivery
+        && let Some(delivery) = &explanation.delivery
+    {
+        let to = destination(&delivery.url, dialled(delivery));
+        text.push_str(&format!("  {} {} to {to}\n", cell(&delivery.event_type), delivery.event));
     }
-    let mut text = format!("{}: {}\n", cell(&body, "id"), cell(&body, "summary"));
-    if body["kind"] == "delivery" {
-        let delivery = &body["delivery"];
-        let (kind, event) = (cell(delivery, "type"), cell(delivery, "event"));
-        text.push_str(&format!("  {kind} {event} to {}\n", destination(delivery)));
-    }
-    for step in body["steps"].as_array().into_iter().flatten() {
-        let mark = match step["verdict"].as_str() {
-            Some("passed") => "  ✓",
-            Some("failed") => "  ✗",
-            Some("decided") => "  ▸",
-            _ => "  ·",
+    for step in &explanation.steps {
+        let mark = match step.verdict {
+            StepVerdict::Passed => '✓',
+            StepVerdict::Failed => '✗',
+            StepVerdict::Decided => '▸',
+            StepVerdict::NotReached => '·',
         };
-        text.push_str(&format!("{mark} {:<16} {}\n", cell(step, "check"), cell(step, "detail")));
+        text.push_str(&format!("  {mark} {:<16} {}\n", cell(&step.check), cell(&step.detail)));
     }
-    push_warnings(&mut text, &body["request"]);
-    push_warnings(&mut text, &body["event"]);
-    for advice in body["advice"].as_array().into_iter().flatten() {
-        text.push_str(&format!("{}\n", cell(advice, "text")));
-        if let Some(command) = advice["command"].as_str() {
-            text.push_str(&format!("  {command}\n"));
+    let request = explanation.request.iter().map(|request| &request.warnings);
+    text.extend(request.chain(explanation.event.iter().map(|event| &event.warnings)).map(|found| warnings(found)));
+    for advice in explanation.advice.iter().flatten() {
+        text.push_str(&format!("{}\n", cell(&advice.text)));
+        text.extend(advice.command.iter().map(|command| format!("  {command}\n")));
+    }
+    if let Some(rules) = &explanation.rules {
+        // The rules of the active scenarios and what each made of the request.
+        text.push_str(&format!("rules ({}):\n", optional(explanation.note.as_ref())));
+        for RuleTrace { scenario, rule, applied, outcome } in rules {
+            let mark = if *applied { '▸' } else { '·' };
+            text.push_str(&format!("  {mark} {}, {}: {}\n", cell(scenario), cell(rule), cell(outcome)));
         }
     }
-    push_rules(&mut text, &body);
-    print(&text);
-    Ok(ExitCode::SUCCESS)
+    text
 }
 
 /// What a request's answer or an event lacks that was meant to be there.
-pub(super) fn push_warnings(text: &mut String, record: &Value) {
-    for warning in record["warnings"].as_array().into_iter().flatten() {
-        text.push_str(&format!("warning: {}\n", plain(warning)));
-    }
-}
-
-/// The rules of the active scenarios and what each makes of the request, if there are any.
-fn push_rules(text: &mut String, body: &Value) {
-    let Some(rules) = body["rules"].as_array() else { return };
-    text.push_str(&format!("rules ({}):\n", cell(body, "note")));
-    for rule in rules {
-        let mark = if rule["applied"] == true { "  ▸" } else { "  ·" };
-        let name = format!("{}, {}", cell(rule, "scenario"), cell(rule, "rule"));
-        text.push_str(&format!("{mark} {name}: {}\n", cell(rule, "outcome")));
-    }
+pub(super) fn warnings(warnings: &[String]) -> String {
+    warnings.iter().map(|warning| format!("warning: {}\n", cell(warning))).collect()
 }

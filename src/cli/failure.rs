@@ -7,87 +7,57 @@ use crate::redact::{Redactor, visible_lines};
 
 /// Why a command ends with something other than 0.
 #[derive(Debug)]
-pub(super) enum Failure {
-    /// 1: a check found problems, or a look-up found nothing.
-    Short {
-        /// What.
-        message: String,
-        /// What to do.
-        hint: Option<String>,
-    },
-    /// 2: wrong usage, an invalid file, a taken port.
-    Usage {
-        /// What.
-        message: String,
-        /// What to do.
-        hint: Option<String>,
-    },
-    /// 3: the emulator cannot be reached.
-    Unreachable {
-        /// What.
-        message: String,
-        /// What to do.
-        hint: Option<String>,
-    },
-    /// 126 or 127: the command that `exec` was to run cannot be run, as shells tell it.
-    NotRun {
-        /// The exit code.
-        code: u8,
-        /// What.
-        message: String,
-        /// What to do.
-        hint: Option<String>,
-    },
+pub(super) struct Failure {
+    /// The exit code.
+    pub(super) code: u8,
+    /// What went wrong.
+    pub(super) message: String,
+    /// What to do.
+    pub(super) hint: Option<String>,
 }
 
 impl Failure {
+    /// A failure with an exit code of its own.
+    pub(super) fn with_code(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None }
+    }
+
+    /// 1: a check found problems, or a look-up found nothing.
     pub(super) fn short(message: impl Into<String>) -> Self {
-        Self::Short { message: message.into(), hint: None }
+        Self::with_code(1, message)
     }
 
+    /// 2: wrong usage, an invalid file, a taken port.
     pub(super) fn usage(message: impl Into<String>) -> Self {
-        Self::Usage { message: message.into(), hint: None }
+        Self::with_code(2, message)
     }
 
-    /// What went wrong.
-    pub(super) fn message(&self) -> &str {
-        match self {
-            Self::Short { message, .. }
-            | Self::Usage { message, .. }
-            | Self::Unreachable { message, .. }
-            | Self::NotRun { message, .. } => message,
-        }
+    /// 3: the emulator cannot be reached.
+    pub(super) fn unreachable(message: impl Into<String>) -> Self {
+        Self::with_code(3, message)
+    }
+
+    pub(super) fn is_unreachable(&self) -> bool {
+        self.code == 3
     }
 
     /// Adds what to do.
     pub(super) fn with_hint(self, text: impl Into<String>) -> Self {
-        let hint = Some(text.into());
-        match self {
-            Self::Short { message, .. } => Self::Short { message, hint },
-            Self::Usage { message, .. } => Self::Usage { message, hint },
-            Self::Unreachable { message, .. } => Self::Unreachable { message, hint },
-            Self::NotRun { code, message, .. } => Self::NotRun { code, message, hint },
-        }
+        Self { hint: Some(text.into()), ..self }
     }
 }
 
 /// Prints a failure on stderr and gives its exit code.
 pub(super) fn report(failure: &Failure) -> ExitCode {
-    let (code, message, hint) = match failure {
-        Failure::Short { message, hint } => (1, message, hint),
-        Failure::Usage { message, hint } => (2, message, hint),
-        Failure::Unreachable { message, hint } => (3, message, hint),
-        Failure::NotRun { code, message, hint } => (*code, message, hint),
-    };
     let mut stderr = std::io::stderr().lock();
     let (red, plain) = if colored() { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
     // Nobody is left to tell if stderr is gone.
     let shown = |text: &str| visible_lines(&Redactor::default().text(text)).into_owned();
-    let _ = writeln!(stderr, "{red}error:{plain} {}", shown(message));
-    if let Some(hint) = hint {
+    let _ = writeln!(stderr, "{red}error:{plain} {}", shown(&failure.message));
+    if let Some(hint) = &failure.hint {
         let _ = writeln!(stderr, "\nhint: {}", shown(hint));
     }
-    ExitCode::from(code)
+    ExitCode::from(failure.code)
 }
 
 /// Prints a warning on stderr.

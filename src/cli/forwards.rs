@@ -7,13 +7,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::Target;
 use super::client::SHORT;
 use super::failure::Failure;
-use super::output::{plain, print, print_json, whose};
+use super::output::{cell, print, print_json, whose};
 use super::profile::{SettingsArgs, patched, settings_of};
+use crate::control::api::List;
 use crate::profile::Forward;
 
 /// The setting that they are.
@@ -61,56 +63,54 @@ pub(super) fn run(command: ForwardsCommand) -> Result<ExitCode, Failure> {
 fn list(args: &SettingsArgs) -> Result<ExitCode, Failure> {
     let rules = in_force(&args.target, args.key.as_deref(), SHORT)?;
     if args.json {
-        let data: Vec<Value> = rules.iter().map(|(from, to)| json!({ "from": from, "to": to })).collect();
-        print_json(&json!({ "data": data }));
+        print_json(&List { data: rules.iter().map(|(from, to)| Rule { from, to }).collect() });
     } else if rules.is_empty() {
         print("no forwards\n");
     } else {
         for (from, to) in rules {
-            print(&format!("{from} -> {}\n", plain(&to)));
+            print(&format!("{from} -> {}\n", cell(to)));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// A forward as JSON.
+#[derive(Serialize)]
+struct Rule<'a> {
+    from: &'a str,
+    to: &'a str,
+}
+
 fn add(args: &AddArgs) -> Result<ExitCode, Failure> {
     let rules: Result<Vec<Forward>, String> = args.rules.iter().map(|rule| Forward::parse(rule)).collect();
     let rules = rules.map_err(Failure::usage)?;
-    let wanted = rules.iter().map(|rule| (rule.from().to_owned(), rule.to().into())).collect();
-    let body = patch(&args.common, wanted)?;
-    if args.common.json {
-        print_json(&body);
-        return Ok(ExitCode::SUCCESS);
-    }
-    for rule in &rules {
-        print(&format!("{} -> {}{}\n", rule.from(), rule.to(), whose(&body)));
-    }
-    Ok(ExitCode::SUCCESS)
+    let requested = rules.iter().map(|rule| (rule.from().to_owned(), rule.to().into())).collect();
+    Ok(patched(&args.common, settings(requested))?.print(args.common.json, |patched| {
+        let whose = whose(patched.key.as_deref());
+        rules.iter().map(|rule| format!("{} -> {}{whose}\n", rule.from(), rule.to())).collect()
+    }))
 }
 
 fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
-    let before = in_force(&args.common.target, args.common.key.as_deref(), SHORT)?;
+    let common = &args.common;
+    let before = in_force(&common.target, common.key.as_deref(), SHORT)?;
     let urls: Vec<&str> = args.urls.iter().map(|url| url.trim_end_matches('/')).collect();
     if let Some(unknown) = urls.iter().find(|url| !before.contains_key(**url)) {
         let failure = Failure::short(format!("unknown forward `{unknown}`"));
         return Err(failure.with_hint("`wrs-emulator forwards` lists those in force; --key shows those of one key"));
     }
-    let mut body = patch(&args.common, urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect())?;
+    let mut answer = patched(common, settings(urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect()))?;
     // One that another layer made, such as --forward, stays until an empty target covers it.
-    let after = in_force(&args.common.target, args.common.key.as_deref(), SHORT)?;
+    let after = in_force(&common.target, common.key.as_deref(), SHORT)?;
     let stay: Map<String, Value> =
         urls.iter().filter(|url| after.contains_key(**url)).map(|url| ((*url).to_owned(), "".into())).collect();
     if !stay.is_empty() {
-        body = patch(&args.common, stay)?;
+        answer = patched(common, settings(stay))?;
     }
-    if args.common.json {
-        print_json(&body);
-        return Ok(ExitCode::SUCCESS);
-    }
-    for url in urls {
-        print(&format!("{url} is no longer forwarded{}\n", whose(&body)));
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(answer.print(common.json, |patched| {
+        let whose = whose(patched.key.as_deref());
+        urls.iter().map(|url| format!("{url} is no longer forwarded{whose}\n")).collect()
+    }))
 }
 
 /// The forwards in force, by what is subscribed.
@@ -118,13 +118,16 @@ pub(super) fn in_force(
     target: &Target,
     key: Option<&str>,
     limit: Duration,
-) -> Result<BTreeMap<String, Value>, Failure> {
-    let body = settings_of(target, key, limit)?;
-    let row = body["data"].as_array().into_iter().flatten().find(|row| row["knob"] == SETTING);
-    let rules = row.and_then(|row| row["value"].as_object()).into_iter().flatten();
-    Ok(rules.filter(|(_, to)| *to != "").map(|(from, to)| (from.clone(), to.clone())).collect())
+) -> Result<BTreeMap<String, String>, Failure> {
+    let profile = settings_of(target, key, limit)?;
+    let setting = profile.data.iter().find(|row| row.knob == SETTING);
+    let rules = setting.and_then(|setting| setting.value.as_object()).into_iter().flatten();
+    let rules = rules.filter_map(|(from, to)| Some((from.clone(), to.as_str()?.to_owned())));
+    Ok(rules.filter(|(_, to)| !to.is_empty()).collect())
 }
 
-fn patch(args: &SettingsArgs, rules: Map<String, Value>) -> Result<Value, Failure> {
-    patched(args, &json!({ "webhooks": { "forwards": rules } }))
+/// Forwards as a change of settings; null takes one back.
+pub(super) fn settings(rules: Map<String, Value>) -> Map<String, Value> {
+    let group = Map::from_iter([("forwards".to_owned(), Value::Object(rules))]);
+    Map::from_iter([("webhooks".to_owned(), Value::Object(group))])
 }

@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use hyper::Method;
 
 use super::Target;
-use super::client::{SHORT, call};
+use super::client::Call;
 use super::failure::Failure;
-use super::output::{cell, generation, print, print_json};
+use crate::control::api;
+use crate::scenario::generation_text;
 
 /// Arguments of `health`.
 #[derive(Debug, Args)]
@@ -21,17 +21,9 @@ pub(super) struct HealthArgs {
 }
 
 pub(super) fn run(args: &HealthArgs) -> Result<ExitCode, Failure> {
-    let body = call(&args.target, Method::GET, "health", &[], None, SHORT)?.success()?;
-    if args.json {
-        print_json(&body);
-    } else {
-        print(&format!(
-            "{} (version {}, {}, scenarios {})\n",
-            cell(&body, "status"),
-            cell(&body, "version"),
-            generation(&body),
-            cell(&body, "scenarios")
-        ));
-    }
-    Ok(ExitCode::SUCCESS)
+    let answer = Call::<api::Health>::to(&args.target).send()?;
+    Ok(answer.print(args.json, |ready| {
+        let api::Ready { status, version, scenarios, generation } = ready;
+        format!("{status} (version {version}, {}, scenarios {scenarios})\n", generation_text(*generation))
+    }))
 }

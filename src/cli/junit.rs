@@ -59,22 +59,16 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::control::api::{Unfinished, UnfinishedPart, Verification};
 
     fn verdict(message: &str, fail_on: &[Kind]) -> Verdict {
-        let body = json!({
-            "unmatched": [{ "id": "req_1", "message": message }],
-            "undelivered": [],
-            "forged": [],
-            "unfinished": [{ "message": "rule" }],
-            "unused": [],
-            "counts": { "unmatched": 1, "undelivered": 0, "forged": 0, "unfinished": 1, "unused": 0 },
-            "active_scenarios": ["mine"],
-            "forgotten_entries": 2,
-        });
-        Verdict::of(body, fail_on)
+        let mut body = Verification::of(message, 1, 1);
+        let what = UnfinishedPart::Rule { rule: "1".to_owned(), applied: 0, turns: 1, left: 1 };
+        body.unfinished =
+            vec![Unfinished { scenario: "mine".to_owned(), what, workspace: None, message: "rule".to_owned() }];
+        body.forgotten_entries = 2;
+        Verdict::new(body, fail_on)
     }
 
     /// The attribute of a test case's only child element, and that element's text.
@@ -111,7 +105,7 @@ mod tests {
         ] {
             let text = junit(&verdict("x", fail_on));
             let document = roxmltree::Document::parse(&text).expect("XML");
-            let found = Kind::ALL.map(|kind| outcome(&document, kind.name()).map(|(tag, _)| tag));
+            let found = Kind::ALL.map(|kind| outcome(&document, &kind.name()).map(|(tag, _)| tag));
             assert_eq!(found.each_ref().map(Option::as_deref), expected, "{fail_on:?}");
             let suite = document.descendants().find(|node| node.has_tag_name("testsuite")).expect("a suite");
             let told = ["failures", "skipped"].map(|name| suite.attribute(name).expect("a count"));

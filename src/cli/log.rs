@@ -1,23 +1,27 @@
 //! The log on stderr: one line a record, as text or JSON, read from the journal with a cursor of its own. A log that
 //! cannot keep up skips entries and says how many; it never holds a request back.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::pin::pin;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
 use super::failure::colored;
-use super::output::{compact, counted};
+use super::output::compact;
 use crate::app::ControlHandle;
-use crate::contract::timestamp::Precision;
-use crate::contract::timestamp::format_timestamp;
+use crate::contract::routes::Operation;
+use crate::contract::timestamp::{Precision, format_timestamp};
+use crate::control::api::Millis;
 use crate::duration::duration_text;
 use crate::journal::{AttemptOutcome, AttemptRecord, Entry, Reason, RequestRecord, is_elsewhere};
 use crate::redact::{Redactor, visible};
+use crate::wording::counted;
 use crate::workspace::EventRecord;
 
 /// How the log looks.
@@ -93,11 +97,11 @@ async fn follow(control: &ControlHandle, look: Look, mut end: watch::Receiver<bo
         let mut text = String::new();
         for (number, entry) in entries {
             if number > next {
-                push_line(&mut text, look, &skipped(number - next));
+                let message = format!("{} records were skipped: the log could not keep up", number - next);
+                push_line(&mut text, look, &recorded(redactor, None, "skipped", (), message));
             }
             next = number + 1;
-            if let Some(mut record) = record(&entry, redactor) {
-                redactor.value(&mut record);
+            if let Some(record) = record(&entry, redactor) {
                 push_line(&mut text, look, &record);
             }
         }
@@ -106,13 +110,62 @@ async fn follow(control: &ControlHandle, look: Look, mut end: watch::Receiver<bo
     }
 }
 
-fn skipped(count: u64) -> Value {
-    json!({ "event": "skipped", "message": format!("{count} records were skipped: the log could not keep up") })
+/// A line of the log: a JSON object whose `message` is the line of text.
+#[derive(Serialize)]
+struct Record<T> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+    event: &'static str,
+    #[serde(flatten)]
+    what: T,
+    message: String,
+}
+
+#[derive(Serialize)]
+struct NoticeFields {
+    level: &'static str,
+}
+
+#[derive(Serialize)]
+struct RequestFields<'a> {
+    id: &'a str,
+    key: Option<Cow<'a, str>>,
+    method: &'a str,
+    target: &'a str,
+    operation: Option<&'static str>,
+    status: u16,
+    broken: Option<&'static str>,
+    latency_ms: Millis,
+    scenario: Option<&'a str>,
+    rule: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct EventFields<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    event_type: &'a str,
+    key: Cow<'a, str>,
+    deliveries: usize,
+    damage: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct AttemptFields<'a> {
+    id: &'a str,
+    number: u32,
+    key: Cow<'a, str>,
+    url: &'a str,
+    dialled: &'a str,
+    latency_ms: Millis,
+    accepted: bool,
+    damage: Option<&'a str>,
 }
 
 fn push_line(text: &mut String, look: Look, record: &Value) {
-    let at = record["at"].as_str().and_then(|at| at.get(11..23)).unwrap_or("");
-    let message = visible(record["message"].as_str().unwrap_or_default());
+    let field = |name| record.get(name).and_then(Value::as_str);
+    let at = field("at").and_then(|at| at.get(11..23)).unwrap_or_default();
+    let message = visible(field("message").unwrap_or_default());
     match look {
         Look::Json => text.push_str(&compact(record)),
         Look::Text { colored: false } => text.push_str(&format!("{at} {message}")),
@@ -133,7 +186,9 @@ const CYAN: &str = "\u{1b}[36m";
 
 /// The color of a line's first word: how it went.
 fn color(record: &Value) -> &'static str {
-    match (record["status"].as_u64(), record["accepted"].as_bool(), record["level"].as_str()) {
+    let status = record.get("status").and_then(Value::as_u64);
+    let accepted = record.get("accepted").and_then(Value::as_bool);
+    match (status, accepted, record.get("level").and_then(Value::as_str)) {
         (Some(200..=299), ..) | (_, Some(true), _) => GREEN,
         (Some(400..=499), ..) | (.., Some("warning")) => YELLOW,
         (Some(_), ..) | (_, Some(false), _) => RED,
@@ -141,7 +196,7 @@ fn color(record: &Value) -> &'static str {
     }
 }
 
-/// An entry as a JSON object whose `message` is the line of text.
+/// An entry as a line; `None` for one that was forgotten.
 fn record(entry: &Entry, redactor: Redactor<'_>) -> Option<Value> {
     match entry {
         Entry::Request(request) => Some(request_record(request, redactor)),
@@ -150,9 +205,20 @@ fn record(entry: &Entry, redactor: Redactor<'_>) -> Option<Value> {
         Entry::Gone => None,
         Entry::Notice(notice) => {
             let level = if notice.warning { "warning" } else { "info" };
-            Some(json!({ "at": stamp(notice.at), "event": "notice", "level": level, "message": notice.message }))
+            Some(recorded(redactor, Some(notice.at), "notice", NoticeFields { level }, notice.message.clone()))
         }
     }
+}
+
+fn recorded<T: Serialize>(
+    redactor: Redactor<'_>,
+    at: Option<Timestamp>,
+    event: &'static str,
+    what: T,
+    message: String,
+) -> Value {
+    let at = at.map(|at| format_timestamp(at, Precision::Milliseconds));
+    redactor.shown(&Record { at, event, what, message })
 }
 
 fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
@@ -181,21 +247,20 @@ fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
         key.as_deref(),
         scripted.map(|by| format!("scenario `{}`, {}: {}", by.scenario, by.rule, by.action)),
     );
-    json!({
-        "at": stamp(request.at),
-        "event": "request",
-        "id": request.transcript.id(),
-        "key": key,
-        "method": method,
-        "target": target,
-        "operation": request.operation.map(super::super::contract::routes::Operation::name),
-        "status": request.status,
-        "broken": request.broken,
-        "latency_ms": millis(request.latency),
-        "scenario": scripted.map(|by| by.scenario.as_ref()),
-        "rule": scripted.map(|by| by.rule.as_ref()),
-        "message": format!("{status} {line} {} ({about}){why}", request.transcript.id()),
-    })
+    let id = request.transcript.id();
+    let what = RequestFields {
+        id,
+        key,
+        method,
+        target,
+        operation: request.operation.map(Operation::name),
+        status: request.status,
+        broken: request.broken,
+        latency_ms: request.latency.into(),
+        scenario: scripted.map(|by| by.scenario.as_ref()),
+        rule: scripted.map(|by| by.rule.as_ref()),
+    };
+    recorded(redactor, Some(request.at), "request", what, format!("{status} {line} {id} ({about}){why}"))
 }
 
 fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
@@ -205,22 +270,12 @@ fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
     // What is deliberately wrong names the scenario as well.
     let scenario = event.origin.in_scenario().filter(|_| event.damage.is_none());
     let about = [Some(key.to_string()), scenario].into_iter().flatten().collect::<Vec<_>>().join(", ");
-    json!({
-        "at": stamp(event.handed_at),
-        "event": "event",
-        "id": event.id,
-        "type": event.event_type,
-        "key": key,
-        "deliveries": event.deliveries.len(),
-        "damage": event.damage.as_deref(),
-        "message": format!(
-            "event {} {} goes to {} ({about}){}",
-            event.event_type,
-            event.id,
-            counted(subscriptions as u64, "subscription"),
-            damage(event.damage.as_deref())
-        ),
-    })
+    let EventRecord { id, event_type, .. } = event;
+    let (to, damaged) = (counted(subscriptions, "subscription"), damage(event.damage.as_deref()));
+    let message = format!("event {event_type} {id} goes to {to} ({about}){damaged}");
+    let (deliveries, damage) = (event.deliveries.len(), event.damage.as_deref());
+    let what = EventFields { id, event_type, key, deliveries, damage };
+    recorded(redactor, Some(event.handed_at), "event", what, message)
 }
 
 fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
@@ -235,25 +290,20 @@ fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
     let sent = if elsewhere { format!(", sent to {}", attempt.dialled) } else { String::new() };
     let key = redactor.key(&attempt.workspace);
     let about = about(attempt.latency, Some(&key), None);
-    json!({
-        "at": stamp(attempt.at),
-        "event": "attempt",
-        "id": attempt.delivery,
-        "number": attempt.number,
-        "key": key,
-        "url": attempt.url.as_ref(),
-        "dialled": attempt.dialled.as_ref(),
-        "latency_ms": millis(attempt.latency),
-        "accepted": attempt.outcome.is_success(),
-        "damage": attempt.damage.as_deref(),
-        "message": format!(
-            "delivery {} attempt {} to {}{sent}: {outcome} ({about}){}",
-            attempt.delivery,
-            attempt.number,
-            attempt.url,
-            damage(attempt.damage.as_deref())
-        ),
-    })
+    let AttemptRecord { delivery, number, url, .. } = attempt;
+    let damaged = damage(attempt.damage.as_deref());
+    let message = format!("delivery {delivery} attempt {number} to {url}{sent}: {outcome} ({about}){damaged}");
+    let what = AttemptFields {
+        id: delivery,
+        number: *number,
+        key,
+        url,
+        dialled: &attempt.dialled,
+        latency_ms: attempt.latency.into(),
+        accepted: attempt.outcome.is_success(),
+        damage: attempt.damage.as_deref(),
+    };
+    recorded(redactor, Some(attempt.at), "attempt", what, message)
 }
 
 /// How long it took, whose it is, and what a scenario did.
@@ -262,22 +312,15 @@ fn about(latency: Duration, key: Option<&str>, scenario: Option<String>) -> Stri
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Milliseconds, to a thousandth.
-fn millis(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
-}
-
 /// What is deliberately wrong, as the end of a line.
 fn damage(damage: Option<&str>) -> String {
     damage.map_or_else(String::new, |damage| format!("; {damage}"))
 }
 
-fn stamp(at: Timestamp) -> String {
-    format_timestamp(at, Precision::Milliseconds)
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -43,6 +43,8 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::control::api::Endpoint;
+use client::Call;
 use examples::with_examples;
 use failure::report;
 use help::{brief, with_help};
@@ -178,6 +180,13 @@ struct OneArgs {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+impl OneArgs {
+    /// A call about this thing.
+    fn call<E: Endpoint>(&self) -> Call<'_, E> {
+        Call::to(&self.target).id(&self.id)
+    }
 }
 
 /// Runs the program with the process's arguments.

@@ -1,11 +1,11 @@
 //! Printing data: text or JSON on stdout, quietly ending where the reader has gone.
 
+use std::fmt::Display;
 use std::io::Write as _;
 
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::redact::{visible, visible_json, visible_lines};
-use crate::scenario::generation_text;
 
 /// Prints lines of text; what would drive a terminal is escaped.
 pub(super) fn print(text: &str) {
@@ -18,69 +18,64 @@ pub(super) fn print_as_is(text: &str) {
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
-/// Prints a JSON value, indented.
-pub(super) fn print_json(value: &Value) {
+/// Prints JSON, indented.
+pub(super) fn print_json<T: Serialize>(value: &T) {
     print_as_is(&format!("{}\n", pretty(value)));
 }
 
 /// JSON over several lines.
-pub(super) fn pretty(value: &Value) -> String {
+pub(super) fn pretty<T: Serialize>(value: &T) -> String {
     let text = serde_json::to_string_pretty(value).expect("JSON values always serialise");
     visible_json(&text).into_owned()
 }
 
 /// JSON on one line.
-pub(super) fn compact(value: &Value) -> String {
-    visible_json(&value.to_string()).into_owned()
+pub(super) fn compact<T: Serialize>(value: &T) -> String {
+    let text = serde_json::to_string(value).expect("JSON values always serialise");
+    visible_json(&text).into_owned()
 }
 
-/// Prints rows in columns as wide as their widest cell; the last column is not padded.
-pub(super) fn print_table(header: &[&str], rows: &[Vec<String>]) {
-    let mut widths: Vec<usize> = header.iter().map(|cell| cell.chars().count()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
+/// The line that says as JSON that somebody listens.
+#[derive(Serialize)]
+pub(super) struct Ready<'a> {
+    pub(super) event: &'static str,
+    pub(super) url: &'a str,
+    /// The subscription that leads here, if one was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) subscription: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) secret: Option<&'a str>,
+}
+
+impl Ready<'_> {
+    pub(super) fn line(&self) -> String {
+        format!("{}\n", compact(self))
     }
-    let line = |cells: Vec<&str>| {
-        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+}
+
+/// Rows in columns as wide as their widest cell; the last column is not padded.
+pub(super) fn table<const N: usize>(header: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let rows: Vec<[String; N]> = std::iter::once(header.map(str::to_owned)).chain(rows).collect();
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let line = |row: &[String; N]| {
+        let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
         format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
     };
-    let mut text = line(header.to_vec());
-    for row in rows {
-        text.push_str(&line(row.iter().map(String::as_str).collect()));
-    }
-    print(&text);
+    rows.iter().map(line).collect()
 }
 
-/// A field of a JSON object as a cell: strings plain, absent ones as `-`, control bytes escaped.
-pub(super) fn cell(value: &Value, field: &str) -> String {
-    plain(&value[field])
+/// A field of a record on one line: control bytes escaped.
+pub(super) fn cell(field: impl Display) -> String {
+    visible(&field.to_string()).into_owned()
 }
 
-/// A JSON value as plain text.
-pub(super) fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => visible(text).into_owned(),
-        other => compact(other),
-    }
-}
-
-/// A number of things: `1 workspace`, `2 workspaces`.
-pub(super) fn counted(count: u64, what: &str) -> String {
-    match what.strip_suffix("ry") {
-        Some(stem) if count != 1 => format!("{count} {stem}ries"),
-        _ => format!("{count} {what}{}", if count == 1 { "" } else { "s" }),
-    }
-}
-
-/// The generation that an answer names.
-pub(super) fn generation(body: &Value) -> String {
-    generation_text(body["generation"].as_u64().unwrap_or_default())
+/// The same; an absent field as `-`.
+pub(super) fn optional(field: Option<impl Display>) -> String {
+    field.map_or_else(|| "-".to_owned(), cell)
 }
 
 /// For whom, where it is not for all keys.
-pub(super) fn whose(body: &Value) -> String {
-    body["key"].as_str().map(|key| format!(" for {key}")).unwrap_or_default()
+pub(super) fn whose(key: Option<&str>) -> String {
+    key.map(|key| format!(" for {key}")).unwrap_or_default()
 }

@@ -4,13 +4,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use hyper::Method;
 use serde_json::{Map, Value};
 
 use super::Target;
-use super::client::{SHORT, call};
+use super::client::{Answer, Call, SHORT};
 use super::failure::Failure;
-use super::output::{cell, generation, plain, print, print_json, whose};
+use super::output::{cell, print, print_json, whose};
+use crate::control::api::{self, Setting};
+use crate::scenario::generation_text;
 
 /// `profile …`
 #[derive(Debug, Subcommand)]
@@ -83,50 +84,38 @@ pub(super) fn run(command: ProfileCommand) -> Result<ExitCode, Failure> {
 }
 
 fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
-    let mut body = settings_of(&args.common.target, args.common.key.as_deref(), SHORT)?;
-    if let Some(rows) = body["data"].as_array_mut() {
-        let prefix = args.prefix.as_deref().unwrap_or_default();
-        rows.retain(|row| row["knob"].as_str().is_some_and(|knob| knob.starts_with(prefix)));
-        rows.retain(|row| !args.changed || row["source"] != "default");
-    }
+    let mut profile = settings_of(&args.common.target, args.common.key.as_deref(), SHORT)?;
+    let prefix = args.prefix.as_deref().unwrap_or_default();
+    profile.data.retain(|row| row.knob.starts_with(prefix) && (!args.changed || row.source != "default"));
     if args.common.json {
-        print_json(&body);
+        print_json(&profile);
         return Ok(ExitCode::SUCCESS);
     }
-    for row in body["data"].as_array().into_iter().flatten() {
-        let from =
-            if row["source"] == "default" { String::new() } else { format!("   (from {})", cell(row, "source")) };
-        print(&format!("{} = {}{from}\n", cell(row, "knob"), row["value"]));
+    for Setting { knob, value, source } in profile.data {
+        let from = if source == "default" { String::new() } else { format!("   (from {})", cell(source)) };
+        print(&format!("{} = {value}{from}\n", cell(knob)));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn patch(args: &SettingsArgs, wish: Map<String, Value>) -> Result<ExitCode, Failure> {
-    let body = patched(args, &Value::Object(wish))?;
-    if args.json {
-        print_json(&body);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let texts = |field: &str| body[field].as_array().into_iter().flatten().map(plain).collect::<Vec<_>>().join(", ");
-    let changes = Some(texts("changes")).filter(|changes| !changes.is_empty()).unwrap_or_else(|| "nothing".to_owned());
-    let unchanged = Some(texts("unchanged")).filter(|unchanged| !unchanged.is_empty());
-    let unchanged = unchanged.map(|unchanged| format!("; {unchanged}")).unwrap_or_default();
-    print(&format!("changed{}: {changes}{unchanged} ({})\n", whose(&body), generation(&body)));
-    Ok(ExitCode::SUCCESS)
+fn patch(args: &SettingsArgs, settings: Map<String, Value>) -> Result<ExitCode, Failure> {
+    Ok(patched(args, settings)?.print(args.json, |api::Patched { generation, key, changes, unchanged, .. }| {
+        let texts = |texts: &[String]| texts.iter().map(cell).collect::<Vec<_>>().join(", ");
+        let changes = if changes.is_empty() { "nothing".to_owned() } else { texts(changes) };
+        let unchanged = if unchanged.is_empty() { String::new() } else { format!("; {}", texts(unchanged)) };
+        let whose = whose(key.as_deref());
+        format!("changed{whose}: {changes}{unchanged} ({})\n", generation_text(*generation))
+    }))
 }
 
 /// The settings in force, for one key or for those that have none of their own.
-pub(super) fn settings_of(target: &Target, key: Option<&str>, limit: Duration) -> Result<Value, Failure> {
-    call(target, Method::GET, "profile", &of(key), None, limit)?.success()
+pub(super) fn settings_of(target: &Target, key: Option<&str>, limit: Duration) -> Result<api::Profile, Failure> {
+    Ok(Call::<api::ShowProfile>::to(target).key(key).limit(limit).send()?.body)
 }
 
-/// Changes settings; gives what the emulator answers.
-pub(super) fn patched(args: &SettingsArgs, change: &Value) -> Result<Value, Failure> {
-    call(&args.target, Method::PATCH, "profile", &of(args.key.as_deref()), Some(change), SHORT)?.success()
-}
-
-fn of(key: Option<&str>) -> Vec<(&'static str, &str)> {
-    key.map(|key| ("key", key)).into_iter().collect()
+/// Changes settings.
+pub(super) fn patched(args: &SettingsArgs, settings: Map<String, Value>) -> Result<Answer<api::PatchProfile>, Failure> {
+    Call::to(&args.target).key(args.key.as_deref()).body(&api::Patch(settings)).send()
 }
 
 /// One setting as it travels.

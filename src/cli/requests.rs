@@ -4,16 +4,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use hyper::Method;
-use serde_json::{Value, json};
 
-use super::client::{SHORT, call, segment};
-use super::explain::push_warnings;
+use super::client::Call;
+use super::explain::warnings;
 use super::failure::Failure;
 use super::follow::follow;
 use super::mistakes::value;
-use super::output::{cell, compact, plain, print, print_json, print_table};
+use super::output::{cell, compact, optional, print_json, table};
 use super::{OneArgs, Target};
+use crate::control::api::{self, Bytes, DurationInput, Endpoint, Integer};
 use crate::redact::visible;
 
 /// `requests …`
@@ -100,130 +99,118 @@ pub(super) fn run(command: RequestsCommand) -> Result<ExitCode, Failure> {
 fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     let filter = &args.filter;
     if args.follow {
-        return follow(&args.target, &filter.key, "request", args.json, |row| Some(columns(row).join("  ")));
+        return follow(&args.target, &filter.key, "request", args.json, |row| columns(row).join("  "));
     }
-    let (limit, status) = (args.limit.to_string(), filter.status.map(|status| status.to_string()));
-    let mut query = vec![("key", filter.key.as_str()), ("limit", limit.as_str())];
-    let optional = [
-        ("operation", &filter.operation),
-        ("status", &status),
-        ("method", &filter.method),
-        ("path", &filter.path),
-        ("since", &filter.since),
-        ("cursor", &args.cursor),
-    ];
-    query.extend(optional.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))));
-    let body = call(&args.target, Method::GET, "requests", &query, None, SHORT)?.success()?;
-    if args.json {
-        print_json(&body);
-        return Ok(ExitCode::SUCCESS);
-    }
-    print_rows(&body);
-    if let Some(cursor) = body["next_cursor"].as_str() {
-        print(&format!("… more: --cursor {cursor}\n"));
-    }
-    Ok(ExitCode::SUCCESS)
+    let query = api::RequestsQuery {
+        limit: Some(args.limit.to_string()),
+        cursor: args.cursor.clone(),
+        operation: filter.operation.clone(),
+        status: filter.status.map(|status| status.to_string()),
+        since: filter.since.clone(),
+        method: filter.method.clone(),
+        path: filter.path.clone(),
+    };
+    let answer = Call::<api::ListRequests>::to(&args.target).key(&*filter.key).query(&query).send()?;
+    Ok(answer.print(args.json, |page| rows(&page.data) + &more(page)))
 }
 
 /// A request as a row of the listing.
-fn columns(row: &Value) -> [String; 7] {
-    ["id", "at", "key", "status", "method", "path", "reason"].map(|field| match field {
-        "status" => status(row),
-        field => cell(row, field),
-    })
+fn columns(row: &api::Request) -> [String; 7] {
+    let key = optional(row.key.as_ref());
+    [cell(&row.id), cell(&row.at), key, status(row), cell(&row.method), cell(&row.path), cell(&row.reason)]
 }
 
 /// A request's status, or what its connection did in place of an answer.
-fn status(row: &Value) -> String {
-    row["broken"].as_str().map_or_else(|| cell(row, "status"), str::to_owned)
+fn status(row: &api::Request) -> String {
+    row.broken.clone().unwrap_or_else(|| row.status.to_string())
 }
 
-fn print_rows(body: &Value) {
-    let rows = body["data"].as_array().into_iter().flatten().map(|row| columns(row).to_vec());
-    print_table(&["ID", "AT", "KEY", "STATUS", "METHOD", "PATH", "REASON"], &rows.collect::<Vec<_>>());
+fn rows(rows: &[api::Request]) -> String {
+    table(["ID", "AT", "KEY", "STATUS", "METHOD", "PATH", "REASON"], rows.iter().map(columns))
+}
+
+/// How to get the next page, if there is one.
+pub(super) fn more<T>(page: &api::Page<T>) -> String {
+    page.next_cursor.as_ref().map_or_else(String::new, |cursor| format!("… more: --cursor {cursor}\n"))
 }
 
 fn wait(args: &WaitArgs) -> Result<ExitCode, Failure> {
     let filter = &args.filter;
-    let wish = json!({
-        "key": filter.key,
-        "operation": filter.operation,
-        "method": filter.method,
-        "path": filter.path,
-        "status": filter.status,
-        "since": filter.since,
-        "count": args.count,
-        "timeout": args.timeout,
-    });
-    let body = waited(&args.target, "requests/wait", &wish, args.json, "request")?;
-    if !args.json {
-        print_rows(&body);
-    }
-    Ok(ExitCode::SUCCESS)
+    let body = api::WaitForRequests {
+        operation: filter.operation.clone(),
+        method: filter.method.clone(),
+        path: filter.path.clone(),
+        status: filter.status.map(Integer),
+        since: filter.since.clone(),
+        count: Some(Integer(args.count as usize)),
+        timeout: Some(DurationInput(args.timeout.clone())),
+        ..Default::default()
+    };
+    let call = Call::<api::WaitRequests>::to(&args.target).key(&*filter.key).body(&body);
+    waited(call, args.json, |found| rows(&found.data))
 }
 
-/// Waits by a call of the control API; on timeout it fails and shows the nearest, each by its id below `thing`.
-pub(super) fn waited(target: &Target, path: &str, wish: &Value, json: bool, thing: &str) -> Result<Value, Failure> {
+/// Waits by a call of the control API; on timeout it fails and shows the nearest.
+pub(super) fn waited<E: Endpoint>(
+    call: Call<'_, E>,
+    json: bool,
+    text: impl FnOnce(&E::Answer) -> String,
+) -> Result<ExitCode, Failure> {
     // A little longer than the longest wait there is, so that the emulator has the last word.
-    let limit = Duration::from_secs(330);
-    let answer = call(target, Method::POST, path, &[], Some(wish), limit)?;
+    let refusal = match call.limit(Duration::from_secs(330)).outcome()? {
+        Ok(answer) => return Ok(answer.print(json, text)),
+        Err(refusal) => refusal,
+    };
     if json {
-        print_json(&answer.body);
+        print_json(&refusal.json());
     }
-    if answer.status == 408 {
-        let mut text = answer.body["error"]["message"].as_str().unwrap_or("nothing fitted").to_owned();
-        for near in answer.body["nearest"].as_array().into_iter().flatten() {
-            let differs: Vec<String> = near["differs"].as_array().into_iter().flatten().map(plain).collect();
-            text.push_str(&format!("\n  {}: {}", cell(&near[thing], "id"), differs.join("; ")));
-        }
-        return Err(Failure::short(text));
+    if refusal.status != 408 {
+        return Err(refusal.into_failure());
     }
-    answer.success()
+    let mut text = refusal.error.error.message;
+    for near in refusal.error.nearest.into_iter().flatten() {
+        let id = near.request.map(|request| request.id.0).or(near.delivery.map(|delivery| delivery.id.0));
+        let differs: Vec<String> = near.differs.iter().map(cell).collect();
+        text.push_str(&format!("\n  {}: {}", optional(id), differs.join("; ")));
+    }
+    Err(Failure::short(text))
 }
 
 fn show(args: &OneArgs) -> Result<ExitCode, Failure> {
-    let body =
-        call(&args.target, Method::GET, &format!("requests/{}", segment(&args.id)), &[], None, SHORT)?.success()?;
-    if args.json {
-        print_json(&body);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let target = match body["query"].as_str() {
-        Some(query) => format!("{}?{query}", cell(&body, "path")),
-        None => cell(&body, "path"),
-    };
-    print(&format!("{} {target}\n{}\n{}\n\n", cell(&body, "method"), headers(&body["headers"]), text(&body["body"])));
-    print(&format!(
-        "{}\n{}\n{}\n\n",
-        status(&body),
-        headers(&body["answer"]["headers"]),
-        text(&body["answer"]["body"])
-    ));
-    print(&format!(
-        "at {}, {} ms, key {}, reason {}\n",
-        cell(&body, "at"),
-        cell(&body, "latency_ms"),
-        cell(&body, "key"),
-        cell(&body, "reason")
-    ));
-    let mut warnings = String::new();
-    push_warnings(&mut warnings, &body);
-    print(&warnings);
-    print(&format!("wrs-emulator explain {} says why\n", cell(&body, "id")));
-    Ok(ExitCode::SUCCESS)
+    Ok(args.call::<api::ShowRequest>().send()?.print(args.json, whole))
+}
+
+/// A request and its answer, as on the wire.
+fn whole(request: &api::RequestWhole) -> String {
+    let (row, answer) = (&request.row, &request.answer);
+    let query = row.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
+    format!(
+        "{} {}{query}\n{}\n{}\n\n{}\n{}\n{}\n\nat {}, {} ms, key {}, reason {}\n{}wrs-emulator explain {} says why\n",
+        cell(&row.method),
+        cell(&row.path),
+        headers(&request.headers),
+        text(&request.body),
+        status(row),
+        headers(&answer.headers),
+        text(&answer.body),
+        row.at,
+        row.latency_ms,
+        optional(row.key.as_ref()),
+        cell(&row.reason),
+        warnings(&request.warnings),
+        row.id
+    )
 }
 
 /// Headers as on the wire, one a line.
-pub(super) fn headers(headers: &Value) -> String {
-    let lines =
-        headers.as_array().into_iter().flatten().map(|header| format!("{}: {}", plain(&header[0]), plain(&header[1])));
-    lines.map(|line| format!("{line}\n")).collect()
+pub(super) fn headers(headers: &api::Headers) -> String {
+    headers.iter().map(|(name, value)| format!("{}: {}\n", cell(name), cell(value))).collect()
 }
 
 /// A body: text as it is but for control bytes other than line ends, anything else as JSON.
-pub(super) fn text(body: &Value) -> String {
-    match body.as_str() {
-        Some(text) => text.split('\n').map(visible).collect::<Vec<_>>().join("\n"),
-        None => compact(body),
+pub(super) fn text(body: &Bytes) -> String {
+    match body {
+        Bytes::Text(text) => text.split('\n').map(visible).collect::<Vec<_>>().join("\n"),
+        Bytes::Binary { .. } => compact(body),
     }
 }

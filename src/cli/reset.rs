@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use hyper::Method;
-use serde_json::json;
 
 use super::Target;
-use super::client::{SHORT, call};
+use super::client::Call;
 use super::failure::Failure;
-use super::output::{counted, plain, print, print_json};
+use super::output::cell;
 use crate::contract::keys::SAMPLE_KEY;
+use crate::control::api;
+use crate::wording::counted;
 
 /// Arguments of `reset`.
 #[derive(Debug, Args)]
@@ -29,18 +29,14 @@ pub(super) struct ResetArgs {
 }
 
 pub(super) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
-    let key = if args.all { "*" } else { &args.key };
-    let body = call(&args.target, Method::POST, "reset", &[], Some(&json!({ "key": key })), SHORT)?.success()?;
-    if args.json {
-        print_json(&body);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let keys: Vec<String> = body["keys"].as_array().into_iter().flatten().map(plain).collect();
-    if args.all {
-        let count = counted(keys.len() as u64, "workspace");
-        print(&format!("{count} reset, with scenarios, settings and clock as at the start\n"));
-    } else {
-        print(&format!("{} reset; `wrs-emulator reset --all` resets every key\n", keys.join(", ")));
-    }
-    Ok(ExitCode::SUCCESS)
+    let key = if args.all { "*" } else { args.key.as_str() };
+    let answer = Call::<api::Reset>::to(&args.target).key(key).send()?;
+    Ok(answer.print(args.json, |api::WasReset { keys, .. }| {
+        if args.all {
+            let count = counted(keys.len(), "workspace");
+            return format!("{count} reset, with scenarios, settings and clock as at the start\n");
+        }
+        let keys: Vec<String> = keys.iter().map(cell).collect();
+        format!("{} reset; `wrs-emulator reset --all` resets every key\n", keys.join(", "))
+    }))
 }

@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use hyper::Method;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::Target;
-use super::client::{SHORT, call, segment};
+use super::client::Call;
 use super::failure::{Failure, colored, warn};
-use super::output::{cell, counted, generation, plain, print, print_json, print_table, whose};
+use super::output::{cell, optional, print, print_json, table, whose};
 use super::profile_source::load_profile;
+use crate::control::api::{self, name_of};
 use crate::diagnostic::Diagnostic;
-use crate::redact::{Redactor, visible};
-use crate::scenario::{STARTER_TEXT, check_text, read_directory, read_file, schema};
+use crate::redact::Redactor;
+use crate::scenario::{STARTER_TEXT, check_text, generation_text, read_directory, read_file, schema};
+use crate::wording::counted;
 
 /// `scenarios …`
 #[derive(Debug, Subcommand)]
@@ -110,40 +111,42 @@ pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
     match command {
         ScenariosCommand::List(args) => list(&args),
         ScenariosCommand::Show(args) => show(&args),
-        ScenariosCommand::Use(args) => {
-            let wish = json!({ "active": args.names, "key": args.key });
-            let body =
-                call(&args.common.target, Method::POST, "scenarios/active", &[], Some(&wish), SHORT)?.success()?;
-            warn_of(&body);
-            let names = args.names.join(", ");
-            let text = format!("active{}: {names} ({})\n", whose(&body), generation(&body));
-            Ok(told(&body, &args.common, &text))
+        ScenariosCommand::Use(UseArgs { names, key, common }) => {
+            let text = names.join(", ");
+            activate(names, key.as_deref(), &common, |whose| format!("active{whose}: {text}"))
         }
-        ScenariosCommand::Off(args) => {
-            let wish = json!({ "active": [], "key": args.key });
-            let body =
-                call(&args.common.target, Method::POST, "scenarios/active", &[], Some(&wish), SHORT)?.success()?;
-            let text = format!("no scenario is active{} ({})\n", whose(&body), generation(&body));
-            Ok(told(&body, &args.common, &text))
+        ScenariosCommand::Off(OffArgs { key, common }) => {
+            activate(Vec::new(), key.as_deref(), &common, |whose| format!("no scenario is active{whose}"))
         }
         ScenariosCommand::New(args) => new(&args),
         ScenariosCommand::Reload(args) => {
-            let body = call(&args.target, Method::POST, "scenarios/reload", &[], Some(&json!({})), SHORT)?.success()?;
-            let changes = body["changes"].as_array().into_iter().flatten().map(|change| format!("{}\n", plain(change)));
-            let text = format!(
-                "{} read, {}\n{}",
-                counted(body["files"].as_u64().unwrap_or_default(), "file"),
-                generation(&body),
-                changes.collect::<String>()
-            );
-            warn_of(&body);
-            Ok(told(&body, &args, &text))
+            let answer = Call::<api::ReloadScenarios>::to(&args.target).send()?;
+            warn_of(&answer.body.diagnostics);
+            Ok(answer.print(args.json, |api::Reloaded { generation, files, changes, .. }| {
+                let changes: String = changes.iter().map(|change| format!("{}\n", cell(change))).collect();
+                format!("{} read, {}\n{changes}", counted(*files, "file"), generation_text(*generation))
+            }))
         }
         ScenariosCommand::Schema => {
             print_json(&schema());
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Chooses the active scenarios; `text` says which they are, given for whom.
+fn activate(
+    names: Vec<String>,
+    key: Option<&str>,
+    args: &CommonArgs,
+    text: impl FnOnce(&str) -> String,
+) -> Result<ExitCode, Failure> {
+    let body = api::Activate { active: Some(names), ..Default::default() };
+    let answer = Call::<api::ActivateScenarios>::to(&args.target).key(key).body(&body).send()?;
+    warn_of(&answer.body.diagnostics);
+    Ok(answer.print(args.json, |api::Activated { generation, key, .. }| {
+        format!("{} ({})\n", text(&whose(key.as_deref())), generation_text(*generation))
+    }))
 }
 
 /// The name of a scenario, also where its file is named: `scenarios/story.toml` is `story`.
@@ -156,57 +159,45 @@ fn name(text: &str) -> Result<String, String> {
 }
 
 /// Prints what was found in files beside what a command did.
-fn warn_of(body: &Value) {
-    for problem in body["diagnostics"].as_array().into_iter().flatten() {
-        warn(&format!("{}{}", place(problem), cell(problem, "message")));
+fn warn_of(diagnostics: &[api::Diagnostic]) {
+    for problem in diagnostics {
+        warn(&format!("{}{}", place(problem), cell(&problem.message)));
     }
 }
 
 /// Where in a file a problem is, with a colon.
-fn place(problem: &Value) -> String {
-    match (problem["file"].as_str(), problem["line"].as_u64().unwrap_or_default()) {
+fn place(problem: &api::Diagnostic) -> String {
+    match (&problem.file, problem.line) {
         (None, _) => String::new(),
-        (Some(file), 0) => format!("{}: ", visible(file)),
-        (Some(file), line) => format!("{}:{line}:{}: ", visible(file), cell(problem, "column")),
+        (Some(file), 0) => format!("{}: ", cell(file)),
+        (Some(file), line) => format!("{}:{line}:{}: ", cell(file), problem.column),
     }
-}
-
-fn told(body: &Value, args: &CommonArgs, text: &str) -> ExitCode {
-    if args.json {
-        print_json(body);
-    } else {
-        print(text);
-    }
-    ExitCode::SUCCESS
 }
 
 fn list(args: &CommonArgs) -> Result<ExitCode, Failure> {
-    let body = call(&args.target, Method::GET, "scenarios", &[], None, SHORT)?.success()?;
-    if args.json {
-        print_json(&body);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let rows = body["data"].as_array().into_iter().flatten().map(|row| {
-        let active = if row["active"] == true { "*" } else { "" };
-        let held_back = match row["state"].as_str() {
-            Some(state @ ("broken" | "deleted")) => format!(" ({state})"),
-            _ => String::new(),
+    Ok(Call::<api::ListScenarios>::to(&args.target).send()?.print(args.json, listing))
+}
+
+fn listing(found: &api::Scenarios) -> String {
+    let rows = found.data.iter().map(|row| {
+        let active = if row.active { "*" } else { "" };
+        let held_back = match row.state {
+            api::ScenarioState::Ok => String::new(),
+            state => format!(" ({})", name_of(state)),
         };
-        vec![active.to_owned(), cell(row, "name"), cell(row, "title"), cell(row, "origin") + &held_back]
+        [active.to_owned(), cell(&row.name), optional(row.title.as_ref()), cell(&row.origin) + &held_back]
     });
-    print_table(&["", "NAME", "TITLE", "ORIGIN"], &rows.collect::<Vec<_>>());
-    for problem in body["diagnostics"].as_array().into_iter().flatten() {
-        let (severity, message, hint) = (cell(problem, "severity"), cell(problem, "message"), cell(problem, "hint"));
-        print(&format!("\n{severity}: {}{message}\n  hint: {hint}\n", place(problem)));
+    let mut text = table(["", "NAME", "TITLE", "ORIGIN"], rows);
+    for problem in &found.diagnostics {
+        let (message, hint) = (cell(&problem.message), cell(&problem.hint));
+        text.push_str(&format!("\n{}: {}{message}\n  hint: {hint}\n", problem.severity, place(problem)));
     }
-    Ok(ExitCode::SUCCESS)
+    text
 }
 
 fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
-    let path = format!("scenarios/{}", segment(&args.name));
-    let body = call(&args.common.target, Method::GET, &path, &[], None, SHORT)?.success()?;
-    let text = body["text"].as_str().unwrap_or_default().to_owned();
-    Ok(told(&body, &args.common, &text))
+    let answer = Call::<api::ShowScenario>::to(&args.common.target).id(&args.name).send()?;
+    Ok(answer.print(args.common.json, |scenario| scenario.text.clone()))
 }
 
 fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
@@ -247,6 +238,15 @@ fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What `check --json` prints.
+#[derive(Serialize)]
+struct Checked<'a> {
+    files: usize,
+    errors: usize,
+    warnings: usize,
+    diagnostics: &'a [Diagnostic],
+}
+
 pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let mut found: Vec<Diagnostic> = Vec::new();
     let mut files = 0;
@@ -265,19 +265,19 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     }
     for path in &args.profile {
         files += 1;
-        load_profile(Some(path), &[]).map_err(|failure| match failure {
-            Failure::Usage { message, hint } if message.starts_with("the profile is not valid") => {
-                Failure::Short { message, hint }
+        load_profile(Some(path), &[]).map_err(|failure| {
+            if failure.message.starts_with("the profile is not valid") {
+                Failure { code: 1, ..failure }
+            } else {
+                failure
             }
-            other => other,
         })?;
     }
     let errors = found.iter().filter(|problem| problem.is_error()).count();
     let warnings = found.len() - errors;
     if args.json {
-        let mut view = json!({ "files": files, "errors": errors, "warnings": warnings, "diagnostics": found });
-        Redactor::default().value(&mut view);
-        print_json(&view);
+        let checked = Checked { files, errors, warnings, diagnostics: &found };
+        print_json(&Redactor::default().shown(&checked));
     } else {
         if !found.is_empty() {
             let mut stderr = std::io::stderr().lock();
@@ -286,7 +286,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
             }
         }
         let counts = [(files, "file"), (errors, "error"), (warnings, "warning")];
-        print(&format!("{}\n", counts.map(|(count, what)| counted(count as u64, what)).join(", ")));
+        print(&format!("{}\n", counts.map(|(count, what)| counted(count, what)).join(", ")));
     }
     let short = errors > 0 || (args.deny.is_some() && warnings > 0);
     Ok(if short { ExitCode::from(1) } else { ExitCode::SUCCESS })

@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::address::address;
 use super::banner::banner;
-use super::client::emulator_at;
+use super::client::{emulator_at, runtime};
 use super::failure::Failure;
 use super::log::{Log, LogFormat};
-use super::output::print;
+use super::output::{Ready, print};
 use super::profile_source::load_profile;
 use crate::app::{ClockSetting, Emulator, Raised, Settings, StartError};
 use crate::diagnostic::render_all;
@@ -212,10 +211,7 @@ struct LimitArgs {
 pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     let settings = settings(&args)?;
     Raised::raise();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::usage(format!("cannot start: {error}")))?;
+    let runtime = runtime(tokio::runtime::Builder::new_multi_thread())?;
     let code = runtime.block_on(serve(&args, settings));
     // What is left is on its way to nowhere.
     runtime.shutdown_background();
@@ -263,7 +259,10 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
     let url = emulator.base_url();
     match args.log {
         LogFormat::Text => print(&format!("wrs-emulator ready on {url}\n")),
-        LogFormat::Json => print(&format!("{}\n", json!({ "event": "ready", "url": url }))),
+        LogFormat::Json => {
+            let ready = Ready { event: "ready", url: &url, subscription: None, secret: None };
+            print(&ready.line());
+        }
     }
     let mut stderr = std::io::stderr().lock();
     if let Some(token) = emulator.control_token().filter(|token| args.control_token.as_deref() != Some(*token)) {

@@ -6,11 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use hyper::header::HeaderValue;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::failure::Failure;
 use super::output::{print, print_json};
-use super::signing::{Signing, SigningArgs, check_url, read_file, signs_url, unix_seconds};
+use super::signing::{Signing, SigningArgs, read_file, signed_url, unix_seconds};
 use crate::contract::signature::{Message, sign};
 
 /// Arguments of `sign`.
@@ -35,33 +36,41 @@ pub(super) struct SignArgs {
     json: bool,
 }
 
+/// What `sign --json` prints.
+#[derive(Serialize)]
+struct Shown {
+    scheme: &'static str,
+    headers: Map<String, Value>,
+    #[serde(flatten)]
+    content: Content,
+    signatures: Vec<String>,
+}
+
+/// What was signed: text, or else base64.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Content {
+    SignedContent(String),
+    SignedContentBase64(String),
+}
+
 pub(super) fn run(args: &SignArgs) -> Result<ExitCode, Failure> {
     let (signing, scheme) = Signing::resolve_one(&args.signing)?;
     let timestamp = unix_seconds("--timestamp", &args.timestamp)?;
     if args.id.is_empty() || HeaderValue::from_str(&args.id).is_err() || !args.id.is_ascii() {
         return Err(Failure::usage(format!("--id: `{}` cannot stand in a header", args.id.escape_debug())));
     }
-    match &args.webhook_url {
-        Some(url) => check_url(url)?,
-        None if signs_url(&scheme) => {
-            return Err(Failure::usage("`webhooks.custom.content` signs `{url}`: expected --webhook-url URL"));
-        }
-        None => {}
-    }
+    let url = signed_url(args.webhook_url.as_deref(), &scheme)?;
     let body = read_file("the body", &args.file)?;
-    let url = args.webhook_url.as_deref().unwrap_or_default();
     let signed = sign(&scheme, &signing.keys(&scheme), &Message { id: &args.id, timestamp, url, body: &body });
     signing.warn();
     if args.json {
-        let headers: Map<String, Value> =
-            signed.headers.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-        let mut view = json!({ "scheme": scheme.name(), "headers": headers });
-        match String::from_utf8(signed.content) {
-            Ok(text) => view["signed_content"] = text.into(),
-            Err(error) => view["signed_content_base64"] = STANDARD.encode(error.as_bytes()).into(),
-        }
-        view["signatures"] = signed.signatures.into();
-        print_json(&view);
+        let content = match String::from_utf8(signed.content) {
+            Ok(text) => Content::SignedContent(text),
+            Err(error) => Content::SignedContentBase64(STANDARD.encode(error.as_bytes())),
+        };
+        let headers = signed.headers.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
+        print_json(&Shown { scheme: scheme.name().as_str(), headers, content, signatures: signed.signatures });
     } else {
         for (name, value) in &signed.headers {
             print(&format!("{name}: {value}\n"));

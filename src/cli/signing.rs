@@ -7,7 +7,9 @@ use clap::Args;
 
 use super::failure::Failure;
 use super::profile_source::load_profile;
-use crate::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeName, SigningKey, secret_warnings};
+use crate::contract::signature::{
+    CustomScheme, KeyReading, Message, Scheme, SchemeName, SigningKey, secret_warnings, sign,
+};
 use crate::file;
 use crate::redact::visible;
 
@@ -149,9 +151,15 @@ pub(super) fn check_url(text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the URL is part of what `scheme` signs: another URL, another content.
-pub(super) fn signs_url(scheme: &Scheme) -> bool {
-    use crate::contract::signature::{Message, sign};
+/// The URL of the subscription, which must be given where it is part of what `scheme` signs; else empty.
+pub(super) fn signed_url<'a>(url: Option<&'a str>, scheme: &Scheme) -> Result<&'a str, Failure> {
     let content = |url| sign(scheme, &[], &Message { id: "", timestamp: 0, url, body: b"" }).content;
-    content("a") != content("b")
+    match url {
+        Some(url) => check_url(url).map(|()| url),
+        // Another URL, another content.
+        None if content("a") != content("b") => {
+            Err(Failure::usage("`webhooks.custom.content` signs `{url}`: expected --webhook-url URL"))
+        }
+        None => Ok(""),
+    }
 }

@@ -5,14 +5,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use hyper::Method;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Target;
-use super::client::call;
+use super::client::Call;
 use super::failure::Failure;
-use super::output::{counted, generation, plain, print, print_json};
+use super::output::{cell, print, print_json};
+use crate::control::api;
 use crate::file::{self, write_whole};
+use crate::scenario::generation_text;
+use crate::wording::counted;
 
 /// How long the emulator may take.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -60,8 +62,7 @@ pub(super) fn run(command: SnapshotCommand) -> Result<ExitCode, Failure> {
 }
 
 fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
-    let query = [("key", args.key.as_str())];
-    let snapshot = call(&args.target, Method::GET, "snapshot", &query, None, LIMIT)?.success()?;
+    let snapshot = Call::<api::SaveSnapshot>::to(&args.target).key(&*args.key).limit(LIMIT).send()?.body;
     if is_stream(&args.file) {
         print_json(&snapshot);
         return Ok(ExitCode::SUCCESS);
@@ -69,30 +70,28 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     let text = serde_json::to_string_pretty(&snapshot).expect("JSON values always serialise");
     write_whole(&args.file, &[text])
         .map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", args.file.display())))?;
-    let count = snapshot["workspaces"].as_array().map_or(0, Vec::len);
-    print(&format!("{} saved\n", counted(count as u64, "workspace")));
+    let workspaces = snapshot.0.get("workspaces").and_then(Value::as_array);
+    print(&format!("{} saved\n", counted(workspaces.map_or(0, Vec::len), "workspace")));
     Ok(ExitCode::SUCCESS)
 }
 
 fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
-    let snapshot = read(&args.file)?;
-    let body = call(&args.target, Method::PUT, "snapshot", &[], Some(&snapshot), LIMIT)?.success()?;
-    if args.json {
-        print_json(&body);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let loaded = counted(body["loaded"].as_u64().unwrap_or_default(), "workspace");
-    print(&format!("{loaded} loaded ({})\n", generation(&body)));
-    for warning in body["warnings"].as_array().into_iter().flatten() {
-        print(&format!("  but {}\n", plain(warning)));
-    }
-    Ok(ExitCode::SUCCESS)
+    let answer = Call::<api::LoadSnapshot>::to(&args.target).body(&read(&args.file)?).limit(LIMIT).send()?;
+    Ok(answer.print(args.json, |api::Loaded { loaded, generation, warnings }| {
+        let loaded = counted(*loaded, "workspace");
+        let warnings: String = warnings.iter().map(|warning| format!("  but {}\n", cell(warning))).collect();
+        format!("{loaded} loaded ({})\n{warnings}", generation_text(*generation))
+    }))
 }
 
-fn read(file: &Path) -> Result<Value, Failure> {
+fn read(file: &Path) -> Result<api::Snapshot, Failure> {
     let unreadable = |cause: String| Failure::usage(format!("cannot read `{}`: {cause}", file.display()));
     let bytes = file::read_input(file, LARGEST).map_err(|problem| unreadable(problem.to_string()))?;
-    serde_json::from_slice(&bytes).map_err(|error| unreadable(format!("it is not JSON: {error}")))
+    match serde_json::from_slice(&bytes).map_err(|error| unreadable(format!("it is not JSON: {error}")))? {
+        Value::Object(fields) => Ok(api::Snapshot(fields)),
+        // The emulator says what is expected.
+        _ => Ok(api::Snapshot(Map::new())),
+    }
 }
 
 fn is_stream(file: &Path) -> bool {

@@ -4,14 +4,13 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use hyper::Method;
-use serde_json::{Value, json};
 
-use super::client::{SHORT, call, segment};
+use super::client::Call;
 use super::failure::Failure;
-use super::output::{cell, plain, print, print_json, print_table};
+use super::output::{cell, optional, table};
 use super::{OneArgs, Target};
 use crate::contract::keys::SAMPLE_KEY;
+use crate::control::api::{self, Subscription, SubscriptionState, name_of};
 
 /// `subscriptions …`
 #[derive(Debug, Subcommand)]
@@ -83,89 +82,62 @@ pub(super) struct RotateArgs {
 pub(super) fn run(command: SubscriptionsCommand) -> Result<ExitCode, Failure> {
     match command {
         SubscriptionsCommand::List(args) => list(&args),
-        SubscriptionsCommand::Create(args) => create(&args),
-        SubscriptionsCommand::Show(args) => {
-            let body = on(&args, Method::GET, "", None)?;
-            Ok(told(&args, &body, &lines(&body)))
-        }
-        SubscriptionsCommand::Rotate(args) => {
-            let body = on(&args.one, Method::POST, "/rotate", Some(&json!({ "secret": args.secret })))?;
-            let grace = cell(&body, "old_secret_signs_for");
-            let text = format!("{}\nthe old secret signs on for {grace}\n", cell(&body, "secret"));
-            Ok(told(&args.one, &body, &text))
+        SubscriptionsCommand::Create(args) => create(args),
+        SubscriptionsCommand::Show(args) => Ok(args.call::<api::ShowSubscription>().send()?.print(args.json, lines)),
+        SubscriptionsCommand::Rotate(RotateArgs { one, secret }) => {
+            let rotated = one.call::<api::RotateSecret>().body(&api::Rotate { secret, ..Default::default() }).send()?;
+            Ok(rotated.print(one.json, |api::Rotated { secret, old_secret_signs_for: grace, .. }| {
+                format!("{}\nthe old secret signs on for {}\n", cell(secret), cell(grace))
+            }))
         }
         SubscriptionsCommand::Delete(args) => {
-            let body = on(&args, Method::DELETE, "", None)?;
-            Ok(told(&args, &body, &format!("{} deleted\n", cell(&body, "deleted"))))
+            let deleted = args.call::<api::DeleteSubscription>().send()?;
+            Ok(deleted.print(args.json, |api::Deleted { deleted }| format!("{deleted} deleted\n")))
         }
-        SubscriptionsCommand::Disable(args) => put_in(&args, "disabled"),
-        SubscriptionsCommand::Enable(args) => put_in(&args, "active"),
+        SubscriptionsCommand::Disable(args) => put_in(&args, SubscriptionState::Disabled),
+        SubscriptionsCommand::Enable(args) => put_in(&args, SubscriptionState::Active),
     }
 }
 
 fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
-    let query = [("key", args.key.as_str())];
-    let body = call(&args.target, Method::GET, "subscriptions", &query, None, SHORT)?.success()?;
-    if args.json {
-        print_json(&body);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let rows = body["data"].as_array().into_iter().flatten().map(|row| {
-        let [id, key, status, url] = ["id", "key", "status", "url"].map(|field| cell(row, field));
-        vec![id, key, status, events(row), url]
-    });
-    print_table(&["ID", "KEY", "STATUS", "EVENTS", "URL"], &rows.collect::<Vec<_>>());
-    Ok(ExitCode::SUCCESS)
+    let answer = Call::<api::ListSubscriptions>::to(&args.target).key(&*args.key).send()?;
+    let columns = |row: &Subscription| {
+        [cell(&row.id), cell(&row.key), name_of(row.status), cell(row.events.join(",")), cell(&row.url)]
+    };
+    Ok(answer.print(args.json, |found| table(["ID", "KEY", "STATUS", "EVENTS", "URL"], found.data.iter().map(columns))))
 }
 
-fn create(args: &CreateArgs) -> Result<ExitCode, Failure> {
-    let wish = json!({
-        "url": args.hook,
-        "events": Some(&args.events).filter(|events| !events.is_empty()),
-        "secret": args.secret,
-        "description": args.description,
-        "key": args.key,
-    });
-    let body = call(&args.target, Method::POST, "subscriptions", &[], Some(&wish), SHORT)?.success()?;
-    if args.json {
-        print_json(&body);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let subscription = &body["subscription"];
-    let did = if body["created"] == true { "created" } else { "updated" };
-    print(&format!("{} {did}: {} to {}\n", cell(subscription, "id"), events(subscription), cell(subscription, "url")));
-    if let Some(secret) = body["secret"].as_str() {
-        print(&format!("secret: {secret}\n"));
-    }
-    Ok(ExitCode::SUCCESS)
+fn create(args: CreateArgs) -> Result<ExitCode, Failure> {
+    let body = api::NewSubscription {
+        url: args.hook,
+        events: Some(args.events).filter(|events| !events.is_empty()),
+        secret: args.secret,
+        description: args.description,
+        ..Default::default()
+    };
+    let answer = Call::<api::CreateSubscription>::to(&args.target).key(&*args.key).body(&body).send()?;
+    Ok(answer.print(args.json, |api::Created { subscription, secret, created }| {
+        let did = if *created { "created" } else { "updated" };
+        let Subscription { id, events, url, .. } = subscription;
+        let secret = secret.as_ref().map_or_else(String::new, |secret| format!("secret: {secret}\n"));
+        format!("{id} {did}: {} to {}\n{secret}", cell(events.join(",")), cell(url))
+    }))
 }
 
-fn put_in(args: &OneArgs, status: &str) -> Result<ExitCode, Failure> {
-    let body = on(args, Method::PUT, "", Some(&json!({ "status": status })))?;
-    Ok(told(args, &body, &format!("{} is {}\n", cell(&body, "id"), cell(&body, "status"))))
+fn put_in(args: &OneArgs, status: SubscriptionState) -> Result<ExitCode, Failure> {
+    let change = api::SubscriptionChange { status: Some(status), ..Default::default() };
+    let answer = args.call::<api::ChangeSubscription>().body(&change).send()?;
+    Ok(answer.print(args.json, |Subscription { id, status, .. }| format!("{id} is {}\n", name_of(status))))
 }
 
-/// A call about one subscription.
-fn on(args: &OneArgs, method: Method, below: &str, body: Option<&Value>) -> Result<Value, Failure> {
-    let path = format!("subscriptions/{}{below}", segment(&args.id));
-    call(&args.target, method, &path, &[], body, SHORT)?.success()
-}
-
-fn told(args: &OneArgs, body: &Value, text: &str) -> ExitCode {
-    if args.json {
-        print_json(body);
-    } else {
-        print(text);
-    }
-    ExitCode::SUCCESS
-}
-
-fn lines(body: &Value) -> String {
-    let fields = ["id", "key", "workspace", "status", "url", "description", "created_at", "signing_secrets"];
-    let lines = fields.map(|field| format!("{field}: {}\n", cell(body, field)));
-    format!("{}events: {}\n", lines.concat(), events(body))
-}
-
-fn events(row: &Value) -> String {
-    row["events"].as_array().into_iter().flatten().map(plain).collect::<Vec<_>>().join(",")
+fn lines(subscription: &Subscription) -> String {
+    let Subscription { id, url, events, description, status, created_at, signing_secrets, workspace, key } =
+        subscription;
+    let (status, description, events) = (name_of(status), optional(description.as_ref()), cell(events.join(",")));
+    format!(
+        "id: {id}\nkey: {}\nworkspace: {workspace}\nstatus: {status}\nurl: {}\ndescription: {description}\n\
+         created_at: {created_at}\nsigning_secrets: {signing_secrets}\nevents: {events}\n",
+        cell(key),
+        cell(url)
+    )
 }

@@ -5,17 +5,21 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use hyper::Method;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::Target;
-use super::client::{SHORT, call};
-use super::deliveries::{damaged, destination, said};
+use super::client::Call;
+use super::deliveries::{damaged, destination, dialled, said};
 use super::failure::Failure;
 use super::mistakes::value;
-use super::output::{cell, counted, print, print_json};
+use super::output::{cell, print_json};
 use super::verdict::Kind;
 use crate::contract::signature::Tamper;
+use crate::control::api::{
+    self, DeliveryId, DeliveryShown, DeliveryStatus, DeliveryWith, DurationInput, Fired, FiredEvent, Forgery, Integer,
+    Outcome, name_of,
+};
+use crate::wording::counted;
 
 const EXPLAIN: &str = "`wrs-emulator explain ID` says why and what to try; `deliveries show ID` shows each attempt";
 
@@ -75,17 +79,40 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if let Some(name) = &args.emit {
         return set_off(&args, name);
     }
-    let mut wish = json!({
-        "type": args.event,
-        "key": args.key,
-        "count": args.count,
-        "duplicate": args.duplicate,
-        "shuffle": args.shuffle,
-        "drop": args.drop,
-    });
-    if let Some(tamper) = &args.tamper {
-        wish["tamper"] = tamper.as_str().into();
+    let fire = fire(&args)?;
+    let limit = crate::duration::parse_duration(&args.timeout)
+        .map_err(|problem| Failure::usage(format!("--timeout: {problem}")))?;
+    let wait = api::Wait { wait: args.wait.then(|| DurationInput(args.timeout.clone())) };
+    let call = Call::<api::FireEvents>::to(&args.target).key(&*args.key).query(&wait).body(&fire);
+    let answer = call.limit(limit + Duration::from_secs(30)).outcome()?.map_err(|refusal| {
+        if args.json && refusal.status == 404 {
+            print_json(&refusal.json());
+        }
+        let nobody = refusal.error.error.code == "no_match";
+        match key_from_environment(&args.key) {
+            Some(hint) if nobody => refusal.into_failure().with_hint(hint),
+            _ => refusal.into_failure(),
+        }
+    })?;
+    answer.print(args.json, |fired| text(fired, args.drop));
+    let deliveries: Vec<DeliveryShown> = answer.body.deliveries.unwrap_or_default();
+    let deliveries: Vec<Shown<'_>> = deliveries.iter().map(Shown::of).collect();
+    if args.drop || !args.wait {
+        return Ok(ExitCode::SUCCESS);
     }
+    if args.tamper.is_some() {
+        return forged(&deliveries);
+    }
+    let missed = deliveries.iter().filter(|delivery| delivery.status != DeliveryStatus::Delivered).count();
+    if missed > 0 {
+        let (all, were) = (counted(deliveries.len(), "delivery"), were(missed));
+        return Err(Failure::short(format!("{missed} of {all} {were} not accepted")).with_hint(EXPLAIN));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the flags ask for.
+fn fire(args: &TriggerArgs) -> Result<api::Fire, Failure> {
     let mut set = Map::new();
     for assignment in &args.data {
         // A name of a field begins otherwise.
@@ -96,69 +123,65 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
         })?;
         set.insert(path.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned())));
     }
-    wish["set"] = Value::Object(set);
-    if let Some(text) = &args.data_json {
-        let data: Value =
-            serde_json::from_str(text).map_err(|error| Failure::usage(format!("--data-json: {error}")))?;
-        wish["data"] = data;
-    }
-    if let Some(id) = &args.subscription {
-        wish["subscription"] = id.as_str().into();
-    }
-    if let Some(delay) = &args.delay {
-        wish["delay"] = delay.as_str().into();
-    }
-    let limit = crate::duration::parse_duration(&args.timeout)
-        .map_err(|problem| Failure::usage(format!("--timeout: {problem}")))?;
-    let query: Vec<(&str, &str)> = if args.wait { vec![("wait", &args.timeout)] } else { Vec::new() };
-    let answer = call(&args.target, Method::POST, "events", &query, Some(&wish), limit + Duration::from_secs(30))?;
-    if args.json && (answer.status < 300 || answer.status == 404) {
-        print_json(&answer.body);
-    }
-    let nobody = answer.body["error"]["code"] == "no_match";
-    let body = answer.success().map_err(|failure| match key_from_environment(&args.key) {
-        Some(hint) if nobody => failure.with_hint(hint),
-        _ => failure,
-    })?;
-    let deliveries = body["deliveries"].as_array().cloned().unwrap_or_default();
-    if !args.json {
-        print_fired(&body);
-        deliveries.iter().filter(|_| !args.drop).for_each(print_delivery);
-    }
-    if args.drop {
-        if !args.json {
-            let events = body["events"].as_array().into_iter().flatten();
-            let count = events.map(|event| event["deliveries"].as_array().map_or(0, Vec::len)).sum::<usize>() as u64;
-            let was = if count == 1 { "was" } else { "were" };
-            print(&format!("{} {was} dropped, as asked for\n", counted(count, "delivery")));
+    let data = args.data_json.as_deref().map(serde_json::from_str).transpose();
+    Ok(api::Fire {
+        event_type: args.event.clone(),
+        data: data.map_err(|error| Failure::usage(format!("--data-json: {error}")))?.flatten(),
+        set,
+        subscription: args.subscription.clone(),
+        count: Some(Integer(args.count as usize)),
+        delay: args.delay.clone().map(DurationInput),
+        tamper: args.tamper.clone(),
+        duplicate: Some(Integer(args.duplicate)),
+        shuffle: args.shuffle,
+        drop: args.drop,
+        ..Default::default()
+    })
+}
+
+/// What of a delivery is printed and judged, however much of it the answer has.
+struct Shown<'a> {
+    id: &'a DeliveryId,
+    url: &'a str,
+    dialled: Option<&'a str>,
+    status: DeliveryStatus,
+    last: Option<&'a Outcome>,
+    forgery: Option<Forgery>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(delivery: &'a DeliveryShown) -> Self {
+        match delivery {
+            DeliveryShown::Whole(whole) => Self { dialled: dialled(whole), ..Self::of_any(whole) },
+            DeliveryShown::Row(row) => Self::of_any(row),
         }
-        return Ok(ExitCode::SUCCESS);
     }
-    if args.wait && args.tamper.is_some() {
-        return forged(&deliveries);
+
+    fn of_any<A>(delivery: &'a DeliveryWith<A>) -> Self {
+        let DeliveryWith { id, url, status, last, forgery, .. } = delivery;
+        Self { id, url, dialled: None, status: *status, last: last.as_ref(), forgery: *forgery }
     }
-    let accepted = |delivery: &Value| delivery["status"] == "delivered";
-    let missed = deliveries.iter().filter(|delivery| !accepted(delivery)).count();
-    if args.wait && missed > 0 {
-        let were = if missed == 1 { "was" } else { "were" };
-        let message = format!("{missed} of {} {were} not accepted", counted(deliveries.len() as u64, "delivery"));
-        return Err(Failure::short(message).with_hint(EXPLAIN));
-    }
-    Ok(ExitCode::SUCCESS)
+}
+
+fn were(count: usize) -> &'static str {
+    if count == 1 { "was" } else { "were" }
 }
 
 /// Whether every forged delivery was refused, as it should be. One that its receiver cannot detect may be accepted.
-fn forged(deliveries: &[Value]) -> Result<ExitCode, Failure> {
-    let count = |is_one: fn(&Value) -> bool| deliveries.iter().filter(|delivery| is_one(delivery)).count() as u64;
-    let accepted = count(|delivery| delivery["forgery"] == "accepted");
+fn forged(deliveries: &[Shown<'_>]) -> Result<ExitCode, Failure> {
+    let count = |is_one: fn(&Shown<'_>) -> bool| deliveries.iter().filter(|delivery| is_one(delivery)).count();
+    let accepted = count(|delivery| delivery.forgery == Some(Forgery::Accepted));
     if accepted > 0 {
         return Err(Failure::short(Kind::Forged.sentence(accepted)));
     }
-    let is_refused = |delivery: &Value| matches!(delivery["last"]["status"].as_u64(), Some(400..=499));
-    let unjudged = count(|delivery| delivery["status"] != "delivered") - count(is_refused);
+    let unjudged = count(|delivery| {
+        let is_refused = matches!(delivery.last, Some(Outcome::Answered { status: 400..=499, .. }));
+        delivery.status != DeliveryStatus::Delivered && !is_refused
+    });
     if unjudged > 0 {
-        let were = if unjudged == 1 { "delivery was" } else { "deliveries were" };
-        let message = format!("{unjudged} forged {were} neither accepted nor refused: a receiver refuses with a 4xx");
+        let forged = counted(unjudged, "forged delivery");
+        let were = were(unjudged);
+        let message = format!("{forged} {were} neither accepted nor refused: a receiver refuses with a 4xx");
         return Err(Failure::short(message).with_hint(EXPLAIN));
     }
     Ok(ExitCode::SUCCESS)
@@ -172,42 +195,48 @@ fn key_from_environment(key: &str) -> Option<&'static str> {
 
 /// Sets off a named emission; the scenario says what is fired.
 fn set_off(args: &TriggerArgs, name: &str) -> Result<ExitCode, Failure> {
-    let wish = json!({ "emit": name, "key": args.key });
-    let body = call(&args.target, Method::POST, "events", &[], Some(&wish), SHORT)?.success()?;
-    if args.json {
-        print_json(&body);
-    } else {
-        let damage = body["damage"].as_str().map_or_else(String::new, |damage| format!(": {damage}"));
-        print(&format!("emission {name} set off{damage}\n"));
-    }
-    Ok(ExitCode::SUCCESS)
+    let body = api::Fire { emit: Some(name.to_owned()), ..Default::default() };
+    let answer = Call::<api::FireEvents>::to(&args.target).key(&*args.key).body(&body).send()?;
+    Ok(answer.print(args.json, |fired| {
+        let damage = fired.damage.as_ref().map_or_else(String::new, |damage| format!(": {damage}"));
+        format!("emission {name} set off{damage}\n")
+    }))
 }
 
-fn print_fired(body: &Value) {
-    let events = body["events"].as_array().map(Vec::as_slice).unwrap_or_default();
+/// The events fired, and what became of the deliveries if the call waited.
+fn text(fired: &Fired, drop: bool) -> String {
+    let mut text = String::new();
     // Of many events the answer has the ids alone.
-    if let [first, .., last] = events
-        && first["type"].is_null()
-    {
-        let count = counted(events.len() as u64, "event");
-        return print(&format!("{count} fired, {} to {}{}\n", cell(first, "id"), cell(last, "id"), damaged(body)));
+    if let [FiredEvent::Id(first), .., FiredEvent::Id(last)] = fired.events.as_slice() {
+        let (count, damaged) = (counted(fired.events.len(), "event"), damaged(fired.damage.as_deref()));
+        text = format!("{count} fired, {} to {}{damaged}\n", first.id, last.id);
     }
-    for event in events {
+    let whole = fired.events.iter().filter_map(|event| match event {
+        FiredEvent::Whole(event) => Some(event),
+        FiredEvent::Id(_) => None,
+    });
+    let events: Vec<&api::Event> = whole.collect();
+    for event in &events {
         // One subscription may get several copies.
-        let deliveries = event["deliveries"].as_array().into_iter().flatten();
-        let count = deliveries.map(|delivery| delivery["subscription"].as_str()).collect::<BTreeSet<_>>().len();
-        let subscriptions = counted(count as u64, "subscription");
-        let (id, kind) = (cell(event, "id"), cell(event, "type"));
-        print(&format!("{id} {kind} fired at {subscriptions}{}\n", damaged(event)));
+        let subscriptions: BTreeSet<&str> = event.deliveries.iter().map(|to| &*to.subscription.0).collect();
+        let (kind, to) = (cell(&event.event_type), counted(subscriptions.len(), "subscription"));
+        text.push_str(&format!("{} {kind} fired at {to}{}\n", event.id, damaged(event.damage.as_deref())));
     }
+    if drop {
+        let count = events.iter().map(|event| event.deliveries.len()).sum();
+        text.push_str(&format!("{} {} dropped, as asked for\n", counted(count, "delivery"), were(count)));
+    } else {
+        text.extend(fired.deliveries.iter().flatten().map(|delivery| line(&Shown::of(delivery))));
+    }
+    text
 }
 
-fn print_delivery(delivery: &Value) {
-    let (id, status) = (cell(delivery, "id"), cell(delivery, "status"));
-    let judged = match delivery["forgery"].as_str() {
-        Some("accepted") => "; accepted, but must be refused",
-        Some("refused") => "; refused, as it should be",
-        _ => "",
+fn line(delivery: &Shown<'_>) -> String {
+    let Shown { id, url, dialled, status, last, forgery } = delivery;
+    let judged = match forgery {
+        Some(Forgery::Accepted) => "; accepted, but must be refused",
+        Some(Forgery::Refused) => "; refused, as it should be",
+        None => "",
     };
-    print(&format!("  {id} {status} {}: {}{judged}\n", destination(delivery), said(&delivery["last"])));
+    format!("  {id} {} {}: {}{judged}\n", name_of(status), destination(url, *dialled), said(*last))
 }

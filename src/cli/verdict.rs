@@ -2,27 +2,28 @@
 //!
 //! The control API decides what is a problem; the caller decides which kinds fail a run (`--fail-on`).
 
+use std::fmt::Display;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use hyper::Method;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::Target;
-use super::client::{SHORT, call};
+use super::client::{Call, SHORT};
 use super::failure::Failure;
 use super::junit::junit;
-use super::output::{pretty, print_as_is};
+use super::output::{cell, pretty, print_as_is};
+use crate::control::api::{self, Delivery, DurationInput, ProblemWith, Unused, Verification, name_of};
 use crate::duration::parse_duration;
-use crate::redact::visible;
 
 /// Longest that the control API waits.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 /// Kinds of problems.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
     /// A request led to no endpoint.
     Unmatched,
@@ -41,18 +42,12 @@ impl Kind {
         [Self::Unmatched, Self::Undelivered, Self::Forged, Self::Unfinished, Self::Unused];
 
     /// The name in flags and in the control API's answer.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Unmatched => "unmatched",
-            Self::Undelivered => "undelivered",
-            Self::Forged => "forged",
-            Self::Unfinished => "unfinished",
-            Self::Unused => "unused",
-        }
+    pub(super) fn name(self) -> String {
+        name_of(self)
     }
 
     /// So many entries in a sentence.
-    pub(super) fn sentence(self, count: u64) -> String {
+    pub(super) fn sentence(self, count: usize) -> String {
         let (one, many, none) = match self {
             Self::Unmatched => {
                 ("request led to no endpoint", "requests led to no endpoint", "every request led to an endpoint")
@@ -130,56 +125,67 @@ pub(super) fn wait(text: &str) -> Result<Duration, String> {
 
 /// The problems found, and the kinds that the caller wants to fail on.
 pub(super) struct Verdict {
-    body: Value,
+    body: Verification,
     fail_on: Vec<Kind>,
 }
 
+/// A verdict as JSON.
+#[derive(Serialize)]
+struct Judged<'a> {
+    #[serde(flatten)]
+    body: &'a Verification,
+    falls_short: Vec<Kind>,
+    fail_on: &'a [Kind],
+    failed: bool,
+}
+
 impl Verdict {
+    pub(super) fn new(body: Verification, fail_on: &[Kind]) -> Self {
+        Self { body, fail_on: fail_on.to_vec() }
+    }
+
     /// Asks the control API.
     pub(super) fn ask(target: &Target, key: &str, wait: Duration, fail_on: &[Kind]) -> Result<Self, Failure> {
-        let patience = format!("{}ms", wait.as_millis());
-        let query = [("key", key), ("wait", patience.as_str())];
-        let body = call(target, Method::GET, "verdict", &query, None, wait + SHORT)?.success()?;
-        // An answer without the lists must not pass for one with empty lists.
-        match Kind::ALL.iter().find(|kind| !body[kind.name()].is_array() || !body["counts"][kind.name()].is_u64()) {
-            None => Ok(Self { body, fail_on: fail_on.to_vec() }),
-            Some(kind) => Err(Failure::usage(format!(
-                "the emulator's verdict has no list `{}`; is that the same version of wrs-emulator?",
-                kind.name()
-            ))),
-        }
+        let query = api::Wait { wait: Some(DurationInput(format!("{}ms", wait.as_millis()))) };
+        let call = Call::<api::Verify>::to(target).key(key).query(&query).limit(wait + SHORT);
+        Ok(Self::new(call.send()?.body, fail_on))
     }
 
     /// How many entries there are of a kind.
-    pub(super) fn count(&self, kind: Kind) -> u64 {
+    pub(super) fn count(&self, kind: Kind) -> usize {
+        let counts = &self.body.counts;
         match kind {
-            Kind::Unused => self.entries(kind).len() as u64,
-            kind => self.body["counts"][kind.name()].as_u64().unwrap_or_default(),
+            Kind::Unmatched => counts.unmatched,
+            Kind::Undelivered => counts.undelivered,
+            Kind::Forged => counts.forged,
+            Kind::Unfinished => counts.unfinished,
+            Kind::Unused => self.unused().count(),
         }
     }
 
-    /// The entries of a kind that are shown. A run without requests is always unused; that another kind had nothing to judge
-    /// concerns whoever names that kind.
-    fn entries(&self, kind: Kind) -> Vec<&Value> {
-        let concerns = |entry: &&Value| {
-            kind != Kind::Unused
-                || entry["kind"] == Kind::Unmatched.name()
-                || self.fail_on.iter().any(|named| entry["kind"] == named.name())
+    /// The checks without anything to judge that are shown. A run without requests is always unused; that another kind had
+    /// nothing to judge concerns whoever names that kind.
+    fn unused(&self) -> impl Iterator<Item = &Unused> {
+        let concerns = |entry: &&Unused| {
+            entry.kind == Kind::Unmatched.name() || self.fail_on.iter().any(|named| entry.kind == named.name())
         };
-        self.body[kind.name()].as_array().into_iter().flatten().filter(concerns).collect()
+        self.body.unused.iter().filter(concerns)
     }
 
     /// The entries of a kind, a line each.
     pub(super) fn lines(&self, kind: Kind) -> Vec<String> {
-        let entries = self.entries(kind);
-        let mut lines: Vec<String> = entries
-            .iter()
-            .map(|entry| {
-                let message = visible(entry["message"].as_str().unwrap_or_default()).into_owned();
-                entry["id"].as_str().map_or_else(|| message.clone(), |id| format!("{} {message}", visible(id)))
-            })
-            .collect();
-        let more = self.count(kind).saturating_sub(entries.len() as u64);
+        let with_id = |id: &dyn Display, message: &str| format!("{} {}", cell(id), cell(message));
+        let deliveries = |entries: &[ProblemWith<Delivery>]| -> Vec<String> {
+            entries.iter().map(|entry| with_id(&entry.row.id, &entry.message)).collect()
+        };
+        let mut lines: Vec<String> = match kind {
+            Kind::Unmatched => self.body.unmatched.iter().map(|entry| with_id(&entry.row.id, &entry.message)).collect(),
+            Kind::Undelivered => deliveries(&self.body.undelivered),
+            Kind::Forged => deliveries(&self.body.forged),
+            Kind::Unfinished => self.body.unfinished.iter().map(|entry| cell(&entry.message)).collect(),
+            Kind::Unused => self.unused().map(|entry| cell(&entry.message)).collect(),
+        };
+        let more = self.count(kind).saturating_sub(lines.len());
         if more > 0 {
             lines.push(format!("… and {more} more"));
         }
@@ -199,14 +205,14 @@ impl Verdict {
     /// What an empty list does not mean.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        let forgotten = self.body["forgotten_entries"].as_u64().unwrap_or_default();
+        let forgotten = self.body.forgotten_entries;
         if forgotten > 0 && self.judges(Kind::Unmatched) {
             notes.push(format!(
                 "{forgotten} entries have left the journal, and requests among them are not judged; \
                  --max-journal-entries keeps more"
             ));
         }
-        let forgotten = self.body["forgotten_deliveries"].as_u64().unwrap_or_default();
+        let forgotten = self.body.forgotten_deliveries;
         if forgotten > 0 && (self.judges(Kind::Undelivered) || self.judges(Kind::Forged)) {
             notes
                 .push(format!("{forgotten} finished deliveries were evicted, and problems with them are not reported"));
@@ -218,14 +224,11 @@ impl Verdict {
         // A check that passes because there was nothing to look at is one that somebody forgot to feed.
         if !self.fail_on.contains(&Kind::Unused) {
             // Most suites name deliveries whether or not they have any.
-            let named = |entry: &&Value| {
+            let named = |entry: &&Unused| {
                 let mut kinds = self.fail_on.iter().filter(|kind| !matches!(kind, Kind::Undelivered | Kind::Forged));
-                kinds.any(|kind| entry["kind"] == kind.name())
+                kinds.any(|kind| entry.kind == kind.name())
             };
-            let unused = self.body[Kind::Unused.name()].as_array().into_iter().flatten().filter(named);
-            notes.extend(
-                unused.filter_map(|entry| entry["message"].as_str()).map(|message| visible(message).into_owned()),
-            );
+            notes.extend(self.body.unused.iter().filter(named).map(|entry| cell(&entry.message)));
         }
         notes
     }
@@ -235,13 +238,14 @@ impl Verdict {
         match format {
             VerdictFormat::Text => self.text(colors),
             VerdictFormat::Json => {
-                let names = |kinds: &[Kind]| kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>();
-                let short: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| self.count(*kind) > 0).collect();
-                let mut body = self.body.clone();
-                body["falls_short"] = json!(names(&short));
-                body["fail_on"] = json!(names(&self.fail_on));
-                body["failed"] = self.fails().into();
-                format!("{}\n", pretty(&body))
+                let short = Kind::ALL.into_iter().filter(|kind| self.count(*kind) > 0);
+                let judged = Judged {
+                    body: &self.body,
+                    falls_short: short.collect(),
+                    fail_on: &self.fail_on,
+                    failed: self.fails(),
+                };
+                format!("{}\n", pretty(&judged))
             }
             VerdictFormat::Junit => junit(self),
         }
@@ -266,10 +270,17 @@ impl Verdict {
 }
 
 #[cfg(test)]
-impl Verdict {
-    /// A verdict as the control API might give it.
-    pub(super) fn of(body: Value, fail_on: &[Kind]) -> Self {
-        Self { body, fail_on: fail_on.to_vec() }
+impl Verification {
+    /// An answer of the control API about one request, and how many problems there are of two kinds.
+    pub(super) fn of(message: &str, unmatched: usize, unfinished: usize) -> Self {
+        let row = serde_json::json!({
+            "id": "req_1", "at": "2026-01-31T09:30:00.000Z", "method": "GET", "path": "/a", "status": 404,
+            "reason": "not_found", "latency_ms": 1.0, "generation": 1,
+        });
+        let row = serde_json::from_value(row).expect("a request");
+        let request = api::ProblemWith { row, message: message.to_owned() };
+        let counts = api::ProblemCounts { unmatched, unfinished, ..Default::default() };
+        Self { unmatched: vec![request], counts, ..Self::default() }
     }
 }
 
@@ -277,18 +288,8 @@ impl Verdict {
 mod tests {
     use super::*;
 
-    fn body() -> Value {
-        json!({
-            "unmatched": [{ "id": "req_1", "message": "GET /a\u{1b}: no endpoint" }],
-            "undelivered": [],
-            "forged": [],
-            "unfinished": [],
-            "unused": [],
-            "counts": { "unmatched": 3, "undelivered": 0, "forged": 0, "unfinished": 0, "unused": 0 },
-            "active_scenarios": [],
-            "forgotten_entries": 0,
-            "forgotten_deliveries": 0,
-        })
+    fn body() -> Verification {
+        Verification::of("GET /a\u{1b}: no endpoint", 3, 0)
     }
 
     #[test]
@@ -299,13 +300,13 @@ mod tests {
             (&[Kind::Undelivered], false),
             (&[Kind::Undelivered, Kind::Unmatched], true),
         ] {
-            assert_eq!(Verdict::of(body(), fail_on).fails(), expected, "{fail_on:?}");
+            assert_eq!(Verdict::new(body(), fail_on).fails(), expected, "{fail_on:?}");
         }
     }
 
     #[test]
     fn text_tells_what_is_judged_on_lines_of_their_own() {
-        let all = Verdict::of(body(), &[]).render(VerdictFormat::Text, false);
+        let all = Verdict::new(body(), &[]).render(VerdictFormat::Text, false);
         assert_eq!(
             all,
             "✗ unmatched: 3 requests led to no endpoint\n    req_1 GET /a\\u{1b}: no endpoint\n    … and 2 more\n\
@@ -313,26 +314,26 @@ mod tests {
              ✓ unfinished: nothing of a scenario is left to play\n\
              ✓ unused: there was something to judge\n"
         );
-        let one = Verdict::of(body(), &[Kind::Undelivered]).render(VerdictFormat::Text, true);
+        let one = Verdict::new(body(), &[Kind::Undelivered]).render(VerdictFormat::Text, true);
         assert_eq!(one, "\u{1b}[32m✓\u{1b}[0m undelivered: every delivery arrived\n");
         let mut forgetful = body();
-        forgetful["forgotten_entries"] = 7.into();
-        let noted = Verdict::of(forgetful.clone(), &[Kind::Unmatched]).render(VerdictFormat::Text, false);
+        forgetful.forgotten_entries = 7;
+        let noted = Verdict::new(forgetful.clone(), &[Kind::Unmatched]).render(VerdictFormat::Text, false);
         assert!(noted.contains("note: 7 entries have left the journal"), "{noted}");
         let mut short = body();
-        short["forgotten_deliveries"] = 3.into();
+        short.forgotten_deliveries = 3;
         for (kind, told) in [(Kind::Undelivered, true), (Kind::Forged, true), (Kind::Unmatched, false)] {
-            let notes = Verdict::of(short.clone(), &[kind]).notes();
+            let notes = Verdict::new(short.clone(), &[kind]).notes();
             assert_eq!(notes.iter().any(|note| note.starts_with("3 finished deliveries")), told, "{kind:?}: {notes:?}");
         }
     }
 
     #[test]
     fn what_had_nothing_to_judge_concerns_those_who_rely_on_it() {
-        let entry = |kind: &str| json!({ "kind": kind, "message": format!("no {kind}") });
+        let entry = |kind: &str| Unused { kind: kind.to_owned(), message: format!("no {kind}") };
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let mut idle = body();
-        idle["unused"] = json!([entry("undelivered"), entry("unfinished")]);
+        idle.unused = vec![entry("undelivered"), entry("unfinished")];
         for (fail_on, notes, lines) in [
             (&[][..], &[][..], &[][..]),
             (&[Kind::Unmatched], &[], &[]),
@@ -341,13 +342,13 @@ mod tests {
             (&[Kind::Unused], &[], &[]),
             (&[Kind::Unused, Kind::Undelivered], &[], &["no undelivered"]),
         ] {
-            let verdict = Verdict::of(idle.clone(), fail_on);
+            let verdict = Verdict::new(idle.clone(), fail_on);
             assert_eq!((verdict.notes(), verdict.lines(Kind::Unused)), (owned(notes), owned(lines)), "{fail_on:?}");
-            assert_eq!(verdict.count(Kind::Unused), lines.len() as u64);
+            assert_eq!(verdict.count(Kind::Unused), lines.len());
         }
-        idle["unused"] = json!([entry("unmatched")]);
+        idle.unused = vec![entry("unmatched")];
         for fail_on in [&[][..], &[Kind::Unused], &[Kind::Unfinished]] {
-            assert_eq!(Verdict::of(idle.clone(), fail_on).lines(Kind::Unused), ["no unmatched"], "{fail_on:?}");
+            assert_eq!(Verdict::new(idle.clone(), fail_on).lines(Kind::Unused), ["no unmatched"], "{fail_on:?}");
         }
     }
 

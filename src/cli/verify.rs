@@ -4,11 +4,12 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::failure::Failure;
 use super::output::{print, print_json};
-use super::signing::{Signing, SigningArgs, check_url, read_file, signs_url, unix_seconds};
+use super::signing::{Signing, SigningArgs, read_file, signed_url, unix_seconds};
 use crate::contract::signature::{Evidence, Rejection, Remedy};
 use crate::redact::visible;
 
@@ -44,13 +45,7 @@ pub(super) struct VerifyArgs {
 pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let (signing, scheme) = Signing::resolve_one(&args.signing)?;
     let now = unix_seconds("--now", &args.now)?;
-    match &args.webhook_url {
-        Some(url) => check_url(url)?,
-        None if signs_url(&scheme) => {
-            return Err(Failure::usage("`webhooks.custom.content` signs `{url}`: expected --webhook-url URL"));
-        }
-        None => {}
-    }
+    let url = signed_url(args.webhook_url.as_deref(), &scheme)?;
     if args.file == "-" && args.headers.as_deref() == Some("-") {
         return Err(Failure::usage("the body and --headers cannot both come from stdin"));
     }
@@ -63,7 +58,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         secrets: &signing.secrets,
         reading: signing.reading,
         header: &header,
-        url: args.webhook_url.as_deref().unwrap_or_default(),
+        url,
         body: &body,
         now,
         tolerance: args.tolerance,
@@ -71,18 +66,12 @@ pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let verdict = evidence.verify();
     let remedies = evidence.remedies();
     if args.json {
-        let mut view = json!({ "verified": verdict.is_ok(), "scheme": scheme.name() });
-        match &verdict {
-            Ok(verified) => {
-                view["id"] = json!(verified.id);
-                view["timestamp"] = json!(verified.timestamp);
-            }
-            Err(rejection) => {
-                view["rejection"] = json!({ "kind": kind(rejection), "message": rejection.to_string() });
-                view["would_verify"] = remedies_view(&remedies);
-            }
-        }
-        print_json(&view);
+        print_json(&Checked {
+            verified: verdict.is_ok(),
+            scheme: scheme.name().as_str(),
+            matched: verdict.as_ref().ok().map(|found| Matched { id: &found.id, timestamp: found.timestamp }),
+            rejected: verdict.as_ref().err().map(|rejection| Rejected::new(rejection, &remedies)),
+        });
     } else {
         match &verdict {
             Ok(_) => print("verified\n"),
@@ -106,17 +95,69 @@ fn explanation(rejection: &Rejection, remedies: &[Remedy]) -> String {
     text
 }
 
-/// What would verify, as JSON.
-pub(super) fn remedies_view(remedies: &[Remedy]) -> Value {
-    let view = |remedy: &Remedy| {
-        let changes = remedy.changes.iter().map(|change| json!({ "change": change.kind(), "value": change.value() }));
-        json!({ "message": remedy.to_string(), "changes": changes.collect::<Vec<_>>() })
-    };
-    Value::Array(remedies.iter().map(view).collect())
+/// What `verify --json` prints.
+#[derive(Serialize)]
+struct Checked<'a> {
+    verified: bool,
+    scheme: &'static str,
+    #[serde(flatten)]
+    matched: Option<Matched<'a>>,
+    #[serde(flatten)]
+    rejected: Option<Rejected>,
+}
+
+/// What a signature was made with.
+#[derive(Serialize)]
+struct Matched<'a> {
+    id: &'a Option<String>,
+    timestamp: Option<i64>,
+}
+
+/// Why a signature is wrong and what would verify, as JSON.
+#[derive(Serialize)]
+pub(super) struct Rejected {
+    rejection: Reason,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would_verify: Option<Vec<RemedyShown>>,
+}
+
+#[derive(Serialize)]
+struct Reason {
+    kind: &'static str,
+    message: String,
+}
+
+#[derive(Serialize)]
+struct RemedyShown {
+    message: String,
+    changes: Vec<ChangeShown>,
+}
+
+#[derive(Serialize)]
+struct ChangeShown {
+    change: &'static str,
+    value: Option<&'static str>,
+}
+
+impl Rejected {
+    pub(super) fn new(rejection: &Rejection, remedies: &[Remedy]) -> Self {
+        let shown = |remedy: &Remedy| {
+            let changes =
+                remedy.changes.iter().map(|change| ChangeShown { change: change.kind(), value: change.value() });
+            RemedyShown { message: remedy.to_string(), changes: changes.collect() }
+        };
+        let would_verify = Some(remedies.iter().map(shown).collect());
+        Self { rejection: Reason { kind: kind(rejection), message: rejection.to_string() }, would_verify }
+    }
+
+    /// A body that could not be read.
+    pub(super) fn unreadable(message: String) -> Self {
+        Self { rejection: Reason { kind: "unreadable_body", message }, would_verify: None }
+    }
 }
 
 /// The kind of a rejection, for programs.
-pub(super) fn kind(rejection: &Rejection) -> &'static str {
+fn kind(rejection: &Rejection) -> &'static str {
     match rejection {
         Rejection::NoKey => "no_key",
         Rejection::MissingHeader { .. } => "missing_header",

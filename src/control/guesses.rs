@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::clock::{Clock, Moment};
 use crate::journal::Journal;
+use crate::wording::counted;
 
 /// Wrong tokens of one address that are answered within a second.
 pub(crate) const MOST_A_SECOND: usize = 10;
@@ -89,11 +90,7 @@ impl Guesses {
                     return;
                 };
                 drop(line);
-                let more = if count == 1 {
-                    "1 more wrong control token".to_owned()
-                } else {
-                    format!("{count} more wrong control tokens")
-                };
+                let more = counted(count, "more wrong control token");
                 guesses.write(format!("{more} came within a second, the last from {peer}"));
             }
         });

@@ -29,6 +29,7 @@ use crate::scenario::{
 };
 use crate::turns::Turns;
 use crate::webhook::book::{DeliveryRecord, DeliveryStatus};
+use crate::wording::any_of;
 use crate::workspace::Workspace;
 
 /// Most entries shown of each kind, the oldest first; `counts` has them all.
@@ -334,7 +335,7 @@ fn push_story(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
             "the story of scenario `{}` stands at step \"{}\" for {who}; it ends at {}",
             scenario.name,
             story.step,
-            ends.join(" or ")
+            any_of(&ends)
         );
         Unfinished {
             scenario: scenario.name.to_string(),

@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use percent_encoding::percent_decode_str;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use visible::{visible, visible_json, visible_lines};
@@ -115,6 +116,13 @@ impl<'k> Redactor<'k> {
             Some((name, _)) => format!("{}={MASK}", self.text(name)),
             None => MASK.to_owned(),
         }
+    }
+
+    /// A record as JSON for display.
+    pub fn shown<T: Serialize>(self, record: &T) -> Value {
+        let mut value = serde_json::to_value(record).expect("texts and numbers always serialise");
+        self.value(&mut value);
+        value
     }
 
     /// A JSON value made for display: every text in it, and every field that names a secret.

@@ -4,16 +4,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use hyper::Method;
-use serde_json::Value;
 use url::{Host, Url};
 
 use super::registration::RegistrationArgs;
-use crate::cli::client::{Answer, call, is_webhook_url};
+use crate::cli::client::{Call, is_webhook_url};
 use crate::cli::failure::Failure;
 use crate::cli::forwards::in_force;
 use crate::cli::{DEFAULT_URL, Target};
 use crate::contract::keys::SAMPLE_KEY;
+use crate::control::api::ListSubscriptions;
 
 /// How long the emulator may take to answer.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -30,13 +29,12 @@ pub(super) async fn note(args: &RegistrationArgs, here: &str, local: SocketAddr)
 
 fn look(target: &Target, key: &str, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
     let asked = in_force(target, Some(key), LIMIT).and_then(|forwards| {
-        let query = [("key", key)];
-        let body = call(target, Method::GET, "subscriptions", &query, None, LIMIT).and_then(Answer::success)?;
-        Ok((forwards, body))
+        let answer = Call::<ListSubscriptions>::to(target).key(key).limit(LIMIT).send()?;
+        Ok((forwards, answer.body.data))
     });
     let (forwards, subscriptions) = match asked {
         Ok(found) => found,
-        Err(failure @ Failure::Unreachable { .. }) => {
+        Err(failure) if failure.is_unreachable() => {
             return no_emulator(target, failure).map(|()| {
                 Some(format!(
                     "nothing leads here yet: no emulator answers at {}; to start one that delivers here:\n\n  \
@@ -48,9 +46,8 @@ fn look(target: &Target, key: &str, here: &str, local: SocketAddr) -> Result<Opt
         // It runs, but does not answer this caller: whether anything leads here is not known.
         Err(_) => return Ok(None),
     };
-    let rows = subscriptions["data"].as_array().into_iter().flatten();
-    let urls: Vec<Url> = rows.filter_map(|row| Url::parse(row["url"].as_str()?).ok()).collect();
-    let targets = forwards.values().filter_map(Value::as_str).filter_map(|to| Url::parse(to).ok());
+    let urls: Vec<Url> = subscriptions.iter().filter_map(|row| Url::parse(&row.url).ok()).collect();
+    let targets = forwards.values().filter_map(|to| Url::parse(to).ok());
     if targets.chain(urls.iter().cloned()).any(|url| leads_to(&url, local)) {
         return Ok(None);
     }
@@ -69,15 +66,15 @@ fn look(target: &Target, key: &str, here: &str, local: SocketAddr) -> Result<Opt
 
 /// Refuses what is clearly not the URL of an emulator.
 pub(super) fn no_emulator(target: &Target, failure: Failure) -> Result<(), Failure> {
-    match failure {
-        Failure::Unreachable { .. } if is_webhook_url(&target.url) => {
-            let message = format!("--url: no emulator answers at `{}`", target.url);
-            let hint = "--url is the emulator's address; the URL of the subscription is --webhook-url";
-            Err(Failure::usage(message).with_hint(hint))
-        }
-        Failure::Unreachable { .. } => Ok(()),
-        failure => Err(failure),
+    if !failure.is_unreachable() {
+        return Err(failure);
     }
+    if is_webhook_url(&target.url) {
+        let message = format!("--url: no emulator answers at `{}`", target.url);
+        let hint = "--url is the emulator's address; the URL of the subscription is --webhook-url";
+        return Err(Failure::usage(message).with_hint(hint));
+    }
+    Ok(())
 }
 
 /// Whether a URL is that of a receiver bound to this address; of one on every interface the port alone is known.

@@ -15,13 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
+use tokio::runtime::Builder;
 use tokio::sync::watch;
 use url::Url;
 
 use super::address::address;
+use super::client::runtime;
 use super::failure::Failure;
-use super::output::print;
+use super::output::{Ready, print};
 use super::serve::Signals;
 use super::signing::{Signing, SigningArgs, check_url};
 use crate::http::limits::Limits;
@@ -84,10 +85,7 @@ pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
         check_url(url)?;
     }
     let tls = args.tls.as_deref().map(server_tls).transpose()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::usage(format!("cannot start: {error}")))?;
+    let runtime = runtime(Builder::new_multi_thread())?;
     let code = runtime.block_on(listen(args, signing, tls, application));
     runtime.shutdown_background();
     code
@@ -153,12 +151,9 @@ async fn listen(
 /// The ready line, and with a subscription what the application needs to verify deliveries itself.
 fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     if json {
-        let mut ready = json!({ "event": "ready", "url": url });
-        if let Some(Registration { subscription, secret, .. }) = registration {
-            ready["subscription"] = subscription.as_str().into();
-            ready["secret"] = secret.as_str().into();
-        }
-        return print(&format!("{ready}\n"));
+        let subscription = registration.map(|registration| &*registration.subscription);
+        let secret = registration.map(|registration| &*registration.secret);
+        return print(&Ready { event: "ready", url, subscription, secret }.line());
     }
     print(&format!("wrs-emulator listening on {url}\n"));
     if let Some(Registration { subscription, secret, key, .. }) = registration {

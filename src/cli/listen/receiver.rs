@@ -12,13 +12,14 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use super::application::{Application, Forwarded};
 use crate::cli::output::{cell, compact, print};
 use crate::cli::signing::Signing;
-use crate::cli::verify::{kind, remedies_view};
+use crate::cli::verify::Rejected;
 use crate::clock::machine;
 use crate::contract::signature::{Evidence, Rejection, Remedy};
 use crate::contract::timestamp::Precision;
@@ -184,7 +185,12 @@ impl Delivery<'_> {
                 format!("not verified: {rejection}{remedy}")
             }
         };
-        let (kind, id) = (cell(&event, "type"), cell(&event, "id"));
+        let field = |name| match event.get(name).unwrap_or(&Value::Null) {
+            Value::Null => "-".to_owned(),
+            Value::String(text) => cell(text),
+            other => compact(other),
+        };
+        let (kind, id) = (field("type"), field("id"));
         let passed = match forwarded {
             None => String::new(),
             Some(Forwarded { to, problem: None, .. }) => format!(", forwarded to {to}"),
@@ -197,47 +203,73 @@ impl Delivery<'_> {
     fn json(&self, verdict: &Verdict, forwarded: Option<&Forwarded>, status: u16) -> String {
         let redactor = Redactor::default();
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let headers: Vec<Value> = self
-            .headers
-            .iter()
-            .map(|(name, value)| json!([name.as_str(), redactor.header(name.as_str(), &text(value))]))
-            .collect();
+        let headers = self.headers.iter().map(|(name, value)| {
+            let shown = redactor.header(name.as_str(), &text(value)).into_owned();
+            (name.to_string(), shown)
+        });
         let event: Value = serde_json::from_slice(self.body).unwrap_or_default();
-        let mut view = json!({
-            "event": "delivery",
-            "at": format_timestamp(self.at, Precision::Milliseconds),
-            "target": redactor.text(self.target),
-            "type": event["type"],
-            "id": event["id"],
-            "verified": match verdict {
+        let shown = Shown {
+            event: "delivery",
+            at: format_timestamp(self.at, Precision::Milliseconds),
+            target: self.target,
+            event_type: event.get("type"),
+            id: event.get("id"),
+            verified: match verdict {
                 Verdict::NotChecked => None,
                 Verdict::Verified => Some(true),
                 Verdict::Rejected(..) | Verdict::Unreadable(_) => Some(false),
             },
-            "status": status,
-        });
-        match verdict {
-            Verdict::NotChecked | Verdict::Verified => {}
-            Verdict::Unreadable(problem) => {
-                view["rejection"] = json!({ "kind": "unreadable_body", "message": problem.to_string() });
-            }
-            Verdict::Rejected(rejection, remedies) => {
-                view["rejection"] = json!({ "kind": kind(rejection), "message": rejection.to_string() });
-                view["would_verify"] = remedies_view(remedies);
-            }
-        }
-        if let Some(Forwarded { to, problem, .. }) = forwarded {
-            view["forwarded"] = json!({ "to": to, "problem": problem });
-        }
-        view["headers"] = headers.into();
-        let body = redactor.body(self.body);
-        match std::str::from_utf8(&body) {
-            Ok(text) => view["body"] = text.into(),
-            Err(_) => view["body_base64"] = STANDARD.encode(&body).into(),
-        }
-        redactor.value(&mut view);
-        format!("{}\n", compact(&view))
+            status,
+            rejected: match verdict {
+                Verdict::NotChecked | Verdict::Verified => None,
+                Verdict::Unreadable(problem) => Some(Rejected::unreadable(problem.to_string())),
+                Verdict::Rejected(rejection, remedies) => Some(Rejected::new(rejection, remedies)),
+            },
+            forwarded: forwarded
+                .map(|Forwarded { to, problem, .. }| ForwardedShown { to, problem: problem.as_deref() }),
+            headers: headers.collect(),
+            body: match String::from_utf8(redactor.body(self.body).into_owned()) {
+                Ok(text) => Body::Body(text),
+                Err(error) => Body::BodyBase64(STANDARD.encode(error.as_bytes())),
+            },
+        };
+        format!("{}\n", compact(&redactor.shown(&shown)))
     }
+}
+
+/// A delivery as `listen --json` prints it.
+#[derive(Serialize)]
+struct Shown<'a> {
+    event: &'static str,
+    at: String,
+    target: &'a str,
+    #[serde(rename = "type")]
+    event_type: Option<&'a Value>,
+    id: Option<&'a Value>,
+    verified: Option<bool>,
+    status: u16,
+    #[serde(flatten)]
+    rejected: Option<Rejected>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forwarded: Option<ForwardedShown<'a>>,
+    headers: Vec<(String, String)>,
+    #[serde(flatten)]
+    body: Body,
+}
+
+/// Where a delivery was handed on to.
+#[derive(Serialize)]
+struct ForwardedShown<'a> {
+    to: &'a str,
+    problem: Option<&'a str>,
+}
+
+/// A body: text, or else base64.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Body {
+    Body(String),
+    BodyBase64(String),
 }
 
 /// A short answer that says this; a status that may have no body gets none.

@@ -3,16 +3,17 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use hyper::Method;
 use rand::Rng as _;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::leads::no_emulator;
 use crate::cli::Target;
-use crate::cli::client::{SHORT, call, segment};
+use crate::cli::client::Call;
 use crate::cli::failure::Failure;
+use crate::cli::forwards::settings;
 use crate::clock::{Random, Seed};
 use crate::contract::keys::SAMPLE_KEY;
+use crate::control::api;
 use crate::redact::visible;
 
 /// The emulator whose deliveries come here, and whose they are.
@@ -46,7 +47,7 @@ pub(super) async fn registered(args: &RegistrationArgs, here: &str) -> Result<Op
     match made.map_err(|error| Failure::usage(format!("cannot subscribe: {error}")))? {
         Ok(registration) => Ok(Some(registration)),
         Err(failure) => {
-            let message = failure.message().to_owned();
+            let message = failure.message.clone();
             no_emulator(target, failure)?;
             eprintln!("warning: nothing is subscribed: {}", visible(&message));
             Ok(None)
@@ -58,11 +59,16 @@ fn register(args: RegistrationArgs, here: &str) -> Result<Registration, Failure>
     let RegistrationArgs { target, key } = args;
     let port = here.rsplit(':').next().unwrap_or_default();
     let (url, secret) = (format!("https://listen.localhost:{port}"), fresh_secret());
-    let wish = json!({ "url": url, "secret": secret, "key": key, "description": "wrs-emulator listen" });
-    let body = call(&target, Method::POST, "subscriptions", &[], Some(&wish), SHORT)?.success()?;
-    let subscription = body["subscription"]["id"].as_str().unwrap_or_default().to_owned();
+    let body = api::NewSubscription {
+        url: url.clone(),
+        secret: Some(secret.clone()),
+        description: Some("wrs-emulator listen".to_owned()),
+        ..Default::default()
+    };
+    let created = Call::<api::CreateSubscription>::to(&target).key(&*key).body(&body).send()?.body;
+    let subscription = created.subscription.id.0;
     let registration = Registration { target, url, subscription, secret, key };
-    registration.forward(&here.into())?;
+    registration.forward(here.into())?;
     Ok(registration)
 }
 
@@ -75,17 +81,16 @@ fn fresh_secret() -> String {
 
 impl Registration {
     /// Leads deliveries to this URL; null takes that back.
-    fn forward(&self, to: &Value) -> Result<(), Failure> {
-        let wish = json!({ "key": self.key, "webhooks": { "forwards": { &self.url: to } } });
-        call(&self.target, Method::PATCH, "profile", &[], Some(&wish), SHORT)?.success().map(drop)
+    fn forward(&self, to: Value) -> Result<(), Failure> {
+        let settings = api::Patch(settings(Map::from_iter([(self.url.clone(), to)])));
+        Call::<api::PatchProfile>::to(&self.target).key(&*self.key).body(&settings).send().map(drop)
     }
 
     /// Takes everything back. An emulator that is gone has nothing left of it.
     pub(super) async fn remove(self) {
         let removed = tokio::task::spawn_blocking(move || {
-            let path = format!("subscriptions/{}", segment(&self.subscription));
-            let _ = call(&self.target, Method::DELETE, &path, &[], None, SHORT);
-            let _ = self.forward(&Value::Null);
+            let _ = Call::<api::DeleteSubscription>::to(&self.target).id(&self.subscription).send();
+            let _ = self.forward(Value::Null);
         });
         let _ = removed.await;
     }

@@ -70,6 +70,13 @@ pub(crate) struct DurationInput(pub(crate) String);
 #[serde(transparent)]
 pub(crate) struct Millis(#[schemars(range(min = 0.0))] pub(crate) f64);
 
+impl fmt::Display for Millis {
+    /// As JSON has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
 impl From<std::time::Duration> for Millis {
     fn from(duration: std::time::Duration) -> Self {
         Self((duration.as_secs_f64() * 1_000_000.0).round() / 1000.0)

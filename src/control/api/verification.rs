@@ -11,7 +11,7 @@ endpoint! {
 }
 
 /// The problems found, by kind, the oldest first; `counts` has the number of all.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Verification {
     /// Requests that matched no endpoint.
@@ -35,7 +35,7 @@ pub(crate) struct Verification {
 }
 
 /// How many problems there are of each kind.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct ProblemCounts {
     pub(crate) unmatched: usize,
