@@ -3,13 +3,13 @@
 
 use libfuzzer_sys::fuzz_target;
 use wrs_emulator::duration::parse_duration;
-use wrs_emulator::profile::Layered;
+use wrs_emulator::profile::{Layered, ledger};
 use wrs_emulator::template::check_template;
 
 fuzz_target!(|text: &str| {
     let base = Layered::default();
     match base.with(|draft| draft.text(text, "fuzz")) {
-        Ok(layered) => assert!(!layered.settings().is_empty()),
+        Ok(layered) => assert!(!ledger(&layered).is_empty()),
         Err(problems) => assert!(!problems.is_empty(), "refused with a reason"),
     }
     for line in text.lines().take(10) {
