@@ -11,10 +11,10 @@ use tokio::sync::watch;
 
 use super::StartError;
 use crate::clock::SavedClock;
-use crate::control::{Control, load_snapshot, take_snapshot};
+use crate::engine::Engine;
 use crate::file::{self, Claim, write_whole};
 use crate::http::stopped;
-use crate::journal::{Entry, Notice};
+use crate::snapshot::Snapshot;
 
 /// How often the state is saved while something happens.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ pub(super) struct StateFile(Arc<Kept>);
 
 #[derive(Debug)]
 struct Kept {
-    control: Arc<Control>,
+    engine: Arc<Engine>,
     file: PathBuf,
     /// Held while a state is taken and written, so that an older one never replaces a newer one.
     saving: Mutex<()>,
@@ -44,8 +44,8 @@ pub struct StopProblem {
 
 impl StateFile {
     /// Loads the state if the file is there, and writes it, so that a file that cannot be written is told at the start.
-    pub(super) async fn open(control: Arc<Control>, file: PathBuf) -> Result<Self, StartError> {
-        let opened = tokio::task::spawn_blocking(move || Kept::open(control, file));
+    pub(super) async fn open(engine: Arc<Engine>, file: PathBuf) -> Result<Self, StartError> {
+        let opened = tokio::task::spawn_blocking(move || Kept::open(engine, file));
         let kept = opened.await.map_err(|error| StartError::Setting(format!("--state: {error}")))??;
         Ok(Self(Arc::new(kept)))
     }
@@ -62,7 +62,7 @@ impl StateFile {
             if mark != saved {
                 // The last state that was saved stays.
                 if let Err(problem) = self.save().await {
-                    note(&self.0.control, problem.to_string());
+                    self.0.engine.note(None, problem.to_string(), true);
                 }
                 saved = mark;
             }
@@ -88,7 +88,7 @@ impl StateFile {
 }
 
 impl Kept {
-    fn open(control: Arc<Control>, file: PathBuf) -> Result<Self, StartError> {
+    fn open(engine: Arc<Engine>, file: PathBuf) -> Result<Self, StartError> {
         let told =
             |problem: &dyn std::fmt::Display| StartError::Setting(format!("--state: `{}`: {problem}", file.display()));
         let claim = Claim::new(&file).map_err(|problem| told(&problem))?;
@@ -96,37 +96,33 @@ impl Kept {
             claim.ok_or_else(|| told(&"another process keeps its state there; stop it, or name another file"))?;
         match file::read(&file, LARGEST) {
             Ok(bytes) => {
-                for warning in load_snapshot(&control, &bytes).map_err(|problem| told(&problem))? {
-                    note(&control, format!("state loaded, but {warning}"));
+                let snapshot = Snapshot::read(&bytes).map_err(|problem| told(&problem))?;
+                for warning in engine.load_snapshot(&snapshot).map_err(|problem| told(&problem))? {
+                    engine.note(None, format!("state loaded, but {warning}"), true);
                 }
             }
             Err(problem) if problem.is_missing() => {}
             Err(problem) => return Err(told(&problem)),
         }
-        let kept = Self { control, file: file.clone(), saving: Mutex::default(), _claim: claim };
+        let kept = Self { engine, file: file.clone(), saving: Mutex::default(), _claim: claim };
         kept.save().map_err(|error| told(&error))?;
         Ok(kept)
     }
 
     fn save(&self) -> io::Result<()> {
         let _saving = self.saving.lock();
-        write_whole(&self.file, &take_snapshot(&self.control))
+        write_whole(&self.file, &self.engine.snapshot(None).written())
     }
 
     /// What is different when something has happened.
     fn mark(&self) -> impl PartialEq + std::fmt::Debug + use<> {
-        let control = &self.control;
-        let clock = control.registry.clock();
+        let engine = &self.engine;
+        let clock = engine.registry.clock();
         let SavedClock { frozen, wall_offset, .. } = clock.save();
-        let generation = control.library.load().number;
+        let generation = engine.library.load().number;
         let clock = (clock.mode(), frozen, wall_offset);
-        (control.journal.next_number(), control.writes.count(), generation, control.registry.kept(), clock)
+        (engine.journal.next_number(), engine.writes.count(), generation, engine.registry.kept(), clock)
     }
-}
-
-fn note(control: &Control, message: String) {
-    let at = control.registry.clock().now().wall;
-    control.journal.append(Entry::Notice(Arc::new(Notice { at, workspace: None, message, warning: true })));
 }
 
 #[cfg(test)]

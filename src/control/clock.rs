@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::advance::Mover;
 use super::api::{self, NewMode, time};
 use super::call::Input;
 use super::duration::{duration, timeout};
-use super::notice::{note, whose};
-use super::scope::{Scope, scope_or_all};
+use super::scope::{Scope, scope_or_all, whose};
 use super::{Call, Control, ControlError};
 use crate::clock::{ClockMode, Now};
 use crate::contract::error::ErrorKind;
+use crate::engine::Mover;
 use crate::profile::duration_text;
 
 /// Longest step, as for any duration.
@@ -84,7 +83,7 @@ fn log(control: &Control, call: &Call, mover: &Mover, step: Step) {
         Step::Set(at) if is_too_far(now, at) => return,
         Step::Set(at) => format!("set {} to {}", if at < now { "back" } else { "forward" }, time(at)),
     };
-    note(control, key, format!("clock of {} {did}", whose(call, key)), false);
+    control.note(key, format!("clock of {} {did}", whose(call, key)), false);
 }
 
 /// Whether a step leads further ahead than a clock is moved.

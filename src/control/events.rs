@@ -11,18 +11,19 @@ use super::api::{
 use super::call::Input;
 use super::duration::{duration, wait_of};
 use super::requests::shown_body;
-use super::scope::workspace;
 use super::{Control, ControlError, deliveries};
 use crate::contract::signature::Tamper;
 use crate::contract::types::SubscriptionStatus;
+use crate::engine::emitted;
+use crate::http::emissions::events_made;
 use crate::profile::Profile;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
 use crate::webhook::book::{DeliveryRecord, Full};
-use crate::webhook::deliver::hand_over;
-use crate::webhook::emitter::{events_made, fire_request as emitted};
 use crate::webhook::held;
-use crate::workspace::{EventRecord, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace};
+use crate::workspace::{
+    EventRecord, FireProblem, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
+};
 
 /// Most events fired by one call.
 pub(crate) const MOST_EVENTS: usize = 10_000;
@@ -113,11 +114,11 @@ fn begin(control: &Control, input: &Input<FireEvents>) -> Result<Begun, ControlE
         return Err(ControlError::invalid(format!("count: expected 1 to {MOST_EVENTS}, found {count}")));
     }
     let delay = request.delay.as_ref().map(|delay| duration("delay", delay)).transpose()?;
-    let workspace = workspace(control, input.key()?.as_deref())?;
+    let workspace = control.workspace(input.key()?.as_deref())?;
     if let Some(name) = &request.emit {
         return fire_emission(control, &workspace, name, request).map(Begun::Emission);
     }
-    let profile = Arc::clone(&control.library.load().setup_for(Some(workspace.name())).profile);
+    let profile = control.profile_for(Some(workspace.name()));
     let template = fire_request(request)?;
     Ok(Begun::Events(Box::new(Firing {
         count,
@@ -148,17 +149,21 @@ impl Firing {
     fn fire_one(&mut self, control: &Control) -> Result<(), ControlError> {
         let now = self.workspace.clock().now();
         let request = FireRequest { due: self.delay.map(|delay| now.moment.plus(delay)), ..self.template.clone() };
-        let event = self.workspace.lock().fire(self.workspace.name(), request, &self.profile, now);
-        let event = Arc::new(event.map_err(|problem| ControlError::invalid(problem.to_string()))?);
+        let made = if self.shuffle {
+            control.make_event(&self.workspace, request, &self.profile)
+        } else {
+            control.fire(&self.workspace, request, &self.profile)
+        };
+        let event = made.map_err(|problem| match problem {
+            FireProblem::Full(full) => partly_fired(&full, self.ids.len(), self.count),
+            problem => ControlError::invalid(problem.to_string()),
+        })?;
         self.bytes += event.body.len();
         if self.shuffle {
             if self.bytes > held::MOST_BYTES {
                 return Err(ControlError::too_many_pending(Full::Bytes));
             }
             self.events.push(Arc::clone(&event));
-        } else {
-            let handed = hand_over(&control.journal, &control.book, &self.workspace, Arc::clone(&event));
-            handed.map_err(|full| partly_fired(full, self.ids.len(), self.count))?;
         }
         self.ids.push(event.id.clone());
         self.deliveries.extend(event.deliveries.iter().map(|delivery| delivery.id.clone()));
@@ -177,8 +182,8 @@ impl Firing {
                 self.events.rotate_left(1);
             }
             for (done, event) in std::mem::take(&mut self.events).into_iter().enumerate() {
-                let handed = hand_over(&control.journal, &control.book, &self.workspace, event);
-                handed.map_err(|full| partly_fired(full, done, self.count))?;
+                let handed = control.hand_over(&self.workspace, event);
+                handed.map_err(|full| partly_fired(&full.to_string(), done, self.count))?;
             }
         }
         let Self { kept, ids, deliveries, template, workspace, profile, .. } = *self;
@@ -197,7 +202,7 @@ impl Firing {
     }
 }
 
-fn partly_fired(full: Full, fired: usize, count: usize) -> ControlError {
+fn partly_fired(full: &str, fired: usize, count: usize) -> ControlError {
     ControlError::invalid(format!("{full}; {fired} of {count} events were fired")).coded("too_many_pending")
 }
 
@@ -293,7 +298,7 @@ fn fire_emission(
             "emit: the scenario says what is fired; leave type, data, set and count out",
         ));
     }
-    let setup = Arc::clone(control.library.load().setup_for(Some(workspace.name())));
+    let setup = control.setup_for(Some(workspace.name()));
     let Some(emit) = emit_named(setup.emits.iter(), name) else {
         let names: Vec<&str> = setup.emits.iter().filter_map(|emit| emit.name.as_deref()).collect();
         let known =

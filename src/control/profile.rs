@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use super::api::{self, Assumption, List, Patched, Setting};
 use super::call::Input;
-use super::notice::{note, whose};
 use super::scenarios::refused;
-use super::scope::scope_or_all;
+use super::scope::{scope_or_all, whose};
 use super::{Call, Control, ControlError, Reply};
 use crate::contract::openapi;
 use crate::profile::{KnobSetting, LedgerRow, ledger};
@@ -68,7 +67,7 @@ pub(super) fn patch(control: &Control, input: &Input<api::PatchProfile>) -> Resu
     let (changes, unchanged) = compared(&before, &after, &KnobPatch::paths(&settings), input.redactor());
     if !changes.is_empty() {
         let message = format!("settings changed for {}: {}", whose(input, name), changes.join(", "));
-        note(control, name, message, false);
+        control.note(name, message, false);
     }
     let key = name.map(|name| input.redactor().key(name).into_owned());
     Ok(Patched { generation, key, patch: patch.entries().clone(), changes, unchanged })
@@ -119,7 +118,7 @@ fn shortened(text: &str) -> String {
 }
 
 fn setup(control: &Control, name: Option<Arc<str>>) -> Arc<Setup> {
-    Arc::clone(control.library.load().setup_for(name.as_deref()))
+    control.setup_for(name.as_deref())
 }
 
 /// The document of the emulated API, as the profile of the key named makes it.

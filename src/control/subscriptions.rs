@@ -6,7 +6,7 @@ use serde_json::Map;
 
 use super::api::{self, Created, Deleted, List, Rotated, Subscription, SubscriptionState};
 use super::call::Input;
-use super::scope::{scope, scope_or_all, workspace};
+use super::scope::{scope, scope_or_all};
 use super::{Call, Control, ControlError};
 use crate::contract::error::Error;
 use crate::contract::rules::check_subscribe;
@@ -60,7 +60,7 @@ fn shown(view: SubscriptionView, workspace: &Workspace, call: &Call) -> Subscrip
 /// secret if one was generated, once.
 pub(super) fn create(control: &Control, input: &Input<api::CreateSubscription>) -> Result<Created, ControlError> {
     let request = &input.body;
-    let workspace = workspace(control, input.key()?.as_deref())?;
+    let workspace = control.workspace(input.key()?.as_deref())?;
     let profile = profile_of(control, &workspace);
     let every_type = || profile.event_types().map(str::to_owned).collect();
     let mut fields = Map::from_iter([

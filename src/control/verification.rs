@@ -11,7 +11,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hyper::header::AUTHORIZATION;
 
-use super::advance::settle_ahead;
 use super::api::{
     self, DeliveryProblem, ProblemCounts, Request, Unfinished, UnfinishedPart, Unmatched, Unused, Verification,
     WorkspaceId,
@@ -23,6 +22,7 @@ use super::explain::no_endpoint;
 use super::scope::{Scope, scope_or_all};
 use super::{Control, ControlError, deliveries, requests};
 use crate::clock::ClockMode;
+use crate::engine::settle_ahead;
 use crate::journal::{AttemptOutcome, Entry, Forgery, RequestRecord};
 use crate::redact::Redactor;
 use crate::scenario::{

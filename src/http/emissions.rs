@@ -110,6 +110,20 @@ impl Emissions {
     }
 }
 
+/// Waits until the events are made that time has set off by now. They come before what is sent or commanded then, so that the
+/// same run is the same again: the answer to an attempt may disable a subscription that they go to.
+pub async fn events_made(workspace: &Workspace) {
+    let agenda = workspace.agenda();
+    loop {
+        let mut changed = std::pin::pin!(agenda.changed());
+        changed.as_mut().enable();
+        if workspace.has_left() || !agenda.is_firing(workspace.clock().moment()) {
+            return;
+        }
+        changed.await;
+    }
+}
+
 /// A given subscription as a client's request; it was checked when the scenario was read.
 fn checked(given: &GivenSubscription, setup: &Setup) -> Option<CheckedSubscribe> {
     let url = check_webhook_url(&given.url, setup.profile.webhooks.allow_http).ok()?;

@@ -19,7 +19,7 @@ use crate::journal::{AttemptOutcome, AttemptRecord, Entry, FailureReason, Handed
 use crate::profile::Profile;
 use crate::scenario::Library;
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
-use crate::webhook::book::{Book, DeliveryStatus, Full};
+use crate::webhook::book::{Book, DeliveryStatus};
 use crate::webhook::client::{Client, Post};
 use crate::webhook::courier::Round;
 use crate::webhook::dial::DialProblem;
@@ -65,19 +65,6 @@ struct Ended {
     job: Job,
     record: AttemptRecord,
     began: Moment,
-}
-
-/// Hands a fired event over to the driver: enters its deliveries in the book, then appends it to the journal. Nothing happens
-/// if there is no room for them.
-pub fn hand_over(
-    journal: &Journal,
-    book: &Book,
-    workspace: &Arc<Workspace>,
-    event: Arc<EventRecord>,
-) -> Result<(), Full> {
-    book.enter(workspace, &event)?;
-    journal.hand_over(workspace, event);
-    Ok(())
 }
 
 impl Deliverer {

@@ -8,6 +8,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Engine;
 use crate::agenda::Agenda;
 use crate::clock::{Clock, Moment, Now};
 use crate::workspace::{Registry, Workspace};
@@ -116,13 +117,27 @@ impl Mover {
     }
 }
 
+impl Engine {
+    /// Moves the emulator's clock forward by `by`, with everything that is due on the way done in order.
+    pub async fn advance(&self, by: Duration) -> Now {
+        Mover::Emulator(Arc::clone(&self.registry)).advance(by).await
+    }
+
+    /// Waits until nothing is under way for any key and nothing is due.
+    pub async fn settle(&self) {
+        for workspace in self.registry.all() {
+            settle(&workspace).await;
+        }
+    }
+}
+
 /// Waits until nothing is under way in a workspace and nothing is due.
 pub async fn settle(workspace: &Workspace) {
     wait_until(workspace, Agenda::is_settled).await;
 }
 
 /// Waits until nothing is under way in a workspace and nothing is due within `ahead`, which is asked each time something ends.
-pub(super) async fn settle_ahead(workspace: &Workspace, ahead: impl Fn() -> Duration) {
+pub async fn settle_ahead(workspace: &Workspace, ahead: impl Fn() -> Duration) {
     wait_until(workspace, |agenda, now| agenda.is_settled(now.plus(ahead()))).await;
 }
 

@@ -3,44 +3,24 @@
 //! What is due is the scenario's business, where an event goes the workspace's; this file only waits and hands over. One task
 //! a workspace, and none while nothing is planned in it.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
+use super::Engine;
+use super::timeline::{MOST_PLANNED, Planned, Plans, Timeline};
 use crate::clock::Moment;
-use crate::http::blocking::Blocking;
 use crate::http::emissions::EmissionOrder;
 use crate::http::stopped;
-use crate::journal::{Entry, Journal, Notice};
-use crate::scenario::{Emit, Library, Setup};
-use crate::webhook::book::Book;
-use crate::webhook::deliver::hand_over;
-use crate::webhook::residents::Residents;
-use crate::webhook::timeline::{Plans, Timeline};
-use crate::workspace::{FireRequest, Origin, Workspace};
-
-pub use crate::webhook::timeline::{MOST_PLANNED, Planned};
+use crate::scenario::{Emit, Setup};
+use crate::workspace::{FireProblem, FireRequest, Origin, Workspace};
 
 /// Most events made before others may look at the plans.
 const MOST_AT_A_TIME: usize = 16;
 
-/// Fires the emissions of all workspaces.
-#[derive(Debug)]
-pub struct Emitter {
-    library: Arc<Library>,
-    journal: Arc<Journal>,
-    book: Arc<Book>,
-    blocking: Blocking,
-    timelines: Mutex<Residents<Arc<Timeline>>>,
-    planned: Arc<AtomicUsize>,
-    left_out: AtomicU64,
-}
-
 /// What an emission fires, each time.
-pub fn fire_request(emit: &Emit) -> FireRequest {
+pub fn emitted(emit: &Emit) -> FireRequest {
     FireRequest {
         event_type: emit.event.clone(),
         data: emit.data.clone(),
@@ -53,34 +33,14 @@ pub fn fire_request(emit: &Emit) -> FireRequest {
     }
 }
 
-/// Waits until the events are made that time has set off by now. They come before what is sent or commanded then, so that the
-/// same run is the same again: the answer to an attempt may disable a subscription that they go to.
-pub async fn events_made(workspace: &Workspace) {
-    let agenda = workspace.agenda();
-    loop {
-        let mut changed = pin!(agenda.changed());
-        changed.as_mut().enable();
-        if workspace.has_left() || !agenda.is_firing(workspace.clock().moment()) {
-            return;
-        }
-        changed.await;
-    }
-}
-
-impl Emitter {
-    /// A driver over these parts.
-    pub fn new(library: Arc<Library>, journal: Arc<Journal>, book: Arc<Book>, blocking: Blocking) -> Arc<Self> {
-        let (planned, left_out) = (Arc::default(), AtomicU64::new(0));
-        Arc::new(Self { library, journal, book, blocking, timelines: Mutex::default(), planned, left_out })
-    }
-
+impl Engine {
     /// Events of emissions that were left out so far, because too many were planned or too many deliveries pending.
-    pub fn left_out(&self) -> u64 {
-        self.left_out.load(Ordering::Relaxed)
+    pub fn emissions_left_out(&self) -> u64 {
+        self.timelines.left_out.load(Ordering::Relaxed)
     }
 
-    /// Fires until `stop` becomes true.
-    pub async fn run(
+    /// Fires what is set off until `stop` becomes true.
+    pub async fn run_emissions(
         self: Arc<Self>,
         mut orders: mpsc::UnboundedReceiver<EmissionOrder>,
         mut stop: watch::Receiver<bool>,
@@ -89,32 +49,23 @@ impl Emitter {
             tokio::select! {
                 () = stopped(&mut stop) => return,
                 order = orders.recv() => match order {
-                    Some(order) => self.take(order, &stop),
+                    Some(order) => self.take_order(order, &stop),
                     None => return,
                 },
             }
         }
     }
 
-    fn timeline(&self, workspace: &Arc<Workspace>) -> Arc<Timeline> {
-        let mut timelines = self.timelines.lock();
-        Arc::clone(timelines.of(
-            workspace,
-            |_| false,
-            || Arc::new(Timeline::new(workspace.agenda(), Arc::clone(&self.planned))),
-        ))
-    }
-
     /// Plans what was set off, and sees to it that a task carries it out.
-    fn take(self: &Arc<Self>, order: EmissionOrder, stop: &watch::Receiver<bool>) {
+    fn take_order(self: &Arc<Self>, order: EmissionOrder, stop: &watch::Receiver<bool>) {
         let EmissionOrder { workspace, set_off, task } = order;
         if workspace.has_left() {
             return;
         }
-        let timeline = self.timeline(&workspace);
+        let timeline = self.timelines.of(&workspace);
         let mut plans = timeline.plans.lock();
         if let Some((emit, at)) = set_off {
-            let activation = self.setup_of(&workspace).activation;
+            let activation = self.setup_for(Some(workspace.name())).activation;
             let left_out = plans.plan(&emit, activation, at, workspace.lock().event_random());
             self.tell_left_out(&workspace, left_out, &format!("{MOST_PLANNED} are planned, which is the most"));
         }
@@ -139,8 +90,8 @@ impl Emitter {
         let mut leaving = workspace.leaving();
         loop {
             // Making many events takes a while.
-            let (emitter, of, plans) = (Arc::clone(&self), Arc::clone(&workspace), Arc::clone(&timeline));
-            let next = self.blocking.run(move || emitter.look(&of, &mut plans.plans.lock())).await;
+            let (engine, of, plans) = (Arc::clone(&self), Arc::clone(&workspace), Arc::clone(&timeline));
+            let next = self.blocking.run(move || engine.look(&of, &mut plans.plans.lock())).await;
             let Some(next) = next else { return };
             tokio::select! {
                 () = stopped(&mut stop) => {
@@ -180,8 +131,8 @@ impl Emitter {
         }
         for _ in 0..MOST_AT_A_TIME {
             let Some(planned) = plans.take_due(now) else { break };
-            if self.setup_of(workspace).activation == planned.activation {
-                self.fire(workspace, &planned.emit, planned.leaves);
+            if self.setup_for(Some(workspace.name())).activation == planned.activation {
+                self.fire_planned(workspace, &planned.emit, planned.leaves);
             }
         }
         [emission, completion, plans.next_due()].into_iter().flatten().min()
@@ -189,7 +140,7 @@ impl Emitter {
 
     /// Plans what time has set off; says when it sets off more.
     fn set_off(&self, workspace: &Workspace, plans: &mut Plans, now: Moment) -> Option<Moment> {
-        let setup = self.setup_of(workspace);
+        let setup = self.setup_for(Some(workspace.name()));
         let mut state = workspace.lock();
         let began = state.began(setup.activation)?;
         let (turns, _) = state.turns_and_random();
@@ -209,53 +160,38 @@ impl Emitter {
 
     /// Tells of the workflows that have completed.
     fn complete(&self, workspace: &Arc<Workspace>) {
-        let (setup, now) = (self.setup_of(workspace), workspace.clock().now());
+        let (setup, now) = (self.setup_for(Some(workspace.name())), workspace.clock().now());
         let events = workspace.lock().tell_completed(&setup.profile, now);
         for request in events {
             self.hand_in(workspace, &setup, request, "a workflow completed");
         }
     }
 
-    fn fire(&self, workspace: &Arc<Workspace>, emit: &Emit, due: Option<Moment>) {
-        let setup = self.setup_of(workspace);
-        let request = FireRequest { due, ..fire_request(emit) };
+    fn fire_planned(&self, workspace: &Arc<Workspace>, emit: &Emit, due: Option<Moment>) {
+        let setup = self.setup_for(Some(workspace.name()));
+        let request = FireRequest { due, ..emitted(emit) };
         self.hand_in(workspace, &setup, request, &format!("scenario {}, {}", emit.scenario, emit.label));
     }
 
     fn hand_in(&self, workspace: &Arc<Workspace>, setup: &Setup, request: FireRequest, why: &str) {
-        let now = workspace.clock().now();
-        let fired = workspace.lock().fire(workspace.name(), request, &setup.profile, now);
-        match fired {
-            Ok(event) => {
-                if let Err(full) = hand_over(&self.journal, &self.book, workspace, Arc::new(event)) {
-                    self.tell_left_out(workspace, 1, &full.to_string());
-                }
-            }
-            Err(problem) => self.notice(workspace, format!("{why}: not fired: {problem}")),
+        match self.fire(workspace, request, &setup.profile) {
+            Ok(_) => {}
+            Err(FireProblem::Full(full)) => self.tell_left_out(workspace, 1, &full),
+            Err(problem) => self.note(Some(workspace.name()), format!("{why}: not fired: {problem}"), true),
         }
     }
 
     fn tell_left_out(&self, workspace: &Workspace, count: usize, why: &str) {
         if count > 0 {
-            self.left_out.fetch_add(count as u64, Ordering::Relaxed);
-            self.notice(workspace, format!("{count} events of emissions were left out: {why}"));
+            self.timelines.left_out.fetch_add(count as u64, Ordering::Relaxed);
+            self.note(Some(workspace.name()), format!("{count} events of emissions were left out: {why}"), true);
         }
-    }
-
-    fn notice(&self, workspace: &Workspace, message: String) {
-        let at = workspace.clock().now().wall;
-        let notice = Notice { at, workspace: Some(Arc::clone(workspace.name())), message, warning: true };
-        self.journal.append(Entry::Notice(Arc::new(notice)));
-    }
-
-    fn setup_of(&self, workspace: &Workspace) -> Arc<Setup> {
-        Arc::clone(self.library.load().setup_for(Some(workspace.name())))
     }
 
     /// What is planned in a workspace under its present scenarios, in the order in which it happens.
     pub fn planned(&self, workspace: &Arc<Workspace>) -> Vec<Planned> {
-        let timeline = self.timelines.lock().get(workspace).cloned();
-        let activation = self.setup_of(workspace).activation;
+        let timeline = self.timelines.find(workspace);
+        let activation = self.setup_for(Some(workspace.name())).activation;
         let planned = |timeline: Arc<Timeline>| {
             let plans = timeline.plans.lock();
             plans.all().filter(|planned| planned.activation == activation).cloned().collect()
@@ -263,9 +199,9 @@ impl Emitter {
         timeline.map(planned).unwrap_or_default()
     }
 
-    /// Puts plans in place that a snapshot kept. They are carried out once the emitter is told to look.
-    pub fn restore(&self, workspace: &Arc<Workspace>, planned: impl IntoIterator<Item = Planned>) {
-        let timeline = self.timeline(workspace);
+    /// Puts plans in place that a snapshot kept. They are carried out once the driver is told to look.
+    pub(super) fn restore_plans(&self, workspace: &Arc<Workspace>, planned: impl IntoIterator<Item = Planned>) {
+        let timeline = self.timelines.of(workspace);
         let mut plans = timeline.plans.lock();
         let left_out = planned.into_iter().filter(|planned| !plans.add(planned.clone())).count();
         drop(plans);

@@ -1,0 +1,104 @@
+//! Layer 5, the engine: the parts of the emulator, and everything that takes more than one of them. Front page of the layer.
+//!
+//! Whoever drives an emulator, over the control API or from a Rust test, does it by the methods of [`Engine`]; it knows nothing of
+//! HTTP. Reading order: this file, `keys` (whose things are meant), `fire`, `emissions` and `timeline` (what scenarios and workflows fire), `advance` (time), `reset`, `snapshot`, `reload`.
+
+mod advance;
+mod emissions;
+mod fire;
+mod keys;
+mod reload;
+mod reset;
+mod snapshot;
+mod timeline;
+mod writes;
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+
+pub use advance::{Mover, settle, settle_ahead};
+pub use emissions::emitted;
+pub use keys::KeyProblem;
+pub use snapshot::settle_for_a_moment;
+pub use timeline::MOST_PLANNED;
+use timeline::Timelines;
+pub use writes::{Writes, Writing};
+
+use crate::http::blocking::Blocking;
+use crate::http::emissions::{EmissionOrder, Emissions};
+use crate::journal::{Entry, Journal, Notice};
+use crate::profile::Profile;
+use crate::scenario::{Folders, Library, Setup};
+use crate::webhook::book::Book;
+use crate::webhook::sink::Sinks;
+use crate::workspace::Registry;
+
+/// The parts of one emulator.
+#[derive(Debug)]
+pub struct Engine {
+    /// Scenarios and profile.
+    pub library: Arc<Library>,
+    /// Workspaces.
+    pub registry: Arc<Registry>,
+    /// What happened.
+    pub journal: Arc<Journal>,
+    /// Deliveries.
+    pub book: Arc<Book>,
+    /// The built-in receivers.
+    pub sinks: Arc<Sinks>,
+    /// The way to the driver of emissions.
+    pub emissions: Emissions,
+    /// What the driver of emissions has planned.
+    timelines: Timelines,
+    /// Folders of scenario files, for reloading.
+    pub scenario_folders: Folders,
+    /// Threads for work that takes a while.
+    pub blocking: Blocking,
+    /// How often something was changed from outside.
+    pub writes: Writes,
+}
+
+impl Engine {
+    /// An engine over these parts, without deliveries yet; the orders are for the driver of emissions.
+    pub fn new(
+        library: Library,
+        registry: Registry,
+        journal: Journal,
+        scenario_folders: Folders,
+    ) -> (Self, UnboundedReceiver<EmissionOrder>) {
+        let (emissions, orders) = Emissions::new();
+        let engine = Self {
+            library: Arc::new(library),
+            registry: Arc::new(registry),
+            journal: Arc::new(journal),
+            book: Arc::default(),
+            sinks: Arc::default(),
+            emissions,
+            timelines: Timelines::default(),
+            scenario_folders,
+            blocking: Blocking::default(),
+            writes: Writes::default(),
+        };
+        (engine, orders)
+    }
+
+    /// The scenarios and the profile in force for a key, or for every key without its own.
+    pub fn setup_for(&self, key: Option<&str>) -> Arc<Setup> {
+        Arc::clone(self.library.load().setup_for(key))
+    }
+
+    /// The profile in force for a key, or for every key without one of its own.
+    pub fn profile_for(&self, key: Option<&str>) -> Arc<Profile> {
+        Arc::clone(&self.library.load().setup_for(key).profile)
+    }
+
+    /// Puts a line into the journal about what was changed, at the time of the workspace that it is about if it is about one: whoever
+    /// reads it sees why the emulator behaves differently from then on.
+    pub fn note(&self, workspace: Option<&str>, message: impl Into<String>, warning: bool) {
+        let found = workspace.and_then(|name| self.registry.find(name));
+        let at = found.as_ref().map_or_else(|| self.registry.clock(), |found| found.clock()).now().wall;
+        let notice = Notice { at, workspace: workspace.map(Arc::from), message: message.into(), warning };
+        self.journal.append(Entry::Notice(Arc::new(notice)));
+    }
+}
