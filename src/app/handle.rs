@@ -77,8 +77,8 @@ impl ControlHandle {
 
     /// Moves the emulator's clock forward and returns when everything that was due on the way is done, in order.
     pub async fn advance(&self, by: Duration) -> Now {
-        let _writing = self.engine.writes.begin();
-        self.engine.advance(by).await
+        let _writing = self.engine.begin_write();
+        self.engine.mover(None).advance(by).await
     }
 
     /// Waits until everything that is due is done: events planned, deliveries attempted.
@@ -163,7 +163,7 @@ impl ControlHandle {
 
     /// Forgets what a key did, as `POST reset` does: its next request is its first.
     pub fn reset(&self, key: &str) -> Result<(), ResetProblem> {
-        let _writing = self.engine.writes.begin();
+        let _writing = self.engine.begin_write();
         let told = |problem: KeyProblem| ResetProblem::Key(problem.to_string());
         self.engine.reset(&*self.engine.workspace(Some(key)).map_err(told)?);
         Ok(())
@@ -171,7 +171,7 @@ impl ControlHandle {
 
     /// Forgets everything: as after the start, clock included.
     pub fn reset_all(&self) -> Result<(), ResetProblem> {
-        let _writing = self.engine.writes.begin();
+        let _writing = self.engine.begin_write();
         let told = |found: Vec<Diagnostic>| {
             ResetProblem::Scenarios(found.first().map_or_else(String::new, Diagnostic::one_line))
         };
@@ -186,7 +186,7 @@ impl ControlHandle {
 
     /// Puts a snapshot in place; gives what of it has no place any more. Nothing changes if it is refused.
     pub fn restore(&self, snapshot: &[u8]) -> Result<Vec<String>, SnapshotProblem> {
-        let _writing = self.engine.writes.begin();
+        let _writing = self.engine.begin_write();
         self.engine.load_snapshot(&Snapshot::read(snapshot)?)
     }
 

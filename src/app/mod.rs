@@ -76,7 +76,7 @@ pub struct Emulator {
     handle: ControlHandle,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
-    state: Option<StateFile>,
+    state: Option<Arc<StateFile>>,
     grace: Duration,
     _watcher: Option<Watcher>,
 }
@@ -164,7 +164,7 @@ impl Emulator {
             None => None,
         };
         if let Some(state) = &state {
-            tasks.push(tokio::spawn(state.clone().keep(stopping.clone())));
+            tasks.push(tokio::spawn(Arc::clone(state).keep(stopping.clone())));
         }
         let (limits, grace) = (Limits { connections: shares.connections, ..settings.limits }, settings.grace);
         let on_main_port = control_listener.is_none().then(|| Arc::clone(&control));

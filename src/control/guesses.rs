@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::clock::{Clock, Moment};
-use crate::journal::{Entry, Journal, Notice};
+use crate::journal::Journal;
 
 /// Wrong tokens of one address that are answered within a second.
 pub(crate) const MOST_A_SECOND: usize = 10;
@@ -78,7 +78,8 @@ impl Guesses {
         }
         line.recent = true;
         drop(line);
-        self.write(format!("a wrong control token came from {peer}"));
+        let now = self.label.now().wall;
+        self.journal.note(now, None, format!("a wrong control token came from {peer}"), true);
         let guesses = Arc::clone(self);
         tokio::spawn(async move {
             loop {
@@ -94,14 +95,10 @@ impl Guesses {
                 } else {
                     format!("{count} more wrong control tokens")
                 };
-                guesses.write(format!("{more} came within a second, the last from {peer}"));
+                let message = format!("{more} came within a second, the last from {peer}");
+                guesses.journal.note(guesses.label.now().wall, None, message, true);
             }
         });
-    }
-
-    fn write(&self, message: String) {
-        let notice = Notice { at: self.label.now().wall, workspace: None, message, warning: true };
-        self.journal.append(Entry::Notice(Arc::new(notice)));
     }
 
     fn pace(&self, peer: IpAddr) -> Pace {

@@ -177,7 +177,7 @@ impl Control {
         if !route.is_open && route.most_bytes.is_none() {
             scope::check_key(self, &call)?;
         }
-        let writing = route.is_write().then(|| self.writes.begin());
+        let writing = route.is_write().then(|| self.begin_write());
         let control = Arc::clone(self);
         match &route.handler {
             Handler::Here(answer) => answer(self, call),

@@ -11,13 +11,13 @@ use super::{Call, Control, ControlError, Reply};
 use crate::contract::openapi;
 use crate::profile::{KnobSetting, LedgerRow, ledger};
 use crate::redact::Redactor;
-use crate::scenario::{KnobPatch, PATCH_SOURCE, Setup};
+use crate::scenario::{KnobPatch, PATCH_SOURCE};
 
 pub(super) fn assumptions(
     control: &Control,
     input: &Input<api::Assumptions>,
 ) -> Result<List<Assumption>, ControlError> {
-    let setup = setup(control, scope_or_all(control, input)?.key());
+    let setup = control.setup_for(scope_or_all(control, input)?.key().as_deref());
     let row = |row: LedgerRow| Assumption {
         knob: row.knob.to_owned(),
         contract: row.contract.to_owned(),
@@ -32,7 +32,7 @@ pub(super) fn assumptions(
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowProfile>) -> Result<api::Profile, ControlError> {
     let name = scope_or_all(control, input)?.key();
-    let settings = setup(control, name.clone()).layered.settings();
+    let settings = control.setup_for(name.as_deref()).layered.settings();
     let setting =
         |setting: KnobSetting| Setting { knob: setting.knob.to_owned(), value: setting.value, source: setting.source };
     let patches = control.library.patches();
@@ -55,9 +55,9 @@ pub(super) fn patch(control: &Control, input: &Input<api::PatchProfile>) -> Resu
     }
     let name = scope_or_all(control, input)?.key();
     let now = control.registry.clock().now().moment;
-    let before = setup(control, name.clone()).layered.settings();
+    let before = control.setup_for(name.as_deref()).layered.settings();
     let generation = control.library.patch_profile(name.as_deref(), &settings, now).map_err(|found| refused(&found))?;
-    let after = setup(control, name.clone()).layered.settings();
+    let after = control.setup_for(name.as_deref()).layered.settings();
     let patches = control.library.patches();
     let patch: Arc<KnobPatch> = match &name {
         None => patches.global,
@@ -117,11 +117,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-fn setup(control: &Control, name: Option<Arc<str>>) -> Arc<Setup> {
-    control.setup_for(name.as_deref())
-}
-
 /// The document of the emulated API, as the profile of the key named makes it.
 pub(super) fn emulated_openapi(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    Ok(Reply::plain(&openapi::document(&setup(control, scope_or_all(control, call)?.key()).profile)))
+    Ok(Reply::plain(&openapi::document(&control.profile_for(scope_or_all(control, call)?.key().as_deref()))))
 }

@@ -33,12 +33,17 @@ impl Scope {
         }
     }
 
-    /// The name of the one workspace meant; `None` for all.
-    pub(super) fn key(&self) -> Option<Arc<str>> {
+    /// The one workspace meant; `None` for all.
+    pub(super) fn one(self) -> Option<Arc<Workspace>> {
         match self {
             Self::All => None,
-            Self::One(workspace) => Some(Arc::clone(workspace.name())),
+            Self::One(workspace) => Some(workspace),
         }
+    }
+
+    /// Its name.
+    pub(super) fn key(self) -> Option<Arc<str>> {
+        self.one().map(|workspace| Arc::clone(workspace.name()))
     }
 
     /// The workspaces meant.

@@ -21,10 +21,7 @@ pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, C
     let scope = scope(control, call)?;
     settle_for_a_moment(&scope.workspaces(control)).await;
     let saving = Arc::clone(control);
-    let pieces = control.blocking.run(move || match scope {
-        Scope::All => saving.snapshot(None).written(),
-        Scope::One(workspace) => saving.snapshot(Some(workspace)).written(),
-    });
+    let pieces = control.blocking.run(move || saving.snapshot(scope.one()).written());
     Ok(Reply::of(answer_in_pieces(StatusCode::OK, JSON, pieces.await)))
 }
 

@@ -13,7 +13,8 @@ use super::timeline::{MOST_PLANNED, Planned, Plans, Timeline};
 use crate::clock::Moment;
 use crate::http::emissions::EmissionOrder;
 use crate::http::stopped;
-use crate::scenario::{Emit, Setup};
+use crate::profile::Profile;
+use crate::scenario::Emit;
 use crate::workspace::{FireProblem, FireRequest, Origin, Workspace};
 
 /// Most events made before others may look at the plans.
@@ -67,7 +68,7 @@ impl Engine {
         if let Some((emit, at)) = set_off {
             let activation = self.setup_for(Some(workspace.name())).activation;
             let left_out = plans.plan(&emit, activation, at, workspace.lock().event_random());
-            self.tell_left_out(&workspace, left_out, &format!("{MOST_PLANNED} are planned, which is the most"));
+            self.too_many_planned(&workspace, left_out);
         }
         // Due at once: the task looks what there is to do, and notes when there is more.
         plans.note(Some(Moment::default()));
@@ -126,13 +127,24 @@ impl Engine {
         let emission = self.set_off(workspace, plans, now);
         let mut completion = workspace.lock().next_completion();
         if completion.is_some_and(|at| at <= now) {
-            self.complete(workspace);
+            let profile = self.profile_for(Some(workspace.name()));
+            let events = workspace.lock().tell_completed(&profile, workspace.clock().now());
+            for request in events {
+                self.fire_due(workspace, request, &profile, "a workflow completed");
+            }
             completion = workspace.lock().next_completion();
         }
         for _ in 0..MOST_AT_A_TIME {
             let Some(planned) = plans.take_due(now) else { break };
-            if self.setup_for(Some(workspace.name())).activation == planned.activation {
-                self.fire_planned(workspace, &planned.emit, planned.leaves);
+            let (emit, setup) = (&planned.emit, self.setup_for(Some(workspace.name())));
+            if setup.activation == planned.activation {
+                let request = FireRequest { due: planned.leaves, ..emitted(emit) };
+                self.fire_due(
+                    workspace,
+                    request,
+                    &setup.profile,
+                    &format!("scenario {}, {}", emit.scenario, emit.label),
+                );
             }
         }
         [emission, completion, plans.next_due()].into_iter().flatten().min()
@@ -146,42 +158,30 @@ impl Engine {
         let (turns, _) = state.turns_and_random();
         turns.begin(setup.activation);
         let found = setup.due_emits(now.since(began), |fingerprint| turns.get(fingerprint).applied);
-        for (emit, _) in &found.due {
-            turns.of(emit.fingerprint).applied += 1;
-        }
         let mut left_out = 0;
         for (emit, _) in &found.due {
+            state.turns_and_random().0.of(emit.fingerprint).applied += 1;
             left_out += plans.plan(emit, setup.activation, now, state.event_random());
         }
         drop(state);
-        self.tell_left_out(workspace, left_out, &format!("{MOST_PLANNED} are planned, which is the most"));
+        self.too_many_planned(workspace, left_out);
         found.next.map(|next| began.plus(next))
     }
 
-    /// Tells of the workflows that have completed.
-    fn complete(&self, workspace: &Arc<Workspace>) {
-        let (setup, now) = (self.setup_for(Some(workspace.name())), workspace.clock().now());
-        let events = workspace.lock().tell_completed(&setup.profile, now);
-        for request in events {
-            self.hand_in(workspace, &setup, request, "a workflow completed");
-        }
-    }
-
-    fn fire_planned(&self, workspace: &Arc<Workspace>, emit: &Emit, due: Option<Moment>) {
-        let setup = self.setup_for(Some(workspace.name()));
-        let request = FireRequest { due, ..emitted(emit) };
-        self.hand_in(workspace, &setup, request, &format!("scenario {}, {}", emit.scenario, emit.label));
-    }
-
-    fn hand_in(&self, workspace: &Arc<Workspace>, setup: &Setup, request: FireRequest, why: &str) {
-        match self.fire(workspace, request, &setup.profile) {
+    /// Fires what time has brought about; what cannot be fired is logged.
+    fn fire_due(&self, workspace: &Arc<Workspace>, request: FireRequest, profile: &Profile, why: &str) {
+        match self.fire(workspace, request, profile) {
             Ok(_) => {}
-            Err(FireProblem::Full(full)) => self.tell_left_out(workspace, 1, &full),
+            Err(FireProblem::Full(full)) => self.left_out(workspace, 1, &full),
             Err(problem) => self.note(Some(workspace.name()), format!("{why}: not fired: {problem}"), true),
         }
     }
 
-    fn tell_left_out(&self, workspace: &Workspace, count: usize, why: &str) {
+    fn too_many_planned(&self, workspace: &Workspace, count: usize) {
+        self.left_out(workspace, count, &format!("{MOST_PLANNED} are planned, which is the most"));
+    }
+
+    fn left_out(&self, workspace: &Workspace, count: usize, why: &str) {
         if count > 0 {
             self.timelines.left_out.fetch_add(count as u64, Ordering::Relaxed);
             self.note(Some(workspace.name()), format!("{count} events of emissions were left out: {why}"), true);
@@ -190,13 +190,10 @@ impl Engine {
 
     /// What is planned in a workspace under its present scenarios, in the order in which it happens.
     pub fn planned(&self, workspace: &Arc<Workspace>) -> Vec<Planned> {
-        let timeline = self.timelines.find(workspace);
+        let Some(timeline) = self.timelines.find(workspace) else { return Vec::new() };
         let activation = self.setup_for(Some(workspace.name())).activation;
-        let planned = |timeline: Arc<Timeline>| {
-            let plans = timeline.plans.lock();
-            plans.all().filter(|planned| planned.activation == activation).cloned().collect()
-        };
-        timeline.map(planned).unwrap_or_default()
+        let plans = timeline.plans.lock();
+        plans.all().filter(|planned| planned.activation == activation).cloned().collect()
     }
 
     /// Puts plans in place that a snapshot kept. They are carried out once the driver is told to look.
@@ -205,6 +202,6 @@ impl Engine {
         let mut plans = timeline.plans.lock();
         let left_out = planned.into_iter().filter(|planned| !plans.add(planned.clone())).count();
         drop(plans);
-        self.tell_left_out(workspace, left_out, &format!("{MOST_PLANNED} are planned, which is the most"));
+        self.too_many_planned(workspace, left_out);
     }
 }

@@ -11,9 +11,9 @@ mod reload;
 mod reset;
 mod snapshot;
 mod timeline;
-mod writes;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -23,11 +23,11 @@ pub use keys::KeyProblem;
 pub use snapshot::settle_for_a_moment;
 pub use timeline::MOST_PLANNED;
 use timeline::Timelines;
-pub use writes::{Writes, Writing};
 
+use crate::clock::SavedClock;
 use crate::http::blocking::Blocking;
 use crate::http::emissions::{EmissionOrder, Emissions};
-use crate::journal::{Entry, Journal, Notice};
+use crate::journal::Journal;
 use crate::profile::Profile;
 use crate::scenario::{Folders, Library, Setup};
 use crate::webhook::book::Book;
@@ -55,8 +55,19 @@ pub struct Engine {
     pub scenario_folders: Folders,
     /// Threads for work that takes a while.
     pub blocking: Blocking,
-    /// How often something was changed from outside.
-    pub writes: Writes,
+    /// How many changes from outside have ended.
+    writes: Arc<AtomicU64>,
+}
+
+/// A change from outside that is being made. It is counted when this is dropped: after the change, so that whoever reads the count
+/// first and then the state misses nothing.
+#[derive(Debug)]
+pub struct Writing(Arc<AtomicU64>);
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 impl Engine {
@@ -78,9 +89,23 @@ impl Engine {
             timelines: Timelines::default(),
             scenario_folders,
             blocking: Blocking::default(),
-            writes: Writes::default(),
+            writes: Arc::default(),
         };
         (engine, orders)
+    }
+
+    /// Begins a change that may leave no trace in the journal.
+    #[must_use]
+    pub fn begin_write(&self) -> Writing {
+        Writing(Arc::clone(&self.writes))
+    }
+
+    /// What is different when something has happened.
+    pub fn mark(&self) -> impl PartialEq + std::fmt::Debug + use<> {
+        let clock = self.registry.clock();
+        let SavedClock { frozen, wall_offset, .. } = clock.save();
+        let (entries, writes) = (self.journal.next_number(), self.writes.load(Ordering::SeqCst));
+        (entries, writes, self.library.load().number, self.registry.kept(), clock.mode(), frozen, wall_offset)
     }
 
     /// The scenarios and the profile in force for a key, or for every key without its own.
@@ -98,7 +123,6 @@ impl Engine {
     pub fn note(&self, workspace: Option<&str>, message: impl Into<String>, warning: bool) {
         let found = workspace.and_then(|name| self.registry.find(name));
         let at = found.as_ref().map_or_else(|| self.registry.clock(), |found| found.clock()).now().wall;
-        let notice = Notice { at, workspace: workspace.map(Arc::from), message: message.into(), warning };
-        self.journal.append(Entry::Notice(Arc::new(notice)));
+        self.journal.note(at, workspace.map(Arc::from), message, warning);
     }
 }

@@ -28,13 +28,6 @@ use crate::workspace::{Alias, EventRecord, Origin, PlannedDelivery, Workspace, r
 /// an attempt without an answer is made again after a load.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A workspace that is read whole and waits to be put in place.
-struct Ready<'s> {
-    workspace: Arc<Workspace>,
-    saved: &'s SavedWorkspace,
-    events: Vec<EventRecord>,
-}
-
 /// Lets what is under way end, and waits no longer for a key that never rests.
 pub async fn settle_for_a_moment(workspaces: &[Arc<Workspace>]) {
     let settled = join_all(workspaces.iter().map(|workspace| settle(workspace)));
@@ -141,7 +134,7 @@ impl Engine {
             let checked = self.registry.check_sources(&whole.anonymous);
             checked.map_err(|text| problem(format!("whole.anonymous: {text}")))?;
         }
-        let mut ready = Vec::new();
+        let mut ready: Vec<(_, _, Vec<EventRecord>)> = Vec::new();
         for saved in &snapshot.workspaces {
             let whose = |text: String| {
                 let profile = self.profile_for(None);
@@ -149,7 +142,7 @@ impl Engine {
             };
             let workspace = self.registry.restored(saved, elapsed).map_err(whose)?;
             let events = saved.deliveries.iter().map(|saved| event(&workspace, saved)).collect::<Result<_, _>>();
-            ready.push(Ready { workspace, saved, events: events.map_err(whose)? });
+            ready.push((workspace, saved, events.map_err(whose)?));
         }
         let restored = self.restored(snapshot, elapsed)?;
         let moment = match &snapshot.whole {
@@ -170,7 +163,10 @@ impl Engine {
                 self.sinks.script(name, statuses.clone());
             }
         }
-        Ok(ready.into_iter().flat_map(|ready| self.install(ready, elapsed)).collect())
+        Ok(ready
+            .into_iter()
+            .flat_map(|(workspace, saved, events)| self.install(&workspace, saved, events, elapsed))
+            .collect())
     }
 
     /// What the library has to have for the snapshot.
@@ -178,14 +174,12 @@ impl Engine {
         let knobs = |knobs: &Map<String, Value>| {
             KnobPatch::from_text(&Value::Object(knobs.clone()).to_string()).map_err(|found| told(&found))
         };
-        let whole = match &snapshot.whole {
-            None => None,
-            Some(whole) => {
-                let (inline, active) = (whole.scenarios.clone(), whole.active.clone());
-                let active_for = Duration::from_nanos(whole.active_for).saturating_add(elapsed);
-                Some(RestoredWhole { inline, active, active_for, knobs: knobs(&whole.knobs)? })
-            }
-        };
+        let whole = snapshot.whole.as_ref().map(|whole| {
+            let (inline, active) = (whole.scenarios.clone(), whole.active.clone());
+            let active_for = Duration::from_nanos(whole.active_for).saturating_add(elapsed);
+            Ok::<_, SnapshotProblem>(RestoredWhole { inline, active, active_for, knobs: knobs(&whole.knobs)? })
+        });
+        let whole = whole.transpose()?;
         let generation = self.library.load();
         let mut keys = Vec::new();
         for saved in &snapshot.workspaces {
@@ -205,8 +199,13 @@ impl Engine {
     }
 
     /// Puts one workspace in place of the one of its key; tells what of it has no place any more.
-    fn install(&self, ready: Ready<'_>, elapsed: Duration) -> Vec<String> {
-        let Ready { workspace, saved, events } = ready;
+    fn install(
+        &self,
+        workspace: &Arc<Workspace>,
+        saved: &SavedWorkspace,
+        events: Vec<EventRecord>,
+        elapsed: Duration,
+    ) -> Vec<String> {
         let name = workspace.name();
         self.clear(name);
         let setup = self.setup_for(Some(name));
@@ -218,7 +217,7 @@ impl Engine {
             self.registry.tokens().put(Arc::from(token.token.as_str()), alias);
         }
         // A request that came meanwhile found a fresh workspace, which lived for a moment.
-        if let Some(short_lived) = self.registry.replace(&workspace, self.registry.clock().now()) {
+        if let Some(short_lived) = self.registry.replace(workspace, self.registry.clock().now()) {
             self.book.clear_of(&short_lived);
             self.journal.clear_of(&short_lived);
         }
@@ -230,12 +229,12 @@ impl Engine {
         });
         let planned: Vec<Planned> = planned.collect();
         let lost = saved.planned.len() - planned.len();
-        self.restore_plans(&workspace, planned);
+        self.restore_plans(workspace, planned);
         let mut refused = 0;
         for event in events {
-            refused += usize::from(self.hand_over(&workspace, Arc::new(event)).is_err());
+            refused += usize::from(self.hand_over(workspace, Arc::new(event)).is_err());
         }
-        self.emissions.look(&workspace);
+        self.emissions.look(workspace);
         let id = workspace.id();
         let warnings = [
             (lost, format!("{lost} planned events of {id} are of emissions that have changed since")),

@@ -18,7 +18,7 @@ use crate::contract::variation::Outermost;
 use crate::http::emissions::Emissions;
 use crate::http::exchange::{Exchange, Outcome, content_types};
 use crate::http::handlers::invalid;
-use crate::journal::{Entry, Journal, Notice, Reason};
+use crate::journal::{Journal, Reason};
 use crate::workspace::{Listed, Registry, Workspace};
 
 /// Marks every answer of an announced endpoint.
@@ -159,8 +159,7 @@ pub fn open_workspace(registry: &Registry, journal: &Journal, name: &str, now: N
     let (workspace, left) = registry.open(name, now);
     for left in left {
         let message = format!("workspace {} was forgotten: there are more keys than workspaces are kept", left.id());
-        let notice = Notice { at: now.wall, workspace: Some(Arc::clone(left.name())), message, warning: true };
-        journal.append(Entry::Notice(Arc::new(notice)));
+        journal.note(now.wall, Some(Arc::clone(left.name())), message, true);
     }
     workspace
 }

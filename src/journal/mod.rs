@@ -146,6 +146,11 @@ impl Journal {
         self.append_and_hand_over(entry, None, None)
     }
 
+    /// Appends a line about what happened at this time, of this workspace or of none.
+    pub fn note(&self, at: Timestamp, workspace: Option<Arc<str>>, message: impl Into<String>, warning: bool) {
+        self.append(Entry::Notice(Arc::new(Notice { at, workspace, message: message.into(), warning })));
+    }
+
     /// Appends an attempt to deliver an event of this workspace.
     pub fn append_attempt(&self, workspace: &Workspace, attempt: Arc<AttemptRecord>) {
         self.append_and_hand_over(Entry::Attempt(attempt), Some(workspace), None);

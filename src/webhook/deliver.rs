@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::clock::{Clock, Moment, Now};
+use crate::clock::{Clock, Moment};
 use crate::http::stopped;
-use crate::journal::{AttemptOutcome, AttemptRecord, Entry, FailureReason, HandedOver, Journal, Notice, SignedContent};
+use crate::journal::{AttemptOutcome, AttemptRecord, FailureReason, HandedOver, Journal, SignedContent};
 use crate::profile::Profile;
 use crate::scenario::Library;
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
@@ -338,14 +338,10 @@ impl Deliverer {
         if let Next::Gone(waiting) = next {
             workspace.lock().disable_subscription(&job.delivery.subscription);
             self.cancel(waiting, "the receiver answered 410 Gone, which disabled the subscription");
-            self.notice(
-                workspace,
-                now,
-                format!(
-                    "subscription {} is disabled: its receiver answered 410 Gone; subscribe again to make it active",
-                    job.delivery.subscription
-                ),
+            let message = format!(
+                "subscription {subscription} is disabled: its receiver answered 410 Gone; subscribe again to make it active"
             );
+            self.journal.note(now.wall, Some(Arc::clone(workspace.name())), message, true);
         } else if gone {
             let waiting = round.with(|queue| queue.cancel(subscription));
             self.cancel(waiting, "the subscription was deleted or disabled");
@@ -363,11 +359,6 @@ impl Deliverer {
         for delivery in &event.deliveries {
             self.book.note_cancelled(event, &delivery.id, note);
         }
-    }
-
-    fn notice(&self, workspace: &Workspace, now: Now, message: String) {
-        let notice = Notice { at: now.wall, workspace: Some(Arc::clone(workspace.name())), message, warning: true };
-        self.journal.append(Entry::Notice(Arc::new(notice)));
     }
 }
 
