@@ -152,7 +152,7 @@ fn instant(text: &str) -> Result<Timestamp, ControlError> {
 
 /// Whose clock is meant: a key's own, or without one, or with `*`, the emulator's.
 fn mover(control: &Control, call: &Call) -> Result<Mover, ControlError> {
-    Ok(control.mover(scope_or_all(control, call)?.one()))
+    Ok(control.mover(scope_or_all(control, call)?.0))
 }
 
 fn shown(call: &Call, mover: &Mover, now: Now) -> api::Clock {

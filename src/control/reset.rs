@@ -7,12 +7,12 @@ use super::{Control, ControlError, api};
 
 pub(super) fn reset(control: &Control, input: &Input<api::Reset>) -> Result<api::WasReset, ControlError> {
     let (forgotten, whose) = match scope(control, input)? {
-        Scope::One(workspace) => {
+        Scope(Some(workspace)) => {
             control.reset(&workspace);
             let whose = whose(input, Some(workspace.name()));
             (vec![workspace], whose)
         }
-        Scope::All => {
+        Scope(None) => {
             let forgotten = control.reset_all().map_err(|found| refused(&found))?;
             (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned())
         }

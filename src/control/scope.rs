@@ -8,50 +8,28 @@ use super::call::Call;
 use crate::engine::{Engine, KeyProblem};
 use crate::workspace::Workspace;
 
-/// One workspace, or all.
-pub(super) enum Scope {
-    /// Every workspace, and what belongs to none.
-    All,
-    /// One.
-    One(Arc<Workspace>),
-}
+/// One workspace; with `None` every workspace, and what belongs to none.
+pub(super) struct Scope(pub(super) Option<Arc<Workspace>>);
 
 impl Scope {
     /// Whether something that belongs to `workspace` is meant.
     pub(super) fn covers(&self, workspace: Option<&Arc<str>>) -> bool {
-        match self {
-            Self::All => true,
-            Self::One(meant) => workspace.is_some_and(|name| name == meant.name()),
-        }
+        self.0.as_ref().is_none_or(|meant| workspace == Some(meant.name()))
     }
 
     /// Says of something that was not found whose things were looked through.
     pub(super) fn owner(&self) -> &'static str {
-        match self {
-            Self::All => "",
-            Self::One(_) => " of the key named",
-        }
+        if self.0.is_some() { " of the key named" } else { "" }
     }
 
-    /// The one workspace meant; `None` for all.
-    pub(super) fn one(self) -> Option<Arc<Workspace>> {
-        match self {
-            Self::All => None,
-            Self::One(workspace) => Some(workspace),
-        }
-    }
-
-    /// Its name.
-    pub(super) fn key(self) -> Option<Arc<str>> {
-        self.one().map(|workspace| Arc::clone(workspace.name()))
+    /// The name of the one workspace meant; `None` for all.
+    pub(super) fn key(&self) -> Option<Arc<str>> {
+        self.0.as_ref().map(|workspace| Arc::clone(workspace.name()))
     }
 
     /// The workspaces meant.
     pub(super) fn workspaces(&self, engine: &Engine) -> Vec<Arc<Workspace>> {
-        match self {
-            Self::All => engine.registry.all(),
-            Self::One(workspace) => vec![Arc::clone(workspace)],
-        }
+        self.0.as_ref().map_or_else(|| engine.registry.all(), |workspace| vec![Arc::clone(workspace)])
     }
 }
 
@@ -73,10 +51,8 @@ pub(super) fn check_key(engine: &Engine, call: &Call) -> Result<(), ControlError
 }
 
 fn read(engine: &Engine, key: Option<&str>) -> Result<Scope, ControlError> {
-    match key {
-        Some("*") => Ok(Scope::All),
-        key => Ok(Scope::One(engine.workspace(key)?)),
-    }
+    let one = if key == Some("*") { None } else { Some(engine.workspace(key)?) };
+    Ok(Scope(one))
 }
 
 impl From<KeyProblem> for ControlError {

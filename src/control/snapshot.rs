@@ -21,14 +21,14 @@ pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, C
     let scope = scope(control, call)?;
     settle_for_a_moment(&scope.workspaces(control)).await;
     let saving = Arc::clone(control);
-    let pieces = control.blocking.run(move || saving.snapshot(scope.one()).written());
+    let pieces = control.blocking.run(move || saving.snapshot(scope.0).written());
     Ok(Reply::of(answer_in_pieces(StatusCode::OK, JSON, pieces.await)))
 }
 
 pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     let scope = scope_or_all(control, call)?;
     let snapshot = within(MOST_MEMORY, || Snapshot::read(&call.body)).map_err(refused)?;
-    if let Scope::One(workspace) = scope {
+    if let Scope(Some(workspace)) = scope {
         let only = snapshot.whole.is_none() && snapshot.workspaces.len() == 1;
         if !only || snapshot.workspaces[0].key != **workspace.name() {
             let message =

@@ -110,10 +110,7 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
 
 /// Requests that led to no endpoint, oldest first, and among how many.
 fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Unmatched>, usize) {
-    let keys = match scope {
-        Scope::All => None,
-        Scope::One(workspace) => Some(keys_of(&control.library.load(), workspace)),
-    };
+    let keys = scope.0.as_ref().map(|workspace| keys_of(&control.library.load(), workspace));
     let belongs = |request: &RequestRecord| scope.covers(request.workspace.as_ref().map(|workspace| workspace.name()));
     // A malformed request is refused before its key is looked at.
     let covered = |request: &RequestRecord| {
@@ -254,8 +251,8 @@ impl Player {
 /// What is active for whoever is meant.
 fn setups(generation: &Generation, scope: &Scope) -> Vec<Arc<Setup>> {
     let mut setups = match scope {
-        Scope::One(workspace) => vec![Arc::clone(generation.setup_for(Some(workspace.name())))],
-        Scope::All => {
+        Scope(Some(workspace)) => vec![Arc::clone(generation.setup_for(Some(workspace.name())))],
+        Scope(None) => {
             let own = generation.active_by_key().keys().map(|key| generation.setup_for(Some(key)));
             [generation.setup_for(None)].into_iter().chain(own).map(Arc::clone).collect()
         }
@@ -291,8 +288,8 @@ fn players(control: &Control, scope: &Scope, generation: &Generation, setup: &Ar
         Player::new(workspace, keys, setup.activation)
     };
     match scope {
-        Scope::One(workspace) => vec![player(workspace)],
-        Scope::All => {
+        Scope(Some(workspace)) => vec![player(workspace)],
+        Scope(None) => {
             let met = |workspace: &Arc<Workspace>| workspace.lock().turns().has_met(setup.activation);
             let all = control.registry.all();
             let own = all
