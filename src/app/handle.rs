@@ -164,18 +164,18 @@ impl ControlHandle {
     /// Forgets what a key did, as `POST reset` does: its next request is its first.
     pub fn reset(&self, key: &str) -> Result<(), ResetProblem> {
         let _writing = self.engine.begin_write();
-        let told = |problem: KeyProblem| ResetProblem::Key(problem.to_string());
-        self.engine.reset(&*self.engine.workspace(Some(key)).map_err(told)?);
+        let refused = |problem: KeyProblem| ResetProblem::Key(problem.to_string());
+        self.engine.reset(&*self.engine.workspace(Some(key)).map_err(refused)?);
         Ok(())
     }
 
     /// Forgets everything: as after the start, clock included.
     pub fn reset_all(&self) -> Result<(), ResetProblem> {
         let _writing = self.engine.begin_write();
-        let told = |found: Vec<Diagnostic>| {
+        let refused = |found: Vec<Diagnostic>| {
             ResetProblem::Scenarios(found.first().map_or_else(String::new, Diagnostic::one_line))
         };
-        self.engine.reset_all().map(drop).map_err(told)
+        self.engine.reset_all().map(drop).map_err(refused)
     }
 
     /// The state of everything as a document, once what is due is done, or after three seconds: what `GET snapshot?key=*` gives.

@@ -39,7 +39,7 @@ pub struct StopProblem {
 }
 
 impl StateFile {
-    /// Loads the state if the file is there, and writes it, so that a file that cannot be written is told at the start.
+    /// Loads the state if the file is there, and writes it, so that a file that cannot be written is reported at the start.
     pub(super) async fn open(engine: Arc<Engine>, file: PathBuf) -> Result<Arc<Self>, StartError> {
         let opened = tokio::task::spawn_blocking(move || Self::open_now(engine, file).map(Arc::new));
         opened.await.map_err(|error| StartError::Setting(format!("--state: {error}")))?
@@ -80,23 +80,23 @@ impl StateFile {
     }
 
     fn open_now(engine: Arc<Engine>, file: PathBuf) -> Result<Self, StartError> {
-        let told =
+        let refused =
             |problem: &dyn std::fmt::Display| StartError::Setting(format!("--state: `{}`: {problem}", file.display()));
-        let claim = Claim::new(&file).map_err(|problem| told(&problem))?;
+        let claim = Claim::new(&file).map_err(|problem| refused(&problem))?;
         let claim =
-            claim.ok_or_else(|| told(&"another process keeps its state there; stop it, or name another file"))?;
+            claim.ok_or_else(|| refused(&"another process keeps its state there; stop it, or name another file"))?;
         match file::read(&file, LARGEST) {
             Ok(bytes) => {
-                let snapshot = Snapshot::read(&bytes).map_err(|problem| told(&problem))?;
-                for warning in engine.load_snapshot(&snapshot).map_err(|problem| told(&problem))? {
+                let snapshot = Snapshot::read(&bytes).map_err(|problem| refused(&problem))?;
+                for warning in engine.load_snapshot(&snapshot).map_err(|problem| refused(&problem))? {
                     engine.note(None, format!("state loaded, but {warning}"), true);
                 }
             }
             Err(problem) if problem.is_missing() => {}
-            Err(problem) => return Err(told(&problem)),
+            Err(problem) => return Err(refused(&problem)),
         }
         let kept = Self { engine, file: file.clone(), saving: Mutex::default(), _claim: claim };
-        kept.save_now().map_err(|error| told(&error))?;
+        kept.save_now().map_err(|error| refused(&error))?;
         Ok(kept)
     }
 

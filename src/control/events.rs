@@ -1,5 +1,6 @@
 //! `POST events`: fires events at the matching subscriptions, and says what became of them if asked to wait.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,13 +38,13 @@ pub(crate) const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 
 pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -> Result<Fired, ControlError> {
     let wait = wait_of(&input.query)?;
-    let Done { mut answer, deliveries, is_shown } = fire_all(&control, &input).await?;
+    let (mut answer, deliveries) = fire_all(&control, &input).await?;
     let Some(limit) = wait else { return Ok(answer) };
     let records = control.book.wait_attempted(&deliveries, limit).await;
     let showing = Arc::clone(&control);
     let show = move || {
         let (registry, redactor) = (&showing.registry, input.redactor());
-        let is_shown = is_shown && records.len() <= MOST_SHOWN;
+        let is_shown = records.len() <= MOST_SHOWN && !matches!(answer.events.first(), Some(FiredEvent::Id(_)));
         let shown = |record: &DeliveryRecord| {
             if is_shown {
                 DeliveryShown::Whole(deliveries::whole(record, registry, redactor))
@@ -57,21 +58,16 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -
     Ok(control.blocking.run(show).await)
 }
 
-/// What a call has fired.
-struct Done {
-    answer: Fired,
-    /// The ids of all deliveries.
-    deliveries: Vec<String>,
-    /// Whether there are few enough to show them with their attempts.
-    is_shown: bool,
-}
-
-/// Fires what a call asks for, some at a time, so that a call that comes meanwhile does not wait for the last of 10,000.
-async fn fire_all(control: &Arc<Control>, input: &Arc<Input<FireEvents>>) -> Result<Done, ControlError> {
+/// Fires what a call asks for, some at a time, so that a call that comes meanwhile does not wait for the last of 10,000. Gives the
+/// answer, and the ids of all deliveries.
+async fn fire_all(
+    control: &Arc<Control>,
+    input: &Arc<Input<FireEvents>>,
+) -> Result<(Fired, Vec<String>), ControlError> {
     let (beginning, of) = (Arc::clone(control), Arc::clone(input));
     let mut firing = match control.blocking.run(move || begin(&beginning, &of)).await? {
-        Begun::Emission(answer) => return Ok(Done { answer, deliveries: Vec::new(), is_shown: true }),
-        Begun::Events(firing) => firing,
+        ControlFlow::Break(answer) => return Ok((answer, Vec::new())),
+        ControlFlow::Continue(firing) => firing,
     };
     events_made(&firing.workspace).await;
     while firing.ids.len() < firing.count {
@@ -80,14 +76,6 @@ async fn fire_all(control: &Arc<Control>, input: &Arc<Input<FireEvents>>) -> Res
     }
     let (ending, of) = (Arc::clone(control), Arc::clone(input));
     control.blocking.run(move || firing.end(&ending, of.redactor())).await
-}
-
-/// A call that was read.
-enum Begun {
-    /// An emission was set off, with this answer.
-    Emission(Fired),
-    /// So many events are fired one by one.
-    Events(Box<Firing>),
 }
 
 /// The events of one call, as far as they are fired.
@@ -107,7 +95,8 @@ struct Firing {
     bytes: usize,
 }
 
-fn begin(control: &Control, input: &Input<FireEvents>) -> Result<Begun, ControlError> {
+/// Reads a call; an emission is set off at once, which is all there is to answer.
+fn begin(control: &Control, input: &Input<FireEvents>) -> Result<ControlFlow<Fired, Box<Firing>>, ControlError> {
     let request = &input.body;
     let count = request.count.map_or(1, |Integer(count)| count);
     if !(1..=MOST_EVENTS).contains(&count) {
@@ -116,11 +105,11 @@ fn begin(control: &Control, input: &Input<FireEvents>) -> Result<Begun, ControlE
     let delay = request.delay.as_ref().map(|delay| duration("delay", delay)).transpose()?;
     let workspace = control.workspace(input.key()?.as_deref())?;
     if let Some(name) = &request.emit {
-        return fire_emission(control, &workspace, name, request).map(Begun::Emission);
+        return fire_emission(control, &workspace, name, request).map(ControlFlow::Break);
     }
     let profile = control.profile_for(Some(workspace.name()));
     let template = fire_request(request)?;
-    Ok(Begun::Events(Box::new(Firing {
+    Ok(ControlFlow::Continue(Box::new(Firing {
         count,
         shuffle: request.shuffle,
         delay,
@@ -174,7 +163,11 @@ impl Firing {
     }
 
     /// Sends off what was shuffled, and makes the answer.
-    fn end(mut self: Box<Self>, control: &Control, redactor: Redactor<'_>) -> Result<Done, ControlError> {
+    fn end(
+        mut self: Box<Self>,
+        control: &Control,
+        redactor: Redactor<'_>,
+    ) -> Result<(Fired, Vec<String>), ControlError> {
         if self.shuffle {
             let in_order = self.events.clone();
             self.events.shuffle(self.workspace.lock().event_random());
@@ -187,8 +180,7 @@ impl Firing {
             }
         }
         let Self { kept, ids, deliveries, template, workspace, profile, .. } = *self;
-        let is_shown = kept.len() == self.count;
-        let events: Vec<FiredEvent> = if is_shown {
+        let events: Vec<FiredEvent> = if kept.len() == self.count {
             kept.iter().map(|event| FiredEvent::Whole(shown(event, &control.registry, redactor))).collect()
         } else {
             ids.into_iter().map(|id| FiredEvent::Id(EventIdOnly { id: id.into() })).collect()
@@ -198,7 +190,7 @@ impl Firing {
             return Err(problem.with(|error| error.events = Some(events)));
         }
         let damage = template.damage(&profile).as_deref().map(str::to_owned);
-        Ok(Done { answer: Fired { events, damage, ..Fired::default() }, deliveries, is_shown })
+        Ok((Fired { events, damage, ..Fired::default() }, deliveries))
     }
 }
 

@@ -6,16 +6,13 @@ use super::scope::{Scope, scope, whose};
 use super::{Control, ControlError, api};
 
 pub(super) fn reset(control: &Control, input: &Input<api::Reset>) -> Result<api::WasReset, ControlError> {
-    let (forgotten, whose) = match scope(control, input)? {
-        Scope(Some(workspace)) => {
-            control.reset(&workspace);
-            let whose = whose(input, Some(workspace.name()));
-            (vec![workspace], whose)
-        }
-        Scope(None) => {
-            let forgotten = control.reset_all().map_err(|found| refused(&found))?;
-            (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned())
-        }
+    let (forgotten, whose) = if let Scope(Some(workspace)) = scope(control, input)? {
+        control.reset(&workspace);
+        let whose = whose(input, Some(workspace.name()));
+        (vec![workspace], whose)
+    } else {
+        let forgotten = control.reset_all().map_err(|found| refused(&found))?;
+        (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned())
     };
     // Not in a workspace: those that were reset have done nothing yet.
     control.note(None, format!("reset: {whose}"), false);

@@ -250,12 +250,11 @@ impl Player {
 
 /// What is active for whoever is meant.
 fn setups(generation: &Generation, scope: &Scope) -> Vec<Arc<Setup>> {
-    let mut setups = match scope {
-        Scope(Some(workspace)) => vec![Arc::clone(generation.setup_for(Some(workspace.name())))],
-        Scope(None) => {
-            let own = generation.active_by_key().keys().map(|key| generation.setup_for(Some(key)));
-            [generation.setup_for(None)].into_iter().chain(own).map(Arc::clone).collect()
-        }
+    let mut setups: Vec<Arc<Setup>> = if let Scope(Some(workspace)) = scope {
+        vec![Arc::clone(generation.setup_for(Some(workspace.name())))]
+    } else {
+        let own = generation.active_by_key().keys().map(|key| generation.setup_for(Some(key)));
+        [generation.setup_for(None)].into_iter().chain(own).map(Arc::clone).collect()
     };
     setups.retain(|setup| setup.activation != 0);
     setups
@@ -287,20 +286,16 @@ fn players(control: &Control, scope: &Scope, generation: &Generation, setup: &Ar
         let keys = keys_of(generation, workspace).into_iter().map(Some).collect();
         Player::new(workspace, keys, setup.activation)
     };
-    match scope {
-        Scope(Some(workspace)) => vec![player(workspace)],
-        Scope(None) => {
-            let met = |workspace: &Arc<Workspace>| workspace.lock().turns().has_met(setup.activation);
-            let all = control.registry.all();
-            let own = all
-                .iter()
-                .filter(|workspace| Arc::ptr_eq(generation.setup_for(Some(workspace.name())), setup) && met(workspace));
-            let anonymous = Some(control.registry.anonymous()).filter(|anonymous| met(anonymous));
-            own.map(player)
-                .chain(anonymous.map(|anonymous| Player::new(&anonymous, vec![None], setup.activation)))
-                .collect()
-        }
+    if let Scope(Some(workspace)) = scope {
+        return vec![player(workspace)];
     }
+    let met = |workspace: &Arc<Workspace>| workspace.lock().turns().has_met(setup.activation);
+    let all = control.registry.all();
+    let own = all
+        .iter()
+        .filter(|workspace| Arc::ptr_eq(generation.setup_for(Some(workspace.name())), setup) && met(workspace));
+    let anonymous = Some(control.registry.anonymous()).filter(|anonymous| met(anonymous));
+    own.map(player).chain(anonymous.map(|anonymous| Player::new(&anonymous, vec![None], setup.activation))).collect()
 }
 
 fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {

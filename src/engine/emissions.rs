@@ -196,7 +196,7 @@ impl Engine {
         plans.all().filter(|planned| planned.activation == activation).cloned().collect()
     }
 
-    /// Puts plans in place that a snapshot kept. They are carried out once the driver is told to look.
+    /// Puts plans in place that a snapshot kept. They are carried out once the driver is ordered to look.
     pub(super) fn restore_plans(&self, workspace: &Arc<Workspace>, planned: impl IntoIterator<Item = Planned>) {
         let timeline = self.timelines.of(workspace);
         let mut plans = timeline.plans.lock();

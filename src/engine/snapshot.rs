@@ -115,8 +115,8 @@ impl Engine {
         found
     }
 
-    /// Loads a snapshot: everything is read and checked first, then put in place. Gives what could not
-    /// be.
+    /// Loads a snapshot: everything is read and checked first, then put in place. Reports what could not
+    /// be put in place.
     pub fn load_snapshot(&self, snapshot: &Snapshot) -> Result<Vec<String>, SnapshotProblem> {
         let clock = self.registry.clock();
         let shown = match &snapshot.whole {
@@ -150,7 +150,7 @@ impl Engine {
             Some(_) => clock.moment().max(Moment::from_nanos(snapshot.clock.moment).plus(elapsed)),
             None => clock.moment(),
         };
-        self.library.restore(restored, moment).map_err(|found| told(&found))?;
+        self.library.restore(restored, moment).map_err(|found| refused_by(&found))?;
 
         // From here on nothing fails.
         if let (Some(whole), Some(seed)) = (&snapshot.whole, seed) {
@@ -172,7 +172,7 @@ impl Engine {
     /// What the library has to have for the snapshot.
     fn restored(&self, snapshot: &Snapshot, elapsed: Duration) -> Result<Restored, SnapshotProblem> {
         let knobs = |knobs: &Map<String, Value>| {
-            KnobPatch::from_text(&Value::Object(knobs.clone()).to_string()).map_err(|found| told(&found))
+            KnobPatch::from_text(&Value::Object(knobs.clone()).to_string()).map_err(|found| refused_by(&found))
         };
         let whole = snapshot.whole.as_ref().map(|whole| {
             let (inline, active) = (whole.scenarios.clone(), whole.active.clone());
@@ -198,7 +198,7 @@ impl Engine {
         Ok(Restored { whole, keys })
     }
 
-    /// Puts one workspace in place of the one of its key; tells what of it has no place any more.
+    /// Puts one workspace in place of the one of its key; reports what of it has no place any more.
     fn install(
         &self,
         workspace: &Arc<Workspace>,
@@ -248,7 +248,7 @@ fn problem(text: impl Into<String>) -> SnapshotProblem {
     SnapshotProblem(text.into())
 }
 
-fn told(found: &[Diagnostic]) -> SnapshotProblem {
+fn refused_by(found: &[Diagnostic]) -> SnapshotProblem {
     let first = found.iter().find(|diagnostic| diagnostic.is_error()).or(found.first());
     problem(first.map_or_else(String::new, Diagnostic::one_line))
 }

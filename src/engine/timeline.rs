@@ -58,7 +58,7 @@ impl Timelines {
 #[derive(Debug)]
 pub(super) struct Timeline {
     pub(super) plans: Mutex<Plans>,
-    /// Told when there is something new.
+    /// Notified when there is something new.
     pub(super) changed: Notify,
 }
 
@@ -82,7 +82,7 @@ impl Timeline {
 
 impl Plans {
     /// Plans the events of one trigger, which came at `at`. Shuffled ones happen in their order like any others; when the
-    /// last has happened they begin to go out, in another order, so that none is told before it happened. Says how many were
+    /// last has happened they begin to go out, in another order, so that none is sent before it happened. Says how many were
     /// left out because too many are planned.
     pub(super) fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Moment, random: &mut Random) -> usize {
         let outgoing: Vec<Duration> = emit.plan(random);
