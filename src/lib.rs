@@ -13,7 +13,8 @@
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
 //! - [`http`], layer 3: one request end to end;
 //! - [`webhook`], layer 4: one event to its receivers;
-//! - [`control`], layer 5: the API under `/_emulator/`;
+//! - [`engine`], layer 5: these parts put together, and everything that takes more than one of them;
+//! - [`control`], layer 6: the API under `/_emulator/`;
 //! - [`app`] and [`cli`], layer 7: the parts put together, and the command line.
 //!
 //! A file imports only from its own layer or a lower one. `docs/internals/architecture.md` says what is absent from each, and why.
@@ -28,6 +29,7 @@ pub mod contract;
 pub mod control;
 pub mod diagnostic;
 pub mod duration;
+pub mod engine;
 pub mod file;
 pub mod http;
 pub mod journal;

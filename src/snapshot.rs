@@ -1,10 +1,11 @@
 //! What a saved emulator, or one saved workspace, looks like as JSON: the forms alone. What they are made from and put back into
-//! stands with each owner (`save`, `restore`); who reads and writes them in `control` and `app`.
+//! stands with each owner (`save`, `restore`) and in `engine`.
 //!
 //! Moments are nanoseconds of the workspace's own clock; wall times are RFC 3339. Secrets and keys stand in clear: without them
 //! the state would not be whole.
 
 mod budget;
+mod document;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 
 pub use budget::within;
 use budget::{list, table, tree};
+pub use document::SnapshotProblem;
 
 /// What the first field of every snapshot says.
 pub const FORMAT: &str = "wrs-emulator snapshot";

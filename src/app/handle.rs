@@ -1,20 +1,17 @@
 //! What a Rust test may do to a running emulator without going over a socket: time, events, scenarios, resets, snapshots.
 //!
-//! It does what the control API does, by the same functions; it knows nothing of HTTP.
+//! It does what the control API does, by the same methods of the engine; it knows nothing of HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment, Now};
-use crate::control::{
-    Control, ControlError, Mover, SnapshotProblem, activate, forget, forget_all, load_snapshot, settle,
-    settle_for_a_moment, take_snapshot, workspace, workspace_name,
-};
 use crate::diagnostic::Diagnostic;
+use crate::engine::{Engine, KeyProblem, settle_for_a_moment};
 use crate::journal::{Entry, Journal};
 use crate::profile::Profile;
+use crate::snapshot::{Snapshot, SnapshotProblem};
 use crate::webhook::book::Book;
-use crate::webhook::deliver::hand_over;
 use crate::webhook::sink::Receipt;
 use crate::workspace::{EventRecord, FireProblem, FireRequest};
 
@@ -54,7 +51,7 @@ use crate::workspace::{EventRecord, FireProblem, FireRequest};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ControlHandle {
-    control: Arc<Control>,
+    engine: Arc<Engine>,
 }
 
 /// Why a reset was refused.
@@ -69,53 +66,51 @@ pub enum ResetProblem {
 }
 
 impl ControlHandle {
-    pub(super) fn new(control: Arc<Control>) -> Self {
-        Self { control }
+    pub(super) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
     }
 
     /// The emulator's clock.
     pub fn clock(&self) -> &Clock {
-        self.control.registry.clock()
+        self.engine.registry.clock()
     }
 
     /// Moves the emulator's clock forward and returns when everything that was due on the way is done, in order.
     pub async fn advance(&self, by: Duration) -> Now {
-        let _writing = self.control.writes.begin();
-        Mover::Emulator(Arc::clone(&self.control.registry)).advance(by).await
+        let _writing = self.engine.begin_write();
+        self.engine.mover(None).advance(by).await
     }
 
     /// Waits until everything that is due is done: events planned, deliveries attempted.
     pub async fn settle(&self) {
-        for workspace in self.control.registry.all() {
-            settle(&workspace).await;
-        }
+        self.engine.settle().await;
     }
 
     /// When something has to be done next for any key, or for requests without one, as time since the start.
     pub fn next_due_of_all(&self) -> Option<Moment> {
-        let registry = &self.control.registry;
+        let registry = &self.engine.registry;
         let all = registry.all().into_iter().chain([registry.anonymous()]);
         all.filter_map(|workspace| workspace.agenda().next_due()).min()
     }
 
     /// When a key's workspace has something to do next, by its clock: an attempt, an emission, a delayed answer.
     pub fn next_due(&self, key: &str) -> Option<Moment> {
-        self.control.registry.find(key)?.agenda().next_due()
+        self.engine.registry.find(key)?.agenda().next_due()
     }
 
     #[cfg(test)]
     pub(crate) fn registry(&self) -> &Arc<crate::workspace::Registry> {
-        &self.control.registry
+        &self.engine.registry
     }
 
     /// The journal.
     pub fn journal(&self) -> &Arc<Journal> {
-        &self.control.journal
+        &self.engine.journal
     }
 
     /// The warnings that the journal has now, oldest first.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.control.journal.search(None, usize::MAX, |_, entry| match entry {
+        let mut warnings = self.engine.journal.search(None, usize::MAX, |_, entry| match entry {
             Entry::Notice(notice) if notice.warning => Some(notice.message.clone()),
             _ => None,
         });
@@ -125,83 +120,78 @@ impl ControlHandle {
 
     /// The deliveries.
     pub fn deliveries(&self) -> &Arc<Book> {
-        &self.control.book
+        &self.engine.book
     }
 
     /// What the built-in receiver `NAME.sink.localhost` got, oldest first.
     pub fn received(&self, sink: &str) -> Vec<Receipt> {
-        self.control.sinks.received(sink)
+        self.engine.sinks.received(sink)
     }
 
     /// The profile in force for a key.
     pub fn profile(&self, key: &str) -> Arc<Profile> {
-        Arc::clone(&self.control.library.load().setup_for(Some(key)).profile)
+        self.engine.profile_for(Some(key))
     }
 
     /// The profile in force for every key without one of its own.
     pub(crate) fn profile_of_all(&self) -> Arc<Profile> {
-        self.control.profile()
+        self.engine.profile_for(None)
     }
 
     /// The names of the scenarios that are active for every key without a list of its own, and how many files there are.
     pub(crate) fn scenarios(&self) -> (Vec<String>, usize) {
-        let generation = self.control.library.load();
+        let generation = self.engine.library.load();
         (generation.active().names.iter().map(ToString::to_string).collect(), generation.file_count())
     }
 
     /// Fires an event at the matching subscriptions of a key.
     pub fn fire(&self, key: &str, request: FireRequest) -> Result<Arc<EventRecord>, FireProblem> {
-        let control = &self.control;
+        let engine = &self.engine;
         // A key that is not valid has no subscriptions; that is what the answer says then.
-        let workspace = workspace(control, Some(key))
-            .unwrap_or_else(|_| control.registry.open(key, control.registry.clock().now()).0);
-        let now = workspace.clock().now();
-        let event = Arc::new(workspace.lock().fire(workspace.name(), request, &self.profile(key), now)?);
-        hand_over(&control.journal, &control.book, &workspace, Arc::clone(&event))
-            .map_err(|full| FireProblem::Full(full.to_string()))?;
-        Ok(event)
+        let workspace =
+            engine.workspace(Some(key)).unwrap_or_else(|_| engine.registry.open(key, engine.registry.clock().now()).0);
+        engine.fire(&workspace, request, &engine.profile_for(Some(key)))
     }
 
     /// Makes these scenarios active, in order, for everybody or for one key, whose list starts at once; none turns scenarios off. Gives the generation's
     /// number, or what is wrong, and nothing changes then.
     pub fn use_scenarios(&self, key: Option<&str>, names: &[&str]) -> Result<u64, Vec<Diagnostic>> {
         // A key that is not valid may become so by another profile.
-        let name = key.map(|key| workspace_name(&self.control, Some(key)).unwrap_or_else(|_| Arc::from(key)));
-        activate(&self.control, name.as_deref(), Some(names))
+        let name = key.map(|key| self.engine.workspace_name(Some(key)).unwrap_or_else(|_| Arc::from(key)));
+        self.engine.activate(name.as_deref(), Some(names))
     }
 
     /// Forgets what a key did, as `POST reset` does: its next request is its first.
     pub fn reset(&self, key: &str) -> Result<(), ResetProblem> {
-        let _writing = self.control.writes.begin();
-        let told = |problem: ControlError| ResetProblem::Key(problem.message().to_owned());
-        forget(&self.control, &*workspace(&self.control, Some(key)).map_err(told)?);
+        let _writing = self.engine.begin_write();
+        let refused = |problem: KeyProblem| ResetProblem::Key(problem.to_string());
+        self.engine.reset(&*self.engine.workspace(Some(key)).map_err(refused)?);
         Ok(())
     }
 
     /// Forgets everything: as after the start, clock included.
     pub fn reset_all(&self) -> Result<(), ResetProblem> {
-        let _writing = self.control.writes.begin();
-        let told = |found: Vec<Diagnostic>| {
+        let _writing = self.engine.begin_write();
+        let refused = |found: Vec<Diagnostic>| {
             ResetProblem::Scenarios(found.first().map_or_else(String::new, Diagnostic::one_line))
         };
-        forget_all(&self.control).map(drop).map_err(told)
+        self.engine.reset_all().map(drop).map_err(refused)
     }
 
     /// The state of everything as a document, once what is due is done, or after three seconds: what `GET snapshot?key=*` gives.
     pub async fn snapshot(&self) -> Vec<u8> {
-        settle_for_a_moment(&self.control.registry.all()).await;
-        take_snapshot(&self.control).concat()
+        settle_for_a_moment(&self.engine.registry.all()).await;
+        self.engine.snapshot(None).written().concat()
     }
 
     /// Puts a snapshot in place; gives what of it has no place any more. Nothing changes if it is refused.
     pub fn restore(&self, snapshot: &[u8]) -> Result<Vec<String>, SnapshotProblem> {
-        let _writing = self.control.writes.begin();
-        load_snapshot(&self.control, snapshot)
+        let _writing = self.engine.begin_write();
+        self.engine.load_snapshot(&Snapshot::read(snapshot)?)
     }
 
     /// Puts a line into the journal.
     pub fn note(&self, message: impl Into<String>) {
-        let at = self.control.registry.clock().now().wall;
-        self.control.journal.note(at, None, message);
+        self.engine.note(None, message, false);
     }
 }

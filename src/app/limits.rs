@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::{Settings, descriptors};
 use crate::contract::{keys, preview, webhook_url};
 use crate::control::limits as control;
+use crate::engine::MOST_PLANNED;
 use crate::http::{BACKLOG, HALF_CLOSED, blocking};
 use crate::profile::MOST_FORWARDS;
 use crate::scenario::{LARGEST_FILE, limits as scenario};
-use crate::webhook::{book, client, deliver, egress, emitter, held, resolve, sink};
+use crate::webhook::{book, client, deliver, egress, held, resolve, sink};
 use crate::{cli, journal, template, turns, workspace};
 
 /// The page of all limits.
@@ -60,7 +61,7 @@ pub fn limits_markdown() -> String {
         pending = count(book::MOST_PENDING),
         deliveries_bytes = bytes(held::MOST_BYTES),
         finished = count(book::MOST_FINISHED),
-        planned = count(emitter::MOST_PLANNED),
+        planned = count(MOST_PLANNED),
         sink = count(sink::KEPT),
         sinks = count(sink::MOST_NAMES),
         sink_bytes = bytes(sink::MOST_BYTES),

@@ -42,24 +42,20 @@ pub use settings::{ClockSetting, Settings, StartError};
 pub use state::StopProblem;
 
 use crate::clock::{Clock, Random, Seed};
-use crate::control::{Access, Control, Guesses, MOST_VIEWERS, Texts, Writes, log_held_back, take_seen};
-use crate::http::blocking::Blocking;
+use crate::control::{Access, Control, Guesses, MOST_VIEWERS, Texts};
+use crate::engine::Engine;
 use crate::http::body::BodyReader;
-use crate::http::emissions::Emissions;
 use crate::http::limits::Limits;
 use crate::http::service::Api;
 use crate::http::tls::ServerTls;
 use crate::http::{bind, serve};
 use crate::journal::Journal;
 use crate::scenario::{FileTexts, Library, Watcher};
-use crate::webhook::book::Book;
 use crate::webhook::client::Client;
 use crate::webhook::deliver::Deliverer;
 use crate::webhook::dial::Reach;
 use crate::webhook::egress::Egress;
-use crate::webhook::emitter::Emitter;
 use crate::webhook::resolve::Resolver;
-use crate::webhook::sink::Sinks;
 use crate::webhook::tls::Trust;
 use crate::workspace::Registry;
 pub(crate) use descriptors::Raised;
@@ -80,7 +76,7 @@ pub struct Emulator {
     handle: ControlHandle,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
-    state: Option<StateFile>,
+    state: Option<Arc<StateFile>>,
     grace: Duration,
     _watcher: Option<Watcher>,
 }
@@ -103,11 +99,14 @@ impl Emulator {
             ClockSetting::FrozenAt(at) => Clock::frozen(at),
         };
         settings.check_folders()?;
-        let library = Arc::new(Library::new(settings.profile.clone()));
         let texts = Arc::new(Texts::new(&seed, clock.now().wall));
-        let registry = Arc::new(Registry::new(seed, clock, settings.most_workspaces));
-        let journal = Arc::new(Journal::new(settings.most_journal_entries, settings.most_journal_bytes));
-        let (book, sinks) = (Arc::new(Book::default()), Arc::new(Sinks::default()));
+        let (engine, orders) = Engine::new(
+            Library::new(settings.profile.clone()),
+            Registry::new(seed, clock, settings.most_workspaces),
+            Journal::new(settings.most_journal_entries, settings.most_journal_bytes),
+            settings.scenario_folders.clone(),
+        );
+        let engine = Arc::new(engine);
         let bodies = Arc::new(BodyReader::new(&settings.limits));
         let egress = Arc::new(Egress::new(&settings.allow_egress));
         let resolver = Arc::new(Resolver::new(settings.look_up.clone()));
@@ -115,41 +114,30 @@ impl Emulator {
             Shares::of_process(settings.limits.connections, 1 + usize::from(settings.control_listen.is_some()));
         let client = Client::new(Reach { egress: Arc::clone(&egress), trust: Arc::new(trust), resolver }, shares.kept);
         let control_token = control_token(&settings);
-        let (blocking, (stop, stopping)) = (Blocking::default(), watch::channel(false));
-        let (emissions, orders) = Emissions::new();
+        let (stop, stopping) = watch::channel(false);
         let api = Arc::new(Api::new(
-            Arc::clone(&library),
-            Arc::clone(&registry),
-            Arc::clone(&journal),
+            Arc::clone(&engine.library),
+            Arc::clone(&engine.registry),
+            Arc::clone(&engine.journal),
             Arc::clone(&bodies),
-            emissions.clone(),
-            blocking.clone(),
+            engine.emissions.clone(),
+            engine.blocking.clone(),
             &settings.limits,
         ));
-        let emitter = Emitter::new(Arc::clone(&library), Arc::clone(&journal), Arc::clone(&book), blocking.clone());
         let control = Arc::new(Control {
-            library: Arc::clone(&library),
-            registry: Arc::clone(&registry),
-            journal: Arc::clone(&journal),
-            book: Arc::clone(&book),
-            sinks: Arc::clone(&sinks),
+            engine: Arc::clone(&engine),
             bodies,
-            emissions,
-            emitter: Arc::clone(&emitter),
             ca_pem: tls.as_ref().and_then(ServerTls::ca_pem).map(str::to_owned),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
             texts,
-            scenario_folders: settings.scenario_folders.clone(),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
-            blocking,
             stopping: stopping.clone(),
-            writes: Writes::default(),
-            guesses: Guesses::new(Arc::clone(&journal), registry.clock().clone()),
+            guesses: Guesses::new(Arc::clone(&engine.journal), engine.registry.clock().clone()),
         });
-        let handle = ControlHandle::new(Arc::clone(&control));
-        let (watcher, files) = watch(&settings, &control)?;
-        settings.fill(&library, files, registry.clock().now())?;
-        log_held_back(&control);
+        let handle = ControlHandle::new(Arc::clone(&engine));
+        let (watcher, files) = watch(&settings, &engine)?;
+        settings.fill(&engine.library, files, engine.registry.clock().now())?;
+        engine.log_held_back();
         // Only now, so that what is wrong with the settings is told whether or not the port is free.
         let (listener, address) = bound(settings.listen)?;
         let (control_listener, control_address) = match settings.control_listen {
@@ -159,15 +147,24 @@ impl Emulator {
         if let Some(message) = shares.warning() {
             handle.note(message);
         }
-        let deliverer = Deliverer::new(journal, registry, library, book, sinks, egress, client, shares.attempts);
+        let deliverer = Deliverer::new(
+            Arc::clone(&engine.journal),
+            Arc::clone(&engine.registry),
+            Arc::clone(&engine.library),
+            Arc::clone(&engine.book),
+            Arc::clone(&engine.sinks),
+            egress,
+            client,
+            shares.attempts,
+        );
 
         let mut tasks = Vec::new();
         let state = match settings.state {
-            Some(file) => Some(StateFile::open(Arc::clone(&control), file).await?),
+            Some(file) => Some(StateFile::open(Arc::clone(&engine), file).await?),
             None => None,
         };
         if let Some(state) = &state {
-            tasks.push(tokio::spawn(state.clone().keep(stopping.clone())));
+            tasks.push(tokio::spawn(Arc::clone(state).keep(stopping.clone())));
         }
         let (limits, grace) = (Limits { connections: shares.connections, ..settings.limits }, settings.grace);
         let on_main_port = control_listener.is_none().then(|| Arc::clone(&control));
@@ -177,7 +174,7 @@ impl Emulator {
             let front = Arc::new(Front { api: None, control: Some(control), refusals: api });
             tasks.push(tokio::spawn(serve(listener, front, tls.clone(), limits, stopping.clone(), grace)));
         }
-        tasks.push(tokio::spawn(emitter.run(orders, stopping.clone())));
+        tasks.push(tokio::spawn(engine.run_emissions(orders, stopping.clone())));
         tasks.push(tokio::spawn(deliverer.run(stopping)));
         Ok(Self {
             address,
@@ -257,12 +254,12 @@ impl Drop for Emulator {
 }
 
 /// Starts watching the scenario folders; what they hold at present comes back. Nothing to watch is no watcher.
-fn watch(settings: &Settings, control: &Arc<Control>) -> Result<(Option<Watcher>, FileTexts), StartError> {
+fn watch(settings: &Settings, engine: &Arc<Engine>) -> Result<(Option<Watcher>, FileTexts), StartError> {
     if settings.scenario_folders.paths().next().is_none() {
         return Ok((None, FileTexts::default()));
     }
-    let control = Arc::clone(control);
-    let watched = Watcher::start(settings.scenario_folders.clone(), move |texts| take_seen(&control, texts));
+    let engine = Arc::clone(engine);
+    let watched = Watcher::start(settings.scenario_folders.clone(), move |texts| drop(engine.take_files(texts)));
     let (watcher, files) =
         watched.map_err(|error| StartError::Setting(format!("cannot watch the scenario folders: {error}")))?;
     Ok((Some(watcher), files))

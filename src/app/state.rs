@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::StartError;
-use crate::clock::SavedClock;
-use crate::control::{Control, load_snapshot, take_snapshot};
+use crate::engine::Engine;
 use crate::file::{self, Claim, write_whole};
 use crate::http::stopped;
+use crate::snapshot::Snapshot;
 
 /// How often the state is saved while something happens.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -21,12 +21,9 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const LARGEST: u64 = 1024 * 1024 * 1024;
 
 /// The file in which an emulator keeps its state.
-#[derive(Clone, Debug)]
-pub(super) struct StateFile(Arc<Kept>);
-
 #[derive(Debug)]
-struct Kept {
-    control: Arc<Control>,
+pub(super) struct StateFile {
+    engine: Arc<Engine>,
     file: PathBuf,
     /// Held while a state is taken and written, so that an older one never replaces a newer one.
     saving: Mutex<()>,
@@ -42,26 +39,25 @@ pub struct StopProblem {
 }
 
 impl StateFile {
-    /// Loads the state if the file is there, and writes it, so that a file that cannot be written is told at the start.
-    pub(super) async fn open(control: Arc<Control>, file: PathBuf) -> Result<Self, StartError> {
-        let opened = tokio::task::spawn_blocking(move || Kept::open(control, file));
-        let kept = opened.await.map_err(|error| StartError::Setting(format!("--state: {error}")))??;
-        Ok(Self(Arc::new(kept)))
+    /// Loads the state if the file is there, and writes it, so that a file that cannot be written is reported at the start.
+    pub(super) async fn open(engine: Arc<Engine>, file: PathBuf) -> Result<Arc<Self>, StartError> {
+        let opened = tokio::task::spawn_blocking(move || Self::open_now(engine, file).map(Arc::new));
+        opened.await.map_err(|error| StartError::Setting(format!("--state: {error}")))?
     }
 
     /// Saves until `stop` becomes true.
-    pub(super) async fn keep(self, mut stop: watch::Receiver<bool>) {
-        let mut saved = self.0.mark();
+    pub(super) async fn keep(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let mut saved = self.engine.mark();
         loop {
             tokio::select! {
                 () = stopped(&mut stop) => return,
                 () = tokio::time::sleep(INTERVAL) => {}
             }
-            let mark = self.0.mark();
+            let mark = self.engine.mark();
             if mark != saved {
                 // The last state that was saved stays.
                 if let Err(problem) = self.save().await {
-                    note(&self.0.control, problem.to_string());
+                    self.engine.note(None, problem.to_string(), true);
                 }
                 saved = mark;
             }
@@ -69,62 +65,45 @@ impl StateFile {
     }
 
     /// Saves the present state, on a thread that may block.
-    pub(super) async fn save(&self) -> Result<(), StopProblem> {
-        let kept = Arc::clone(&self.0);
-        let saved = tokio::task::spawn_blocking(move || kept.save()).await;
+    pub(super) async fn save(self: &Arc<Self>) -> Result<(), StopProblem> {
+        let state = Arc::clone(self);
+        let saved = tokio::task::spawn_blocking(move || state.save_now()).await;
         saved
             .unwrap_or_else(|error| Err(io::Error::other(error)))
-            .map_err(|source| StopProblem { file: self.0.file.clone(), source })
+            .map_err(|source| StopProblem { file: self.file.clone(), source })
     }
-}
 
-impl StateFile {
     /// What a stop reports that could not wait for the state to be saved.
     pub(super) fn too_slow(&self, limit: Duration) -> StopProblem {
         let source = io::Error::new(io::ErrorKind::TimedOut, format!("it took longer than {} s", limit.as_secs_f64()));
-        StopProblem { file: self.0.file.clone(), source }
+        StopProblem { file: self.file.clone(), source }
     }
-}
 
-impl Kept {
-    fn open(control: Arc<Control>, file: PathBuf) -> Result<Self, StartError> {
-        let told =
+    fn open_now(engine: Arc<Engine>, file: PathBuf) -> Result<Self, StartError> {
+        let refused =
             |problem: &dyn std::fmt::Display| StartError::Setting(format!("--state: `{}`: {problem}", file.display()));
-        let claim = Claim::new(&file).map_err(|problem| told(&problem))?;
+        let claim = Claim::new(&file).map_err(|problem| refused(&problem))?;
         let claim =
-            claim.ok_or_else(|| told(&"another process keeps its state there; stop it, or name another file"))?;
+            claim.ok_or_else(|| refused(&"another process keeps its state there; stop it, or name another file"))?;
         match file::read(&file, LARGEST) {
             Ok(bytes) => {
-                for warning in load_snapshot(&control, &bytes).map_err(|problem| told(&problem))? {
-                    note(&control, format!("state loaded, but {warning}"));
+                let snapshot = Snapshot::read(&bytes).map_err(|problem| refused(&problem))?;
+                for warning in engine.load_snapshot(&snapshot).map_err(|problem| refused(&problem))? {
+                    engine.note(None, format!("state loaded, but {warning}"), true);
                 }
             }
             Err(problem) if problem.is_missing() => {}
-            Err(problem) => return Err(told(&problem)),
+            Err(problem) => return Err(refused(&problem)),
         }
-        let kept = Self { control, file: file.clone(), saving: Mutex::default(), _claim: claim };
-        kept.save().map_err(|error| told(&error))?;
+        let kept = Self { engine, file: file.clone(), saving: Mutex::default(), _claim: claim };
+        kept.save_now().map_err(|error| refused(&error))?;
         Ok(kept)
     }
 
-    fn save(&self) -> io::Result<()> {
+    fn save_now(&self) -> io::Result<()> {
         let _saving = self.saving.lock();
-        write_whole(&self.file, &take_snapshot(&self.control))
+        write_whole(&self.file, &self.engine.snapshot(None).written())
     }
-
-    /// What is different when something has happened.
-    fn mark(&self) -> impl PartialEq + std::fmt::Debug + use<> {
-        let control = &self.control;
-        let clock = control.registry.clock();
-        let SavedClock { frozen, wall_offset, .. } = clock.save();
-        let generation = control.library.load().number;
-        let clock = (clock.mode(), frozen, wall_offset);
-        (control.journal.next_number(), control.writes.count(), generation, control.registry.kept(), clock)
-    }
-}
-
-fn note(control: &Control, message: String) {
-    control.journal.warn(control.registry.clock().now().wall, None, message);
 }
 
 #[cfg(test)]
@@ -175,16 +154,16 @@ mod tests {
             ("POST /_emulator/clock".to_owned(), json!({ "advance": "1s", "key": "sk_test_local" })),
             ("POST /_emulator/reset".to_owned(), json!({})),
         ] {
-            let before = state.0.mark();
+            let before = state.engine.mark();
             call(&emulator, &line, &body).await;
-            assert_ne!(state.0.mark(), before, "{line}");
+            assert_ne!(state.engine.mark(), before, "{line}");
         }
         // The first call that names a key opens its workspace.
         call(&emulator, "GET /_emulator/subscriptions", &json!({})).await;
-        let before = state.0.mark();
+        let before = state.engine.mark();
         for path in ["subscriptions", "verdict", "clock", "sink/app", "requests"] {
             call(&emulator, &format!("GET /_emulator/{path}"), &json!({})).await;
         }
-        assert_eq!(state.0.mark(), before, "reading changes nothing");
+        assert_eq!(state.engine.mark(), before, "reading changes nothing");
     }
 }

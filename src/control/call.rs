@@ -4,7 +4,6 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use hyper::Method;
 use hyper::body::Bytes;
@@ -27,34 +26,6 @@ pub(crate) struct Call {
     pub(super) segment: String,
     /// By whose rules keys are shown.
     pub(super) profile: Arc<Profile>,
-}
-
-/// Counts what may have changed the state of the emulator without a trace in the journal.
-#[derive(Clone, Debug, Default)]
-pub struct Writes(Arc<AtomicU64>);
-
-impl Writes {
-    /// How many have ended.
-    pub fn count(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
-    }
-
-    /// Begins one, which is counted when what is returned is dropped: after the change, so that whoever reads the count first
-    /// and then the state misses nothing.
-    #[must_use]
-    pub fn begin(&self) -> Writing {
-        Writing(self.clone())
-    }
-}
-
-/// A change that is being made.
-#[derive(Debug)]
-pub struct Writing(Writes);
-
-impl Drop for Writing {
-    fn drop(&mut self) {
-        self.0.0.fetch_add(1, Ordering::SeqCst);
-    }
 }
 
 /// A call with its query and body as types. It has what a [`Call`] has.

@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::advance::Mover;
 use super::api::{self, NewMode, time};
 use super::call::Input;
 use super::duration::{duration, timeout};
-use super::notice::{note, whose};
-use super::scope::{Scope, scope_or_all};
+use super::scope::{scope_or_all, whose};
 use super::{Call, Control, ControlError};
 use crate::clock::{ClockMode, Now};
 use crate::contract::error::ErrorKind;
 use crate::duration::duration_text;
+use crate::engine::Mover;
 
 /// Longest step, as for any duration.
 const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
@@ -46,7 +45,7 @@ pub(super) async fn change(
         _ => return Err(ControlError::invalid("`mode`, `advance` and `set` cannot be changed in one call")),
     };
     let mover = mover(&control, &input)?;
-    if matches!((step, &mover), (Step::Mode(NewMode::Follow), Mover::Emulator(_))) {
+    if matches!(step, Step::Mode(NewMode::Follow)) && mover.workspace.is_none() {
         return Err(ControlError::invalid("mode: the emulator's clock follows no other; name a key"));
     }
     log(&control, &input, &mover, step);
@@ -59,7 +58,7 @@ pub(super) async fn change(
         }
         step => step.take(&mover, limit).await?,
     };
-    if let Mover::Workspace(workspace) = &mover {
+    if let Some(workspace) = &mover.workspace {
         // Whatever else waits for this key is told by its clock; what time sets off may have to be looked for.
         control.emissions.look(workspace);
     }
@@ -69,10 +68,7 @@ pub(super) async fn change(
 /// Logs what is done with a clock, before what that sets off. A step that is refused leaves no line.
 fn log(control: &Control, call: &Call, mover: &Mover, step: Step) {
     let now = mover.clock().now().wall;
-    let key = match mover {
-        Mover::Emulator(_) => None,
-        Mover::Workspace(workspace) => Some(&**workspace.name()),
-    };
+    let key = mover.workspace.as_ref().map(|workspace| &**workspace.name());
     let did = match step {
         Step::Mode(NewMode::Real) => format!("runs again from {}", time(now)),
         Step::Mode(NewMode::Frozen) => format!("frozen at {}", time(now)),
@@ -84,7 +80,7 @@ fn log(control: &Control, call: &Call, mover: &Mover, step: Step) {
         Step::Set(at) if is_too_far(now, at) => return,
         Step::Set(at) => format!("set {} to {}", if at < now { "back" } else { "forward" }, time(at)),
     };
-    note(control, key, format!("clock of {} {did}", whose(call, key)), false);
+    control.note(key, format!("clock of {} {did}", whose(call, key)), false);
 }
 
 /// Whether a step leads further ahead than a clock is moved.
@@ -156,17 +152,11 @@ fn instant(text: &str) -> Result<Timestamp, ControlError> {
 
 /// Whose clock is meant: a key's own, or without one, or with `*`, the emulator's.
 fn mover(control: &Control, call: &Call) -> Result<Mover, ControlError> {
-    Ok(match scope_or_all(control, call)? {
-        Scope::All => Mover::Emulator(Arc::clone(&control.registry)),
-        Scope::One(workspace) => Mover::Workspace(workspace),
-    })
+    Ok(control.mover(scope_or_all(control, call)?.0))
 }
 
 fn shown(call: &Call, mover: &Mover, now: Now) -> api::Clock {
-    let workspace = match mover {
-        Mover::Emulator(_) => None,
-        Mover::Workspace(workspace) => Some(workspace),
-    };
+    let workspace = mover.workspace.as_ref();
     api::Clock {
         mode: match mover.clock().mode() {
             ClockMode::Real => api::ClockMode::Real,

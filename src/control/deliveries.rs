@@ -13,12 +13,10 @@ use super::requests::{shown_body, shown_headers};
 use super::scope::{scope, scope_or_all};
 use super::{Call, Control, ControlError};
 use crate::contract::error::ErrorKind;
-use crate::contract::ids::IdKind;
 use crate::journal::{AttemptOutcome, AttemptRecord, Forgery};
 use crate::redact::Redactor;
 use crate::webhook::book::{Book, DeliveryRecord, DeliveryStatus};
-use crate::webhook::deliver::hand_over;
-use crate::workspace::{EventRecord, PlannedDelivery, Registry};
+use crate::workspace::Registry;
 
 pub(super) fn list(control: &Control, input: &Input<api::ListDeliveries>) -> Result<Page<Delivery>, ControlError> {
     let query = &input.query;
@@ -167,18 +165,7 @@ pub(super) async fn redeliver(
     let Some(workspace) = control.registry.find(&old.event.workspace) else {
         return Err(ControlError::not_found("the delivery's workspace is gone"));
     };
-    let now = workspace.clock().now();
-    let profile = Arc::clone(&control.library.load().setup_for(Some(workspace.name())).profile);
-    let id = workspace.lock().make_id(IdKind::Delivery, &profile, now);
-    let planned = PlannedDelivery { id: id.clone(), attempts_before: 0, ..PlannedDelivery::clone(&old.planned) };
-    let event = EventRecord {
-        deliveries: vec![Arc::new(planned)],
-        skipped: Vec::new(),
-        due: now.moment,
-        handed_at: now.wall,
-        ..EventRecord::clone(&old.event)
-    };
-    hand_over(&control.journal, &control.book, &workspace, Arc::new(event)).map_err(ControlError::too_many_pending)?;
+    let id = control.redeliver(&workspace, &old).map_err(ControlError::too_many_pending)?;
     let delivery = match wait {
         Some(limit) => control.book.wait_attempted(&[id], limit).await.into_iter().next(),
         None => control.book.get(&id),

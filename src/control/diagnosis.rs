@@ -127,7 +127,7 @@ impl<'a> Diagnosis<'a> {
             Some(attempt) if self.delivery.event.tamper.is_none() && is_refusal(&attempt.outcome) => attempt,
             _ => return Vec::new(),
         };
-        let profile = self.control.library.load().setup_for(Some(workspace.name())).profile.clone();
+        let profile = self.control.profile_for(Some(workspace.name()));
         let subscription = &attempt.subscription;
         let Some(verified) = verified(attempt, workspace, &profile) else {
             let text =

@@ -1,5 +1,6 @@
 //! `POST events`: fires events at the matching subscriptions, and says what became of them if asked to wait.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,18 +12,19 @@ use super::api::{
 use super::call::Input;
 use super::duration::{duration, wait_of};
 use super::requests::shown_body;
-use super::scope::workspace;
 use super::{Control, ControlError, deliveries};
 use crate::contract::signature::Tamper;
 use crate::contract::types::SubscriptionStatus;
+use crate::engine::emitted;
+use crate::http::emissions::events_made;
 use crate::profile::Profile;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
 use crate::webhook::book::{DeliveryRecord, Full};
-use crate::webhook::deliver::hand_over;
-use crate::webhook::emitter::{events_made, fire_request as emitted};
 use crate::webhook::held;
-use crate::workspace::{EventRecord, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace};
+use crate::workspace::{
+    EventRecord, FireProblem, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
+};
 
 /// Most events fired by one call.
 pub(crate) const MOST_EVENTS: usize = 10_000;
@@ -36,13 +38,13 @@ pub(crate) const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 
 pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -> Result<Fired, ControlError> {
     let wait = wait_of(&input.query)?;
-    let Done { mut answer, deliveries, is_shown } = fire_all(&control, &input).await?;
+    let (mut answer, deliveries) = fire_all(&control, &input).await?;
     let Some(limit) = wait else { return Ok(answer) };
     let records = control.book.wait_attempted(&deliveries, limit).await;
     let showing = Arc::clone(&control);
     let show = move || {
         let (registry, redactor) = (&showing.registry, input.redactor());
-        let is_shown = is_shown && records.len() <= MOST_SHOWN;
+        let is_shown = records.len() <= MOST_SHOWN && !matches!(answer.events.first(), Some(FiredEvent::Id(_)));
         let shown = |record: &DeliveryRecord| {
             if is_shown {
                 DeliveryShown::Whole(deliveries::whole(record, registry, redactor))
@@ -56,21 +58,16 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -
     Ok(control.blocking.run(show).await)
 }
 
-/// What a call has fired.
-struct Done {
-    answer: Fired,
-    /// The ids of all deliveries.
-    deliveries: Vec<String>,
-    /// Whether there are few enough to show them with their attempts.
-    is_shown: bool,
-}
-
-/// Fires what a call asks for, some at a time, so that a call that comes meanwhile does not wait for the last of 10,000.
-async fn fire_all(control: &Arc<Control>, input: &Arc<Input<FireEvents>>) -> Result<Done, ControlError> {
+/// Fires what a call asks for, some at a time, so that a call that comes meanwhile does not wait for the last of 10,000. Gives the
+/// answer, and the ids of all deliveries.
+async fn fire_all(
+    control: &Arc<Control>,
+    input: &Arc<Input<FireEvents>>,
+) -> Result<(Fired, Vec<String>), ControlError> {
     let (beginning, of) = (Arc::clone(control), Arc::clone(input));
     let mut firing = match control.blocking.run(move || begin(&beginning, &of)).await? {
-        Begun::Emission(answer) => return Ok(Done { answer, deliveries: Vec::new(), is_shown: true }),
-        Begun::Events(firing) => firing,
+        ControlFlow::Break(answer) => return Ok((answer, Vec::new())),
+        ControlFlow::Continue(firing) => firing,
     };
     events_made(&firing.workspace).await;
     while firing.ids.len() < firing.count {
@@ -79,14 +76,6 @@ async fn fire_all(control: &Arc<Control>, input: &Arc<Input<FireEvents>>) -> Res
     }
     let (ending, of) = (Arc::clone(control), Arc::clone(input));
     control.blocking.run(move || firing.end(&ending, of.redactor())).await
-}
-
-/// A call that was read.
-enum Begun {
-    /// An emission was set off, with this answer.
-    Emission(Fired),
-    /// So many events are fired one by one.
-    Events(Box<Firing>),
 }
 
 /// The events of one call, as far as they are fired.
@@ -106,20 +95,21 @@ struct Firing {
     bytes: usize,
 }
 
-fn begin(control: &Control, input: &Input<FireEvents>) -> Result<Begun, ControlError> {
+/// Reads a call; an emission is set off at once, which is all there is to answer.
+fn begin(control: &Control, input: &Input<FireEvents>) -> Result<ControlFlow<Fired, Box<Firing>>, ControlError> {
     let request = &input.body;
     let count = request.count.map_or(1, |Integer(count)| count);
     if !(1..=MOST_EVENTS).contains(&count) {
         return Err(ControlError::invalid(format!("count: expected 1 to {MOST_EVENTS}, found {count}")));
     }
     let delay = request.delay.as_ref().map(|delay| duration("delay", delay)).transpose()?;
-    let workspace = workspace(control, input.key()?.as_deref())?;
+    let workspace = control.workspace(input.key()?.as_deref())?;
     if let Some(name) = &request.emit {
-        return fire_emission(control, &workspace, name, request).map(Begun::Emission);
+        return fire_emission(control, &workspace, name, request).map(ControlFlow::Break);
     }
-    let profile = Arc::clone(&control.library.load().setup_for(Some(workspace.name())).profile);
+    let profile = control.profile_for(Some(workspace.name()));
     let template = fire_request(request)?;
-    Ok(Begun::Events(Box::new(Firing {
+    Ok(ControlFlow::Continue(Box::new(Firing {
         count,
         shuffle: request.shuffle,
         delay,
@@ -148,17 +138,21 @@ impl Firing {
     fn fire_one(&mut self, control: &Control) -> Result<(), ControlError> {
         let now = self.workspace.clock().now();
         let request = FireRequest { due: self.delay.map(|delay| now.moment.plus(delay)), ..self.template.clone() };
-        let event = self.workspace.lock().fire(self.workspace.name(), request, &self.profile, now);
-        let event = Arc::new(event.map_err(|problem| ControlError::invalid(problem.to_string()))?);
+        let made = if self.shuffle {
+            control.make_event(&self.workspace, request, &self.profile)
+        } else {
+            control.fire(&self.workspace, request, &self.profile)
+        };
+        let event = made.map_err(|problem| match problem {
+            FireProblem::Full(full) => partly_fired(&full, self.ids.len(), self.count),
+            problem => ControlError::invalid(problem.to_string()),
+        })?;
         self.bytes += event.body.len();
         if self.shuffle {
             if self.bytes > held::MOST_BYTES {
                 return Err(ControlError::too_many_pending(Full::Bytes));
             }
             self.events.push(Arc::clone(&event));
-        } else {
-            let handed = hand_over(&control.journal, &control.book, &self.workspace, Arc::clone(&event));
-            handed.map_err(|full| partly_fired(full, self.ids.len(), self.count))?;
         }
         self.ids.push(event.id.clone());
         self.deliveries.extend(event.deliveries.iter().map(|delivery| delivery.id.clone()));
@@ -169,7 +163,11 @@ impl Firing {
     }
 
     /// Sends off what was shuffled, and makes the answer.
-    fn end(mut self: Box<Self>, control: &Control, redactor: Redactor<'_>) -> Result<Done, ControlError> {
+    fn end(
+        mut self: Box<Self>,
+        control: &Control,
+        redactor: Redactor<'_>,
+    ) -> Result<(Fired, Vec<String>), ControlError> {
         if self.shuffle {
             let in_order = self.events.clone();
             self.events.shuffle(self.workspace.lock().event_random());
@@ -177,13 +175,12 @@ impl Firing {
                 self.events.rotate_left(1);
             }
             for (done, event) in std::mem::take(&mut self.events).into_iter().enumerate() {
-                let handed = hand_over(&control.journal, &control.book, &self.workspace, event);
-                handed.map_err(|full| partly_fired(full, done, self.count))?;
+                let handed = control.hand_over(&self.workspace, event);
+                handed.map_err(|full| partly_fired(&full.to_string(), done, self.count))?;
             }
         }
         let Self { kept, ids, deliveries, template, workspace, profile, .. } = *self;
-        let is_shown = kept.len() == self.count;
-        let events: Vec<FiredEvent> = if is_shown {
+        let events: Vec<FiredEvent> = if kept.len() == self.count {
             kept.iter().map(|event| FiredEvent::Whole(shown(event, &control.registry, redactor))).collect()
         } else {
             ids.into_iter().map(|id| FiredEvent::Id(EventIdOnly { id: id.into() })).collect()
@@ -193,11 +190,11 @@ impl Firing {
             return Err(problem.with(|error| error.events = Some(events)));
         }
         let damage = template.damage(&profile).as_deref().map(str::to_owned);
-        Ok(Done { answer: Fired { events, damage, ..Fired::default() }, deliveries, is_shown })
+        Ok((Fired { events, damage, ..Fired::default() }, deliveries))
     }
 }
 
-fn partly_fired(full: Full, fired: usize, count: usize) -> ControlError {
+fn partly_fired(full: &str, fired: usize, count: usize) -> ControlError {
     ControlError::invalid(format!("{full}; {fired} of {count} events were fired")).coded("too_many_pending")
 }
 
@@ -295,7 +292,7 @@ fn fire_emission(
             "emit: the scenario says what is fired; leave type, data, set and count out",
         ));
     }
-    let setup = Arc::clone(control.library.load().setup_for(Some(workspace.name())));
+    let setup = control.setup_for(Some(workspace.name()));
     let Some(emit) = emit_named(setup.emits.iter(), name) else {
         let names: Vec<&str> = setup.emits.iter().filter_map(|emit| emit.name.as_deref()).collect();
         let known =

@@ -79,7 +79,8 @@ impl Guesses {
         }
         line.recent = true;
         drop(line);
-        self.write(format!("a wrong control token came from {peer}"));
+        let now = self.label.now().wall;
+        self.journal.note(now, None, format!("a wrong control token came from {peer}"), true);
         let guesses = Arc::clone(self);
         tokio::spawn(async move {
             loop {
@@ -91,13 +92,10 @@ impl Guesses {
                 };
                 drop(line);
                 let more = counted(count, "more wrong control token");
-                guesses.write(format!("{more} came within a second, the last from {peer}"));
+                let message = format!("{more} came within a second, the last from {peer}");
+                guesses.journal.note(guesses.label.now().wall, None, message, true);
             }
         });
-    }
-
-    fn write(&self, message: String) {
-        self.journal.warn(self.label.now().wall, None, message);
     }
 
     fn pace(&self, peer: IpAddr) -> Pace {

@@ -47,7 +47,7 @@ fn text(control: &Control) -> String {
     page.single("deliveries_forgotten_total", "counter", "Finished deliveries that had to leave.", forgotten);
     let forgotten = control.sinks.forgotten();
     page.single("sink_deliveries_forgotten_total", "counter", "What built-in receivers had to forget.", forgotten);
-    let left_out = control.emitter.left_out();
+    let left_out = control.emissions_left_out();
     page.single("emissions_left_out_total", "counter", "Events of emissions that were too many.", left_out);
     push_attempts(&mut page, &tally);
     page.single("workspaces", "gauge", "Workspaces kept.", control.registry.all().len());

@@ -1,9 +1,8 @@
 //! Layer 5, the control API under `/_emulator/`: everything that the command line can do. Front page.
 //!
-//! One file a resource; `guard` says who may call and `guesses` slows who may not, `route` which call is meant, `view` how things are shown. Knows the
-//! emulated API's parts, none of its handlers.
+//! One file a resource; `guard` says who may call and `guesses` slows who may not, `route` which call is meant, `view` how things are shown. What a
+//! call does is the engine's business.
 
-mod advance;
 #[allow(clippy::struct_field_names, reason = "fields are as on the wire")]
 pub(crate) mod api;
 mod call;
@@ -18,11 +17,9 @@ mod guard;
 mod guesses;
 mod health;
 mod metrics;
-mod notice;
 mod openapi;
 mod paging;
 mod profile;
-mod reload;
 mod reply;
 mod requests;
 mod reset;
@@ -37,6 +34,7 @@ mod trace;
 mod verification;
 
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use hyper::body::{Body as _, Incoming};
@@ -45,34 +43,21 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response};
 use tokio::sync::{Semaphore, watch};
 
-pub use advance::{Mover, settle};
 use call::Call;
-pub use call::{Writes, Writing};
 pub use guard::Access;
 use guard::Content;
 pub use guesses::Guesses;
 pub use openapi::openapi_document;
-pub use reload::{log_held_back, take_seen};
 pub use reply::{ControlError, Reply};
-pub use reset::{forget, forget_all};
-pub use scope::{activate, workspace, workspace_name};
-pub use snapshot::{SnapshotProblem, load_snapshot, settle_for_a_moment, take_snapshot};
 pub use stream::{MOST_VIEWERS, Texts};
 
 use crate::contract::error::ErrorKind;
+use crate::engine::Engine;
 use crate::http::answer::AnswerBody;
-use crate::http::blocking::Blocking;
 use crate::http::body::BodyReader;
-use crate::http::emissions::Emissions;
 use crate::http::stopped;
-use crate::journal::Journal;
 use crate::profile::Profile;
 use crate::redact::Redactor;
-use crate::scenario::{Folders, Library};
-use crate::webhook::book::Book;
-use crate::webhook::emitter::Emitter;
-use crate::webhook::sink::Sinks;
-use crate::workspace::Registry;
 use route::{Handler, Match, Route};
 
 /// How much there may be, for the page that lists it.
@@ -93,27 +78,13 @@ pub(crate) mod limits {
 /// Every control path begins so.
 pub const PREFIX: &str = "/_emulator/";
 
-/// The control API over the emulator's parts.
+/// The control API over an engine, whose parts and methods it has.
 #[derive(Debug)]
 pub struct Control {
-    /// Scenarios and profile.
-    pub library: Arc<Library>,
-    /// Workspaces.
-    pub registry: Arc<Registry>,
-    /// What happened.
-    pub journal: Arc<Journal>,
-    /// Deliveries.
-    pub book: Arc<Book>,
-    /// The built-in receivers.
-    pub sinks: Arc<Sinks>,
+    /// What it controls.
+    pub engine: Arc<Engine>,
     /// Reads bodies within the limits.
     pub bodies: Arc<BodyReader>,
-    /// The way to the driver of emissions.
-    pub emissions: Emissions,
-    /// The driver of emissions, for what it has planned.
-    pub emitter: Arc<Emitter>,
-    /// Folders of scenario files, for reloading.
-    pub scenario_folders: Folders,
     /// The authority made for `--tls self-signed`.
     pub ca_pem: Option<String>,
     /// Viewers of the event stream, at most so many at a time.
@@ -122,14 +93,18 @@ pub struct Control {
     pub texts: Arc<Texts>,
     /// Who may call.
     pub access: Access,
-    /// Threads for calls that take a while.
-    pub blocking: Blocking,
     /// Becomes true when the emulator stops.
     pub stopping: watch::Receiver<bool>,
-    /// How often a call has written.
-    pub writes: Writes,
     /// Who tried to, with a wrong token.
     pub guesses: Arc<Guesses>,
+}
+
+impl Deref for Control {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
 }
 
 impl Control {
@@ -156,7 +131,7 @@ impl Control {
 
     /// The profile by which things are shown: the one in force for every key without one of its own.
     pub fn profile(&self) -> Arc<Profile> {
-        Arc::clone(&self.library.load().setup_for(None).profile)
+        self.profile_for(None)
     }
 
     async fn dispatch(self: &Arc<Self>, parts: Parts, body: Incoming, host: &str) -> Result<Reply, ControlError> {
@@ -202,7 +177,7 @@ impl Control {
         if !route.is_open && route.most_bytes.is_none() {
             scope::check_key(self, &call)?;
         }
-        let writing = route.is_write().then(|| self.writes.begin());
+        let writing = route.is_write().then(|| self.begin_write());
         let control = Arc::clone(self);
         match &route.handler {
             Handler::Here(answer) => answer(self, call),

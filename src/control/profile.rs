@@ -5,20 +5,19 @@ use std::sync::Arc;
 
 use super::api::{self, Assumption, List, Patched, Setting};
 use super::call::Input;
-use super::notice::{note, whose};
 use super::scenarios::refused;
-use super::scope::scope_or_all;
+use super::scope::{scope_or_all, whose};
 use super::{Call, Control, ControlError, Reply};
 use crate::contract::openapi;
 use crate::profile::{LedgerRow, ledger};
 use crate::redact::Redactor;
-use crate::scenario::{KnobPatch, PATCH_SOURCE, Setup};
+use crate::scenario::{KnobPatch, PATCH_SOURCE};
 
 pub(super) fn assumptions(
     control: &Control,
     input: &Input<api::Assumptions>,
 ) -> Result<List<Assumption>, ControlError> {
-    let setup = setup(control, scope_or_all(control, input)?.key());
+    let setup = control.setup_for(scope_or_all(control, input)?.key().as_deref());
     let row = |row: LedgerRow| Assumption {
         knob: row.knob.to_owned(),
         contract: row.contract.to_owned(),
@@ -33,7 +32,7 @@ pub(super) fn assumptions(
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowProfile>) -> Result<api::Profile, ControlError> {
     let name = scope_or_all(control, input)?.key();
-    let settings = ledger(&setup(control, name.clone()).layered);
+    let settings = ledger(&control.setup_for(name.as_deref()).layered);
     let setting =
         |setting: LedgerRow| Setting { knob: setting.knob.to_owned(), value: setting.value, source: setting.source };
     let patches = control.library.patches();
@@ -56,9 +55,9 @@ pub(super) fn patch(control: &Control, input: &Input<api::PatchProfile>) -> Resu
     }
     let name = scope_or_all(control, input)?.key();
     let now = control.registry.clock().now().moment;
-    let before = ledger(&setup(control, name.clone()).layered);
+    let before = ledger(&control.setup_for(name.as_deref()).layered);
     let generation = control.library.patch_profile(name.as_deref(), &settings, now).map_err(|found| refused(&found))?;
-    let after = ledger(&setup(control, name.clone()).layered);
+    let after = ledger(&control.setup_for(name.as_deref()).layered);
     let patches = control.library.patches();
     let patch: Arc<KnobPatch> = match &name {
         None => patches.global,
@@ -68,7 +67,7 @@ pub(super) fn patch(control: &Control, input: &Input<api::PatchProfile>) -> Resu
     let (changes, unchanged) = compared(&before, &after, &KnobPatch::paths(&settings), input.redactor());
     if !changes.is_empty() {
         let message = format!("settings changed for {}: {}", whose(input, name), changes.join(", "));
-        note(control, name, message, false);
+        control.note(name, message, false);
     }
     let key = name.map(|name| input.redactor().key(name).into_owned());
     Ok(Patched { generation, key, patch: patch.entries().clone(), changes, unchanged })
@@ -125,11 +124,9 @@ fn shortened(before: &str, after: &str) -> (String, String) {
     (part(before), part(after))
 }
 
-fn setup(control: &Control, name: Option<Arc<str>>) -> Arc<Setup> {
-    Arc::clone(control.library.load().setup_for(name.as_deref()))
-}
-
 /// The document of the emulated API, as the profile of the key named makes it.
 pub(super) fn emulated_openapi(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    Ok(Reply::plain(&openapi::document(&setup(control, scope_or_all(control, call)?.key()).profile.api_shape())))
+    Ok(Reply::plain(&openapi::document(
+        &control.profile_for(scope_or_all(control, call)?.key().as_deref()).api_shape(),
+    )))
 }

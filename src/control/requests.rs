@@ -69,11 +69,7 @@ pub(super) async fn wait(
         since: wanted.since.clone(),
     };
     let filter = Filter::read(text, &control.journal)?;
-    let workspace = match &scope {
-        Scope::All => None,
-        Scope::One(workspace) => Some(&**workspace.name()),
-    };
-    let lookout = control.journal.lookout(filter.interest(workspace));
+    let lookout = control.journal.lookout(filter.interest(scope.key().as_deref()));
     let mut search = Search { scope, next: filter.first_number(), filter, found: Vec::new(), nearest: Vec::new() };
     let enough = tokio::time::timeout(limit, search.until(count, &lookout)).await.is_ok();
     // What came meanwhile woke nobody, and may be near.
@@ -156,10 +152,7 @@ pub(super) fn show(control: &Control, input: &Input<api::ShowRequest>) -> Result
 }
 
 pub(super) fn clear(control: &Control, input: &Input<api::ClearRequests>) -> Result<Cleared, ControlError> {
-    match scope(control, input)? {
-        Scope::All => control.journal.clear(None),
-        Scope::One(workspace) => control.journal.clear(Some(workspace.name())),
-    }
+    control.journal.clear(scope(control, input)?.key().as_deref());
     Ok(Cleared { cleared: true })
 }
 

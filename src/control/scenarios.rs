@@ -8,9 +8,7 @@ use serde_json::{Map, Value};
 
 use super::api::{self, Activated, Added, KeyList, Reloaded, Removed, ScenarioState, ScenarioWhole, Scenarios, Span};
 use super::call::Input;
-use super::notice::{note, whose};
-use super::reload::take;
-use super::scope::{activate as activate_list, workspace_name};
+use super::scope::whose;
 use super::{Call, Control, ControlError, Reply};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::redact::Redactor;
@@ -132,16 +130,16 @@ pub(super) fn activate(control: &Control, input: &Input<api::ActivateScenarios>)
     let active = &input.body.active;
     // Its workspace is not opened yet: the list of all keys would begin in it.
     let key = input.key()?.filter(|key| key != "*");
-    let key = key.map(|key| workspace_name(control, Some(&key))).transpose()?;
+    let key = key.map(|key| control.workspace_name(Some(&key))).transpose()?;
     let names: Option<Vec<&str>> = active.as_ref().map(|names| names.iter().map(String::as_str).collect());
     if names.is_none() && key.is_none() {
         return Err(ControlError::invalid("expected `active`, a list of scenario names"));
     }
     // A file that was saved a moment ago may not have been seen yet. What is wrong with other files is reported elsewhere.
     if names.iter().flatten().any(|name| !is_as_saved(&control.library.load(), name)) {
-        take(control, control.scenario_folders.read());
+        control.take_files(control.scenario_folders.read());
     }
-    let activated = activate_list(control, key.as_deref(), names.as_deref());
+    let activated = control.activate(key.as_deref(), names.as_deref());
     let generation = activated.map_err(|found| refused(&found).told_further(|| way_out(control, &found)))?;
     let listed = match names.as_deref() {
         None => "those of all keys are active".to_owned(),
@@ -150,7 +148,7 @@ pub(super) fn activate(control: &Control, input: &Input<api::ActivateScenarios>)
         Some(names) => format!("{} are active", names.join(", ")),
     };
     let key = key.as_deref();
-    note(control, key, format!("scenarios changed for {}: {listed}", whose(input, key)), false);
+    control.note(key, format!("scenarios changed for {}: {listed}", whose(input, key)), false);
     let diagnostics = names.map(|names| not_as_saved(&control.library.load(), &names)).unwrap_or_default();
     Ok(Activated {
         generation,
@@ -203,7 +201,7 @@ pub(super) fn reload(control: &Control, _: &Input<api::ReloadScenarios>) -> Resu
         text.as_ref().err().is_none_or(|problem| problem.severity == Severity::Error)
     };
     let count = files.iter().filter(|(_, text)| is_file(text)).count();
-    let reload = take(control, files);
+    let reload = control.take_files(files);
     let generation = reload.generation;
     if reload.found.iter().any(Diagnostic::is_error) {
         let more = reload.found.iter().filter(|problem| problem.is_error()).count() - 1;

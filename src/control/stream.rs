@@ -26,12 +26,11 @@ use super::scope::{Scope, scope_or_all};
 use super::{Call, Control, ControlError, Reply, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
+use crate::engine::Engine;
 use crate::http::stopped;
 use crate::journal::{Entry, Reader};
 use crate::memory::kept;
 use crate::redact::Redactor;
-use crate::scenario::Library;
-use crate::workspace::Registry;
 
 /// Most viewers at a time.
 pub const MOST_VIEWERS: usize = 64;
@@ -139,8 +138,7 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
     };
     let viewer = Viewer {
         reader: control.journal.reader(),
-        registry: Arc::clone(&control.registry),
-        library: Arc::clone(&control.library),
+        engine: Arc::clone(&control.engine),
         texts: Arc::clone(&control.texts),
         scope,
         kinds,
@@ -192,8 +190,7 @@ fn kinds(text: Option<&str>) -> Result<Vec<&'static str>, ControlError> {
 
 struct Viewer {
     reader: Reader,
-    registry: Arc<Registry>,
-    library: Arc<Library>,
+    engine: Arc<Engine>,
     texts: Arc<Texts>,
     scope: Scope,
     /// The kinds that the viewer wants.
@@ -263,11 +260,11 @@ impl Viewer {
     }
 
     fn text(&self, number: u64, kind: &str, entry: &Entry) -> String {
-        let profile = Arc::clone(&self.library.load().setup_for(None).profile);
+        let profile = self.engine.profile_for(None);
         let redactor = Redactor::new(&profile.keys);
         let shown = match entry {
             Entry::Request(request) => serde_json::to_value(requests::row(request, redactor)),
-            Entry::Event(event) => serde_json::to_value(events::shown(event, &self.registry, redactor)),
+            Entry::Event(event) => serde_json::to_value(events::shown(event, &self.engine.registry, redactor)),
             Entry::Attempt(record) => serde_json::to_value(StreamedAttempt {
                 attempt: deliveries::attempt(record, redactor),
                 delivery: record.delivery.as_str().into(),

@@ -6,13 +6,12 @@ use serde_json::Map;
 
 use super::api::{self, Created, Deleted, List, Rotated, Subscription, SubscriptionState};
 use super::call::Input;
-use super::scope::{scope, scope_or_all, workspace};
+use super::scope::{scope, scope_or_all};
 use super::{Call, Control, ControlError};
 use crate::contract::error::Error;
 use crate::contract::rules::check_subscribe;
 use crate::contract::signature::SigningKey;
 use crate::contract::types::SubscriptionStatus;
-use crate::profile::Profile;
 use crate::workspace::{SubscriptionView, Workspace};
 
 pub(super) fn list(
@@ -22,7 +21,7 @@ pub(super) fn list(
     let scope = scope(control, input)?;
     let mut data = Vec::new();
     for workspace in scope.workspaces(control) {
-        let (profile, now) = (profile_of(control, &workspace), workspace.clock().now());
+        let (profile, now) = (control.profile_for(Some(workspace.name())), workspace.clock().now());
         let views = workspace.lock().subscription_views(&profile, now);
         data.extend(views.into_iter().map(|view| shown(view, &workspace, input)));
     }
@@ -34,7 +33,7 @@ pub(super) fn show(control: &Control, input: &Input<api::ShowSubscription>) -> R
 }
 
 fn view(control: &Control, call: &Call, workspace: &Workspace, id: &str) -> Result<Subscription, ControlError> {
-    let (profile, now) = (profile_of(control, workspace), workspace.clock().now());
+    let (profile, now) = (control.profile_for(Some(workspace.name())), workspace.clock().now());
     let view = workspace.lock().subscription_view(id, &profile, now).ok_or_else(|| unknown(id))?;
     Ok(shown(view, workspace, call))
 }
@@ -60,8 +59,8 @@ fn shown(view: SubscriptionView, workspace: &Workspace, call: &Call) -> Subscrip
 /// secret if one was generated, once.
 pub(super) fn create(control: &Control, input: &Input<api::CreateSubscription>) -> Result<Created, ControlError> {
     let request = &input.body;
-    let workspace = workspace(control, input.key()?.as_deref())?;
-    let profile = profile_of(control, &workspace);
+    let workspace = control.workspace(input.key()?.as_deref())?;
+    let profile = control.profile_for(Some(workspace.name()));
     let every_type = || profile.events.types().map(str::to_owned).collect();
     let mut fields = Map::from_iter([
         ("url".to_owned(), request.url.clone().into()),
@@ -81,7 +80,7 @@ pub(super) fn create(control: &Control, input: &Input<api::CreateSubscription>) 
 pub(super) fn change(control: &Control, input: &Input<api::ChangeSubscription>) -> Result<Subscription, ControlError> {
     let (request, id) = (&input.body, &input.segment);
     let workspace = owner(control, input)?;
-    let profile = profile_of(control, &workspace);
+    let profile = control.profile_for(Some(workspace.name()));
     // The lock is held from reading to writing, so that two changes at a time do not undo each other.
     let mut state = workspace.lock();
     let Some(known) = state.subscriptions.get(id) else { return Err(unknown(id)) };
@@ -112,7 +111,7 @@ pub(super) fn delete(control: &Control, input: &Input<api::DeleteSubscription>) 
 /// Gives the subscription a new secret; the old one keeps signing for the grace period. The answer carries the secret, once.
 pub(super) fn rotate(control: &Control, input: &Input<api::RotateSecret>) -> Result<Rotated, ControlError> {
     let workspace = owner(control, input)?;
-    let (profile, now) = (profile_of(control, &workspace), workspace.clock().now());
+    let (profile, now) = (control.profile_for(Some(workspace.name())), workspace.clock().now());
     let given = input.body.secret.clone();
     if let Some(secret) = &given {
         for scheme in profile.schemes() {
@@ -135,10 +134,6 @@ pub(super) fn rotate(control: &Control, input: &Input<api::RotateSecret>) -> Res
 
 fn refused(error: Error) -> ControlError {
     ControlError::invalid(error.message)
-}
-
-fn profile_of(control: &Control, workspace: &Workspace) -> Arc<Profile> {
-    Arc::clone(&control.library.load().setup_for(Some(workspace.name())).profile)
 }
 
 /// The workspace that holds the subscription that a call names: ids are unique, so no key is needed.

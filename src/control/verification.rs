@@ -11,7 +11,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hyper::header::AUTHORIZATION;
 
-use super::advance::settle_ahead;
 use super::api::{
     self, Delivery, ProblemCounts, ProblemWith, Request, Unfinished, UnfinishedPart, Unused, Verification, WorkspaceId,
 };
@@ -22,6 +21,7 @@ use super::explain::no_endpoint;
 use super::scope::{Scope, scope_or_all};
 use super::{Control, ControlError, deliveries, requests};
 use crate::clock::ClockMode;
+use crate::engine::settle_ahead;
 use crate::journal::{AttemptOutcome, Entry, Forgery, RequestRecord};
 use crate::redact::Redactor;
 use crate::scenario::{
@@ -110,10 +110,7 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
 
 /// Requests that led to no endpoint, oldest first, and among how many.
 fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<Request>>, usize) {
-    let keys = match scope {
-        Scope::All => None,
-        Scope::One(workspace) => Some(keys_of(&control.library.load(), workspace)),
-    };
+    let keys = scope.0.as_ref().map(|workspace| keys_of(&control.library.load(), workspace));
     let belongs = |request: &RequestRecord| scope.covers(request.workspace.as_ref().map(|workspace| workspace.name()));
     // A malformed request is refused before its key is looked at.
     let covered = |request: &RequestRecord| {
@@ -243,12 +240,11 @@ impl Player {
 
 /// What is active for whoever is meant.
 fn setups(generation: &Generation, scope: &Scope) -> Vec<Arc<Setup>> {
-    let mut setups = match scope {
-        Scope::One(workspace) => vec![Arc::clone(generation.setup_for(Some(workspace.name())))],
-        Scope::All => {
-            let own = generation.active_by_key().keys().map(|key| generation.setup_for(Some(key)));
-            [generation.setup_for(None)].into_iter().chain(own).map(Arc::clone).collect()
-        }
+    let mut setups: Vec<Arc<Setup>> = if let Scope(Some(workspace)) = scope {
+        vec![Arc::clone(generation.setup_for(Some(workspace.name())))]
+    } else {
+        let own = generation.active_by_key().keys().map(|key| generation.setup_for(Some(key)));
+        [generation.setup_for(None)].into_iter().chain(own).map(Arc::clone).collect()
     };
     setups.retain(|setup| setup.activation != 0);
     setups
@@ -281,20 +277,16 @@ fn players(control: &Control, scope: &Scope, generation: &Generation, setup: &Ar
         let keys = keys_of(generation, workspace).into_iter().map(Some).collect();
         Player::new(workspace, keys, setup.activation)
     };
-    match scope {
-        Scope::One(workspace) => vec![player(workspace)],
-        Scope::All => {
-            let met = |workspace: &Arc<Workspace>| workspace.lock().turns().has_met(setup.activation);
-            let all = control.registry.all();
-            let own = all
-                .iter()
-                .filter(|workspace| Arc::ptr_eq(generation.setup_for(Some(workspace.name())), setup) && met(workspace));
-            let anonymous = Some(control.registry.anonymous()).filter(|anonymous| met(anonymous));
-            own.map(player)
-                .chain(anonymous.map(|anonymous| Player::new(&anonymous, vec![None], setup.activation)))
-                .collect()
-        }
+    if let Scope(Some(workspace)) = scope {
+        return vec![player(workspace)];
     }
+    let met = |workspace: &Arc<Workspace>| workspace.lock().turns().has_met(setup.activation);
+    let all = control.registry.all();
+    let own = all
+        .iter()
+        .filter(|workspace| Arc::ptr_eq(generation.setup_for(Some(workspace.name())), setup) && met(workspace));
+    let anonymous = Some(control.registry.anonymous()).filter(|anonymous| met(anonymous));
+    own.map(player).chain(anonymous.map(|anonymous| Player::new(&anonymous, vec![None], setup.activation))).collect()
 }
 
 fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
@@ -368,7 +360,7 @@ fn push_planned(
 ) {
     for player in players {
         let Some(workspace) = &player.workspace else { continue };
-        let plans = control.emitter.planned(workspace);
+        let plans = control.planned(workspace);
         for emit in &scenario.emits {
             let fired = player.turns.get(emit.fingerprint).applied;
             let timed = match (&emit.trigger, emit.times) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::agenda::Task;
+use crate::agenda::{Agenda, Task};
 use crate::clock::{Moment, Now};
 use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::rules::CheckedSubscribe;
@@ -107,6 +107,25 @@ impl Emissions {
             // The driver ends only with the emulator.
             workspace.agenda().fires_at(None);
         }
+    }
+}
+
+/// Waits until the events are made that time has set off by now. They come before what is sent or commanded then, so that the
+/// same run is the same again: the answer to an attempt may disable a subscription that they go to.
+pub async fn events_made(workspace: &Workspace) {
+    wait_until(workspace, |agenda, now| !agenda.is_firing(now)).await;
+}
+
+/// Waits until a workspace's agenda says so, or the workspace leaves.
+pub async fn wait_until(workspace: &Workspace, is_done: impl Fn(&Agenda, Moment) -> bool) {
+    let agenda = workspace.agenda();
+    loop {
+        let mut changed = std::pin::pin!(agenda.changed());
+        changed.as_mut().enable();
+        if workspace.has_left() || is_done(agenda, workspace.clock().moment()) {
+            return;
+        }
+        changed.await;
     }
 }
 

@@ -162,7 +162,7 @@ pub fn open_workspace(registry: &Registry, journal: &Journal, name: &str, now: N
     let (workspace, left) = registry.open(name, now);
     for left in left {
         let message = format!("workspace {} was forgotten: there are more keys than workspaces are kept", left.id());
-        journal.warn(now.wall, Some(left.name()), message);
+        journal.note(now.wall, Some(Arc::clone(left.name())), message, true);
     }
     workspace
 }

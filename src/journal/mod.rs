@@ -71,10 +71,6 @@ impl Entry {
         }
     }
 
-    fn notice(at: Timestamp, workspace: Option<&Arc<str>>, message: String, warning: bool) -> Self {
-        Self::Notice(Arc::new(Notice { at, workspace: workspace.cloned(), message, warning }))
-    }
-
     /// Roughly what the entry holds in memory.
     fn bytes(&self) -> usize {
         const FIXED: usize = 512;
@@ -154,14 +150,9 @@ impl Journal {
         self.append_and_hand_over(entry, None, None)
     }
 
-    /// Appends a line about something the emulator itself did, to a workspace if one is given.
-    pub fn note(&self, at: Timestamp, workspace: Option<&Arc<str>>, message: impl Into<String>) {
-        self.append(Entry::notice(at, workspace, message.into(), false));
-    }
-
-    /// Appends a line that needs attention.
-    pub fn warn(&self, at: Timestamp, workspace: Option<&Arc<str>>, message: impl Into<String>) {
-        self.append(Entry::notice(at, workspace, message.into(), true));
+    /// Appends a line about what happened at this time, of this workspace or of none.
+    pub fn note(&self, at: Timestamp, workspace: Option<Arc<str>>, message: impl Into<String>, warning: bool) {
+        self.append(Entry::Notice(Arc::new(Notice { at, workspace, message: message.into(), warning })));
     }
 
     /// Appends an attempt to deliver an event of this workspace.
@@ -360,7 +351,8 @@ mod tests {
     use super::*;
 
     fn notice(text: &str) -> Entry {
-        Entry::notice(Timestamp::UNIX_EPOCH, None, text.to_owned(), false)
+        let (at, message) = (Timestamp::UNIX_EPOCH, text.to_owned());
+        Entry::Notice(Arc::new(Notice { at, workspace: None, message, warning: false }))
     }
 
     fn texts(entries: &[(u64, Entry)]) -> Vec<(u64, String)> {

@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 
 use crate::agenda::{Slot, Task};
 use crate::clock::Moment;
+use crate::http::emissions::events_made;
 use crate::http::stopped;
 use crate::journal::HandedOver;
 use crate::webhook::deliver::{Deliverer, GONE};
-use crate::webhook::emitter::events_made;
 use crate::webhook::queue::{Job, Queue};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 use crate::workspace::Workspace;

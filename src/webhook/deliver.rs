@@ -13,13 +13,13 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::clock::{Clock, Moment, Now};
+use crate::clock::{Clock, Moment};
 use crate::http::stopped;
 use crate::journal::{AttemptOutcome, AttemptRecord, FailureReason, HandedOver, Journal, SignedContent};
 use crate::profile::Profile;
 use crate::scenario::Library;
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
-use crate::webhook::book::{Book, DeliveryStatus, Full};
+use crate::webhook::book::{Book, DeliveryStatus};
 use crate::webhook::client::{Client, Post};
 use crate::webhook::courier::Round;
 use crate::webhook::dial::DialProblem;
@@ -65,19 +65,6 @@ struct Ended {
     job: Job,
     record: AttemptRecord,
     began: Moment,
-}
-
-/// Hands a fired event over to the driver: enters its deliveries in the book, then appends it to the journal. Nothing happens
-/// if there is no room for them.
-pub fn hand_over(
-    journal: &Journal,
-    book: &Book,
-    workspace: &Arc<Workspace>,
-    event: Arc<EventRecord>,
-) -> Result<(), Full> {
-    book.enter(workspace, &event)?;
-    journal.hand_over(workspace, event);
-    Ok(())
 }
 
 impl Deliverer {
@@ -351,14 +338,10 @@ impl Deliverer {
         if let Next::Gone(waiting) = next {
             workspace.lock().disable_subscription(&job.delivery.subscription);
             self.cancel(waiting, "the receiver answered 410 Gone, which disabled the subscription");
-            self.notice(
-                workspace,
-                now,
-                format!(
-                    "subscription {} is disabled: its receiver answered 410 Gone; subscribe again to make it active",
-                    job.delivery.subscription
-                ),
+            let message = format!(
+                "subscription {subscription} is disabled: its receiver answered 410 Gone; subscribe again to make it active"
             );
+            self.journal.note(now.wall, Some(Arc::clone(workspace.name())), message, true);
         } else if gone {
             let waiting = round.with(|queue| queue.cancel(subscription));
             self.cancel(waiting, "the subscription was deleted or disabled");
@@ -376,10 +359,6 @@ impl Deliverer {
         for delivery in &event.deliveries {
             self.book.note_cancelled(event, &delivery.id, note);
         }
-    }
-
-    fn notice(&self, workspace: &Workspace, now: Now, message: String) {
-        self.journal.warn(now.wall, Some(workspace.name()), message);
     }
 }
 

@@ -2,8 +2,7 @@
 //!
 //! Reading order: `queue` (what is due, what follows an outcome) and `schedule` (when to retry), both pure; `attempt`
 //! (what is signed and sent); `egress` and `guard` (where it may go); `resolve` (names), `dial`, `tls` and `client` (getting there); `sink`
-//! (the built-in receiver); `book` (what became of each delivery) and `held` (what that holds in memory); `deliver` and `courier` (the driver that ties them together);
-//! `emitter` and `timeline` (the driver of what scenarios fire).
+//! (the built-in receiver); `book` (what became of each delivery) and `held` (what that holds in memory); `deliver` and `courier` (the driver that ties them together).
 
 pub mod attempt;
 pub mod book;
@@ -12,13 +11,11 @@ mod courier;
 pub mod deliver;
 pub mod dial;
 pub mod egress;
-pub mod emitter;
 pub mod guard;
 pub mod held;
 pub mod queue;
-mod residents;
+pub(crate) mod residents;
 pub mod resolve;
 pub mod schedule;
 pub mod sink;
-mod timeline;
 pub mod tls;

@@ -8,7 +8,7 @@ use crate::workspace::Workspace;
 
 /// What works for each workspace, by its name.
 #[derive(Debug)]
-pub(super) struct Residents<T> {
+pub(crate) struct Residents<T> {
     by_name: HashMap<Arc<str>, (Weak<Workspace>, T)>,
     /// Those that have left are looked for when there are more than this.
     sweep_at: usize,
@@ -22,7 +22,7 @@ impl<T> Default for Residents<T> {
 
 impl<T> Residents<T> {
     /// The resident of this very workspace; `make` makes one if there is none or it has ended.
-    pub(super) fn of(
+    pub(crate) fn of(
         &mut self,
         workspace: &Arc<Workspace>,
         has_ended: impl Fn(&T) -> bool,
@@ -42,7 +42,7 @@ impl<T> Residents<T> {
     }
 
     /// The resident of this very workspace, if there is one.
-    pub(super) fn get(&self, workspace: &Arc<Workspace>) -> Option<&T> {
+    pub(crate) fn get(&self, workspace: &Arc<Workspace>) -> Option<&T> {
         let (of, resident) = self.by_name.get(workspace.name())?;
         std::ptr::eq(of.as_ptr(), Arc::as_ptr(workspace)).then_some(resident)
     }

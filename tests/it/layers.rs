@@ -23,7 +23,8 @@ const LAYERS: &[(&str, u8)] = &[
     ("scenario", 2),
     ("http", 3),
     ("webhook", 4),
-    ("control", 5),
+    ("engine", 5),
+    ("control", 6),
     ("app", 7),
     ("cli", 7),
 ];

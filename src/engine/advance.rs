@@ -8,26 +8,24 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Engine;
 use crate::agenda::Agenda;
 use crate::clock::{Clock, Moment, Now};
+use crate::http::emissions::wait_until;
 use crate::workspace::{Registry, Workspace};
 
-/// Whose clock is moved.
+/// A clock that can be moved: the emulator's, and with it that of every workspace whose clock runs, or that of one workspace alone.
 #[derive(Clone, Debug)]
-pub enum Mover {
-    /// The emulator's, and with it that of every workspace whose clock runs.
-    Emulator(Arc<Registry>),
-    /// That of one workspace alone.
-    Workspace(Arc<Workspace>),
+pub struct Mover {
+    registry: Arc<Registry>,
+    /// The one workspace.
+    pub workspace: Option<Arc<Workspace>>,
 }
 
 impl Mover {
     /// The clock.
     pub fn clock(&self) -> &Clock {
-        match self {
-            Self::Emulator(registry) => registry.clock(),
-            Self::Workspace(workspace) => workspace.clock(),
-        }
+        self.workspace.as_ref().map_or_else(|| self.registry.clock(), |workspace| workspace.clock())
     }
 
     /// Moves the clock forward by `by`. Returns when everything that was due on the way is done, or as soon as what is moved
@@ -37,10 +35,7 @@ impl Mover {
         // Read in this order: a reset first forgets the workspaces and then restarts the clock, so that a step on the clock of
         // after never works off what was due before.
         let life = clock.life();
-        let owner = match self {
-            Self::Emulator(registry) => registry.anonymous(),
-            Self::Workspace(workspace) => Arc::clone(workspace),
-        };
+        let owner = self.workspace.clone().unwrap_or_else(|| self.registry.anonymous());
         let _moving = owner.agenda().moving().lock_owned().await;
         let mut remaining = by;
         let moved = self.moved();
@@ -96,13 +91,11 @@ impl Mover {
 
     /// The workspaces that move with the clock.
     fn moved(&self) -> Vec<Arc<Workspace>> {
-        match self {
-            Self::Workspace(workspace) => vec![Arc::clone(workspace)],
-            Self::Emulator(registry) => {
-                let running = registry.all().into_iter().filter(|workspace| !workspace.clock().stands_alone());
-                running.chain([registry.anonymous()]).collect()
-            }
+        if let Some(workspace) = &self.workspace {
+            return vec![Arc::clone(workspace)];
         }
+        let running = self.registry.all().into_iter().filter(|workspace| !workspace.clock().stands_alone());
+        running.chain([self.registry.anonymous()]).collect()
     }
 
     /// When a workspace has something to do next, as a moment of the clock that is moved. One that has left does nothing more,
@@ -116,24 +109,26 @@ impl Mover {
     }
 }
 
+impl Engine {
+    /// The clock of one workspace, or the emulator's, to be moved.
+    pub fn mover(&self, workspace: Option<Arc<Workspace>>) -> Mover {
+        Mover { registry: Arc::clone(&self.registry), workspace }
+    }
+
+    /// Waits until nothing is under way for any key and nothing is due.
+    pub async fn settle(&self) {
+        for workspace in self.registry.all() {
+            settle(&workspace).await;
+        }
+    }
+}
+
 /// Waits until nothing is under way in a workspace and nothing is due.
 pub async fn settle(workspace: &Workspace) {
     wait_until(workspace, Agenda::is_settled).await;
 }
 
 /// Waits until nothing is under way in a workspace and nothing is due within `ahead`, which is asked each time something ends.
-pub(super) async fn settle_ahead(workspace: &Workspace, ahead: impl Fn() -> Duration) {
+pub async fn settle_ahead(workspace: &Workspace, ahead: impl Fn() -> Duration) {
     wait_until(workspace, |agenda, now| agenda.is_settled(now.plus(ahead()))).await;
-}
-
-async fn wait_until(workspace: &Workspace, is_settled: impl Fn(&Agenda, Moment) -> bool) {
-    let agenda = workspace.agenda();
-    loop {
-        let mut changed = std::pin::pin!(agenda.changed());
-        changed.as_mut().enable();
-        if workspace.has_left() || is_settled(agenda, workspace.clock().moment()) {
-            return;
-        }
-        changed.await;
-    }
 }

@@ -1,9 +1,9 @@
 //! The timeline of one workspace: the events that emissions have planned in it, and when each happens. What is fired and how
-//! it goes out is the emitter's business.
+//! it goes out stands in `emissions`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -12,6 +12,8 @@ use tokio::sync::Notify;
 use crate::agenda::{Agenda, Slot};
 use crate::clock::{Moment, Random};
 use crate::scenario::Emit;
+use crate::webhook::residents::Residents;
+use crate::workspace::Workspace;
 
 /// One event to be fired.
 #[derive(Clone, Debug)]
@@ -29,11 +31,34 @@ pub struct Planned {
 /// Most events planned at a time, over all workspaces.
 pub const MOST_PLANNED: usize = 100_000;
 
+/// The timelines of all workspaces.
+#[derive(Debug, Default)]
+pub(super) struct Timelines {
+    by_workspace: Mutex<Residents<Arc<Timeline>>>,
+    /// How many events are planned.
+    planned: Arc<AtomicUsize>,
+    /// How many were left out so far, because too many were planned or too many deliveries pending.
+    pub(super) left_out: AtomicU64,
+}
+
+impl Timelines {
+    /// The timeline of a workspace, which gets one if it has none.
+    pub(super) fn of(&self, workspace: &Arc<Workspace>) -> Arc<Timeline> {
+        let make = || Arc::new(Timeline::new(workspace.agenda(), Arc::clone(&self.planned)));
+        Arc::clone(self.by_workspace.lock().of(workspace, |_| false, make))
+    }
+
+    /// The timeline of a workspace, if it has one.
+    pub(super) fn find(&self, workspace: &Arc<Workspace>) -> Option<Arc<Timeline>> {
+        self.by_workspace.lock().get(workspace).cloned()
+    }
+}
+
 /// The plans of one workspace, shared by whoever makes them and the task that carries them out.
 #[derive(Debug)]
 pub(super) struct Timeline {
     pub(super) plans: Mutex<Plans>,
-    /// Told when there is something new.
+    /// Notified when there is something new.
     pub(super) changed: Notify,
 }
 
@@ -49,7 +74,7 @@ pub(super) struct Plans {
 }
 
 impl Timeline {
-    pub(super) fn new(agenda: &Agenda, all: Arc<AtomicUsize>) -> Self {
+    fn new(agenda: &Agenda, all: Arc<AtomicUsize>) -> Self {
         let plans = Plans { planned: BTreeMap::new(), serial: 0, all, slot: agenda.slot(), is_carried_out: false };
         Self { plans: Mutex::new(plans), changed: Notify::new() }
     }
@@ -57,7 +82,7 @@ impl Timeline {
 
 impl Plans {
     /// Plans the events of one trigger, which came at `at`. Shuffled ones happen in their order like any others; when the
-    /// last has happened they begin to go out, in another order, so that none is told before it happened. Says how many were
+    /// last has happened they begin to go out, in another order, so that none is sent before it happened. Says how many were
     /// left out because too many are planned.
     pub(super) fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Moment, random: &mut Random) -> usize {
         let outgoing: Vec<Duration> = emit.plan(random);

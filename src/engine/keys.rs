@@ -1,0 +1,80 @@
+//! Whose things are meant: a key, the name of a group of keys or a workspace's id `ws_…` leads to a workspace, which is opened if
+//! it is not there yet; and which scenarios are active for it.
+
+use std::sync::Arc;
+
+use super::Engine;
+use crate::contract::keys::{SAMPLE_KEY, judge, not_a_key, workspace_of};
+use crate::diagnostic::Diagnostic;
+use crate::http::preview::open_workspace;
+use crate::workspace::Workspace;
+
+/// Why a text names no workspace.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyProblem {
+    /// `*`, which names all of them.
+    #[error("key: `*` cannot be meant here; name one key")]
+    All,
+    /// The id of a workspace that is not there.
+    #[error("there is no workspace `{}`", .0.escape_debug())]
+    UnknownId(String),
+    /// A key that is not valid.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl Engine {
+    /// The one workspace that a key means; the sample key's without one. A valid key that made no request yet has an empty one.
+    pub fn workspace(&self, key: Option<&str>) -> Result<Arc<Workspace>, KeyProblem> {
+        let name = self.workspace_name(key)?;
+        Ok(self.registry.find(&name).unwrap_or_else(|| self.begin(&name)))
+    }
+
+    /// The name of that workspace, whether or not it is there yet.
+    pub fn workspace_name(&self, key: Option<&str>) -> Result<Arc<str>, KeyProblem> {
+        let key = key.unwrap_or(SAMPLE_KEY);
+        if key == "*" {
+            return Err(KeyProblem::All);
+        }
+        if let Some(workspace) = self.registry.find(key) {
+            return Ok(Arc::clone(workspace.name()));
+        }
+        let profile = self.profile_for(Some(key));
+        let is_group = profile.keys.workspaces.contains_key(key);
+        if !is_group && let Err(refusal) = judge(key, profile.key_rules()) {
+            return Err(match key.strip_prefix("ws_") {
+                Some(_) => KeyProblem::UnknownId(key.to_owned()),
+                None => KeyProblem::Invalid(not_a_key(key, refusal, profile.key_rules())),
+            });
+        }
+        Ok(Arc::from(workspace_of(key, &profile.keys)))
+    }
+
+    /// Opens a workspace, within the bound on their number, and starts in it what is active for it.
+    fn begin(&self, name: &str) -> Arc<Workspace> {
+        let workspace = open_workspace(&self.registry, &self.journal, name, self.registry.clock().now());
+        {
+            let mut state = workspace.lock();
+            // Read under the lock, so that of two activations the later one is met last.
+            let generation = self.library.load();
+            let now = workspace.clock().now();
+            self.emissions.meet(&workspace, &mut state, generation.setup_for(Some(name)), now);
+        }
+        workspace
+    }
+
+    /// Makes these scenarios, in order, the active ones: for every key, or for the workspace of one, whose list starts at once. `None` lets a key
+    /// follow the list of all keys again.
+    pub fn activate(&self, key: Option<&str>, names: Option<&[&str]>) -> Result<u64, Vec<Diagnostic>> {
+        let now = self.registry.clock().moment();
+        let number = match (names, key) {
+            (Some(names), key) => self.library.activate(key, names, now)?,
+            (None, Some(key)) => self.library.follow_global(key, now),
+            (None, None) => self.library.load().number,
+        };
+        if let Some(key) = key {
+            self.begin(key);
+        }
+        Ok(number)
+    }
+}

@@ -1,0 +1,128 @@
+//! Layer 5, the engine: the parts of the emulator, and everything that takes more than one of them. Front page of the layer.
+//!
+//! Whoever drives an emulator, over the control API or from a Rust test, does it by the methods of [`Engine`]; it knows nothing of
+//! HTTP. Reading order: this file, `keys` (whose things are meant), `fire`, `emissions` and `timeline` (what scenarios and workflows fire), `advance` (time), `reset`, `snapshot`, `reload`.
+
+mod advance;
+mod emissions;
+mod fire;
+mod keys;
+mod reload;
+mod reset;
+mod snapshot;
+mod timeline;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::mpsc::UnboundedReceiver;
+
+pub use advance::{Mover, settle, settle_ahead};
+pub use emissions::emitted;
+pub use keys::KeyProblem;
+pub use snapshot::settle_for_a_moment;
+pub use timeline::MOST_PLANNED;
+use timeline::Timelines;
+
+use crate::clock::SavedClock;
+use crate::http::blocking::Blocking;
+use crate::http::emissions::{EmissionOrder, Emissions};
+use crate::journal::Journal;
+use crate::profile::Profile;
+use crate::scenario::{Folders, Library, Setup};
+use crate::webhook::book::Book;
+use crate::webhook::sink::Sinks;
+use crate::workspace::Registry;
+
+/// The parts of one emulator.
+#[derive(Debug)]
+pub struct Engine {
+    /// Scenarios and profile.
+    pub library: Arc<Library>,
+    /// Workspaces.
+    pub registry: Arc<Registry>,
+    /// What happened.
+    pub journal: Arc<Journal>,
+    /// Deliveries.
+    pub book: Arc<Book>,
+    /// The built-in receivers.
+    pub sinks: Arc<Sinks>,
+    /// The way to the driver of emissions.
+    pub emissions: Emissions,
+    /// What the driver of emissions has planned.
+    timelines: Timelines,
+    /// Folders of scenario files, for reloading.
+    pub scenario_folders: Folders,
+    /// Threads for work that takes a while.
+    pub blocking: Blocking,
+    /// How many changes from outside have ended.
+    writes: Arc<AtomicU64>,
+}
+
+/// A change from outside that is being made. It is counted when this is dropped: after the change, so that whoever reads the count
+/// first and then the state misses nothing.
+#[derive(Debug)]
+pub struct Writing(Arc<AtomicU64>);
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Engine {
+    /// An engine over these parts, without deliveries yet; the orders are for the driver of emissions.
+    pub fn new(
+        library: Library,
+        registry: Registry,
+        journal: Journal,
+        scenario_folders: Folders,
+    ) -> (Self, UnboundedReceiver<EmissionOrder>) {
+        let (emissions, orders) = Emissions::new();
+        let engine = Self {
+            library: Arc::new(library),
+            registry: Arc::new(registry),
+            journal: Arc::new(journal),
+            book: Arc::default(),
+            sinks: Arc::default(),
+            emissions,
+            timelines: Timelines::default(),
+            scenario_folders,
+            blocking: Blocking::default(),
+            writes: Arc::default(),
+        };
+        (engine, orders)
+    }
+
+    /// Begins a change that may leave no trace in the journal.
+    #[must_use]
+    pub fn begin_write(&self) -> Writing {
+        Writing(Arc::clone(&self.writes))
+    }
+
+    /// What is different when something has happened.
+    pub fn mark(&self) -> impl PartialEq + std::fmt::Debug + use<> {
+        let clock = self.registry.clock();
+        let SavedClock { frozen, wall_offset, .. } = clock.save();
+        let (entries, writes) = (self.journal.next_number(), self.writes.load(Ordering::SeqCst));
+        (entries, writes, self.library.load().number, self.registry.kept(), clock.mode(), frozen, wall_offset)
+    }
+
+    /// The scenarios and the profile in force for a key, or for every key without its own.
+    pub fn setup_for(&self, key: Option<&str>) -> Arc<Setup> {
+        Arc::clone(self.library.load().setup_for(key))
+    }
+
+    /// The profile in force for a key, or for every key without one of its own.
+    pub fn profile_for(&self, key: Option<&str>) -> Arc<Profile> {
+        Arc::clone(&self.library.load().setup_for(key).profile)
+    }
+
+    /// Puts a line into the journal about what was changed, at the time of the workspace that it is about if it is about one: whoever
+    /// reads it sees why the emulator behaves differently from then on.
+    pub fn note(&self, workspace: Option<&str>, message: impl Into<String>, warning: bool) {
+        let found = workspace.and_then(|name| self.registry.find(name));
+        let at = found.as_ref().map_or_else(|| self.registry.clock(), |found| found.clock()).now().wall;
+        self.journal.note(at, workspace.map(Arc::from), message, warning);
+    }
+}

@@ -1,0 +1,94 @@
+//! New contents of the scenario folders: one generation, with what changed and what is held back reported in the journal. The
+//! watcher brings them, and calls that read the folders again.
+
+use std::path::PathBuf;
+
+use super::Engine;
+use crate::diagnostic::Diagnostic;
+use crate::scenario::{FileTexts, HeldBack, ReadProblem, Reload, generation_text};
+
+/// Most files reported at a time; `GET scenarios` lists all.
+const MOST_REPORTED: usize = 10;
+
+impl Engine {
+    /// Takes the contents of all scenario files, and reports what changed and what is newly held back or not read. A broken file
+    /// holds back only itself.
+    pub fn take_files(&self, mut texts: FileTexts) -> Reload {
+        let now = self.registry.clock().now();
+        let (held_back, not_read) = (self.held_back(), self.not_read());
+        texts.extend(self.gone_folder());
+        let reload = self.library.reload_files(texts, now.moment);
+        let generation = generation_text(reload.generation);
+        if reload.is_new {
+            self.note(None, format!("scenarios reloaded, {generation}: {}", reload.changes.join("; ")), false);
+        } else if !held_back.is_empty() && self.held_back().is_empty() {
+            self.note(
+                None,
+                format!("no scenario file is broken or missing any more, {generation} stays active"),
+                false,
+            );
+        }
+        self.log_problems(&held_back, &not_read);
+        reload
+    }
+
+    /// Logs what is wrong with the files at the start.
+    pub fn log_held_back(&self) {
+        self.log_problems(&[], &[]);
+    }
+
+    /// Logs what is wrong beside what was known.
+    fn log_problems(&self, held_back: &[String], not_read: &[String]) {
+        let found = [
+            (self.held_back(), held_back, "scenario files are held back"),
+            (self.not_read(), not_read, "files or folders are not read"),
+        ];
+        for (found, known, what) in found {
+            let new: Vec<String> = found.into_iter().filter(|held| !known.contains(held)).collect();
+            let more = new.len().saturating_sub(MOST_REPORTED);
+            for held in new.into_iter().take(MOST_REPORTED) {
+                self.note(None, held, true);
+            }
+            if more > 0 {
+                self.note(None, format!("{more} more {what}; `wrs-emulator scenarios list` shows all"), true);
+            }
+        }
+    }
+
+    /// A warning where the usual folder is gone since it was read.
+    fn gone_folder(&self) -> Option<(PathBuf, Result<String, ReadProblem>)> {
+        let folder = self.scenario_folders.usual.as_ref().filter(|folder| !folder.is_dir())?;
+        let had_files = self.library.load().has_files_in(folder);
+        had_files.then(|| (folder.clone(), Err(ReadProblem::folder_gone())))
+    }
+
+    /// What the scenario folders contain that is not read, and which of them is gone, one line each.
+    fn not_read(&self) -> Vec<String> {
+        let found = self.library.diagnostics();
+        let warnings = found.iter().filter(|problem| !problem.is_error() && problem.code.starts_with("file/"));
+        warnings.map(Diagnostic::one_line).collect()
+    }
+
+    /// What keeps a scenario from being as its file is saved, one line each.
+    fn held_back(&self) -> Vec<String> {
+        let generation = self.library.load();
+        let mut named = Vec::new();
+        let mut held: Vec<String> = Vec::new();
+        for name in generation.names() {
+            held.extend(generation.held_back(&name).map(|why| match why {
+                HeldBack::Deleted => {
+                    format!("the file of scenario `{name}` was deleted, but an active list still names it; its last good version stays active")
+                }
+                HeldBack::Broken(problem) => {
+                    named.push(problem.file.clone());
+                    let stays = if generation.find(&name).is_some() { ", and its last good version stays" } else { "" };
+                    format!("scenario `{name}` is broken{stays}: {}", problem.one_line())
+                }
+            }));
+        }
+        let others = self.library.diagnostics();
+        let others = others.iter().filter(|problem| problem.is_error() && !named.contains(&problem.file));
+        held.extend(others.map(Diagnostic::one_line));
+        held
+    }
+}

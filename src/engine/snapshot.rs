@@ -1,0 +1,288 @@
+//! Snapshots: the state of one key, or everything, and back. Going on after a load is as never having stopped; what is not in one
+//! is the journal, deliveries that are settled, and requests under way.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::timeline::Planned;
+use super::{Engine, settle};
+use crate::clock::{Moment, Now, SavedClock, Seed, machine};
+use crate::contract::keys::workspace_of;
+use crate::contract::signature::Tamper;
+use crate::diagnostic::Diagnostic;
+use crate::redact::Redactor;
+use crate::scenario::{KnobPatch, Restored, RestoredKey, RestoredWhole};
+use crate::snapshot::{
+    FORMAT, Nanos, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, SnapshotProblem, VERSION, Whole,
+};
+use crate::webhook::book::DeliveryStatus;
+use crate::workspace::{Alias, EventRecord, Origin, PlannedDelivery, Workspace, restore_clock, save_clock};
+
+/// How long what is under way may take to end before a snapshot is taken. A key that is busy all the time never has an end, and
+/// an attempt without an answer is made again after a load.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Lets what is under way end, and waits no longer for a key that never rests.
+pub async fn settle_for_a_moment(workspaces: &[Arc<Workspace>]) {
+    let settled = join_all(workspaces.iter().map(|workspace| settle(workspace)));
+    let _ = tokio::time::timeout(PATIENCE, settled).await;
+}
+
+impl Engine {
+    /// The state of one workspace, or everything.
+    pub fn snapshot(&self, only: Option<Arc<Workspace>>) -> Snapshot {
+        let mut pending = self.pending();
+        let is_whole = only.is_none();
+        let workspaces = only.map_or_else(|| self.registry.all(), |one| vec![one]);
+        let saved = workspaces.iter().map(|workspace| {
+            let deliveries = pending.remove(workspace.name()).unwrap_or_default();
+            self.saved(workspace, deliveries)
+        });
+        let workspaces = saved.collect();
+        let clock = save_clock(self.registry.clock().save());
+        let whole = is_whole.then(|| {
+            let generation = self.library.load();
+            Whole {
+                seed: self.registry.seed().to_text(),
+                anonymous: self.registry.anonymous().lock().save_sources(),
+                scenarios: self.library.inline_texts(),
+                active: generation.active().names.iter().map(ToString::to_string).collect(),
+                active_for: self.age(generation.active().at),
+                knobs: generation.patches().global.entries().clone(),
+                sinks: self.sinks.scripts(),
+            }
+        });
+        Snapshot { format: FORMAT.to_owned(), version: VERSION, clock, whole, workspaces, key: None }
+    }
+
+    fn saved(&self, workspace: &Arc<Workspace>, deliveries: Vec<SavedDelivery>) -> SavedWorkspace {
+        let generation = self.library.load();
+        let name = workspace.name();
+        let setup = generation.setup_for(Some(name));
+        let mut saved = workspace.save(setup.activation);
+        saved.scenarios.active = setup.active.iter().map(|scenario| scenario.name.to_string()).collect();
+        saved.scenarios.active_for = self.age(setup.activated_at);
+        saved.scenarios.own = generation.active_by_key().contains_key(name);
+        saved.knobs = generation.patches().keys.get(name).map(|patch| patch.entries().clone()).unwrap_or_default();
+        let tokens = self.registry.tokens().of(|key| workspace_of(key, &setup.profile.keys) == name.as_ref());
+        let token = |(token, alias): (Arc<str>, Alias)| SavedToken {
+            token: token.to_string(),
+            key: alias.key.to_string(),
+            expires: alias.expires.nanos(),
+        };
+        saved.tokens = tokens.into_iter().map(token).collect();
+        let emission = |planned: Planned| SavedEmission {
+            emission: planned.emit.fingerprint,
+            at: planned.at.nanos(),
+            leaves: planned.leaves.map(Moment::nanos),
+        };
+        saved.planned = self.planned(workspace).into_iter().map(emission).collect();
+        saved.deliveries = deliveries;
+        saved
+    }
+
+    /// How long ago something was by the emulator's clock.
+    fn age(&self, at: Moment) -> Nanos {
+        u64::try_from(self.registry.clock().moment().since(at).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Every delivery that is not settled, by workspace, oldest first.
+    fn pending(&self) -> HashMap<Arc<str>, Vec<SavedDelivery>> {
+        let mut found: HashMap<_, Vec<SavedDelivery>> = HashMap::new();
+        let records = self.book.list(None, usize::MAX, |record| record.status == DeliveryStatus::Pending);
+        for (_, record) in records.into_iter().rev().filter(|(_, record)| !record.event.lost) {
+            let event = &record.event;
+            found.entry(Arc::clone(&event.workspace)).or_default().push(SavedDelivery {
+                id: record.planned.id.clone(),
+                subscription: record.planned.subscription.clone(),
+                url: record.planned.url.to_string(),
+                attempts: record.planned.attempts_before.saturating_add(record.made),
+                due: record.next.unwrap_or(event.due).nanos(),
+                event: event.id.clone(),
+                event_type: event.event_type.clone(),
+                created_at: event.created_at,
+                body: event.body.clone(),
+                tamper: event.tamper.map(|tamper| tamper.name().to_owned()),
+                damage: event.damage.as_deref().map(str::to_owned),
+            });
+        }
+        found
+    }
+
+    /// Loads a snapshot: everything is read and checked first, then put in place. Reports what could not
+    /// be put in place.
+    pub fn load_snapshot(&self, snapshot: &Snapshot) -> Result<Vec<String>, SnapshotProblem> {
+        let clock = self.registry.clock();
+        let shown = match &snapshot.whole {
+            Some(_) if snapshot.clock.frozen => snapshot.clock.now,
+            Some(_) => machine::wall_time().saturating_add(snapshot.clock.ahead).unwrap_or(Timestamp::MAX),
+            None => clock.now().wall,
+        };
+        // What has passed since then has passed for everything that waits.
+        let elapsed = Duration::try_from(shown.duration_since(snapshot.clock.now)).unwrap_or_default();
+        let seed = snapshot.whole.as_ref().map(|whole| {
+            Seed::from_text(&whole.seed).ok_or_else(|| problem("whole.seed: expected 32 bytes as base64"))
+        });
+        let seed = seed.transpose()?;
+        if let Some(whole) = &snapshot.whole {
+            let checked = self.registry.check_sources(&whole.anonymous);
+            checked.map_err(|text| problem(format!("whole.anonymous: {text}")))?;
+        }
+        let mut ready: Vec<(_, _, Vec<EventRecord>)> = Vec::new();
+        for saved in &snapshot.workspaces {
+            let whose = |text: String| {
+                let profile = self.profile_for(None);
+                problem(format!("workspace of `{}`: {text}", Redactor::new(&profile.keys).key(&saved.key)))
+            };
+            let workspace = self.registry.restored(saved, elapsed).map_err(whose)?;
+            let events = saved.deliveries.iter().map(|saved| event(&workspace, saved)).collect::<Result<_, _>>();
+            ready.push((workspace, saved, events.map_err(whose)?));
+        }
+        let restored = self.restored(snapshot, elapsed)?;
+        let moment = match &snapshot.whole {
+            // Activations lie as far back as they did, which is later than the start.
+            Some(_) => clock.moment().max(Moment::from_nanos(snapshot.clock.moment).plus(elapsed)),
+            None => clock.moment(),
+        };
+        self.library.restore(restored, moment).map_err(|found| refused_by(&found))?;
+
+        // From here on nothing fails.
+        if let (Some(whole), Some(seed)) = (&snapshot.whole, seed) {
+            self.clear_all();
+            self.registry.set_seed(seed);
+            let saved = restore_clock(&snapshot.clock);
+            clock.restore(SavedClock { now: Now { moment, ..saved.now }, ..saved }, Duration::ZERO);
+            let _ = self.registry.anonymous().lock().restore_sources(&whole.anonymous);
+            for (name, statuses) in &whole.sinks {
+                self.sinks.script(name, statuses.clone());
+            }
+        }
+        Ok(ready
+            .into_iter()
+            .flat_map(|(workspace, saved, events)| self.install(&workspace, saved, events, elapsed))
+            .collect())
+    }
+
+    /// What the library has to have for the snapshot.
+    fn restored(&self, snapshot: &Snapshot, elapsed: Duration) -> Result<Restored, SnapshotProblem> {
+        let knobs = |knobs: &Map<String, Value>| {
+            KnobPatch::from_text(&Value::Object(knobs.clone()).to_string()).map_err(|found| refused_by(&found))
+        };
+        let whole = snapshot.whole.as_ref().map(|whole| {
+            let (inline, active) = (whole.scenarios.clone(), whole.active.clone());
+            let active_for = Duration::from_nanos(whole.active_for).saturating_add(elapsed);
+            Ok::<_, SnapshotProblem>(RestoredWhole { inline, active, active_for, knobs: knobs(&whole.knobs)? })
+        });
+        let whole = whole.transpose()?;
+        let generation = self.library.load();
+        let mut keys = Vec::new();
+        for saved in &snapshot.workspaces {
+            let scenarios = &saved.scenarios;
+            // A key that followed a list of all keys which is not that of this emulator gets one of its own.
+            let follows = match &snapshot.whole {
+                Some(_) => true,
+                None => {
+                    generation.active().names.iter().map(AsRef::as_ref).eq(scenarios.active.iter().map(String::as_str))
+                }
+            };
+            let age = Duration::from_nanos(scenarios.active_for).saturating_add(elapsed);
+            let active = (scenarios.own || !follows).then(|| (scenarios.active.clone(), age));
+            keys.push(RestoredKey { name: Arc::from(saved.key.as_str()), active, knobs: knobs(&saved.knobs)? });
+        }
+        Ok(Restored { whole, keys })
+    }
+
+    /// Puts one workspace in place of the one of its key; reports what of it has no place any more.
+    fn install(
+        &self,
+        workspace: &Arc<Workspace>,
+        saved: &SavedWorkspace,
+        events: Vec<EventRecord>,
+        elapsed: Duration,
+    ) -> Vec<String> {
+        let name = workspace.name();
+        self.clear(name);
+        let setup = self.setup_for(Some(name));
+        // Read again: the emulator's clock may have been put elsewhere since.
+        workspace.clock().restore(restore_clock(&saved.clock), elapsed);
+        workspace.lock().restore_scenarios(&saved.scenarios, setup.activation);
+        for token in &saved.tokens {
+            let alias = Alias { key: Arc::from(token.key.as_str()), expires: Moment::from_nanos(token.expires) };
+            self.registry.tokens().put(Arc::from(token.token.as_str()), alias);
+        }
+        // A request that came meanwhile found a fresh workspace, which lived for a moment.
+        if let Some(short_lived) = self.registry.replace(workspace, self.registry.clock().now()) {
+            self.book.clear_of(&short_lived);
+            self.journal.clear_of(&short_lived);
+        }
+        let by_print: BTreeMap<u64, _> = setup.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
+        let planned = saved.planned.iter().filter_map(|planned| {
+            let emit = Arc::clone(by_print.get(&planned.emission)?);
+            let (at, leaves) = (Moment::from_nanos(planned.at), planned.leaves.map(Moment::from_nanos));
+            Some(Planned { emit, activation: setup.activation, at, leaves })
+        });
+        let planned: Vec<Planned> = planned.collect();
+        let lost = saved.planned.len() - planned.len();
+        self.restore_plans(workspace, planned);
+        let mut refused = 0;
+        for event in events {
+            refused += usize::from(self.hand_over(workspace, Arc::new(event)).is_err());
+        }
+        self.emissions.look(workspace);
+        let id = workspace.id();
+        let warnings = [
+            (lost, format!("{lost} planned events of {id} are of emissions that have changed since")),
+            (refused, format!("{refused} deliveries of {id} are dropped: too many are pending")),
+        ];
+        warnings.into_iter().filter(|(count, _)| *count > 0).map(|(_, warning)| warning).collect()
+    }
+}
+
+fn problem(text: impl Into<String>) -> SnapshotProblem {
+    SnapshotProblem(text.into())
+}
+
+fn refused_by(found: &[Diagnostic]) -> SnapshotProblem {
+    let first = found.iter().find(|diagnostic| diagnostic.is_error()).or(found.first());
+    problem(first.map_or_else(String::new, Diagnostic::one_line))
+}
+
+/// An event with its one delivery that is not settled.
+fn event(workspace: &Workspace, saved: &SavedDelivery) -> Result<EventRecord, String> {
+    let target = Url::parse(&saved.url).map_err(|error| format!("delivery {}: url: {error}", saved.id))?;
+    let tamper = match &saved.tamper {
+        None => None,
+        Some(name) => {
+            Some(Tamper::from_name(name).ok_or_else(|| format!("delivery {}: tamper: no `{name}`", saved.id))?)
+        }
+    };
+    let delivery = PlannedDelivery {
+        id: saved.id.clone(),
+        subscription: saved.subscription.clone(),
+        url: Arc::from(saved.url.as_str()),
+        target: Arc::new(target),
+        attempts_before: saved.attempts,
+    };
+    Ok(EventRecord {
+        id: saved.event.clone(),
+        workspace: Arc::clone(workspace.name()),
+        event_type: saved.event_type.clone(),
+        created_at: saved.created_at,
+        handed_at: workspace.clock().now().wall,
+        body: saved.body.clone(),
+        due: Moment::from_nanos(saved.due),
+        deliveries: vec![Arc::new(delivery)],
+        skipped: Vec::new(),
+        tamper,
+        lost: false,
+        damage: saved.damage.as_deref().map(Arc::from),
+        origin: Origin::default(),
+        warnings: Vec::new(),
+    })
+}
