@@ -34,17 +34,19 @@ use crate::webhook::tls::Trust;
 struct Problem {
     cause: String,
     hint: Option<String>,
+    /// Whether what was given on the command line is wrong, and no call was made.
+    is_usage: bool,
 }
 
 impl<T: std::fmt::Display> From<T> for Problem {
     fn from(cause: T) -> Self {
-        Self { cause: cause.to_string(), hint: None }
+        Self { cause: cause.to_string(), hint: None, is_usage: false }
     }
 }
 
 impl Problem {
     fn with_hint(cause: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { cause: cause.into(), hint: Some(hint.into()) }
+        Self { cause: cause.into(), hint: Some(hint.into()), is_usage: false }
     }
 }
 
@@ -252,7 +254,11 @@ async fn send(
     let port = url.port_or_known_default().unwrap_or(80);
     let stream = TcpStream::connect((host, port)).await?;
     let mut sender = if url.scheme() == "https" {
-        let trust = Trust::new(&target.ca, target.insecure).map_err(|problem| format!("--ca: {problem}"))?;
+        let trust = Trust::new(&target.ca, target.insecure).map_err(|problem| {
+            let base = url.as_str().trim_end_matches('/');
+            let hint = format!("save the emulator's authority first: curl -sk -o ca.pem {base}/_emulator/ca.pem");
+            Problem { is_usage: true, ..Problem::with_hint(format!("--ca: {problem}"), hint) }
+        })?;
         let name = ServerName::try_from(host.to_owned())?;
         let connected = TlsConnector::from(trust.config().await).connect(name, stream).await;
         open(connected.map_err(|error| tls_problem(url, target, &error))?).await?
@@ -324,7 +330,10 @@ async fn open<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 }
 
 fn unreachable(target: &Target, problem: Problem) -> Failure {
-    let Problem { cause, hint } = problem;
+    let Problem { cause, hint, is_usage } = problem;
+    if is_usage {
+        return Failure::usage(cause).with_hint(hint.unwrap_or_default());
+    }
     let hint = hint.unwrap_or_else(|| {
         let listen = target.url.split("//").last().unwrap_or_default().trim_end_matches('/');
         let tls = if target.url.starts_with("https:") { " --tls self-signed" } else { "" };

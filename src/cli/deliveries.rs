@@ -181,7 +181,8 @@ fn wait(args: &WaitArgs) -> Result<ExitCode, Failure> {
 
 fn rows(rows: &[Delivery]) -> String {
     let columns = |row: &Delivery| {
-        let (status, attempts) = (name_of(row.status), row.attempts.to_string());
+        let forgery = row.forgery.map_or_else(String::new, |forgery| format!(" (forgery {})", name_of(forgery)));
+        let (status, attempts) = (name_of(row.status) + &forgery, row.attempts.to_string());
         [cell(&row.id), cell(&row.event), cell(&row.event_type), status, attempts, cell(&row.url)]
     };
     table(["ID", "EVENT", "TYPE", "STATUS", "ATTEMPTS", "URL"], rows.iter().map(columns))

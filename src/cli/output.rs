@@ -75,7 +75,10 @@ pub(super) fn optional(field: Option<impl Display>) -> String {
     field.map_or_else(|| "-".to_owned(), cell)
 }
 
-/// For whom, where it is not for all keys.
+/// For whom, where it is not for all keys; a key that nobody typed is named with where it comes from.
 pub(super) fn whose(key: Option<&str>) -> String {
-    key.map(|key| format!(" for {key}")).unwrap_or_default()
+    let Some(key) = key else { return String::new() };
+    let from_environment = std::env::var("WRS_API_KEY").is_ok_and(|value| value == key);
+    let source = if from_environment { " (the key in WRS_API_KEY)" } else { "" };
+    format!(" for {key}{source}")
 }

@@ -32,7 +32,7 @@ pub(super) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
     let key = if args.all { "*" } else { args.key.as_str() };
     let answer = Call::<api::Reset>::to(&args.target).key(key).send()?;
     Ok(answer.print(args.json, |api::WasReset { keys, .. }| {
-        if args.all {
+        if key == "*" {
             let count = counted(keys.len(), "workspace");
             return format!("{count} reset, with scenarios, settings and clock as at the start\n");
         }

@@ -144,8 +144,13 @@ fn activate(
     let body = api::Activate { active: Some(names), ..Default::default() };
     let answer = Call::<api::ActivateScenarios>::to(&args.target).key(key).body(&body).send()?;
     warn_of(&answer.body.diagnostics);
+    // A list for all keys does not reach those that have their own.
+    let others = match answer.body.key {
+        None if !args.json => own_lists(&Call::<api::ListScenarios>::to(&args.target).send()?.body),
+        _ => String::new(),
+    };
     Ok(answer.print(args.json, |api::Activated { generation, key, .. }| {
-        format!("{} ({})\n", text(&whose(key.as_deref())), generation_text(*generation))
+        format!("{} ({})\n{others}", text(&whose(key.as_deref())), generation_text(*generation))
     }))
 }
 
@@ -156,6 +161,15 @@ fn name(text: &str) -> Result<String, String> {
         "" => Err("expected the name of a scenario, found nothing".to_owned()),
         name => Ok(name.to_owned()),
     }
+}
+
+/// The keys that have a list of their own, a line each.
+fn own_lists(found: &api::Scenarios) -> String {
+    let line = |own: &api::KeyList| match own.active.join(", ") {
+        none if none.is_empty() => format!("{} has a list of its own: none\n", cell(&own.key)),
+        names => format!("{} has a list of its own: {}\n", cell(&own.key), cell(&names)),
+    };
+    found.active_by_key.iter().map(line).collect()
 }
 
 /// Prints what was found in files beside what a command did.
@@ -188,9 +202,11 @@ fn listing(found: &api::Scenarios) -> String {
         [active.to_owned(), cell(&row.name), optional(row.title.as_ref()), cell(&row.origin) + &held_back]
     });
     let mut text = table(["", "NAME", "TITLE", "ORIGIN"], rows);
+    text.push_str(&own_lists(found));
     for problem in &found.diagnostics {
         let (message, hint) = (cell(&problem.message), cell(&problem.hint));
-        text.push_str(&format!("\n{}: {}{message}\n  hint: {hint}\n", problem.severity, place(problem)));
+        let hint = if hint.is_empty() { hint } else { format!("  hint: {hint}\n") };
+        text.push_str(&format!("\n{}: {}{message}\n{hint}", problem.severity, place(problem)));
     }
     text
 }

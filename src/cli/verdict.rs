@@ -225,7 +225,7 @@ impl Verdict {
         if !self.fail_on.contains(&Kind::Unused) {
             // Most suites name deliveries whether or not they have any.
             let named = |entry: &&Unused| {
-                let mut kinds = self.fail_on.iter().filter(|kind| !matches!(kind, Kind::Undelivered | Kind::Forged));
+                let mut kinds = self.fail_on.iter().filter(|kind| **kind != Kind::Undelivered);
                 kinds.any(|kind| entry.kind == kind.name())
             };
             notes.extend(self.body.unused.iter().filter(named).map(|entry| cell(&entry.message)));

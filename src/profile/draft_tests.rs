@@ -49,8 +49,8 @@ fn a_wrong_name_or_value_says_what_would_be_right() {
         ("webhooks.scheme=[]", "profile/bad-value", "standard"),
         ("webhooks.retry.jitter=2.0", "profile/bad-value", "0 to 1"),
         ("no assignment", "profile/syntax", "--set"),
-        ("=5", "profile/syntax", "--set"),
-        ("a\n[b]\nc=5", "profile/syntax", "--set"),
+        ("=5", "profile/syntax", "`rate_limit.requests=5`"),
+        ("a\n[b]\nc=5", "profile/syntax", "`rate_limit.requests=5`"),
     ] {
         let problem = set(assignment).err().unwrap_or_else(|| panic!("{assignment} was taken"));
         assert_eq!(problem.code, code, "{assignment}: {problem:?}");

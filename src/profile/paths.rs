@@ -19,8 +19,9 @@ pub fn knob_path(path: &str) -> Result<String, ProfileProblem> {
 pub(super) fn locate(path: &str) -> Result<(&'static Knob, Vec<String>), ProfileProblem> {
     let problem = |code, (message, hint): (String, String)| ProfileProblem::new(code, 0..0, message, hint);
     let Some(keys) = dotted(path) else {
-        let message = format!("`{}` is no path of names joined by dots", path.escape_debug());
-        return Err(problem("profile/syntax", (message, "for example `--set rate_limit.requests=5`".to_owned())));
+        let message = format!("`{}` is not a path of names joined by dots", path.escape_debug());
+        let hint = "for example `rate_limit.requests`, and `rate_limit.requests=5` where it is set";
+        return Err(problem("profile/syntax", (message, hint.to_owned())));
     };
     match owner(&keys) {
         Some((knob, below)) => Ok((knob, below.to_vec())),

@@ -223,3 +223,17 @@ async fn a_path_of_the_control_api_that_is_not_there_names_the_one_that_was_mean
     let reset = control(&emulator, "POST", "reset", &json!({})).await.json();
     assert_eq!(reset["keys"], json!([KEY]), "{reset}");
 }
+
+#[test]
+fn a_list_for_all_keys_names_the_keys_that_have_their_own() {
+    let served = Served::start(&["--quiet"]);
+    said(&served, &["scenarios", "use", "always-429", "--key", "sk_test_own"]);
+    said(&served, &["scenarios", "off", "--key", "sk_test_none"]);
+    for arguments in [&["scenarios", "off"][..], &["scenarios", "use", "always-401"], &["scenarios", "list"]] {
+        let said = said(&served, arguments);
+        assert!(said.contains("\nsk_test_own has a list of its own: always-429\n"), "{said}");
+        assert!(said.contains("\nsk_test_none has a list of its own: none\n"), "{said}");
+    }
+    let whole = said(&served, &["reset", "--key", "*"]);
+    assert!(whole.ends_with(" reset, with scenarios, settings and clock as at the start\n"), "{whole}");
+}

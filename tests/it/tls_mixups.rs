@@ -40,6 +40,16 @@ fn the_command_line_tells_the_ways_apart_in_which_tls_goes_wrong() {
     let said = health(&secure.url, &["--ca", &other.ca_file().display().to_string()]);
     assert!(said.contains("hint: no authority in the file given signed it"), "{said}");
 
+    let missing = wrs_emulator(&["health", "--url", &secure.url, "--ca", "nosuch.pem"]).output().expect("it runs");
+    let said = text(&missing.stderr);
+    assert!(missing.status.code() == Some(2) && said.contains("--ca: cannot read"), "{missing:?}");
+    assert!(
+        said.contains(&format!(
+            "hint: save the emulator's authority first: curl -sk -o ca.pem {}/_emulator",
+            secure.url
+        ))
+    );
+
     // What is no emulator at all.
     let closed = health("https://127.0.0.1:1", &[]);
     assert!(closed.contains("hint: start it with `wrs-emulator --listen 127.0.0.1:1 --tls self-signed`"), "{closed}");

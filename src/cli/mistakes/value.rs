@@ -53,6 +53,8 @@ pub(super) fn corrected(argument: &Arg, value: &str) -> String {
             ("DURATION", _) => "30s",
             ("TIME", _) => "2026-01-31T09:30:00Z",
             (_, "status") => "404",
+            (_, "tls") => "self-signed",
+            (_, "scheme") => "standard",
             _ => "1",
         }
         .to_owned()
