@@ -156,7 +156,7 @@ pub(super) fn destination(url: &str, dialled: Option<&str>) -> String {
 
 /// Where the last attempt of a delivery went.
 pub(super) fn dialled(delivery: &DeliveryWhole) -> Option<&str> {
-    delivery.attempts.last().map(|attempt| attempt.dialled.as_str())
+    delivery.attempts.0.last().map(|attempt| attempt.dialled.as_str())
 }
 
 /// What is deliberately wrong with an event or a delivery, as the end of a line.
@@ -182,7 +182,7 @@ fn wait(args: &WaitArgs) -> Result<ExitCode, Failure> {
 fn rows(rows: &[Delivery]) -> String {
     let columns = |row: &Delivery| {
         let forgery = row.forgery.map_or_else(String::new, |forgery| format!(" (forgery {})", name_of(forgery)));
-        let (status, attempts) = (name_of(row.status) + &forgery, row.attempts.to_string());
+        let (status, attempts) = (name_of(row.status) + &forgery, row.attempts.0.to_string());
         [cell(&row.id), cell(&row.event), cell(&row.event_type), status, attempts, cell(&row.url)]
     };
     table(["ID", "EVENT", "TYPE", "STATUS", "ATTEMPTS", "URL"], rows.iter().map(columns))
@@ -195,7 +195,7 @@ fn whole(delivery: &DeliveryWhole) -> String {
     if let Some(damage) = &delivery.damage {
         shown.push_str(&format!("{damage}\n"));
     }
-    for attempt in &delivery.attempts {
+    for attempt in &delivery.attempts.0 {
         let Attempt { number, at, latency_ms, dialled, request, signed_content, .. } = attempt;
         let (headers, body, signed) = (headers(&request.headers), text(&request.body), text(signed_content));
         shown.push_str(&format!("\nattempt {number} at {at}, {latency_ms} ms, to {}\n\n", cell(dialled)));

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::api::{
-    self, Attempt, Delivery, DeliveryWhole, DeliveryWith, List, Nearest, Outcome, Page, Redelivered, Sent,
+    self, Attempt, AttemptCount, Attempts, Delivery, DeliveryWhole, DeliveryWith, List, Nearest, Outcome, Page,
+    Redelivered, Sent,
 };
 use super::call::Input;
 use super::duration::{PATIENCE, timeout, wait_of};
@@ -185,13 +186,13 @@ pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<DeliveryR
 
 /// A delivery as a row of the listing.
 pub(super) fn row(delivery: &DeliveryRecord, registry: &Registry, redactor: Redactor<'_>) -> Delivery {
-    with(delivery, u64::from(delivery.made), registry, redactor)
+    with(delivery, AttemptCount(delivery.made.into()), registry, redactor)
 }
 
 /// A delivery with each attempt.
 pub(super) fn whole(delivery: &DeliveryRecord, registry: &Registry, redactor: Redactor<'_>) -> DeliveryWhole {
     let attempts = delivery.attempts.iter().map(|record| attempt(record, redactor)).collect();
-    with(delivery, attempts, registry, redactor)
+    with(delivery, Attempts(attempts), registry, redactor)
 }
 
 fn with<A>(delivery: &DeliveryRecord, attempts: A, registry: &Registry, redactor: Redactor<'_>) -> DeliveryWith<A> {

@@ -15,6 +15,7 @@ use crate::journal::{AttemptOutcome, AttemptRecord, Forgery};
 use crate::profile::{Profile, SignatureTime};
 use crate::redact::{Redactor, visible};
 use crate::webhook::book::{DeliveryRecord, DeliveryStatus};
+use crate::wording::counted;
 use crate::workspace::{EventRecord, Workspace};
 
 /// Longest body that a command repeats.
@@ -237,7 +238,7 @@ pub(super) fn delivery_summary(delivery: &DeliveryRecord, redactor: Redactor<'_>
         _ if delivery.forgery() == Some(Forgery::Accepted) => format!("accepted, although it is forged: {}", last()),
         _ if delivery.forgery() == Some(Forgery::Refused) => format!("refused, as a forgery should be: {}", last()),
         DeliveryStatus::Delivered => format!("delivered at attempt {attempts}"),
-        DeliveryStatus::Exhausted => format!("given up after {attempts} attempts: {}", last()),
+        DeliveryStatus::Exhausted => format!("given up after {}: {}", counted(attempts, "attempt"), last()),
         DeliveryStatus::Cancelled => format!("cancelled: {}", delivery.note.clone().unwrap_or_else(last)),
         DeliveryStatus::Pending if attempts == 0 => "the first attempt has not ended yet".to_owned(),
         DeliveryStatus::Pending => format!("attempt {attempts} failed and another is due: {}", last()),

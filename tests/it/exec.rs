@@ -214,7 +214,7 @@ fn each_kind_makes_a_run_fail_when_it_is_named_and_only_then() {
     let flags = ["--scenario-text", TWO_REFUSALS, "--set", "webhooks.retry.preset=custom"];
     for (kind, part) in [
         ("unmatched", "GET /v1/helo: no endpoint `/v1/helo`; did you mean GET /v1/hello?"),
-        ("undelivered", "given up after 1 attempts: the receiver answered 500"),
+        ("undelivered", "given up after 1 attempt: the receiver answered 500"),
         ("unfinished", "rule `two` of scenario `inline-1` applied 1 of 2 times"),
     ] {
         let failed = exec(&[&flags[..], &["--fail-on", kind]].concat(), &script);

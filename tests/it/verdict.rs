@@ -118,7 +118,7 @@ async fn exhausted_deliveries_are_undelivered_and_those_meant_to_fail_are_not() 
     assert_eq!(messages(&verdict(&emulator, "?wait=20s").await, "undelivered"), [""; 0]);
     fire(&emulator, &json!({ "type": "reference.matched" })).await;
     let found = messages(&verdict(&emulator, "").await, "undelivered");
-    assert!(found.len() == 1 && found[0].contains("given up after 1 attempts: the receiver answered 500"), "{found:?}");
+    assert!(found.len() == 1 && found[0].contains("given up after 1 attempt: the receiver answered 500"), "{found:?}");
 }
 
 #[tokio::test]

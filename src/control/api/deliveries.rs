@@ -71,7 +71,7 @@ pub(crate) enum DeliveryStatus {
 
 /// A delivery: as a row of a listing it has the number of its attempts, by itself each of them.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields, rename = "DeliveryWith{A}")]
+#[schemars(deny_unknown_fields, rename = "Delivery{A}")]
 pub(crate) struct DeliveryWith<A> {
     pub(crate) id: DeliveryId,
     pub(crate) event: EventId,
@@ -102,9 +102,21 @@ pub(crate) enum Forgery {
 }
 
 /// A delivery as a row of a listing.
-pub(crate) type Delivery = DeliveryWith<u64>;
+pub(crate) type Delivery = DeliveryWith<AttemptCount>;
 /// A delivery with each attempt.
-pub(crate) type DeliveryWhole = DeliveryWith<Vec<Attempt>>;
+pub(crate) type DeliveryWhole = DeliveryWith<Attempts>;
+
+/// How many attempts were made.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(transparent)]
+#[schemars(inline, rename = "")]
+pub(crate) struct AttemptCount(pub(crate) u64);
+
+/// Each attempt.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(transparent)]
+#[schemars(inline, rename = "Whole")]
+pub(crate) struct Attempts(pub(crate) Vec<Attempt>);
 
 /// One attempt: what was signed and sent, what came back.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
