@@ -209,10 +209,7 @@ pub fn codes_markdown() -> String {
 /// Every code with what it means, in one line each.
 pub const CODES: &[(&str, &str)] = &[
     ("file/folder-gone", "the usual folder of scenario files is no longer there"),
-    (
-        "file/ignored",
-        "something in a scenario folder is not read: a sub-folder, or a file whose name does not end with .toml",
-    ),
+    ("file/ignored", "something in a scenario folder is not read: a sub-folder, or a .yaml, .yml or .json file"),
     ("file/not-regular", "a scenario file is a pipe, socket, device or folder"),
     ("file/not-utf8", "a file is not UTF-8 text"),
     ("file/too-large", "a file is larger than 1 MiB"),

@@ -9,7 +9,7 @@ use super::Target;
 use super::client::Call;
 use super::failure::Failure;
 use super::mistakes::value;
-use crate::control::api::{self, ClockChange, DurationInput, NewMode, name_of};
+use crate::control::api::{self, ClockChange, DurationInput, NewMode};
 use crate::duration::parse_duration;
 
 /// `clock …`
@@ -104,5 +104,9 @@ fn line(clock: &api::Clock) -> String {
         (Some(key), _) => format!(", {key} alone"),
         (None, _) => String::new(),
     };
-    format!("{} ({}{whose})\n", clock.now, name_of(clock.mode))
+    let mode = match clock.mode {
+        api::ClockMode::Real => "running",
+        api::ClockMode::Frozen => "frozen",
+    };
+    format!("{} ({mode}{whose})\n", clock.now)
 }

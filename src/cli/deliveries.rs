@@ -40,15 +40,25 @@ struct Which {
     /// Only these: pending, delivered, exhausted or cancelled.
     #[arg(long)]
     status: Option<String>,
-    /// Only deliveries of this event.
-    #[arg(long)]
+    /// Only deliveries of the event with this id.
+    #[arg(long, value_name = "ID", value_parser = event_id)]
     event: Option<String>,
     /// Only deliveries of this event type.
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
-    /// Only deliveries to this subscription.
-    #[arg(long)]
+    /// Only deliveries to the subscription with this id.
+    #[arg(long, value_name = "ID", value_parser = subscription_id)]
     subscription: Option<String>,
+}
+
+fn event_id(text: &str) -> Result<String, String> {
+    let expected = "expected the id of an event, such as evt_01k...; `--type` takes an event type";
+    if text.starts_with("evt_") { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
+}
+
+fn subscription_id(text: &str) -> Result<String, String> {
+    let expected = "expected the id of a subscription, such as sub_01k...";
+    if text.starts_with("sub_") { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
 }
 
 /// Arguments of `deliveries list`.
@@ -59,7 +69,7 @@ pub(super) struct ListArgs {
     /// At most this many.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
-    /// Go on where another page ended: its `next_cursor`.
+    /// Continue where another page ended: its `next_cursor`.
     #[arg(long)]
     cursor: Option<String>,
     /// Print attempts as they are made, until interrupted.

@@ -83,7 +83,12 @@ struct Rule<'a> {
 
 fn add(args: &AddArgs) -> Result<ExitCode, Failure> {
     let rules: Result<Vec<Forward>, String> = args.rules.iter().map(|rule| Forward::parse(rule)).collect();
-    let rules = rules.map_err(Failure::usage)?;
+    let rules = rules.map_err(|problem| match args.rules.as_slice() {
+        [from, to] if !from.contains('=') => {
+            Failure::usage(problem).with_hint(format!("join both by `=`: `wrs-emulator forwards add {from}={to}`"))
+        }
+        _ => Failure::usage(problem),
+    })?;
     let requested = rules.iter().map(|rule| (rule.from().to_owned(), rule.to().into())).collect();
     Ok(patched(&args.common, settings(requested))?.print(args.common.json, |patched| {
         let whose = whose(patched.key.as_deref());

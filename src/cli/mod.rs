@@ -65,10 +65,10 @@ Keys: without --key, WRS_API_KEY counts (not for clock and verdict). If neither
 is there, listen, reset, subscriptions create and trigger mean sk_test_local,
 all others mean all keys.
 
-Exit status: 0 done, 1 a check found problems, 2 wrong usage or an
-invalid file, 3 the emulator cannot be reached. Every flag has an environment
-variable: --listen is WRS_EMULATOR_LISTEN, --json of `clock advance` is
-WRS_EMULATOR_CLOCK_ADVANCE_JSON.";
+Exit status: 0 done, 1 a check found problems or what is named does not exist,
+2 wrong usage or an invalid file, 3 the emulator cannot be reached. Every flag
+has an environment variable: --listen is WRS_EMULATOR_LISTEN, --json of
+`clock advance` is WRS_EMULATOR_CLOCK_ADVANCE_JSON.";
 
 /// Offline emulator of the Workflow Reference Service API (v1.0, sandbox beta).
 ///

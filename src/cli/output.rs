@@ -40,7 +40,7 @@ pub(super) fn compact<T: Serialize>(value: &T) -> String {
 pub(super) struct Ready<'a> {
     pub(super) event: &'static str,
     pub(super) url: &'a str,
-    /// The subscription that leads here, if one was made.
+    /// The subscription that is delivered here, if one was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) subscription: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]

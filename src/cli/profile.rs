@@ -91,6 +91,10 @@ fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
         print_json(&profile);
         return Ok(ExitCode::SUCCESS);
     }
+    if profile.data.is_empty() && !args.changed {
+        let failure = Failure::short(format!("no setting begins with `{}`", prefix.escape_debug()));
+        return Err(failure.with_hint("`wrs-emulator profile show` lists all"));
+    }
     for Setting { knob, value, source } in profile.data {
         let from = if source == "default" { String::new() } else { format!("   (from {})", cell(source)) };
         print(&format!("{} = {value}{from}\n", cell(knob)));

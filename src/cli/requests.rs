@@ -59,7 +59,7 @@ pub(super) struct ListArgs {
     /// At most this many.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
-    /// Go on where another page ended: its `next_cursor`.
+    /// Continue where another page ended: its `next_cursor`.
     #[arg(long)]
     cursor: Option<String>,
     /// Print requests as they come, until interrupted.

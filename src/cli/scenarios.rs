@@ -15,7 +15,7 @@ use super::profile_source::load_profile;
 use crate::control::api::{self, name_of};
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{STARTER_TEXT, check_text, generation_text, read_directory, read_file, schema};
+use crate::scenario::{STARTER_TEXT, built_in_names, check_text, generation_text, read_directory, read_file, schema};
 use crate::wording::counted;
 
 /// `scenarios …`
@@ -243,6 +243,9 @@ fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
         _ => cannot(error),
     })?;
     file.write_all(STARTER_TEXT.as_bytes()).map_err(cannot)?;
+    if built_in_names().any(|name| name == args.name) {
+        warn(&format!("a scenario called `{}` is built in; the one in the file is played in its place", args.name));
+    }
     // The path alone on stdout, for whoever passes it on; what comes next is for people.
     print(&format!("{}\n", path.display()));
     let _ = writeln!(

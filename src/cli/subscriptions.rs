@@ -87,7 +87,7 @@ pub(super) fn run(command: SubscriptionsCommand) -> Result<ExitCode, Failure> {
         SubscriptionsCommand::Rotate(RotateArgs { one, secret }) => {
             let rotated = one.call::<api::RotateSecret>().body(&api::Rotate { secret, ..Default::default() }).send()?;
             Ok(rotated.print(one.json, |api::Rotated { secret, old_secret_signs_for: grace, .. }| {
-                format!("{}\nthe old secret signs on for {}\n", cell(secret), cell(grace))
+                format!("{}\nthe old secret keeps signing for {}\n", cell(secret), cell(grace))
             }))
         }
         SubscriptionsCommand::Delete(args) => {

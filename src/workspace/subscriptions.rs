@@ -329,7 +329,7 @@ impl State {
         self.subscriptions.get_mut(id).map(|record| record.status = SubscriptionStatus::Disabled).is_some()
     }
 
-    /// Gives a subscription a new secret, the text given or a generated one; the old one signs on until `grace` is over.
+    /// Gives a subscription a new secret, the text given or a generated one; the old one keeps signing until `grace` is over.
     pub fn rotate_secret(
         &mut self,
         id: &str,

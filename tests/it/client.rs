@@ -60,7 +60,7 @@ fn subscriptions_are_listed_stopped_rotated_and_deleted() {
         assert!(text(&served.call(&["subscriptions", "show", &id]).stdout).contains(&format!("status: {said}\n")));
     }
     let rotated = text(&served.call(&["subscriptions", "rotate", &id]).stdout);
-    assert!(rotated.starts_with("whsec_") && rotated.ends_with("the old secret signs on for 24h\n"), "{rotated}");
+    assert!(rotated.starts_with("whsec_") && rotated.ends_with("the old secret keeps signing for 24h\n"), "{rotated}");
     assert_eq!(served.json(&["subscriptions", "show", &id, "--json"])["signing_secrets"], 2);
     assert_eq!(text(&served.call(&["subscriptions", "delete", &id]).stdout), format!("{id} deleted\n"));
     let gone = served.call(&["subscriptions", "show", &id]);

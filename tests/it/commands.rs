@@ -72,7 +72,7 @@ fn a_clock_is_moved_and_shown() {
     let own = clock(&["freeze", "--key", "sk_test_local"]);
     assert!(own.starts_with("2030-01-01T00:01:30.000Z (frozen, sk_test_local") && own.ends_with(" alone)\n"), "{own}");
     assert!(clock(&["follow", "--key", "sk_test_local"]).ends_with(", with the emulator's)\n"));
-    assert!(clock(&["resume"]).ends_with(" (real)\n"));
+    assert!(clock(&["resume"]).ends_with(" (running)\n"));
     assert!(clock(&["freeze"]).ends_with(" (frozen)\n"));
     let shown: Value = serde_json::from_str(&clock(&["show", "--json"])).expect("JSON");
     assert_eq!(shown["mode"], "frozen");

@@ -53,7 +53,7 @@ fn a_receiver_that_nothing_leads_to_says_so_with_a_command_to_paste() {
     let here = alone.1.clone();
     assert!(request(&here, "POST / HTTP/1.1", "{}").starts_with("HTTP/1.1 200 "));
     let said = alone.stop();
-    assert!(said.contains(&format!("note: nothing leads here yet: no emulator answers at {NOWHERE}")), "{said}");
+    assert!(said.contains(&format!("note: nothing is delivered here yet: no emulator answers at {NOWHERE}")), "{said}");
     assert_eq!(command(&said), format!("wrs-emulator --forward https://app.example.com={here}"));
 
     let served = Served::start(&["--quiet"]);
@@ -62,7 +62,7 @@ fn a_receiver_that_nothing_leads_to_says_so_with_a_command_to_paste() {
     let here = listening.1.clone();
     assert!(request(&here, "POST / HTTP/1.1", "{}").starts_with("HTTP/1.1 200 "));
     let said = listening.stop();
-    assert!(said.contains("note: nothing leads here: no forward of sk_test_local goes to "), "{said}");
+    assert!(said.contains("note: nothing is delivered here: no forward of sk_test_local goes to "), "{said}");
     assert_eq!(
         command(&said),
         format!(

@@ -60,6 +60,15 @@ const MISTAKES: &[(&[&str], &str)] = &[
     (&["sink"], "hint: use `wrs-emulator listen`"),
     (&["use", "always-401"], "hint: use `wrs-emulator scenarios use NAME`"),
     (&["scenarios", "create"], "hint: use `wrs-emulator scenarios new NAME`"),
+    (
+        &["deliveries", "--event", "workflow.completed"],
+        "expected the id of an event, such as evt_01k...; `--type` takes",
+    ),
+    (&["deliveries", "--subscription", "app"], "expected the id of a subscription"),
+    (
+        &["forwards", "add", "https://a.example.com", "http://localhost:3000"],
+        "hint: join both by `=`: `wrs-emulator forwards add https://a.example.com=http://localhost:3000`",
+    ),
     (&["profile", "get"], "hint: use `wrs-emulator profile show`"),
     (&["forwards", "rm"], "hint: use `wrs-emulator forwards remove FROM`"),
     (&["serve", "--https-port", "8443"], "`--tls self-signed` serves HTTPS; `--listen 127.0.0.1:8443` sets the port"),

@@ -237,3 +237,17 @@ fn a_list_for_all_keys_names_the_keys_that_have_their_own() {
     let whole = said(&served, &["reset", "--key", "*"]);
     assert!(whole.ends_with(" reset, with scenarios, settings and clock as at the start\n"), "{whole}");
 }
+
+#[test]
+fn what_is_not_there_or_built_in_already_is_said() {
+    let served = Served::start(&["--quiet"]);
+    let none = served.call(&["profile", "show", "nosuch"]);
+    assert!(
+        none.status.code() == Some(1) && text(&none.stderr).contains("no setting begins with `nosuch`"),
+        "{none:?}"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().display().to_string();
+    let made = served.call(&["scenarios", "new", "rate-limit-burst", "--folder", &place]);
+    assert!(text(&made.stderr).contains("a scenario called `rate-limit-burst` is built in"), "{made:?}");
+}

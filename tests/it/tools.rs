@@ -348,7 +348,7 @@ fn listen_verifies_what_an_emulator_delivers_and_answers_by_its_script() {
     }
     let (code, rest, said) = listen.wait();
     assert_eq!((code, rest.as_str()), (Some(0), ""), "{said}");
-    assert!(said.starts_with("note: nothing leads here yet"), "{said}");
+    assert!(said.starts_with("note: nothing is delivered here yet"), "{said}");
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn listen_without_a_secret_checks_nothing_and_ends_with_0_on_signals() {
         assert_eq!((code, rest.as_str()), (Some(0), ""), "{said}");
         assert!(said.starts_with("warning: no secret is set") && said.contains("--secret"), "{said}");
         let others = said.lines().skip(1).filter(|line| !line.is_empty()).count();
-        assert!(others == 2 && said.contains("\nnote: nothing leads here yet"), "{said}");
+        assert!(others == 2 && said.contains("\nnote: nothing is delivered here yet"), "{said}");
     }
 }
 

@@ -1,5 +1,5 @@
 //! Whether deliveries find a plain `listen`: what the emulator forwards and has subscribed, compared with where this receiver is.
-//! Only asks; what leads here is made by `forwards`, `subscriptions` or `registration`.
+//! Only asks; what delivers here is made by `forwards`, `subscriptions` or `registration`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -37,13 +37,13 @@ fn look(target: &Target, key: &str, here: &str, local: SocketAddr) -> Result<Opt
         Err(failure) if failure.is_unreachable() => {
             return no_emulator(target, failure).map(|()| {
                 Some(format!(
-                    "nothing leads here yet: no emulator answers at {}; to start one that delivers here:\n\n  \
+                    "nothing is delivered here yet: no emulator answers at {}; to start one that delivers here:\n\n  \
                      wrs-emulator --forward {EXAMPLE}={here}",
                     target.url
                 ))
             });
         }
-        // It runs, but does not answer this caller: whether anything leads here is not known.
+        // It runs, but does not answer this caller: whether anything is delivered here is not known.
         Err(_) => return Ok(None),
     };
     let urls: Vec<Url> = subscriptions.iter().filter_map(|row| Url::parse(&row.url).ok()).collect();
@@ -59,8 +59,13 @@ fn look(target: &Target, key: &str, here: &str, local: SocketAddr) -> Result<Opt
         let whose = if key == SAMPLE_KEY { String::new() } else { format!(" --key {key}") };
         command.push_str(&format!(" && wrs-emulator subscriptions create {EXAMPLE}/hooks{at}{whose}"));
     }
+    let trust = if here.starts_with("https:") {
+        "\n\nthe emulator has to trust the certificate made here: start it with --webhook-insecure, or listen without --tls"
+    } else {
+        ""
+    };
     Ok(Some(format!(
-        "nothing leads here: no forward of {key} goes to {here}; to have events delivered here:\n\n  {command}"
+        "nothing is delivered here: no forward of {key} goes to {here}; to have events delivered here:\n\n  {command}{trust}"
     )))
 }
 

@@ -157,11 +157,11 @@ fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     }
     print(&format!("wrs-emulator listening on {url}\n"));
     if let Some(Registration { subscription, secret, key, .. }) = registration {
-        print(&format!("{subscription} of {key} leads here; its signing secret is {secret}\n"));
+        print(&format!("{subscription} of {key} is delivered here; its signing secret is {secret}\n"));
     }
 }
 
-/// Says on stderr that nothing leads here.
+/// Says on stderr that nothing is delivered here.
 #[allow(clippy::print_stderr, reason = "talk goes to stderr")]
 fn print_note(note: Option<String>) {
     if let Some(note) = note {
