@@ -73,6 +73,7 @@ pub struct Emulator {
     control_address: Option<SocketAddr>,
     control_token: Option<String>,
     tls: bool,
+    ca_pem: Option<String>,
     handle: ControlHandle,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
@@ -181,6 +182,7 @@ impl Emulator {
             control_address,
             control_token,
             tls: tls.is_some(),
+            ca_pem: tls.as_ref().and_then(ServerTls::ca_pem).map(str::to_owned),
             handle,
             stop,
             tasks,
@@ -198,6 +200,11 @@ impl Emulator {
     /// Where the control API is served: the base URL, unless it has a listener of its own.
     pub fn control_url(&self) -> String {
         format!("{}://{}", self.scheme(), self.control_address.unwrap_or(self.address))
+    }
+
+    /// The authority made for `--tls self-signed`, as PEM.
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.ca_pem.as_deref()
     }
 
     fn scheme(&self) -> &'static str {

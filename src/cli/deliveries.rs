@@ -12,7 +12,9 @@ use super::mistakes::value;
 use super::output::{cell, print, print_json, table};
 use super::requests::{headers, more, text, waited};
 use super::{OneArgs, Target};
-use crate::control::api::{self, Attempt, Bytes, Delivery, DeliveryWhole, DurationInput, Integer, Outcome, name_of};
+use crate::control::api::{
+    self, Attempt, Bytes, Delivery, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer, Outcome, name_of,
+};
 use crate::journal::is_elsewhere;
 use crate::redact::Redactor;
 
@@ -25,7 +27,7 @@ pub(super) enum DeliveriesCommand {
     Show(OneArgs),
     /// Wait until deliveries fit; on time-out, show the nearest and what differed, and exit 1.
     Wait(WaitArgs),
-    /// Send the same event to the same subscription again, signed afresh.
+    /// Send the same event to the same subscription again, signed afresh, or forged as before; exit 1 if it does not arrive.
     Redeliver(OneArgs),
 }
 
@@ -107,10 +109,15 @@ pub(super) fn run(command: DeliveriesCommand) -> Result<ExitCode, Failure> {
             let delivery = call.send()?.body.delivery;
             if args.json {
                 print_json(&delivery);
-            } else if let Some(delivery) = delivery {
-                print(&whole(&delivery));
+            } else if let Some(delivery) = &delivery {
+                print(&whole(delivery));
             }
-            Ok(ExitCode::SUCCESS)
+            // A forgery is sent forged again, and refused as it should be.
+            let is_well = |delivery: &DeliveryWhole| match delivery.forgery {
+                Some(forgery) => forgery == Forgery::Refused,
+                None => delivery.status == DeliveryStatus::Delivered,
+            };
+            Ok(if delivery.as_ref().is_some_and(is_well) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
 }

@@ -28,7 +28,8 @@ use crate::file;
 
 const EXIT_STATUS: &str = "\
 Environment of the command: WRS_BASE_URL, WRS_API_KEY (sk_test_local unless set), WRS_EMULATOR_URL, \
-and WRS_EMULATOR_CONTROL_TOKEN where one is wanted.
+WRS_EMULATOR_CONTROL_TOKEN if one is required, \
+and WRS_EMULATOR_CA, a PEM file, with --tls self-signed.
 
 Exit status: the command's, or 128 and its number for a signal; 1 if it succeeded and the verdict found problems; \
 126 if it cannot be run, 127 if it is not there; 2 wrong usage.";
@@ -88,7 +89,9 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
     }
     write_port_file(&args.serve, &emulator)?;
     let target = target(&emulator);
-    let mut child = spawn(&args.command, &emulator, &target, raised)?;
+    let authority = Authority::write(&emulator)?;
+    let path = authority.as_ref().map(|authority| authority.0.as_path());
+    let mut child = spawn(&args.command, &emulator, &target, path, raised)?;
     let status = wait_for(&mut child, &mut signals)
         .await
         .map_err(|error| Failure::usage(format!("cannot wait for the command: {error}")))?;
@@ -135,8 +138,34 @@ fn target(emulator: &Emulator) -> Target {
     }
 }
 
+/// The file with the authority that the command has to trust, gone when the run is over.
+struct Authority(PathBuf);
+
+impl Authority {
+    fn write(emulator: &Emulator) -> Result<Option<Self>, Failure> {
+        let Some(pem) = emulator.ca_pem() else { return Ok(None) };
+        let path = std::env::temp_dir().join(format!("wrs-emulator-ca-{}.pem", std::process::id()));
+        let written = file::write_whole(&path, &[pem]);
+        written.map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", path.display())))?;
+        Ok(Some(Self(path)))
+    }
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        // Whoever removed it before has done what was wanted.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 /// Starts the command with the emulator's address in its environment.
-fn spawn(command: &[OsString], emulator: &Emulator, target: &Target, raised: Raised) -> Result<Child, Failure> {
+fn spawn(
+    command: &[OsString],
+    emulator: &Emulator,
+    target: &Target,
+    authority: Option<&Path>,
+    raised: Raised,
+) -> Result<Child, Failure> {
     let (program, arguments) = command.split_first().expect("clap demands a command");
     let mut command = Command::new(program);
     command
@@ -149,6 +178,9 @@ fn spawn(command: &[OsString], emulator: &Emulator, target: &Target, raised: Rai
     }
     if let Some(token) = &target.control_token {
         command.env("WRS_EMULATOR_CONTROL_TOKEN", token);
+    }
+    if let Some(authority) = authority {
+        command.env("WRS_EMULATOR_CA", authority);
     }
     raised.restored_for(|| command.spawn()).map_err(|error| not_run(program, &error))
 }

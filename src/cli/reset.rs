@@ -29,6 +29,12 @@ pub(super) struct ResetArgs {
 }
 
 pub(super) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
+    // A key of the environment is there for other commands as well.
+    let typed = std::env::args().any(|argument| argument == "--key" || argument.starts_with("--key="));
+    if args.all && typed {
+        let hint = "leave one out: `--all` resets every key, `--key KEY` one";
+        return Err(Failure::usage("`--all` and `--key` exclude each other").with_hint(hint));
+    }
     let key = if args.all { "*" } else { args.key.as_str() };
     let answer = Call::<api::Reset>::to(&args.target).key(key).send()?;
     Ok(answer.print(args.json, |api::WasReset { keys, .. }| {

@@ -157,7 +157,7 @@ fn activate(
 /// The name of a scenario, also where its file is named: `scenarios/story.toml` is `story`.
 fn name(text: &str) -> Result<String, String> {
     let file = Path::new(text).file_name().and_then(|name| name.to_str()).unwrap_or(text);
-    match file.strip_suffix(".toml").unwrap_or(file) {
+    match file.strip_suffix(".toml").unwrap_or(text) {
         "" => Err("expected the name of a scenario, found nothing".to_owned()),
         name => Ok(name.to_owned()),
     }

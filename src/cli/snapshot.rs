@@ -77,10 +77,12 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
 
 fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
     let answer = Call::<api::LoadSnapshot>::to(&args.target).body(&read(&args.file)?).limit(LIMIT).send()?;
-    Ok(answer.print(args.json, |api::Loaded { loaded, generation, warnings }| {
+    Ok(answer.print(args.json, |api::Loaded { loaded, keys, generation, warnings }| {
+        let more = if *loaded > keys.len() { ", …" } else { "" };
+        let names = if keys.is_empty() { String::new() } else { format!(": {}{more}", keys.join(", ")) };
         let loaded = counted(*loaded, "workspace");
         let warnings: String = warnings.iter().map(|warning| format!("  but {}\n", cell(warning))).collect();
-        format!("{loaded} loaded ({})\n{warnings}", generation_text(*generation))
+        format!("{loaded} loaded{names} ({})\n{warnings}", generation_text(*generation))
     }))
 }
 

@@ -38,13 +38,13 @@ pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError
     }
     let warnings = control.load_snapshot(&snapshot).map_err(refused)?;
     let loaded = snapshot.workspaces.len();
-    let keys: Vec<_> =
-        snapshot.workspaces.iter().take(MOST_NAMED).map(|saved| call.redactor().key(&saved.key)).collect();
+    let first = snapshot.workspaces.iter().take(MOST_NAMED);
+    let keys: Vec<String> = first.map(|saved| call.redactor().key(&saved.key).into_owned()).collect();
     let more = if loaded > keys.len() { format!(" and {} more", loaded - keys.len()) } else { String::new() };
     let whole = if snapshot.whole.is_some() { "everything, with " } else { "" };
     control.note(None, format!("snapshot loaded: {whole}{}{more}", keys.join(", ")), false);
     let generation = control.library.load().number;
-    Ok(Reply::masked(&api::Loaded { loaded, generation, warnings }))
+    Ok(Reply::masked(&api::Loaded { loaded, keys, generation, warnings }))
 }
 
 fn refused(problem: SnapshotProblem) -> ControlError {

@@ -68,6 +68,11 @@ impl Draft {
         if errors.is_empty() {
             self.table(table.get_ref(), source);
         }
+        if let Some(language) = plain::other_language(text).filter(|_| !errors.is_empty()) {
+            let message = format!("this looks like {language}; a profile is TOML");
+            let hint = "for example `rate_limit.requests = 5`; `wrs-emulator assumptions` lists every knob".to_owned();
+            return self.refuse(ProfileProblem::new("profile/syntax", 0..0, message, hint), source, "");
+        }
         for error in &errors {
             let (span, message) = plain::syntax_problem(text, error);
             let hint = "the file must be TOML; `wrs-emulator assumptions` lists every knob".to_owned();

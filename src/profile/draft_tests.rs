@@ -39,6 +39,7 @@ fn a_wrong_name_or_value_says_what_would_be_right() {
     for (assignment, code, hint) in [
         ("rate_limit.request=5", "profile/unknown-knob", "`rate_limit.requests`"),
         ("rate_limit=5", "profile/unknown-knob", "name one of those in it, such as `rate_limit."),
+        ("profile=5", "profile/unknown-knob", "leave `[profile]` out"),
         ("rate_limits=5", "profile/unknown-knob", "did you mean `rate_limit`?"),
         ("webhooks.retry=none", "profile/unknown-knob", "`webhooks.retry.preset`"),
         ("webhook.copies=2", "profile/unknown-knob", "`webhooks.copies`"),
@@ -166,4 +167,13 @@ fn settings_by_themselves_are_judged_by_what_they_set() {
     let clash = alone("keys.test_prefix = 'x'\nkeys.live_prefix = 'x'").expect_err("both are its own");
     assert!(clash[0].message.contains("cannot both begin"), "{clash:?}");
     assert!(alone("rate_limit.window = '0s'").is_err());
+}
+
+#[test]
+fn a_profile_in_another_language_is_one_problem() {
+    let mut draft = Draft::of(&Layered::default());
+    draft.text("rate_limit:\n  requests: 5\n  window: 10s\n", "mine.yaml");
+    let problems = draft.finish().expect_err("it is YAML");
+    let messages: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    assert_eq!(messages, ["this looks like YAML; a profile is TOML"]);
 }

@@ -26,7 +26,7 @@ pub use knobs::{KNOBS, Knob};
 pub use layers::Layered;
 pub use ledger::{LedgerRow, ledger, ledger_markdown};
 pub use paths::{knob_path, setting_group};
-pub(crate) use plain::syntax_problem;
+pub(crate) use plain::{other_language, syntax_problem};
 pub use presets::{PRESETS, Preset};
 pub use problem::ProfileProblem;
 pub use schema::schema;

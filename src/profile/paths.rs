@@ -105,6 +105,10 @@ fn unknown(path: &str) -> (String, String) {
         let hint = format!("name one of those in it, such as `{first}`: {names}{more}; {ALL}");
         return (format!("`{}` is a group of knobs, not a knob", path.escape_debug()), hint);
     }
+    if path == "profile" {
+        let hint = "a profile begins with its settings: leave `[profile]` out, and write `[rate_limit]` for `[profile.rate_limit]`";
+        return ("a profile has no table `profile`".to_owned(), hint.to_owned());
+    }
     let groups = KNOBS.iter().flat_map(|knob| knob.path.match_indices('.').map(|(end, _)| &knob.path[..end]));
     let names = || groups.clone().chain(KNOBS.iter().map(|knob| knob.path));
     let nearest = setting_group(path).or_else(|| crate::contract::nearest(path, names()));

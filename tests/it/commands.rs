@@ -30,7 +30,7 @@ fn state_is_saved_reset_and_loaded() {
     assert_eq!(said(&call(&["snapshot", "save", &file])), "1 workspace saved\n");
     assert_eq!(said(&call(&["reset"])), "sk_test_local reset; `wrs-emulator reset --all` resets every key\n");
     assert_eq!(call(&["trigger", "workflow.completed"]).status.code(), Some(1), "the subscription is gone");
-    assert!(said(&call(&["snapshot", "load", &file])).starts_with("1 workspace loaded (generation "));
+    assert!(said(&call(&["snapshot", "load", &file])).starts_with("1 workspace loaded: sk_test_"));
     said(&call(&["trigger", "workflow.completed", "--wait"]));
     // By pipes, and one key alone.
     let saved = said(&call(&["snapshot", "save", "-", "--key", "sk_test_local"]));

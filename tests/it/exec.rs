@@ -116,6 +116,8 @@ fn the_environment_leads_to_the_emulator() {
     let apart =
         exec(&["--control-listen", "127.0.0.1:0", "--fail-on", "unmatched"], "test $WRS_BASE_URL != $WRS_EMULATOR_URL");
     assert_eq!(apart.status.code(), Some(0), "{apart:?}");
+    let trusted = exec(&["--tls", "self-signed"], "curl -sS --cacert $WRS_EMULATOR_CA $WRS_BASE_URL/v1/hello");
+    assert!(trusted.status.code() == Some(0) && text(&trusted.stdout).contains("Hello"), "{trusted:?}");
     let tls = exec(&["--tls", "self-signed", "--fail-on", "unmatched"], "curl -sk $WRS_BASE_URL/v1/nothing");
     assert!(tls.status.code() == Some(1) && said(&tls).contains("/v1/nothing"), "{tls:?}");
 }

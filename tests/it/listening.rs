@@ -132,3 +132,10 @@ fn an_application_that_may_not_be_dialled_is_refused_at_the_start() {
     let arguments = ["--url", NOWHERE, "--forward-to", "http://8.8.8.8:9", "--allow-egress", "8.8.8.8"];
     Listening::start(&arguments).stop();
 }
+
+#[test]
+fn an_application_on_a_host_that_does_not_exist_is_a_warning() {
+    let alone = Listening::start(&["--url", NOWHERE, "--forward-to", "http://nosuch.invalid:3000"]);
+    let said = alone.stop();
+    assert!(said.contains("--forward-to: ") && said.contains("nosuch.invalid"), "{said}");
+}

@@ -69,6 +69,7 @@ const MISTAKES: &[(&[&str], &str)] = &[
         &["forwards", "add", "https://a.example.com", "http://localhost:3000"],
         "hint: join both by `=`: `wrs-emulator forwards add https://a.example.com=http://localhost:3000`",
     ),
+    (&["reset", "--all", "--key", "sk_test_a"], "hint: leave one out: `--all` resets every key, `--key KEY` one"),
     (&["profile", "get"], "hint: use `wrs-emulator profile show`"),
     (&["forwards", "rm"], "hint: use `wrs-emulator forwards remove FROM`"),
     (&["serve", "--https-port", "8443"], "`--tls self-signed` serves HTTPS; `--listen 127.0.0.1:8443` sets the port"),

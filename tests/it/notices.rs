@@ -251,3 +251,15 @@ fn what_is_not_there_or_built_in_already_is_said() {
     let made = served.call(&["scenarios", "new", "rate-limit-burst", "--folder", &place]);
     assert!(text(&made.stderr).contains("a scenario called `rate-limit-burst` is built in"), "{made:?}");
 }
+
+#[test]
+fn a_redelivery_that_does_not_arrive_is_a_failure() {
+    let served =
+        Served::start(&["--quiet", "--set", "webhooks.allow_http=true", "--set", "webhooks.retry.preset=none"]);
+    said(&served, &["subscriptions", "create", "http://127.0.0.1:1/hooks"]);
+    said(&served, &["trigger", "workflow.completed"]);
+    let rows = served.json(&["deliveries", "--json"]);
+    let id = rows["data"][0]["id"].as_str().expect("a delivery").to_owned();
+    let again = served.call(&["deliveries", "redeliver", &id]);
+    assert!(again.status.code() == Some(1) && text(&again.stdout).contains("exhausted"), "{again:?}");
+}

@@ -11,7 +11,7 @@ use hyper::header::{
 use tokio::sync::Semaphore;
 use url::Url;
 
-use crate::cli::failure::Failure;
+use crate::cli::failure::{Failure, warn};
 use crate::journal::{AttemptOutcome, FailureReason};
 use crate::webhook::client::{Client, Post};
 use crate::webhook::dial::Reach;
@@ -83,6 +83,10 @@ impl Application {
         match self.client.check(&target, &self.look_ups, CONNECT_TIMEOUT).await {
             Err(problem) if problem.reason == FailureReason::EgressRefused => {
                 Err(Failure::usage(format!("--forward-to: {}", problem.detail)))
+            }
+            Err(problem) if problem.reason == FailureReason::NameNotFound => {
+                warn(&format!("--forward-to: {}", problem.detail));
+                Ok(())
             }
             _ => Ok(()),
         }

@@ -114,6 +114,8 @@ struct WorkspaceFrame {
 pub(crate) struct Loaded {
     /// Workspaces.
     pub(crate) loaded: usize,
+    /// The keys of the first few.
+    pub(crate) keys: Vec<String>,
     pub(crate) generation: u64,
     pub(crate) warnings: Vec<String>,
 }

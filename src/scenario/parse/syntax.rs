@@ -2,7 +2,7 @@
 
 use super::reader::shown;
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::profile::syntax_problem;
+use crate::profile::{other_language, syntax_problem};
 
 /// Most syntax errors told: after the first few the reader of TOML is guessing.
 const MOST: usize = 10;
@@ -60,20 +60,4 @@ fn key_before_colon(text: &str, colon: usize) -> Option<String> {
     let (before, after) = text.split_at_checked(colon)?;
     let key = before.rsplit(['\n', '{', ',']).next()?.trim().trim_matches(['"', '\'']);
     (after.starts_with(':') && !key.is_empty() && !key.contains('=')).then(|| shown(key))
-}
-
-/// The language that a text is most likely written in, if it is another one.
-fn other_language(text: &str) -> Option<&'static str> {
-    if text.trim_start().starts_with('{') {
-        return Some("JSON");
-    }
-    let is_yaml = |line: &str| {
-        let entry = line.trim_start_matches("- ");
-        let (name, value) = entry.split_once(':').unwrap_or((" ", " "));
-        let is_name = !name.is_empty() && !name.contains(['=', '"', '{', ' ']);
-        line == "---" || (is_name && (value.is_empty() || value.starts_with(' '))) || line.starts_with("- ")
-    };
-    let meant = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let yaml = meant().filter(|line| is_yaml(line)).count();
-    (yaml > 0 && 2 * yaml > meant().count()).then_some("YAML")
 }
