@@ -115,13 +115,8 @@ impl<'a, E: Endpoint> Call<'a, E> {
 
     /// The answer, or that the call was refused.
     pub(super) fn outcome(self) -> Result<Result<Answer<E>, Refusal>, Failure> {
-        let (url, target) = (base(&self.target.url)?, self.target);
         let limit = self.limit;
-        let exchange = async { tokio::time::timeout(limit, self.exchange(&url)).await };
-        let result = runtime(Builder::new_current_thread())?
-            .block_on(exchange)
-            .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs()).into()));
-        let (status, json) = result.map_err(|problem| unreachable(target, problem))?;
+        let (status, json) = self.outgoing().exchanged(limit)?;
         if !(200..300).contains(&status) {
             let error = serde_json::from_slice(&json).unwrap_or_default();
             return Ok(Err(Refusal { status, error, json }));
@@ -134,7 +129,35 @@ impl<'a, E: Endpoint> Call<'a, E> {
         Ok(Ok(Answer { body, json }))
     }
 
-    /// The status and the JSON of the answer.
+    /// What is sent. All that follows is the same code for each call, so that it is compiled once.
+    fn outgoing(self) -> Outgoing<'a> {
+        let segment = utf8_percent_encode(self.segment, NON_ALPHANUMERIC).to_string();
+        let path = E::PATH.replace("{id}", &segment).replace("{name}", &segment);
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(self.query).finish();
+        Outgoing { target: self.target, method: E::METHOD, path: format!("{path}?{query}"), body: self.body }
+    }
+}
+
+/// A call as it goes out, whatever its types.
+struct Outgoing<'a> {
+    target: &'a Target,
+    method: Method,
+    /// With the query.
+    path: String,
+    body: Vec<u8>,
+}
+
+impl Outgoing<'_> {
+    /// The status and the JSON of the answer, within this time.
+    fn exchanged(self, limit: Duration) -> Result<(u16, Bytes), Failure> {
+        let (url, target) = (base(&self.target.url)?, self.target);
+        let exchange = async { tokio::time::timeout(limit, self.exchange(&url)).await };
+        let result = runtime(Builder::new_current_thread())?
+            .block_on(exchange)
+            .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs()).into()));
+        result.map_err(|problem| unreachable(target, problem))
+    }
+
     async fn exchange(self, url: &Url) -> Result<(u16, Bytes), Problem> {
         let response = self.open(url).await?;
         let status = response.status().as_u16();
@@ -150,10 +173,7 @@ impl<'a, E: Endpoint> Call<'a, E> {
 
     /// Sends the call, up to the head of the answer.
     async fn open(self, url: &Url) -> Result<Response<Incoming>, Problem> {
-        let segment = utf8_percent_encode(self.segment, NON_ALPHANUMERIC).to_string();
-        let path = E::PATH.replace("{id}", &segment).replace("{name}", &segment);
-        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(self.query).finish();
-        send(url, self.target, E::METHOD, &format!("{path}?{query}"), self.body).await
+        send(url, self.target, self.method, &self.path, self.body).await
     }
 }
 
@@ -162,7 +182,8 @@ impl Call<'_, api::Stream> {
     pub(super) fn follow(self, mut each: impl FnMut(&str, &str)) -> Result<(), Failure> {
         let (url, target) = (base(&self.target.url)?, self.target);
         runtime(Builder::new_current_thread())?.block_on(async {
-            let mut response = self.open(&url).await.map_err(|problem| unreachable(target, problem))?;
+            let response = self.outgoing().open(&url).await;
+            let mut response = response.map_err(|problem| unreachable(target, problem))?;
             let status = response.status();
             if !status.is_success() {
                 let body = response.into_body().collect().await;
