@@ -19,7 +19,7 @@ if [ -z "${WRS_EMULATOR_URL:-}" ]; then
   # A receiver behind https://app.example.com, for clients whose code names it so. It prints its address once it listens.
   export WRS_TEST_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw WRS_TEST_RECEIVED="$folder/received.jsonl"
   : >"$WRS_TEST_RECEIVED"
-  WRS_WEBHOOK_SECRET=$WRS_TEST_SECRET "$WRS_EMULATOR" listen --json --listen 127.0.0.1:0 >"$WRS_TEST_RECEIVED" 2>&1 &
+  WRS_WEBHOOK_SECRET=$WRS_TEST_SECRET "$WRS_EMULATOR" listen --json --listen 127.0.0.1:0 >"$WRS_TEST_RECEIVED" &
   receiver=$!
   read -r ready < <(tail -f -n +1 --pid="$receiver" "$WRS_TEST_RECEIVED")
 
