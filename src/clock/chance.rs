@@ -21,7 +21,7 @@ impl Seed {
         Self(Sha256::digest(number.to_be_bytes()).into())
     }
 
-    /// The seed that a snapshot keeps as base64; `None` if that is no seed.
+    /// The seed that a snapshot keeps as base64; `None` if it is not a seed.
     pub fn from_text(text: &str) -> Option<Self> {
         STANDARD.decode(text).ok()?.try_into().ok().map(Self)
     }

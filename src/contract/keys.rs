@@ -204,7 +204,7 @@ pub fn judge(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
     }
 }
 
-/// Longest text that is shown whole where it is no key: a secret of any kind is longer.
+/// Longest text that is shown in full although it is not a key: a secret of any kind is longer.
 const LONGEST_SLIP: usize = 20;
 
 /// Why a text is not a key, for whoever typed it in place of one.

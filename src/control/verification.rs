@@ -4,7 +4,7 @@
 //! It is worked out when somebody asks, from the journal, the deliveries and the counters of rules, and changes none of them.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -360,7 +360,11 @@ fn push_planned(
 ) {
     for player in players {
         let Some(workspace) = &player.workspace else { continue };
-        let plans = control.planned(workspace);
+        // Counted once: there may be 100,000 plans, and a thousand emissions.
+        let mut plans: HashMap<u64, u64> = HashMap::new();
+        for planned in control.planned(workspace) {
+            *plans.entry(planned.emit.fingerprint).or_default() += 1;
+        }
         for emit in &scenario.emits {
             let fired = player.turns.get(emit.fingerprint).applied;
             let timed = match (&emit.trigger, emit.times) {
@@ -369,7 +373,7 @@ fn push_planned(
                 (Trigger::Activation | Trigger::After(_), times) if fired == 0 => times.unwrap_or(1),
                 _ => 0,
             };
-            let begun = plans.iter().filter(|planned| planned.emit.fingerprint == emit.fingerprint).count() as u64;
+            let begun = plans.get(&emit.fingerprint).copied().unwrap_or_default();
             let planned = timed + begun;
             if planned == 0 {
                 continue;

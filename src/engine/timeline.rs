@@ -1,5 +1,5 @@
 //! The timeline of one workspace: the events that emissions have planned in it, and when each happens. What is fired and how
-//! it goes out stands in `emissions`.
+//! it goes out is in `emissions`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

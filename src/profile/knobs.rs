@@ -69,7 +69,7 @@ pub const KNOBS: &[Knob] = &[
         "the shape may gain fields before public launch",
         "reasons are in `message` only, each naming its field",
     ),
-    typed("errors.malformed_json_status", "422 for validation; a body that is no JSON is not shown", "422"),
+    typed("errors.malformed_json_status", "422 for validation; a body that is not JSON is not shown", "422"),
     map(
         "errors.codes",
         "unauthorized accompanies 401; other codes are not shown",

@@ -31,7 +31,7 @@ pub struct ReadProblem {
 }
 
 impl ReadProblem {
-    /// A warning about something in a folder that is no scenario file.
+    /// A warning about something in a folder that is not a scenario file.
     pub(super) fn ignored(message: impl Into<String>, hint: &str) -> Self {
         let (message, hint) = (message.into(), hint.to_owned());
         Self { severity: Severity::Warning, code: "file/ignored", message, hint }

@@ -63,9 +63,9 @@ impl KnobPatch {
     }
 
     /// The dotted paths of the knobs, or groups of them, that a call names.
-    pub fn paths(wish: &Map<String, Value>) -> Vec<String> {
+    pub fn paths(patch: &Map<String, Value>) -> Vec<String> {
         let mut found = Vec::new();
-        collect(wish, "", &mut found, &mut Vec::new());
+        collect(patch, "", &mut found, &mut Vec::new());
         found.into_iter().map(|(path, _)| path).collect()
     }
 

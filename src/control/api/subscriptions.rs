@@ -85,7 +85,7 @@ pub(crate) struct SubscriptionChange {
     pub(crate) status: Option<SubscriptionState>,
 }
 
-/// Tells a field that is null from one that is absent.
+/// Distinguishes a null field from an absent one.
 fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(field).map(Some)
 }

@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 
-/// What follows the last blank line of a read: a further header block, if it is no body.
+/// What follows the last blank line of a read: a further header block, unless it is a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartialHead {
     Nothing,
