@@ -10,7 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::clock::Moment;
+use crate::clock::Instant;
 
 /// The agenda of one workspace; a cheap handle.
 #[derive(Clone, Debug, Default)]
@@ -30,10 +30,10 @@ struct Notes {
     under_way: usize,
     /// How many of them wait for somebody outside.
     outside: usize,
-    due: BTreeSet<(Moment, u64)>,
+    due: BTreeSet<(Instant, u64)>,
     slots: u64,
     /// When events are made next.
-    fires: Option<Moment>,
+    fires: Option<Instant>,
 }
 
 impl Agenda {
@@ -53,29 +53,29 @@ impl Agenda {
     }
 
     /// The earliest moment at which somebody has to be called.
-    pub fn next_due(&self) -> Option<Moment> {
+    pub fn next_due(&self) -> Option<Instant> {
         self.shared.notes.lock().due.first().map(|(due, _)| *due)
     }
 
     /// Records when events are fired next. Events that are due at a moment are fired before deliveries that are due then, as
     /// the answer to a delivery may change who is subscribed.
-    pub fn fires_at(&self, due: Option<Moment>) {
+    pub fn fires_at(&self, due: Option<Instant>) {
         self.change(|notes| notes.fires = due);
     }
 
     /// Whether events are still to be made that are due by `now`.
-    pub fn is_firing(&self, now: Moment) -> bool {
+    pub fn is_firing(&self, now: Instant) -> bool {
         self.shared.notes.lock().fires.is_some_and(|due| due <= now)
     }
 
     /// Whether nothing is under way and nothing was due by `now`.
-    pub fn is_settled(&self, now: Moment) -> bool {
+    pub fn is_settled(&self, now: Instant) -> bool {
         let notes = self.shared.notes.lock();
         notes.under_way == 0 && notes.due.first().is_none_or(|(due, _)| *due > now)
     }
 
     /// Whether everything that was due by `now` is done, or waits for somebody outside.
-    pub fn is_settled_inside(&self, now: Moment) -> bool {
+    pub fn is_settled_inside(&self, now: Instant) -> bool {
         let notes = self.shared.notes.lock();
         notes.under_way == notes.outside && notes.due.first().is_none_or(|(due, _)| *due > now)
     }
@@ -128,12 +128,12 @@ impl Drop for Task {
 pub struct Slot {
     agenda: Agenda,
     number: u64,
-    due: Option<Moment>,
+    due: Option<Instant>,
 }
 
 impl Slot {
     /// Notes the next moment; `None` for nothing to wait for.
-    pub fn set(&mut self, due: Option<Moment>) {
+    pub fn set(&mut self, due: Option<Instant>) {
         let old = std::mem::replace(&mut self.due, due);
         if old == due {
             return;
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn an_agenda_is_settled_when_nothing_is_due_or_under_way() {
-        let at = |seconds| Moment::after_start(Duration::from_secs(seconds));
+        let at = |seconds| Instant::after_start(Duration::from_secs(seconds));
         let agenda = Agenda::default();
         let (mut one, mut other) = (agenda.slot(), agenda.slot());
         one.set(Some(at(5)));

@@ -8,7 +8,7 @@
 //!
 //! - [`contract`], [`duration`] and [`wording`], layer 0: the API's rules, pure, with the settings of what the published contract leaves open;
 //! - [`profile`], layer 1: all settings, their defaults, and how changes to them are put together;
-//! - [`clock`], [`mod@file`], [`agenda`], [`rate_limit`], [`template`], [`turns`], [`memory`], [`snapshot`], [`workspace`], [`journal`], [`redact`], layer 1: one key's
+//! - [`clock`], [`mod@file`], [`agenda`], [`rate_limit`], [`template`], [`rule_counters`], [`memory`], [`snapshot`], [`workspace`], [`journal`], [`redact`], layer 1: one key's
 //!   state, the log of what happened, and what of it may be shown;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
 //! - [`http`], layer 3: one request end to end;
@@ -37,10 +37,10 @@ pub mod memory;
 pub mod profile;
 pub mod rate_limit;
 pub mod redact;
+pub mod rule_counters;
 pub mod scenario;
 pub mod snapshot;
 pub mod template;
-pub mod turns;
 pub mod webhook;
 pub mod wording;
 pub mod workspace;

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::contract::quota::{CountRule, RateAlgorithm, RateLimit};
 use crate::snapshot::SavedQuota;
 
@@ -38,16 +38,16 @@ enum Usage {
     #[default]
     None,
     /// Requests since the window was opened.
-    Fixed { opened: Moment, used: u32 },
+    Fixed { opened: Instant, used: u32 },
     /// Requests by millisecond, oldest first: bounded by the window's length, not by the traffic.
-    Sliding { log: VecDeque<(Moment, u32)>, used: u64 },
+    Sliding { log: VecDeque<(Instant, u32)>, used: u64 },
     /// How much is missing from a full bucket at a moment, in units of one token divided by the nanoseconds of the window then.
-    Bucket { missing: u128, at: Moment, window: Duration },
+    Bucket { missing: u128, at: Instant, window: Duration },
 }
 
 impl Quota {
     /// Counts one request at `now`.
-    pub fn check(&mut self, policy: &RateLimit, now: Moment) -> Verdict {
+    pub fn check(&mut self, policy: &RateLimit, now: Instant) -> Verdict {
         let window = policy.window.get().max(Duration::from_millis(1));
         let limit = policy.requests;
         if !policy.enabled {
@@ -106,19 +106,19 @@ impl Quota {
     pub fn restore(saved: &SavedQuota) -> Self {
         let usage = match saved {
             SavedQuota::None => Usage::None,
-            SavedQuota::Fixed { opened, used } => Usage::Fixed { opened: Moment::from_nanos(*opened), used: *used },
+            SavedQuota::Fixed { opened, used } => Usage::Fixed { opened: Instant::from_nanos(*opened), used: *used },
             SavedQuota::Sliding { log } => Usage::Sliding {
                 used: log.iter().map(|(_, count)| u64::from(*count)).sum(),
                 // A file may say anything; an entry without requests could not give one back.
                 log: log
                     .iter()
                     .filter(|(_, count)| *count > 0)
-                    .map(|(at, count)| (Moment::from_nanos(*at), *count))
+                    .map(|(at, count)| (Instant::from_nanos(*at), *count))
                     .collect(),
             },
             SavedQuota::Bucket { missing, at, window } => Usage::Bucket {
                 missing: *missing,
-                at: Moment::from_nanos(*at),
+                at: Instant::from_nanos(*at),
                 // Zero is the window that comes next.
                 window: Duration::from_nanos(window.unwrap_or(0)),
             },
@@ -126,7 +126,7 @@ impl Quota {
         Self { usage }
     }
 
-    fn check_fixed(&mut self, limit: u32, window: Duration, charge_refused: bool, now: Moment) -> Verdict {
+    fn check_fixed(&mut self, limit: u32, window: Duration, charge_refused: bool, now: Instant) -> Verdict {
         let (opened, used) = match self.usage {
             Usage::Fixed { opened, used } if now.since(opened) < window => (opened, used),
             _ => (now, 0),
@@ -139,7 +139,7 @@ impl Quota {
         Verdict { allowed, limit, remaining: limit.saturating_sub(used), wait, reset, window }
     }
 
-    fn check_sliding(&mut self, limit: u32, window: Duration, charge_refused: bool, now: Moment) -> Verdict {
+    fn check_sliding(&mut self, limit: u32, window: Duration, charge_refused: bool, now: Instant) -> Verdict {
         if !matches!(self.usage, Usage::Sliding { .. }) {
             self.usage = Usage::Sliding { log: VecDeque::new(), used: 0 };
         }
@@ -155,7 +155,7 @@ impl Quota {
         if allowed || charge_refused {
             // Rounded up, so that no request leaves the window early.
             let nanos = now.since_start().as_nanos().div_ceil(1_000_000);
-            let tick = Moment::after_start(Duration::from_millis(u64::try_from(nanos).unwrap_or(u64::MAX)));
+            let tick = Instant::after_start(Duration::from_millis(u64::try_from(nanos).unwrap_or(u64::MAX)));
             match log.back_mut() {
                 Some((at, count)) if *at == tick && *count < u32::MAX => *count += 1,
                 _ => log.push_back((tick, 1)),
@@ -172,7 +172,7 @@ impl Quota {
         Verdict { allowed, limit, remaining, wait, reset: newest.plus(window).since(now), window }
     }
 
-    fn check_bucket(&mut self, limit: u32, window: Duration, now: Moment) -> Verdict {
+    fn check_bucket(&mut self, limit: u32, window: Duration, now: Instant) -> Verdict {
         // Exact in whole numbers: in one nanosecond `limit` units flow back, and one token is `window` units.
         let (token, flow) = (window.as_nanos(), u128::from(limit));
         let full = token * flow;
@@ -202,7 +202,7 @@ impl Quota {
 }
 
 /// The entry whose leaving makes room for one more request.
-fn free_at(log: &VecDeque<(Moment, u32)>, used: u64, limit: u32) -> Option<Moment> {
+fn free_at(log: &VecDeque<(Instant, u32)>, used: u64, limit: u32) -> Option<Instant> {
     if limit == 0 {
         return None;
     }
@@ -226,8 +226,8 @@ mod tests {
         RateLimit { requests, window, algorithm, count, ..Profile::default().rate_limit }
     }
 
-    fn at(millis: u64) -> Moment {
-        Moment::after_start(Duration::from_millis(millis))
+    fn at(millis: u64) -> Instant {
+        Instant::after_start(Duration::from_millis(millis))
     }
 
     /// Plays requests at the given milliseconds and notes, for each, what is left or how long to wait.

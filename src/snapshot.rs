@@ -37,7 +37,7 @@ pub struct Snapshot {
     /// The emulator's clock when the snapshot was taken.
     pub clock: SavedClockForm,
     /// What belongs to no workspace; there if everything was saved.
-    pub whole: Option<Whole>,
+    pub whole: Option<GlobalState>,
     /// The workspaces, by id.
     #[serde(deserialize_with = "list")]
     pub workspaces: Vec<SavedWorkspace>,
@@ -49,7 +49,7 @@ pub struct Snapshot {
 /// What belongs to no workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Whole {
+pub struct GlobalState {
     /// The seed, as base64: whatever is made later follows from it.
     pub seed: String,
     /// Where requests without a valid key draw from.
@@ -153,7 +153,7 @@ pub enum SavedQuota {
     },
     /// Requests by moment, oldest first.
     Sliding {
-        /// Moment and count.
+        /// The instant and the count.
         #[serde(deserialize_with = "list")]
         log: Vec<(Nanos, u32)>,
     },

@@ -43,9 +43,9 @@ fn fire(emulator: &Emulator) -> io::Result<()> {
 }
 
 async fn settled(emulator: &Emulator) {
-    let book = emulator.control().deliveries();
+    let deliveries = emulator.control().deliveries();
     // Looking now and then: to be told of each of thousands would be work that no sender does.
-    while book.pending() > 0 {
+    while deliveries.pending() > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use wrs_emulator::clock::Moment;
+use wrs_emulator::clock::Instant;
 use wrs_emulator::profile::Layered;
 use wrs_emulator::diagnostic::render_all;
 use wrs_emulator::scenario::{Library, check_text, json_to_toml};
@@ -17,8 +17,8 @@ fuzz_target!(|text: &str| {
     let _ = render_all(&diagnostics, true);
     if scenario.is_some() {
         let library = LIBRARY.get_or_init(|| Library::new(Layered::default()));
-        if library.put_inline("fuzz", text, Moment::from_nanos(0)).is_ok() {
-            let _ = library.activate(None, &["fuzz"], Moment::from_nanos(0));
+        if library.put_inline("fuzz", text, Instant::from_nanos(0)).is_ok() {
+            let _ = library.activate(None, &["fuzz"], Instant::from_nanos(0));
         }
     }
     if let Ok(toml) = json_to_toml(text) {

@@ -5,14 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::{Clock, Moment, Now};
+use crate::clock::{Clock, Instant, Now};
 use crate::diagnostic::Diagnostic;
 use crate::engine::{Engine, KeyProblem, settle_for_a_moment};
 use crate::journal::{Entry, Journal};
 use crate::profile::Profile;
 use crate::snapshot::{Snapshot, SnapshotProblem};
-use crate::webhook::book::Book;
 use crate::webhook::sink::Receipt;
+use crate::webhook::store::DeliveryStore;
 use crate::workspace::{EventRecord, FireProblem, FireRequest};
 
 /// What a test may do to a running emulator without going over a socket; a cheap handle.
@@ -87,14 +87,14 @@ impl ControlHandle {
     }
 
     /// When something has to be done next for any key, or for requests without one, as time since the start.
-    pub fn next_due_of_all(&self) -> Option<Moment> {
+    pub fn next_due_of_all(&self) -> Option<Instant> {
         let registry = &self.engine.registry;
         let all = registry.all().into_iter().chain([registry.anonymous()]);
         all.filter_map(|workspace| workspace.agenda().next_due()).min()
     }
 
     /// When a key's workspace has something to do next, by its clock: an attempt, an emission, a delayed answer.
-    pub fn next_due(&self, key: &str) -> Option<Moment> {
+    pub fn next_due(&self, key: &str) -> Option<Instant> {
         self.engine.registry.find(key)?.agenda().next_due()
     }
 
@@ -119,8 +119,8 @@ impl ControlHandle {
     }
 
     /// The deliveries.
-    pub fn deliveries(&self) -> &Arc<Book> {
-        &self.engine.book
+    pub fn deliveries(&self) -> &Arc<DeliveryStore> {
+        &self.engine.deliveries
     }
 
     /// What the built-in receiver `NAME.sink.localhost` got, oldest first.

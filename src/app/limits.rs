@@ -10,8 +10,8 @@ use crate::engine::MOST_PLANNED;
 use crate::http::{BACKLOG, HALF_CLOSED, blocking};
 use crate::profile::MOST_FORWARDS;
 use crate::scenario::{LARGEST_FILE, limits as scenario};
-use crate::webhook::{book, client, deliver, egress, held, resolve, sink};
-use crate::{cli, journal, template, turns, workspace};
+use crate::webhook::{client, deliver, egress, held, resolve, sink, store};
+use crate::{cli, journal, rule_counters, template, workspace};
 
 /// The page of all limits.
 pub fn limits_markdown() -> String {
@@ -54,13 +54,13 @@ pub fn limits_markdown() -> String {
         setting_entries = count(scenario::SETTING_ENTRIES),
         setting_bytes = bytes(scenario::SETTING_BYTES),
         settings_all = bytes(scenario::SETTING_BYTES_IN_ALL),
-        activations = count(turns::MOST_ACTIVATIONS),
+        activations = count(rule_counters::MOST_ACTIVATIONS),
         events = count(control::EVENTS),
         events_shown = count(control::EVENTS_SHOWN),
         events_shown_bytes = bytes(control::EVENTS_SHOWN_BYTES),
-        pending = count(book::MOST_PENDING),
+        pending = count(store::MOST_PENDING),
         deliveries_bytes = bytes(held::MOST_BYTES),
-        finished = count(book::MOST_FINISHED),
+        finished = count(store::MOST_FINISHED),
         planned = count(MOST_PLANNED),
         sink = count(sink::KEPT),
         sinks = count(sink::MOST_NAMES),

@@ -21,9 +21,9 @@
 
 mod builder;
 mod descriptors;
-mod front;
 mod handle;
 pub mod limits;
+mod router;
 mod settings;
 mod state;
 
@@ -60,7 +60,7 @@ use crate::webhook::tls::Trust;
 use crate::workspace::Registry;
 pub(crate) use descriptors::Raised;
 use descriptors::Shares;
-use front::Front;
+use router::Router;
 use state::StateFile;
 
 /// How long saving the state may hold up a process that has nothing else to do.
@@ -152,7 +152,7 @@ impl Emulator {
             Arc::clone(&engine.journal),
             Arc::clone(&engine.registry),
             Arc::clone(&engine.library),
-            Arc::clone(&engine.book),
+            Arc::clone(&engine.deliveries),
             Arc::clone(&engine.sinks),
             egress,
             client,
@@ -169,10 +169,10 @@ impl Emulator {
         }
         let (limits, grace) = (Limits { connections: shares.connections, ..settings.limits }, settings.grace);
         let on_main_port = control_listener.is_none().then(|| Arc::clone(&control));
-        let front = Arc::new(Front { api: Some(Arc::clone(&api)), control: on_main_port, refusals: Arc::clone(&api) });
+        let front = Arc::new(Router { api: Some(Arc::clone(&api)), control: on_main_port, refusals: Arc::clone(&api) });
         tasks.push(tokio::spawn(serve(listener, front, tls.clone(), limits, stopping.clone(), grace)));
         if let Some(listener) = control_listener {
-            let front = Arc::new(Front { api: None, control: Some(control), refusals: api });
+            let front = Arc::new(Router { api: None, control: Some(control), refusals: api });
             tasks.push(tokio::spawn(serve(listener, front, tls.clone(), limits, stopping.clone(), grace)));
         }
         tasks.push(tokio::spawn(engine.run_emissions(orders, stopping.clone())));

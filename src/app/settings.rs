@@ -133,16 +133,16 @@ impl Settings {
     /// Takes the scenario files and texts, and activates what is to be active from the start; a file that is broken matters only
     /// if it is.
     pub(super) fn fill(&self, library: &Library, files: FileTexts, now: Now) -> Result<(), StartError> {
-        let (_, found) = library.replace_files(files, now.moment);
+        let (_, found) = library.replace_files(files, now.instant);
         let mut active: Vec<String> = self.scenarios.clone();
         for (text, number) in self.scenario_texts.iter().zip(1..) {
             let name = format!("inline-{number}");
-            library.put_inline(&name, text, now.moment).map_err(StartError::Scenarios)?;
+            library.put_inline(&name, text, now.instant).map_err(StartError::Scenarios)?;
             active.push(name);
         }
         if !active.is_empty() {
             let names: Vec<&str> = active.iter().map(String::as_str).collect();
-            let activated = library.activate(None, &names, now.moment);
+            let activated = library.activate(None, &names, now.instant);
             activated.map_err(|problems| StartError::Scenarios(with_all_of_their_files(problems, &found)))?;
         }
         library.mark_start();

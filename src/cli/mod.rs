@@ -1,4 +1,4 @@
-//! The command line: flags, environment, one file a subcommand, everything printed for people. Front page.
+//! The command line: flags, environment, one file a subcommand, everything printed for people. Overview.
 //!
 //! Data goes to stdout, talk to stderr. Commands other than `serve` are clients of the control API.
 
@@ -8,6 +8,7 @@ mod client;
 mod clock;
 mod deliveries;
 mod documents;
+mod environment;
 mod examples;
 mod exec;
 mod explain;
@@ -34,7 +35,6 @@ mod signing;
 mod snapshot;
 mod subscriptions;
 mod trigger;
-mod twins;
 mod verdict;
 mod verify;
 
@@ -45,11 +45,11 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::control::api::Endpoint;
 use client::Call;
+use environment::{settled, with_environment};
 use examples::with_examples;
 use failure::report;
 use help::{brief, with_help};
 pub(crate) use listen::MOST_CONNECTIONS as LISTEN_CONNECTIONS;
-use twins::{settled, with_twins};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -167,7 +167,7 @@ fn definition() -> clap::Command {
     // What runs beside other jobs of the same machine must not fight them for a port.
     let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
     let command = Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
-    with_help(with_twins(with_examples(command)))
+    with_help(with_environment(with_examples(command)))
 }
 
 /// One thing, named by its id.

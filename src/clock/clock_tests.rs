@@ -11,7 +11,7 @@ fn a_frozen_clock_moves_only_by_advance() {
     let clock = Clock::frozen(START);
     assert_eq!(clock.now(), clock.now());
     let later = clock.advance(Duration::from_mins(1));
-    assert_eq!(later.moment, Moment::after_start(Duration::from_mins(1)));
+    assert_eq!(later.instant, Instant::after_start(Duration::from_mins(1)));
     assert_eq!(later.wall, START + SignedDuration::from_secs(60));
     assert_eq!(clock.mode(), ClockMode::Frozen);
 }
@@ -22,10 +22,10 @@ fn resuming_never_goes_back() {
     clock.advance(Duration::from_hours(1));
     let frozen = clock.now();
     let resumed = clock.resume();
-    assert!(resumed.moment >= frozen.moment);
+    assert!(resumed.instant >= frozen.instant);
     assert_eq!(clock.mode(), ClockMode::Real);
     let advanced = clock.advance(Duration::from_secs(10));
-    assert!(advanced.moment.since(resumed.moment) >= Duration::from_secs(10));
+    assert!(advanced.instant.since(resumed.instant) >= Duration::from_secs(10));
     assert_eq!(clock.freeze(), clock.now());
 }
 
@@ -36,7 +36,7 @@ fn sleepers_wake_when_an_advance_reaches_them() {
         let clock = Clock::frozen(START);
         let sleeper = tokio::spawn({
             let clock = clock.clone();
-            async move { clock.sleep_until(Moment::after_start(Duration::from_secs(5))).await }
+            async move { clock.sleep_until(Instant::after_start(Duration::from_secs(5))).await }
         });
         clock.advance(Duration::from_secs(4));
         tokio::task::yield_now().await;
@@ -54,19 +54,19 @@ fn a_follower_moves_with_its_base_until_it_is_moved_by_itself() {
     base.advance(seconds(10));
     assert_eq!((follower.now(), follower.is_plain(), follower.mode()), (base.now(), true, ClockMode::Frozen));
     follower.advance(seconds(60));
-    assert_eq!((follower.moment().since(base.moment()), follower.follows()), (seconds(60), false));
+    assert_eq!((follower.instant().since(base.instant()), follower.follows()), (seconds(60), false));
     base.advance(seconds(5));
-    assert_eq!(follower.moment().since(base.moment()), seconds(60));
+    assert_eq!(follower.instant().since(base.instant()), seconds(60));
     let stood = follower.freeze();
     base.advance(seconds(500));
     assert_eq!(follower.now(), stood);
     // 75 s of 515 s have passed for it, so 440 s are made up for.
     let joined = follower.follow();
-    assert_eq!((joined.wall, joined.moment), (base.now().wall, stood.moment.plus(seconds(440))));
+    assert_eq!((joined.wall, joined.instant), (base.now().wall, stood.instant.plus(seconds(440))));
     follower.advance(seconds(1_000));
     let back = follower.follow();
     assert_eq!(back.wall, base.now().wall, "the label goes back");
-    assert_eq!(back.moment, joined.moment.plus(seconds(1_000)), "what has passed does not");
+    assert_eq!(back.instant, joined.instant.plus(seconds(1_000)), "what has passed does not");
     assert!(follower.follows());
 }
 
@@ -75,9 +75,9 @@ fn another_label_neither_hastens_nor_delays() {
     let clock = Clock::frozen(START);
     let before = clock.advance(Duration::from_secs(9));
     let after = clock.relabel(START - SignedDuration::from_hours(48));
-    assert_eq!((after.moment, after.wall), (before.moment, START - SignedDuration::from_hours(48)));
+    assert_eq!((after.instant, after.wall), (before.instant, START - SignedDuration::from_hours(48)));
     let again = clock.restart();
-    assert_eq!((again.moment, again.wall, clock.mode()), (before.moment, START, ClockMode::Frozen));
+    assert_eq!((again.instant, again.wall, clock.mode()), (before.instant, START, ClockMode::Frozen));
 }
 
 #[test]
@@ -88,9 +88,9 @@ fn a_restored_follower_goes_on_from_its_own_moment() {
     first.advance(Duration::from_secs(3));
     new.advance(Duration::from_secs(500));
     second.restore(first.save(), Duration::ZERO);
-    assert_eq!(second.moment(), Moment::after_start(Duration::from_secs(103)));
+    assert_eq!(second.instant(), Instant::after_start(Duration::from_secs(103)));
     new.advance(Duration::from_secs(1));
-    assert_eq!(second.moment(), Moment::after_start(Duration::from_secs(104)));
+    assert_eq!(second.instant(), Instant::after_start(Duration::from_secs(104)));
     first.freeze();
     second.restore(first.save(), Duration::ZERO);
     new.advance(Duration::from_secs(1));
@@ -104,7 +104,7 @@ fn sleepers_of_a_follower_wake_by_either_clock() {
         let base = Clock::frozen(START);
         let follower = base.follower();
         for (mover, seconds) in [(&base, 5), (&follower, 9)] {
-            let due = follower.moment().plus(Duration::from_secs(seconds));
+            let due = follower.instant().plus(Duration::from_secs(seconds));
             let sleeper = tokio::spawn({
                 let follower = follower.clone();
                 async move { follower.sleep_until(due).await }

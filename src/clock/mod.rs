@@ -5,20 +5,20 @@
 //! [`Clock::sleep_until`]. [`machine`] alone reads the operating system's time and entropy.
 
 mod chance;
+mod instant;
 pub mod machine;
-mod moment;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
 pub use crate::clock::chance::{Random, Seed, restore_random, save_random};
-use crate::clock::moment::moved;
-pub use crate::clock::moment::{Moment, Now};
+use crate::clock::instant::moved;
+pub use crate::clock::instant::{Instant, Now};
 
 /// How a clock moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ struct Shared {
 #[derive(Debug)]
 enum Base {
     /// The machine's time since this instant.
-    Machine(Instant),
+    Machine(std::time::Instant),
     /// Another clock.
     Clock(Clock),
 }
@@ -100,7 +100,7 @@ impl Clock {
 
     /// A clock that stands at `wall` until it is advanced.
     pub fn frozen(wall: Timestamp) -> Self {
-        let stands = State::Frozen(Now { moment: Moment::default(), wall });
+        let stands = State::Frozen(Now { instant: Instant::default(), wall });
         Self::start(Base::Machine(machine::monotonic()), stands, Some(wall))
     }
 
@@ -130,11 +130,11 @@ impl Clock {
     }
 
     /// Reads the monotonic half of the clock alone.
-    pub fn moment(&self) -> Moment {
+    pub fn instant(&self) -> Instant {
         if self.is_plain() {
-            return self.shared.base.moment();
+            return self.shared.base.instant();
         }
-        self.now().moment
+        self.now().instant
     }
 
     /// Whether the clock is its base, unmoved.
@@ -149,8 +149,8 @@ impl Clock {
     }
 
     /// The moment of the clock or machine that this one moves with.
-    pub fn base_moment(&self) -> Moment {
-        self.shared.base.moment()
+    pub fn base_moment(&self) -> Instant {
+        self.shared.base.instant()
     }
 
     /// Whether both are one clock.
@@ -168,7 +168,7 @@ impl Clock {
             State::Frozen(now) | State::Held { now, .. } => now,
             State::Running { moment_offset, wall_offset } => {
                 let base = self.shared.base.now();
-                Now { moment: base.moment.moved(moment_offset), wall: moved(base.wall, wall_offset) }
+                Now { instant: base.instant.moved(moment_offset), wall: moved(base.wall, wall_offset) }
             }
         }
     }
@@ -233,7 +233,7 @@ impl Clock {
                     wall_offset: wall_offset.saturating_add(step),
                 }
             }
-            State::Frozen(_) => State::Frozen(Now { moment: now.moment.plus(by), wall: moved(now.wall, step) }),
+            State::Frozen(_) => State::Frozen(Now { instant: now.instant.plus(by), wall: moved(now.wall, step) }),
         })
     }
 
@@ -251,7 +251,7 @@ impl Clock {
         self.change(|_, now| {
             let base = self.shared.base.now();
             let jump = base.wall.duration_since(now.wall).max(SignedDuration::ZERO);
-            let moment_offset = now.moment.moved(jump).from(base.moment);
+            let moment_offset = now.instant.moved(jump).from(base.instant);
             State::Running { moment_offset, wall_offset: SignedDuration::ZERO }
         })
     }
@@ -264,7 +264,7 @@ impl Clock {
             match origin {
                 Some(wall) => State::Frozen(Now { wall, ..now }),
                 None => State::Running {
-                    moment_offset: now.moment.from(self.shared.base.moment()),
+                    moment_offset: now.instant.from(self.shared.base.instant()),
                     wall_offset: SignedDuration::ZERO,
                 },
             }
@@ -289,15 +289,18 @@ impl Clock {
             if saved.frozen {
                 return State::Frozen(saved.now);
             }
-            let moment = saved.now.moment.plus(elapsed);
-            State::Running { moment_offset: moment.from(base.moment), wall_offset: saved.wall_offset }
+            let instant = saved.now.instant.plus(elapsed);
+            State::Running { moment_offset: instant.from(base.instant), wall_offset: saved.wall_offset }
         })
     }
 
     /// A state that runs with the base and shows `now` at present.
     fn running_from(&self, now: Now) -> State {
         let base = self.shared.base.now();
-        State::Running { moment_offset: now.moment.from(base.moment), wall_offset: now.wall.duration_since(base.wall) }
+        State::Running {
+            moment_offset: now.instant.from(base.instant),
+            wall_offset: now.wall.duration_since(base.wall),
+        }
     }
 
     fn change(&self, next: impl FnOnce(State, Now) -> State) -> Now {
@@ -311,18 +314,18 @@ impl Clock {
         now
     }
 
-    /// Returns once the clock has reached `moment`, however it got there.
-    pub async fn sleep_until(&self, moment: Moment) {
+    /// Returns once the clock has reached `instant`, however it got there.
+    pub async fn sleep_until(&self, instant: Instant) {
         let mut changed = self.shared.changed.subscribe();
         loop {
             changed.borrow_and_update();
             let state = *self.shared.state.read();
-            if self.read(state).moment >= moment {
+            if self.read(state).instant >= instant {
                 return;
             }
             match state {
                 State::Running { moment_offset, .. } => {
-                    let wait = self.shared.base.sleep_until(moment.moved(-moment_offset));
+                    let wait = self.shared.base.sleep_until(instant.moved(-moment_offset));
                     tokio::select! { () = wait => {}, _ = changed.changed() => {} }
                 }
                 // The sender lives in `self`, so waiting for it cannot fail.
@@ -336,24 +339,24 @@ impl Base {
     fn now(&self) -> Now {
         match self {
             Self::Machine(started) => {
-                Now { moment: Moment::after_start(started.elapsed()), wall: machine::wall_time() }
+                Now { instant: Instant::after_start(started.elapsed()), wall: machine::wall_time() }
             }
             Self::Clock(clock) => clock.now(),
         }
     }
 
-    fn moment(&self) -> Moment {
+    fn instant(&self) -> Instant {
         match self {
-            Self::Machine(started) => Moment::after_start(started.elapsed()),
-            Self::Clock(clock) => clock.moment(),
+            Self::Machine(started) => Instant::after_start(started.elapsed()),
+            Self::Clock(clock) => clock.instant(),
         }
     }
 
-    async fn sleep_until(&self, moment: Moment) {
+    async fn sleep_until(&self, instant: Instant) {
         match self {
-            Self::Machine(started) => tokio::time::sleep(moment.since(Moment::after_start(started.elapsed()))).await,
+            Self::Machine(started) => tokio::time::sleep(instant.since(Instant::after_start(started.elapsed()))).await,
             // Boxed, as a clock's sleep holds that of its base.
-            Self::Clock(clock) => Box::pin(clock.sleep_until(moment)).await,
+            Self::Clock(clock) => Box::pin(clock.sleep_until(instant)).await,
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The emulated API's rules: what is valid, what is answered, how it is signed. Front page of layer 0.
+//! The emulated API's rules: what is valid, what is answered, how it is signed. Overview of layer 0.
 //!
 //! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments. What
 //! the published contract leaves open is a setting: each file has the settings of its own behaviour as a plain struct.
-//! Reading order: `routes` (which operations exist), `nowhere` (what other paths are answered), `keys` (who may call them), `rules` (what they accept), `types`
+//! Reading order: `routes` (which operations exist), `not_found` (what other paths are answered), `keys` (who may call them), `rules` (what they accept), `types`
 //! and `error` (what they answer), `preview` and `oauth` (what is announced),
 //! `variation` (what a body may be like), `signature` (webhooks).
 
@@ -11,7 +11,7 @@ pub mod error;
 pub mod header_name;
 pub mod ids;
 pub mod keys;
-pub mod nowhere;
+pub mod not_found;
 pub mod oauth;
 pub mod openapi;
 mod openapi_preview;

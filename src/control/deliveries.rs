@@ -16,7 +16,7 @@ use super::{Call, Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::journal::{AttemptOutcome, AttemptRecord, Forgery};
 use crate::redact::Redactor;
-use crate::webhook::book::{Book, DeliveryRecord, DeliveryStatus};
+use crate::webhook::store::{DeliveryRecord, DeliveryStatus, DeliveryStore};
 use crate::workspace::Registry;
 
 pub(super) fn list(control: &Control, input: &Input<api::ListDeliveries>) -> Result<Page<Delivery>, ControlError> {
@@ -30,7 +30,7 @@ pub(super) fn list(control: &Control, input: &Input<api::ListDeliveries>) -> Res
         event_type: query.event_type.as_deref(),
         subscription: query.subscription.as_deref(),
     };
-    let rows = control.book.list(page.before, page.limit + 1, |delivery| {
+    let rows = control.deliveries.list(page.before, page.limit + 1, |delivery| {
         scope.covers(Some(&delivery.event.workspace)) && wanted.differs(delivery).is_empty()
     });
     let shown = |(serial, delivery)| (serial, row(&delivery, &control.registry, input.redactor()));
@@ -98,14 +98,14 @@ pub(super) async fn wait(
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
     let fits = |delivery: &DeliveryRecord| in_scope(delivery) && wanted.differs(delivery).is_empty();
     let mut fitting = Vec::new();
-    let enough = until_enough(&control.book, count, &mut fitting, fits);
+    let enough = until_enough(&control.deliveries, count, &mut fitting, fits);
     let shown = |delivery: &DeliveryRecord| row(delivery, &control.registry, input.redactor());
     if tokio::time::timeout(limit, enough).await.is_ok() {
         return Ok(List { data: fitting.iter().map(|(_, delivery)| shown(delivery)).collect() });
     }
     let fitting = fitting.len();
     let mut others =
-        control.book.list(None, 100, |delivery| in_scope(delivery) && !wanted.differs(delivery).is_empty());
+        control.deliveries.list(None, 100, |delivery| in_scope(delivery) && !wanted.differs(delivery).is_empty());
     others.sort_by_key(|(_, delivery)| wanted.differs(delivery).len());
     let nearest = others.iter().take(5).map(|(_, delivery)| Nearest {
         request: None,
@@ -119,20 +119,20 @@ pub(super) async fn wait(
 /// Returns when `count` deliveries fit, which are then in `fitting`, newest first. The whole book is looked through once;
 /// after that only what changed, so a call that waits costs nothing while nothing happens.
 async fn until_enough(
-    book: &Book,
+    store: &DeliveryStore,
     count: usize,
     fitting: &mut Vec<(u64, DeliveryRecord)>,
     fits: impl Fn(&DeliveryRecord) -> bool,
 ) {
     let mut seen = None;
     loop {
-        let mut changed = Box::pin(book.changed());
+        let mut changed = Box::pin(store.changed());
         changed.as_mut().enable();
-        match seen.and_then(|seen| book.changed_since(seen)) {
-            // The first look, or so much has happened that the book no longer knows what.
+        match seen.and_then(|seen| store.changed_since(seen)) {
+            // The first look, or so much has happened that the store no longer knows what.
             None => {
-                seen = Some(book.changes());
-                *fitting = book.list(None, count, &fits);
+                seen = Some(store.changes());
+                *fitting = store.list(None, count, &fits);
             }
             Some((now, touched)) => {
                 seen = Some(now);
@@ -168,8 +168,8 @@ pub(super) async fn redeliver(
     };
     let id = control.redeliver(&workspace, &old).map_err(ControlError::too_many_pending)?;
     let delivery = match wait {
-        Some(limit) => control.book.wait_attempted(&[id], limit).await.into_iter().next(),
-        None => control.book.get(&id),
+        Some(limit) => control.deliveries.wait_attempted(&[id], limit).await.into_iter().next(),
+        None => control.deliveries.get(&id),
     };
     let shown = |delivery: DeliveryRecord| whole(&delivery, &control.registry, input.redactor());
     Ok(Redelivered { delivery: delivery.map(shown) })
@@ -178,7 +178,7 @@ pub(super) async fn redeliver(
 /// The delivery with this id, unless the call names a key that it is not of.
 pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<DeliveryRecord, ControlError> {
     let scope = scope_or_all(control, call)?;
-    let found = control.book.get(id).filter(|delivery| scope.covers(Some(&delivery.event.workspace)));
+    let found = control.deliveries.get(id).filter(|delivery| scope.covers(Some(&delivery.event.workspace)));
     found.ok_or_else(|| {
         ControlError::not_found(format!("there is no delivery `{}`{}", id.escape_debug(), scope.owner()))
     })
@@ -197,7 +197,8 @@ pub(super) fn whole(delivery: &DeliveryRecord, registry: &Registry, redactor: Re
 
 fn with<A>(delivery: &DeliveryRecord, attempts: A, registry: &Registry, redactor: Redactor<'_>) -> DeliveryWith<A> {
     let workspace = registry.find(&delivery.event.workspace);
-    let moment = workspace.as_ref().map_or_else(|| registry.clock().moment(), |workspace| workspace.clock().moment());
+    let instant =
+        workspace.as_ref().map_or_else(|| registry.clock().instant(), |workspace| workspace.clock().instant());
     DeliveryWith {
         id: delivery.planned.id.as_str().into(),
         event: delivery.event.id.as_str().into(),
@@ -208,7 +209,7 @@ fn with<A>(delivery: &DeliveryRecord, attempts: A, registry: &Registry, redactor
         status: status(delivery.status),
         attempts,
         last: delivery.attempts.last().map(|attempt| outcome(&attempt.outcome, redactor)),
-        next_attempt_in_ms: delivery.next.map(|due| due.since(moment).into()),
+        next_attempt_in_ms: delivery.next.map(|due| due.since(instant).into()),
         note: delivery.note.clone(),
         damage: delivery.event.damage.as_deref().map(str::to_owned),
         forgery: delivery.forgery().map(|forgery| match forgery {

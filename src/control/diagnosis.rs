@@ -14,7 +14,7 @@ use crate::duration::{DurationText, duration_text};
 use crate::journal::{AttemptOutcome, AttemptRecord, Forgery};
 use crate::profile::{Profile, SignatureTime};
 use crate::redact::{Redactor, visible};
-use crate::webhook::book::{DeliveryRecord, DeliveryStatus};
+use crate::webhook::store::{DeliveryRecord, DeliveryStatus};
 use crate::wording::counted;
 use crate::workspace::{EventRecord, Workspace};
 
@@ -77,7 +77,7 @@ impl<'a> Diagnosis<'a> {
 
     fn next_step(&self) -> Option<Step> {
         let (now, due) = (self.now(), self.delivery.next?);
-        let wait = due.since(now.moment);
+        let wait = due.since(now.instant);
         let when = match now.wall.checked_add(wait) {
             Ok(at) if !wait.is_zero() => format!("is due in {}, at {}", duration_text(wait), time(at)),
             _ => "is due now".to_owned(),
@@ -87,7 +87,7 @@ impl<'a> Diagnosis<'a> {
 
     /// How to make the next attempt without waiting for it.
     fn run_next(&self, workspace: &Workspace) -> Option<Advice> {
-        let wait = self.delivery.next?.since(workspace.clock().moment());
+        let wait = self.delivery.next?.since(workspace.clock().instant());
         if wait.is_zero() {
             return None;
         }

@@ -20,8 +20,8 @@ use crate::http::emissions::events_made;
 use crate::profile::Profile;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
-use crate::webhook::book::{DeliveryRecord, Full};
 use crate::webhook::held;
+use crate::webhook::store::{DeliveryRecord, Full};
 use crate::workspace::{
     EventRecord, FireProblem, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
@@ -40,7 +40,7 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -
     let wait = wait_of(&input.query)?;
     let (mut answer, deliveries) = fire_all(&control, &input).await?;
     let Some(limit) = wait else { return Ok(answer) };
-    let records = control.book.wait_attempted(&deliveries, limit).await;
+    let records = control.deliveries.wait_attempted(&deliveries, limit).await;
     let showing = Arc::clone(&control);
     let show = move || {
         let (registry, redactor) = (&showing.registry, input.redactor());
@@ -137,7 +137,7 @@ impl Firing {
 
     fn fire_one(&mut self, control: &Control) -> Result<(), ControlError> {
         let now = self.workspace.clock().now();
-        let request = FireRequest { due: self.delay.map(|delay| now.moment.plus(delay)), ..self.template.clone() };
+        let request = FireRequest { due: self.delay.map(|delay| now.instant.plus(delay)), ..self.template.clone() };
         let made = if self.shuffle {
             control.make_event(&self.workspace, request, &self.profile)
         } else {
@@ -231,7 +231,7 @@ fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspac
     let now = control.registry.clock().now();
     let generation = control.library.load();
     let takes = |other: &Arc<Workspace>| {
-        let profile = &generation.setup_for(Some(other.name())).profile;
+        let profile = &generation.config_for(Some(other.name())).profile;
         let views = other.lock().subscription_views(profile, now);
         let active = views.iter().filter(|view| view.status == SubscriptionStatus::Active);
         active.flat_map(|view| &view.events).any(|event| event == event_type)
@@ -292,16 +292,16 @@ fn fire_emission(
             "emit: the scenario says what is fired; leave type, data, set and count out",
         ));
     }
-    let setup = control.setup_for(Some(workspace.name()));
-    let Some(emit) = emit_named(setup.emits.iter(), name) else {
-        let names: Vec<&str> = setup.emits.iter().filter_map(|emit| emit.name.as_deref()).collect();
+    let config = control.config_for(Some(workspace.name()));
+    let Some(emit) = emit_named(config.emits.iter(), name) else {
+        let names: Vec<&str> = config.emits.iter().filter_map(|emit| emit.name.as_deref()).collect();
         let known =
             if names.is_empty() { "none is named".to_owned() } else { format!("there are: {}", names.join(", ")) };
         let message = format!("no emission of the active scenarios is named `{}`; {known}", name.escape_debug());
         return Err(ControlError::not_found(message));
     };
-    let damage = emitted(&emit).damage(&setup.profile);
-    control.emissions.fire(workspace, emit, workspace.clock().moment());
+    let damage = emitted(&emit).damage(&config.profile);
+    control.emissions.fire(workspace, emit, workspace.clock().instant());
     let damage = damage.as_deref().map(str::to_owned);
     Ok(Fired { emit: Some(name.to_owned()), damage, ..Fired::default() })
 }

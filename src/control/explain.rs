@@ -94,7 +94,7 @@ fn newest(control: &Control, call: &Call) -> Result<String, ControlError> {
             Entry::Event(event) => &event.deliveries.first()?.id,
             Entry::Notice(_) | Entry::Gone => return None,
         };
-        control.book.get(id).map(|_| id.clone())
+        control.deliveries.get(id).map(|_| id.clone())
     });
     let none = || ControlError::not_found("there is no request and no delivery to explain yet");
     found.into_iter().next().ok_or_else(none)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Instant};
 use crate::journal::Journal;
 use crate::wording::counted;
 
@@ -23,7 +23,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// When the last wrong tokens of an address were answered. Whoever waits holds the lock, so those behind wait in their order, and
 /// one that gives up leaves the queue.
-type Pace = Arc<tokio::sync::Mutex<VecDeque<Moment>>>;
+type Pace = Arc<tokio::sync::Mutex<VecDeque<Instant>>>;
 
 /// What is known of wrong tokens.
 #[derive(Debug)]
@@ -65,10 +65,10 @@ impl Guesses {
         let mut answered = pace.lock().await;
         if answered.len() >= MOST_A_SECOND {
             let opens = answered[0].plus(SECOND);
-            tokio::time::sleep(opens.since(self.machine.moment())).await;
+            tokio::time::sleep(opens.since(self.machine.instant())).await;
             answered.pop_front();
         }
-        answered.push_back(self.machine.moment());
+        answered.push_back(self.machine.instant());
     }
 
     fn tell(self: &Arc<Self>, peer: IpAddr) {
@@ -101,7 +101,7 @@ impl Guesses {
     fn pace(&self, peer: IpAddr) -> Pace {
         let mut paces = self.paces.lock();
         if paces.len() >= MOST_ADDRESSES && !paces.contains_key(&peer) {
-            let now = self.machine.moment();
+            let now = self.machine.instant();
             // One that nobody waits at, and whose last answer is a second old, is as good as a new one.
             paces.retain(|_, pace| match pace.try_lock() {
                 Ok(answered) => {

@@ -21,7 +21,7 @@ pub(super) fn metrics(control: &Control) -> Reply {
 
 fn text(control: &Control) -> String {
     let (tally, fill) = (control.journal.tally(), control.journal.fill());
-    let settled = control.book.settled();
+    let settled = control.deliveries.settled();
     let mut page = Page::default();
     page.family("build_info", "gauge", "The version, as a label.");
     page.sample("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -40,10 +40,15 @@ fn text(control: &Control) -> String {
     {
         page.sample("deliveries_total", &[("outcome", outcome)], count);
     }
-    page.single("deliveries_bytes", "gauge", "Bytes that deliveries hold, roughly.", control.book.bytes());
+    page.single("deliveries_bytes", "gauge", "Bytes that deliveries hold, roughly.", control.deliveries.bytes());
     page.single("sink_bytes", "gauge", "Bytes that built-in receivers hold, roughly.", control.sinks.bytes());
-    page.single("deliveries_pending", "gauge", "Deliveries with an attempt under way or due.", control.book.pending());
-    let forgotten = control.book.forgotten();
+    page.single(
+        "deliveries_pending",
+        "gauge",
+        "Deliveries with an attempt under way or due.",
+        control.deliveries.pending(),
+    );
+    let forgotten = control.deliveries.forgotten();
     page.single("deliveries_forgotten_total", "counter", "Finished deliveries that had to leave.", forgotten);
     let forgotten = control.sinks.forgotten();
     page.single("sink_deliveries_forgotten_total", "counter", "What built-in receivers had to forget.", forgotten);

@@ -1,4 +1,4 @@
-//! Layer 5, the control API under `/_emulator/`: everything that the command line can do. Front page.
+//! Layer 6, the control API under `/_emulator/`: everything that the command line can do. Overview.
 //!
 //! One file a resource; `guard` says who may call and `guesses` slows who may not, `route` which call is meant, `view` how things are shown. What a
 //! call does is the engine's business.

@@ -17,7 +17,7 @@ pub(super) fn assumptions(
     control: &Control,
     input: &Input<api::Assumptions>,
 ) -> Result<List<Assumption>, ControlError> {
-    let setup = control.setup_for(scope_or_all(control, input)?.key().as_deref());
+    let config = control.config_for(scope_or_all(control, input)?.key().as_deref());
     let row = |row: LedgerRow| Assumption {
         knob: row.knob.to_owned(),
         contract: row.contract.to_owned(),
@@ -27,12 +27,12 @@ pub(super) fn assumptions(
         value: row.value,
         source: row.source,
     };
-    Ok(List { data: ledger(&setup.layered).into_iter().map(row).collect() })
+    Ok(List { data: ledger(&config.layered).into_iter().map(row).collect() })
 }
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowProfile>) -> Result<api::Profile, ControlError> {
     let name = scope_or_all(control, input)?.key();
-    let settings = ledger(&control.setup_for(name.as_deref()).layered);
+    let settings = ledger(&control.config_for(name.as_deref()).layered);
     let setting =
         |setting: LedgerRow| Setting { knob: setting.knob.to_owned(), value: setting.value, source: setting.source };
     let patches = control.library.patches();
@@ -54,10 +54,10 @@ pub(super) fn patch(control: &Control, input: &Input<api::PatchProfile>) -> Resu
         return Err(ControlError::invalid("body: expected settings, such as {\"rate_limit\": {\"requests\": 5}}"));
     }
     let name = scope_or_all(control, input)?.key();
-    let now = control.registry.clock().now().moment;
-    let before = ledger(&control.setup_for(name.as_deref()).layered);
+    let now = control.registry.clock().now().instant;
+    let before = ledger(&control.config_for(name.as_deref()).layered);
     let generation = control.library.patch_profile(name.as_deref(), &settings, now).map_err(|found| refused(&found))?;
-    let after = ledger(&control.setup_for(name.as_deref()).layered);
+    let after = ledger(&control.config_for(name.as_deref()).layered);
     let patches = control.library.patches();
     let patch: Arc<KnobPatch> = match &name {
         None => patches.global,

@@ -13,7 +13,7 @@ use crate::contract::error::ErrorKind;
 use crate::http::answer::{AnswerBody, JSON, answer_in_pieces, header_value};
 use crate::memory::Pieces;
 use crate::redact::Redactor;
-use crate::webhook::book::Full;
+use crate::webhook::store::Full;
 
 /// Why a value can be made text.
 const SERIALISES: &str = "texts and numbers always serialise";

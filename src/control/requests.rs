@@ -17,7 +17,7 @@ use super::scope::{Scope, scope, scope_or_all};
 use super::{Call, Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::contract::routes::Operation;
-use crate::journal::{Entry, Lookout, Reason, RequestRecord};
+use crate::journal::{Entry, Reason, RequestRecord, Waiter};
 use crate::rate_limit::Verdict;
 use crate::redact::Redactor;
 
@@ -69,11 +69,11 @@ pub(super) async fn wait(
         since: wanted.since.clone(),
     };
     let filter = Filter::read(text, &control.journal)?;
-    let lookout = control.journal.lookout(filter.interest(scope.key().as_deref()));
+    let waiter = control.journal.waiter(filter.interest(scope.key().as_deref()));
     let mut search = Search { scope, next: filter.first_number(), filter, found: Vec::new(), nearest: Vec::new() };
-    let enough = tokio::time::timeout(limit, search.until(count, &lookout)).await.is_ok();
+    let enough = tokio::time::timeout(limit, search.until(count, &waiter)).await.is_ok();
     // What came meanwhile woke nobody, and may be near.
-    if enough || search.catch_up(count, &lookout).await {
+    if enough || search.catch_up(count, &waiter).await {
         return Ok(List { data: search.found.iter().map(|request| row(request, input.redactor())).collect() });
     }
     let nearest = search.nearest.into_iter().map(|(differs, request)| Nearest {
@@ -98,20 +98,20 @@ struct Search {
 
 impl Search {
     /// Returns when `count` requests were found; until then it sleeps between those that may fit.
-    async fn until(&mut self, count: usize, lookout: &Lookout) {
-        while !self.catch_up(count, lookout).await {
-            lookout.told().await;
+    async fn until(&mut self, count: usize, waiter: &Waiter) {
+        while !self.catch_up(count, waiter).await {
+            waiter.told().await;
         }
     }
 
     /// Looks at what the journal has and was not looked at yet, as far as needed; whether `count` requests were found.
-    async fn catch_up(&mut self, count: usize, lookout: &Lookout) -> bool {
+    async fn catch_up(&mut self, count: usize, waiter: &Waiter) -> bool {
         /// Most entries looked at before others get their turn.
         const PIECE: usize = 256;
         // What comes meanwhile wakes by itself if it may fit; else a busy journal would never be caught up with.
-        let end = lookout.journal().next_number();
+        let end = waiter.journal().next_number();
         while self.next < end {
-            let entries = lookout.journal().read(self.next, PIECE);
+            let entries = waiter.journal().read(self.next, PIECE);
             let Some((last, _)) = entries.last() else { break };
             let last = *last;
             for (number, entry) in &entries {

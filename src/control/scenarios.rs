@@ -97,7 +97,7 @@ pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError>
     } else {
         json_to_toml(&without_key(text)).map_err(|problem| ControlError::invalid(format!("body: {problem}")))?
     };
-    let now = control.registry.clock().now().moment;
+    let now = control.registry.clock().now().instant;
     let (generation, warnings) =
         control.library.put_inline(&call.segment, &text, now).map_err(|found| refused(&found))?;
     Ok(Reply::masked(&Added { name: call.segment.clone(), generation, diagnostics: shown(&warnings) }))
@@ -121,7 +121,7 @@ pub(super) fn remove(control: &Control, input: &Input<api::RemoveScenario>) -> R
         let message = format!("`{}` was not added over the control API, so it cannot be removed here", scenario.name);
         return Err(ControlError::invalid(message));
     }
-    let now = control.registry.clock().now().moment;
+    let now = control.registry.clock().now().instant;
     let generation = control.library.remove_inline(name, now).map_err(|found| refused(&found))?;
     Ok(Removed { removed: name.clone(), generation })
 }

@@ -7,7 +7,7 @@ use hyper::Method;
 
 use super::{Control, api};
 use crate::journal::{Reason, RequestRecord};
-use crate::scenario::{RequestView, RuleTrace, Setup};
+use crate::scenario::{EffectiveConfig, RequestView, RuleTrace};
 
 /// What must be known to read the trace rightly.
 pub(super) const RULES_NOTE: &str = "recomputed with the scenarios and settings that answered the request, but with the current counters, new \
@@ -31,11 +31,11 @@ pub(super) fn rules_of(control: &Control, request: &RequestRecord) -> Rules {
     if request.operation.is_none() || is_early {
         return Rules::None;
     }
-    let setup = request.setup.upgrade().and_then(|setup| setup.downcast::<Setup>().ok());
-    let Some(setup) = setup else { return Rules::Gone };
+    let config = request.config.upgrade().and_then(|config| config.downcast::<EffectiveConfig>().ok());
+    let Some(config) = config else { return Rules::Gone };
     let (method, target) = request.transcript.request_line();
     let Ok(method) = Method::from_bytes(method.as_bytes()) else { return Rules::None };
-    if setup.rules.is_empty() {
+    if config.rules.is_empty() {
         return Rules::None;
     }
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
@@ -48,15 +48,15 @@ pub(super) fn rules_of(control: &Control, request: &RequestRecord) -> Rules {
         headers: &headers,
         body: request.transcript.body(),
         key: request.key(),
-        keys: &setup.profile.keys,
+        keys: &config.profile.keys,
     };
     let workspace = request.workspace.clone().unwrap_or_else(|| control.registry.anonymous());
-    let (mut turns, met_at) = {
+    let (mut counters, met_at) = {
         let state = workspace.lock();
-        (state.turns().clone(), state.began(setup.activation).unwrap_or(setup.activated_at))
+        (state.counters().clone(), state.began(config.activation).unwrap_or(config.activated_at))
     };
-    turns.begin(setup.activation);
-    let traced = setup.rules.trace(&view, &turns, request.moment.since(met_at));
+    counters.begin(config.activation);
+    let traced = config.rules.trace(&view, &counters, request.instant.since(met_at));
     let shown = |RuleTrace { scenario, rule, applied, outcome }| api::RuleTrace { scenario, rule, applied, outcome };
     Rules::Traced(traced.into_iter().map(shown).collect())
 }

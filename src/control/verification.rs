@@ -24,11 +24,12 @@ use crate::clock::ClockMode;
 use crate::engine::settle_ahead;
 use crate::journal::{AttemptOutcome, Entry, Forgery, RequestRecord};
 use crate::redact::Redactor;
+use crate::rule_counters::RuleCounters;
 use crate::scenario::{
-    Generation, Rule, RuleProgress, Scenario, Setup, StoryProgress, Trigger, counts_for, rule_progress, story_progress,
+    EffectiveConfig, Generation, Rule, RuleProgress, Scenario, StoryProgress, Trigger, counts_for, rule_progress,
+    story_progress,
 };
-use crate::turns::Turns;
-use crate::webhook::book::{DeliveryRecord, DeliveryStatus};
+use crate::webhook::store::{DeliveryRecord, DeliveryStatus};
 use crate::wording::any_of;
 use crate::workspace::Workspace;
 
@@ -51,17 +52,17 @@ pub(super) async fn verify(
 
 fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verification {
     let generation = control.library.load();
-    let setups = setups(&generation, scope);
+    let configs = configs(&generation, scope);
     let (mut unmatched, judged_requests) = unmatched(control, scope, redactor);
     let (mut undelivered, judged_deliveries) = undelivered(control, scope, redactor);
     let (mut forged, forgeries) = forged(control, scope, redactor);
-    let mut unfinished = unfinished(control, scope, &generation, &setups, redactor);
-    let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.book.forgotten());
+    let mut unfinished = unfinished(control, scope, &generation, &configs, redactor);
+    let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.deliveries.forgotten());
     let unused = unused([
         judged_requests == 0 && forgotten_entries == 0,
         judged_deliveries == 0 && forgotten_deliveries == 0,
         forgeries == 0 && forgotten_deliveries == 0,
-        setups.is_empty(),
+        configs.is_empty(),
     ]);
     let counts = ProblemCounts {
         unmatched: unmatched.len(),
@@ -76,7 +77,7 @@ fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verificati
     unfinished.truncate(MOST_SHOWN);
     // Whoever trusts an empty list must know what it cannot hold.
     let active: BTreeSet<&str> =
-        setups.iter().flat_map(|setup| setup.active.iter()).map(|scenario| scenario.name.as_ref()).collect();
+        configs.iter().flat_map(|config| config.active.iter()).map(|scenario| scenario.name.as_ref()).collect();
     let active_scenarios = active.into_iter().map(str::to_owned).collect();
     Verification {
         unmatched,
@@ -97,10 +98,10 @@ fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verificati
 /// for, nor is anything that a frozen clock never makes due.
 async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration) {
     let clock = control.registry.clock();
-    let began = clock.moment();
+    let began = clock.instant();
     let ahead = |workspace: &Workspace| match workspace.clock().mode() {
         ClockMode::Frozen => Duration::ZERO,
-        ClockMode::Real => limit.saturating_sub(clock.moment().since(began)),
+        ClockMode::Real => limit.saturating_sub(clock.instant().since(began)),
     };
     let workspaces = scope.workspaces(control);
     let settled = join_all(workspaces.iter().map(|workspace| settle_ahead(workspace, || ahead(workspace))));
@@ -168,7 +169,7 @@ fn among_deliveries(
     message: impl Fn(&DeliveryRecord) -> String,
 ) -> (Vec<ProblemWith<Delivery>>, usize) {
     let judged = Cell::new(0);
-    let mut found = control.book.list(None, usize::MAX, |delivery| {
+    let mut found = control.deliveries.list(None, usize::MAX, |delivery| {
         let problem = scope.covers(Some(&delivery.event.workspace)).then(|| is_problem(delivery)).flatten();
         judged.set(judged.get() + usize::from(problem.is_some()));
         problem == Some(true)
@@ -210,12 +211,12 @@ struct Player {
     /// `None` for requests without a key.
     workspace: Option<Arc<Workspace>>,
     keys: Vec<Option<String>>,
-    turns: Turns,
+    turns: RuleCounters,
 }
 
 impl Player {
     fn new(workspace: &Arc<Workspace>, keys: Vec<Option<String>>, activation: u64) -> Self {
-        let mut turns = workspace.lock().turns().clone();
+        let mut turns = workspace.lock().counters().clone();
         turns.begin(activation);
         let workspace = keys.iter().all(Option::is_some).then(|| Arc::clone(workspace));
         Self { workspace, keys, turns }
@@ -239,15 +240,15 @@ impl Player {
 }
 
 /// What is active for whoever is meant.
-fn setups(generation: &Generation, scope: &Scope) -> Vec<Arc<Setup>> {
-    let mut setups: Vec<Arc<Setup>> = if let Scope(Some(workspace)) = scope {
-        vec![Arc::clone(generation.setup_for(Some(workspace.name())))]
+fn configs(generation: &Generation, scope: &Scope) -> Vec<Arc<EffectiveConfig>> {
+    let mut configs: Vec<Arc<EffectiveConfig>> = if let Scope(Some(workspace)) = scope {
+        vec![Arc::clone(generation.config_for(Some(workspace.name())))]
     } else {
-        let own = generation.active_by_key().keys().map(|key| generation.setup_for(Some(key)));
-        [generation.setup_for(None)].into_iter().chain(own).map(Arc::clone).collect()
+        let own = generation.active_by_key().keys().map(|key| generation.config_for(Some(key)));
+        [generation.config_for(None)].into_iter().chain(own).map(Arc::clone).collect()
     };
-    setups.retain(|setup| setup.activation != 0);
-    setups
+    configs.retain(|config| config.activation != 0);
+    configs
 }
 
 /// Rules of the active scenarios with turns left, stories before their end and events yet to come, for each workspace that has met them; and
@@ -256,13 +257,13 @@ fn unfinished(
     control: &Control,
     scope: &Scope,
     generation: &Generation,
-    setups: &[Arc<Setup>],
+    configs: &[Arc<EffectiveConfig>],
     redactor: Redactor<'_>,
 ) -> Vec<Unfinished> {
     let mut entries = Vec::new();
-    for setup in setups {
-        let players = players(control, scope, generation, setup);
-        for scenario in setup.active.iter() {
+    for config in configs {
+        let players = players(control, scope, generation, config);
+        for scenario in config.active.iter() {
             push_rules(&mut entries, scenario, &players, redactor);
             push_story(&mut entries, scenario, &players, redactor);
             push_planned(&mut entries, control, scenario, &players, redactor);
@@ -271,22 +272,22 @@ fn unfinished(
     entries
 }
 
-/// Whoever has met a setup, or is asked for by name.
-fn players(control: &Control, scope: &Scope, generation: &Generation, setup: &Arc<Setup>) -> Vec<Player> {
+/// Whoever has met an effective configuration, or is asked for by name.
+fn players(control: &Control, scope: &Scope, generation: &Generation, config: &Arc<EffectiveConfig>) -> Vec<Player> {
     let player = |workspace: &Arc<Workspace>| {
         let keys = keys_of(generation, workspace).into_iter().map(Some).collect();
-        Player::new(workspace, keys, setup.activation)
+        Player::new(workspace, keys, config.activation)
     };
     if let Scope(Some(workspace)) = scope {
         return vec![player(workspace)];
     }
-    let met = |workspace: &Arc<Workspace>| workspace.lock().turns().has_met(setup.activation);
+    let met = |workspace: &Arc<Workspace>| workspace.lock().counters().has_met(config.activation);
     let all = control.registry.all();
     let own = all
         .iter()
-        .filter(|workspace| Arc::ptr_eq(generation.setup_for(Some(workspace.name())), setup) && met(workspace));
+        .filter(|workspace| Arc::ptr_eq(generation.config_for(Some(workspace.name())), config) && met(workspace));
     let anonymous = Some(control.registry.anonymous()).filter(|anonymous| met(anonymous));
-    own.map(player).chain(anonymous.map(|anonymous| Player::new(&anonymous, vec![None], setup.activation))).collect()
+    own.map(player).chain(anonymous.map(|anonymous| Player::new(&anonymous, vec![None], config.activation))).collect()
 }
 
 fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
@@ -309,7 +310,7 @@ fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
         };
         let mut meeting = players.iter().filter(|player| player.meets(rule)).peekable();
         if meeting.peek().is_none() {
-            entries.extend(rule_progress(rule, &Turns::default()).map(|progress| entry(progress, None)));
+            entries.extend(rule_progress(rule, &RuleCounters::default()).map(|progress| entry(progress, None)));
         }
         for player in meeting {
             let progress = rule_progress(rule, &player.turns).filter(|progress| progress.left() > 0);
@@ -342,7 +343,7 @@ fn push_story(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
     let leading = |player: &&Player| scenario.rules.iter().any(|rule| rule.next.is_some() && player.meets(rule));
     let mut meeting = players.iter().filter(leading).peekable();
     if meeting.peek().is_none() {
-        entries.extend(story_progress(scenario, &Turns::default()).map(|story| entry(&story, None)));
+        entries.extend(story_progress(scenario, &RuleCounters::default()).map(|story| entry(&story, None)));
     }
     for player in meeting {
         let story = story_progress(scenario, &player.turns).filter(|story| !story.is_over());
@@ -397,7 +398,7 @@ fn push_planned(
 
 /// The keys of a workspace: those of its group, or the one that it is named after.
 fn keys_of(generation: &Generation, workspace: &Workspace) -> Vec<String> {
-    let profile = &generation.setup_for(Some(workspace.name())).profile;
+    let profile = &generation.config_for(Some(workspace.name())).profile;
     let group = profile.keys.workspaces.get(workspace.name().as_ref());
     group.cloned().unwrap_or_else(|| vec![workspace.name().to_string()])
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::Engine;
 use crate::agenda::Agenda;
-use crate::clock::{Clock, Moment, Now};
+use crate::clock::{Clock, Instant, Now};
 use crate::http::emissions::wait_until;
 use crate::workspace::{Registry, Workspace};
 
@@ -45,18 +45,18 @@ impl Mover {
         let next = |at: usize| Some(Reverse((self.due(&moved[at])?, at)));
         let mut waiting: BinaryHeap<_> = (0..moved.len()).filter_map(next).collect();
         while let Some(Reverse((due, _))) = waiting.peek().filter(|_| !owner.has_left()) {
-            let step = due.since(clock.moment());
+            let step = due.since(clock.instant());
             if step > remaining {
                 break;
             }
             remaining -= step;
-            let reached = clock.moment().plus(step);
+            let reached = clock.instant().plus(step);
             let mut called = Vec::new();
             while waiting.peek().is_some_and(|Reverse((due, _))| *due <= reached) {
                 called.extend(waiting.pop().map(|Reverse((_, at))| at));
             }
             called.sort_unstable();
-            self.take_turns(life, step, called.iter().map(|at| &moved[*at])).await;
+            self.take_counters(life, step, called.iter().map(|at| &moved[*at])).await;
             for at in called {
                 settle(&moved[at]).await;
                 waiting.extend(next(at));
@@ -74,7 +74,7 @@ impl Mover {
 
     /// Moves the clock by one step. What is due in several workspaces is done in one after the other, so that the same run is
     /// the same again; only for what waits for somebody outside does none wait.
-    async fn take_turns<'w>(
+    async fn take_counters<'w>(
         &self,
         life: u64,
         step: Duration,
@@ -100,12 +100,12 @@ impl Mover {
 
     /// When a workspace has something to do next, as a moment of the clock that is moved. One that has left does nothing more,
     /// whatever still stands in its agenda.
-    fn due(&self, workspace: &Workspace) -> Option<Moment> {
+    fn due(&self, workspace: &Workspace) -> Option<Instant> {
         if workspace.has_left() {
             return None;
         }
-        let wait = workspace.agenda().next_due()?.since(workspace.clock().moment());
-        Some(self.clock().moment().plus(wait))
+        let wait = workspace.agenda().next_due()?.since(workspace.clock().instant());
+        Some(self.clock().instant().plus(wait))
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::Engine;
 use super::timeline::{MOST_PLANNED, Planned, Plans, Timeline};
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::http::emissions::EmissionOrder;
 use crate::http::stopped;
 use crate::profile::Profile;
@@ -66,12 +66,12 @@ impl Engine {
         let timeline = self.timelines.of(&workspace);
         let mut plans = timeline.plans.lock();
         if let Some((emit, at)) = set_off {
-            let activation = self.setup_for(Some(workspace.name())).activation;
+            let activation = self.config_for(Some(workspace.name())).activation;
             let left_out = plans.plan(&emit, activation, at, workspace.lock().event_random());
             self.too_many_planned(&workspace, left_out);
         }
         // Due at once: the task looks what there is to do, and notes when there is more.
-        plans.note(Some(Moment::default()));
+        plans.note(Some(Instant::default()));
         drop(task);
         if plans.is_carried_out {
             timeline.changed.notify_one();
@@ -107,13 +107,13 @@ impl Engine {
     }
 
     /// Does what is due, and notes when there is more to do; `None` ends the task.
-    fn look(&self, workspace: &Arc<Workspace>, plans: &mut Plans) -> Option<Moment> {
+    fn look(&self, workspace: &Arc<Workspace>, plans: &mut Plans) -> Option<Instant> {
         if workspace.has_left() {
             plans.clear();
             workspace.agenda().fires_at(None);
             return None;
         }
-        let now = workspace.clock().moment();
+        let now = workspace.clock().instant();
         let next = self.work_off(workspace, plans, now);
         plans.note(next);
         // Deliveries wait for the first look at a moment, not for thousands of events.
@@ -123,7 +123,7 @@ impl Engine {
     }
 
     /// Does some of what is due; says when there is more to do.
-    fn work_off(&self, workspace: &Arc<Workspace>, plans: &mut Plans, now: Moment) -> Option<Moment> {
+    fn work_off(&self, workspace: &Arc<Workspace>, plans: &mut Plans, now: Instant) -> Option<Instant> {
         let emission = self.set_off(workspace, plans, now);
         let mut completion = workspace.lock().next_completion();
         if completion.is_some_and(|at| at <= now) {
@@ -136,13 +136,13 @@ impl Engine {
         }
         for _ in 0..MOST_AT_A_TIME {
             let Some(planned) = plans.take_due(now) else { break };
-            let (emit, setup) = (&planned.emit, self.setup_for(Some(workspace.name())));
-            if setup.activation == planned.activation {
+            let (emit, config) = (&planned.emit, self.config_for(Some(workspace.name())));
+            if config.activation == planned.activation {
                 let request = FireRequest { due: planned.leaves, ..emitted(emit) };
                 self.fire_due(
                     workspace,
                     request,
-                    &setup.profile,
+                    &config.profile,
                     &format!("scenario {}, {}", emit.scenario, emit.label),
                 );
             }
@@ -151,17 +151,17 @@ impl Engine {
     }
 
     /// Plans what time has set off; says when it sets off more.
-    fn set_off(&self, workspace: &Workspace, plans: &mut Plans, now: Moment) -> Option<Moment> {
-        let setup = self.setup_for(Some(workspace.name()));
+    fn set_off(&self, workspace: &Workspace, plans: &mut Plans, now: Instant) -> Option<Instant> {
+        let config = self.config_for(Some(workspace.name()));
         let mut state = workspace.lock();
-        let began = state.began(setup.activation)?;
-        let (turns, _) = state.turns_and_random();
-        turns.begin(setup.activation);
-        let found = setup.due_emits(now.since(began), |fingerprint| turns.get(fingerprint).applied);
+        let began = state.began(config.activation)?;
+        let (counters, _) = state.counters_and_random();
+        counters.begin(config.activation);
+        let found = config.due_emits(now.since(began), |fingerprint| counters.get(fingerprint).applied);
         let mut left_out = 0;
         for (emit, _) in &found.due {
-            state.turns_and_random().0.of(emit.fingerprint).applied += 1;
-            left_out += plans.plan(emit, setup.activation, now, state.event_random());
+            state.counters_and_random().0.of(emit.fingerprint).applied += 1;
+            left_out += plans.plan(emit, config.activation, now, state.event_random());
         }
         drop(state);
         self.too_many_planned(workspace, left_out);
@@ -191,7 +191,7 @@ impl Engine {
     /// What is planned in a workspace under its present scenarios, in the order in which it happens.
     pub fn planned(&self, workspace: &Arc<Workspace>) -> Vec<Planned> {
         let Some(timeline) = self.timelines.find(workspace) else { return Vec::new() };
-        let activation = self.setup_for(Some(workspace.name())).activation;
+        let activation = self.config_for(Some(workspace.name())).activation;
         let plans = timeline.plans.lock();
         plans.all().filter(|planned| planned.activation == activation).cloned().collect()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Engine;
 use crate::contract::ids::IdKind;
 use crate::profile::Profile;
-use crate::webhook::book::{DeliveryRecord, Full};
+use crate::webhook::store::{DeliveryRecord, Full};
 use crate::workspace::{EventRecord, FireProblem, FireRequest, PlannedDelivery, Workspace};
 
 impl Engine {
@@ -32,10 +32,10 @@ impl Engine {
         workspace.lock().fire(workspace.name(), request, profile, now).map(Arc::new)
     }
 
-    /// Hands an event over to be delivered: enters its deliveries in the book, then appends it to the journal. Nothing happens if
+    /// Hands an event over to be delivered: enters its deliveries in the store, then appends it to the journal. Nothing happens if
     /// there is no room for them.
     pub fn hand_over(&self, workspace: &Arc<Workspace>, event: Arc<EventRecord>) -> Result<(), Full> {
-        self.book.enter(workspace, &event)?;
+        self.deliveries.enter(workspace, &event)?;
         self.journal.hand_over(workspace, event);
         Ok(())
     }
@@ -48,7 +48,7 @@ impl Engine {
         let event = EventRecord {
             deliveries: vec![Arc::new(planned)],
             skipped: Vec::new(),
-            due: now.moment,
+            due: now.instant,
             handed_at: now.wall,
             ..EventRecord::clone(&old.event)
         };

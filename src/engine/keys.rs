@@ -58,7 +58,7 @@ impl Engine {
             // Read under the lock, so that of two activations the later one is met last.
             let generation = self.library.load();
             let now = workspace.clock().now();
-            self.emissions.meet(&workspace, &mut state, generation.setup_for(Some(name)), now);
+            self.emissions.meet(&workspace, &mut state, generation.config_for(Some(name)), now);
         }
         workspace
     }
@@ -66,7 +66,7 @@ impl Engine {
     /// Makes these scenarios, in order, the active ones: for every key, or for the workspace of one, whose list starts at once. `None` lets a key
     /// follow the list of all keys again.
     pub fn activate(&self, key: Option<&str>, names: Option<&[&str]>) -> Result<u64, Vec<Diagnostic>> {
-        let now = self.registry.clock().moment();
+        let now = self.registry.clock().instant();
         let number = match (names, key) {
             (Some(names), key) => self.library.activate(key, names, now)?,
             (None, Some(key)) => self.library.follow_global(key, now),

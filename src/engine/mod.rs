@@ -1,4 +1,4 @@
-//! Layer 5, the engine: the parts of the emulator, and everything that takes more than one of them. Front page of the layer.
+//! Layer 5, the engine: the parts of the emulator, and everything that takes more than one of them. Overview of the layer.
 //!
 //! Whoever drives an emulator, over the control API or from a Rust test, does it by the methods of [`Engine`]; it knows nothing of
 //! HTTP. Reading order: this file, `keys` (whose things are meant), `fire`, `emissions` and `timeline` (what scenarios and workflows fire), `advance` (time), `reset`, `snapshot`, `reload`.
@@ -29,9 +29,9 @@ use crate::http::blocking::Blocking;
 use crate::http::emissions::{EmissionOrder, Emissions};
 use crate::journal::Journal;
 use crate::profile::Profile;
-use crate::scenario::{Folders, Library, Setup};
-use crate::webhook::book::Book;
+use crate::scenario::{EffectiveConfig, Folders, Library};
 use crate::webhook::sink::Sinks;
+use crate::webhook::store::DeliveryStore;
 use crate::workspace::Registry;
 
 /// The parts of one emulator.
@@ -44,7 +44,7 @@ pub struct Engine {
     /// What happened.
     pub journal: Arc<Journal>,
     /// Deliveries.
-    pub book: Arc<Book>,
+    pub deliveries: Arc<DeliveryStore>,
     /// The built-in receivers.
     pub sinks: Arc<Sinks>,
     /// The way to the driver of emissions.
@@ -83,7 +83,7 @@ impl Engine {
             library: Arc::new(library),
             registry: Arc::new(registry),
             journal: Arc::new(journal),
-            book: Arc::default(),
+            deliveries: Arc::default(),
             sinks: Arc::default(),
             emissions,
             timelines: Timelines::default(),
@@ -109,13 +109,13 @@ impl Engine {
     }
 
     /// The scenarios and the profile in force for a key, or for every key without its own.
-    pub fn setup_for(&self, key: Option<&str>) -> Arc<Setup> {
-        Arc::clone(self.library.load().setup_for(key))
+    pub fn config_for(&self, key: Option<&str>) -> Arc<EffectiveConfig> {
+        Arc::clone(self.library.load().config_for(key))
     }
 
     /// The profile in force for a key, or for every key without one of its own.
     pub fn profile_for(&self, key: Option<&str>) -> Arc<Profile> {
-        Arc::clone(&self.library.load().setup_for(key).profile)
+        Arc::clone(&self.library.load().config_for(key).profile)
     }
 
     /// Puts a line into the journal about what was changed, at the time of the workspace that it is about if it is about one: whoever

@@ -17,7 +17,7 @@ impl Engine {
         let now = self.registry.clock().now();
         let (held_back, not_read) = (self.held_back(), self.not_read());
         texts.extend(self.gone_folder());
-        let reload = self.library.reload_files(texts, now.moment);
+        let reload = self.library.reload_files(texts, now.instant);
         let generation = generation_text(reload.generation);
         if reload.is_new {
             self.note(None, format!("scenarios reloaded, {generation}: {}", reload.changes.join("; ")), false);

@@ -15,14 +15,14 @@ impl Engine {
     /// and its deliveries.
     pub fn reset(&self, workspace: &Workspace) {
         let name = workspace.name();
-        self.library.forget_key(name, self.registry.clock().moment());
+        self.library.forget_key(name, self.registry.clock().instant());
         self.clear(name);
     }
 
     /// Forgets everything: all workspaces, what was said over the control API, what the built-in receivers got. The clock shows what
     /// it showed at the start, or the machine's time.
     pub fn reset_all(&self) -> Result<Vec<Arc<Workspace>>, Vec<Diagnostic>> {
-        self.library.restart(self.registry.clock().moment())?;
+        self.library.restart(self.registry.clock().instant())?;
         // In this order: whoever moves the clock that was restarted finds no workspace of before.
         let forgotten = self.clear_all();
         self.registry.clock().restart();
@@ -34,7 +34,7 @@ impl Engine {
         self.registry.forget(name);
         let profile = self.profile_for(Some(name));
         self.registry.tokens().forget(|key| workspace_of(key, &profile.keys) == name.as_ref());
-        self.book.clear(Some(name));
+        self.deliveries.clear(Some(name));
         self.journal.clear(Some(name));
     }
 
@@ -42,7 +42,7 @@ impl Engine {
     pub(super) fn clear_all(&self) -> Vec<Arc<Workspace>> {
         let forgotten = self.registry.forget_all();
         self.registry.tokens().forget(|_| true);
-        self.book.clear(None);
+        self.deliveries.clear(None);
         self.journal.clear(None);
         self.sinks.clear();
         forgotten

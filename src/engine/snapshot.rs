@@ -12,16 +12,17 @@ use url::Url;
 
 use super::timeline::Planned;
 use super::{Engine, settle};
-use crate::clock::{Moment, Now, SavedClock, Seed, machine};
+use crate::clock::{Instant, Now, SavedClock, Seed, machine};
 use crate::contract::keys::workspace_of;
 use crate::contract::signature::Tamper;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{KnobPatch, Restored, RestoredKey, RestoredWhole};
 use crate::snapshot::{
-    FORMAT, Nanos, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, SnapshotProblem, VERSION, Whole,
+    FORMAT, GlobalState, Nanos, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, SnapshotProblem,
+    VERSION,
 };
-use crate::webhook::book::DeliveryStatus;
+use crate::webhook::store::DeliveryStatus;
 use crate::workspace::{Alias, EventRecord, Origin, PlannedDelivery, Workspace, restore_clock, save_clock};
 
 /// How long what is under way may take to end before a snapshot is taken. A key that is busy all the time never has an end, and
@@ -48,7 +49,7 @@ impl Engine {
         let clock = save_clock(self.registry.clock().save());
         let whole = is_whole.then(|| {
             let generation = self.library.load();
-            Whole {
+            GlobalState {
                 seed: self.registry.seed().to_text(),
                 anonymous: self.registry.anonymous().lock().save_sources(),
                 scenarios: self.library.inline_texts(),
@@ -64,13 +65,13 @@ impl Engine {
     fn saved(&self, workspace: &Arc<Workspace>, deliveries: Vec<SavedDelivery>) -> SavedWorkspace {
         let generation = self.library.load();
         let name = workspace.name();
-        let setup = generation.setup_for(Some(name));
-        let mut saved = workspace.save(setup.activation);
-        saved.scenarios.active = setup.active.iter().map(|scenario| scenario.name.to_string()).collect();
-        saved.scenarios.active_for = self.age(setup.activated_at);
+        let config = generation.config_for(Some(name));
+        let mut saved = workspace.save(config.activation);
+        saved.scenarios.active = config.active.iter().map(|scenario| scenario.name.to_string()).collect();
+        saved.scenarios.active_for = self.age(config.activated_at);
         saved.scenarios.own = generation.active_by_key().contains_key(name);
         saved.knobs = generation.patches().keys.get(name).map(|patch| patch.entries().clone()).unwrap_or_default();
-        let tokens = self.registry.tokens().of(|key| workspace_of(key, &setup.profile.keys) == name.as_ref());
+        let tokens = self.registry.tokens().of(|key| workspace_of(key, &config.profile.keys) == name.as_ref());
         let token = |(token, alias): (Arc<str>, Alias)| SavedToken {
             token: token.to_string(),
             key: alias.key.to_string(),
@@ -80,7 +81,7 @@ impl Engine {
         let emission = |planned: Planned| SavedEmission {
             emission: planned.emit.fingerprint,
             at: planned.at.nanos(),
-            leaves: planned.leaves.map(Moment::nanos),
+            leaves: planned.leaves.map(Instant::nanos),
         };
         saved.planned = self.planned(workspace).into_iter().map(emission).collect();
         saved.deliveries = deliveries;
@@ -88,14 +89,14 @@ impl Engine {
     }
 
     /// How long ago something was by the emulator's clock.
-    fn age(&self, at: Moment) -> Nanos {
-        u64::try_from(self.registry.clock().moment().since(at).as_nanos()).unwrap_or(u64::MAX)
+    fn age(&self, at: Instant) -> Nanos {
+        u64::try_from(self.registry.clock().instant().since(at).as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Every delivery that is not settled, by workspace, oldest first.
     fn pending(&self) -> HashMap<Arc<str>, Vec<SavedDelivery>> {
         let mut found: HashMap<_, Vec<SavedDelivery>> = HashMap::new();
-        let records = self.book.list(None, usize::MAX, |record| record.status == DeliveryStatus::Pending);
+        let records = self.deliveries.list(None, usize::MAX, |record| record.status == DeliveryStatus::Pending);
         for (_, record) in records.into_iter().rev().filter(|(_, record)| !record.event.lost) {
             let event = &record.event;
             found.entry(Arc::clone(&event.workspace)).or_default().push(SavedDelivery {
@@ -145,19 +146,19 @@ impl Engine {
             ready.push((workspace, saved, events.map_err(whose)?));
         }
         let restored = self.restored(snapshot, elapsed)?;
-        let moment = match &snapshot.whole {
+        let instant = match &snapshot.whole {
             // Activations lie as far back as they did, which is later than the start.
-            Some(_) => clock.moment().max(Moment::from_nanos(snapshot.clock.moment).plus(elapsed)),
-            None => clock.moment(),
+            Some(_) => clock.instant().max(Instant::from_nanos(snapshot.clock.moment).plus(elapsed)),
+            None => clock.instant(),
         };
-        self.library.restore(restored, moment).map_err(|found| refused_by(&found))?;
+        self.library.restore(restored, instant).map_err(|found| refused_by(&found))?;
 
         // From here on nothing fails.
         if let (Some(whole), Some(seed)) = (&snapshot.whole, seed) {
             self.clear_all();
             self.registry.set_seed(seed);
             let saved = restore_clock(&snapshot.clock);
-            clock.restore(SavedClock { now: Now { moment, ..saved.now }, ..saved }, Duration::ZERO);
+            clock.restore(SavedClock { now: Now { instant, ..saved.now }, ..saved }, Duration::ZERO);
             let _ = self.registry.anonymous().lock().restore_sources(&whole.anonymous);
             for (name, statuses) in &whole.sinks {
                 self.sinks.script(name, statuses.clone());
@@ -208,24 +209,24 @@ impl Engine {
     ) -> Vec<String> {
         let name = workspace.name();
         self.clear(name);
-        let setup = self.setup_for(Some(name));
+        let config = self.config_for(Some(name));
         // Read again: the emulator's clock may have been put elsewhere since.
         workspace.clock().restore(restore_clock(&saved.clock), elapsed);
-        workspace.lock().restore_scenarios(&saved.scenarios, setup.activation);
+        workspace.lock().restore_scenarios(&saved.scenarios, config.activation);
         for token in &saved.tokens {
-            let alias = Alias { key: Arc::from(token.key.as_str()), expires: Moment::from_nanos(token.expires) };
+            let alias = Alias { key: Arc::from(token.key.as_str()), expires: Instant::from_nanos(token.expires) };
             self.registry.tokens().put(Arc::from(token.token.as_str()), alias);
         }
         // A request that came meanwhile found a fresh workspace, which lived for a moment.
         if let Some(short_lived) = self.registry.replace(workspace, self.registry.clock().now()) {
-            self.book.clear_of(&short_lived);
+            self.deliveries.clear_of(&short_lived);
             self.journal.clear_of(&short_lived);
         }
-        let by_print: BTreeMap<u64, _> = setup.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
+        let by_print: BTreeMap<u64, _> = config.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
         let planned = saved.planned.iter().filter_map(|planned| {
             let emit = Arc::clone(by_print.get(&planned.emission)?);
-            let (at, leaves) = (Moment::from_nanos(planned.at), planned.leaves.map(Moment::from_nanos));
-            Some(Planned { emit, activation: setup.activation, at, leaves })
+            let (at, leaves) = (Instant::from_nanos(planned.at), planned.leaves.map(Instant::from_nanos));
+            Some(Planned { emit, activation: config.activation, at, leaves })
         });
         let planned: Vec<Planned> = planned.collect();
         let lost = saved.planned.len() - planned.len();
@@ -276,7 +277,7 @@ fn event(workspace: &Workspace, saved: &SavedDelivery) -> Result<EventRecord, St
         created_at: saved.created_at,
         handed_at: workspace.clock().now().wall,
         body: saved.body.clone(),
-        due: Moment::from_nanos(saved.due),
+        due: Instant::from_nanos(saved.due),
         deliveries: vec![Arc::new(delivery)],
         skipped: Vec::new(),
         tamper,

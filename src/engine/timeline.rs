@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::agenda::{Agenda, Slot};
-use crate::clock::{Moment, Random};
+use crate::clock::{Instant, Random};
 use crate::scenario::Emit;
-use crate::webhook::residents::Residents;
+use crate::webhook::per_workspace::PerWorkspace;
 use crate::workspace::Workspace;
 
 /// One event to be fired.
@@ -23,9 +23,9 @@ pub struct Planned {
     /// The activation that it belongs to; with another one it is off.
     pub activation: u64,
     /// When it happens.
-    pub at: Moment,
+    pub at: Instant,
     /// When it goes out, if not as soon as it happens.
-    pub leaves: Option<Moment>,
+    pub leaves: Option<Instant>,
 }
 
 /// Most events planned at a time, over all workspaces.
@@ -34,7 +34,7 @@ pub const MOST_PLANNED: usize = 100_000;
 /// The timelines of all workspaces.
 #[derive(Debug, Default)]
 pub(super) struct Timelines {
-    by_workspace: Mutex<Residents<Arc<Timeline>>>,
+    by_workspace: Mutex<PerWorkspace<Arc<Timeline>>>,
     /// How many events are planned.
     planned: Arc<AtomicUsize>,
     /// How many were left out so far, because too many were planned or too many deliveries pending.
@@ -64,7 +64,7 @@ pub(super) struct Timeline {
 
 #[derive(Debug)]
 pub(super) struct Plans {
-    planned: BTreeMap<(Moment, u64), Planned>,
+    planned: BTreeMap<(Instant, u64), Planned>,
     serial: u64,
     /// How many are planned in all workspaces.
     all: Arc<AtomicUsize>,
@@ -84,7 +84,7 @@ impl Plans {
     /// Plans the events of one trigger, which came at `at`. Shuffled ones happen in their order like any others; when the
     /// last has happened they begin to go out, in another order, so that none is sent before it happened. Says how many were
     /// left out because too many are planned.
-    pub(super) fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Moment, random: &mut Random) -> usize {
+    pub(super) fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Instant, random: &mut Random) -> usize {
         let outgoing: Vec<Duration> = emit.plan(random);
         let mut happening = outgoing.clone();
         happening.sort_unstable();
@@ -118,14 +118,14 @@ impl Plans {
     }
 
     /// Takes the next event that has happened by `now`.
-    pub(super) fn take_due(&mut self, now: Moment) -> Option<Planned> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Planned> {
         let entry = self.planned.first_entry().filter(|entry| entry.key().0 <= now)?;
         self.all.fetch_sub(1, Ordering::Relaxed);
         Some(entry.remove())
     }
 
     /// When the next event happens.
-    pub(super) fn next_due(&self) -> Option<Moment> {
+    pub(super) fn next_due(&self) -> Option<Instant> {
         self.planned.keys().next().map(|(at, _)| *at)
     }
 
@@ -135,7 +135,7 @@ impl Plans {
     }
 
     /// Notes on the workspace's agenda when something has to be done next.
-    pub(super) fn note(&mut self, next: Option<Moment>) {
+    pub(super) fn note(&mut self, next: Option<Instant>) {
         self.slot.set(next);
     }
 }

@@ -11,21 +11,21 @@ use rand::{Rng as _, SeedableRng as _};
 use serde::Serialize;
 
 use crate::agenda::Task;
-use crate::clock::{Moment, Now, Random};
+use crate::clock::{Instant, Now, Random};
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::ids::IdKind;
 use crate::contract::keys::{KeyRefusal, bearer_token, workspace_of};
-use crate::contract::nowhere::no_endpoint;
+use crate::contract::not_found::no_endpoint;
 use crate::contract::routes::{Lookup, Operation};
 use crate::contract::variation::{Outermost, vary};
 use crate::http::answer::{AnswerBody, JSON, answer, header_value};
-use crate::http::fault::Break;
+use crate::http::fault::ConnectionFault;
 use crate::http::preview::PreviewParts;
 use crate::http::scripted::Unsettled;
 use crate::journal::{Reason, RequestRecord, Scripted, Transcript};
 use crate::profile::Profile;
 use crate::rate_limit::Verdict;
-use crate::scenario::{Generation, RequestView, Setup};
+use crate::scenario::{EffectiveConfig, Generation, RequestView};
 use crate::template::Gap;
 use crate::workspace::{State, Tokens, Workspace};
 
@@ -41,7 +41,7 @@ pub struct Exchange {
     /// When it arrived.
     pub now: Now,
     /// The profile and scenarios that answer it.
-    pub setup: Arc<Setup>,
+    pub config: Arc<EffectiveConfig>,
     /// Its id; made as soon as it is known whose source it draws from.
     pub id: String,
     /// Where the variation of its answer is drawn from, if the profile wants any; made with the id.
@@ -57,7 +57,7 @@ pub struct Exchange {
     pub(super) operation: Option<Operation>,
     pub(super) quota: Option<Verdict>,
     pub(super) scripted: Option<Scripted>,
-    pub(super) broken: Option<Break>,
+    pub(super) broken: Option<ConnectionFault>,
     /// What its answer lacks that was meant to be there.
     warnings: Vec<String>,
     /// A story waits for the status of the answer.
@@ -93,7 +93,7 @@ impl Exchange {
         Self {
             parts,
             now,
-            setup: Arc::clone(generation.setup_for(None)),
+            config: Arc::clone(generation.config_for(None)),
             id: String::new(),
             variety: None,
             body: Bytes::new(),
@@ -136,7 +136,7 @@ impl Exchange {
 
     /// Draws the request's id from the source of requests without a valid key.
     pub(super) fn identify(&mut self, anonymous: &Workspace) {
-        let drawn = draw(&mut anonymous.lock(), &self.setup.profile, self.now);
+        let drawn = draw(&mut anonymous.lock(), &self.config.profile, self.now);
         self.take_drawn(drawn);
     }
 
@@ -159,12 +159,12 @@ impl Exchange {
     pub fn varied(&self, body: Vec<u8>, outermost: Outermost) -> Vec<u8> {
         match self.variety {
             None => body,
-            Some(seed) => vary(body, outermost, &self.setup.profile.variation, &mut Random::seed_from_u64(seed)),
+            Some(seed) => vary(body, outermost, &self.config.profile.variation, &mut Random::seed_from_u64(seed)),
         }
     }
 
-    /// Takes the setup of the key that the request carries, or the one that it asks for by header.
-    pub(super) fn choose_setup(&mut self, generation: &Generation, tokens: &Tokens) -> Result<(), String> {
+    /// Takes the effective configuration of the key that the request carries, or the one that it asks for by header.
+    pub(super) fn choose_config(&mut self, generation: &Generation, tokens: &Tokens) -> Result<(), String> {
         let headers = &self.parts.headers;
         let token = if generation.has_key_setups() { bearer_token(headers).ok() } else { None };
         let alias = token.and_then(|token| tokens.find(token));
@@ -175,13 +175,13 @@ impl Exchange {
                 .to_str()
                 .map_err(|_| "X-Emulator-Scenario: expected scenario names, joined by commas".to_owned())?;
             let names: Vec<&str> = text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-            self.setup = generation.setup_named(workspace, &names).map_err(|problems| {
+            self.config = generation.config_named(workspace, &names).map_err(|problems| {
                 let texts: Vec<String> =
                     problems.iter().map(|problem| format!("{}; {}", problem.message, problem.hint)).collect();
                 format!("X-Emulator-Scenario: {}", texts.join("; "))
             })?;
         } else if workspace.is_some() {
-            self.setup = Arc::clone(generation.setup_for(workspace));
+            self.config = Arc::clone(generation.config_for(workspace));
         }
         Ok(())
     }
@@ -189,7 +189,7 @@ impl Exchange {
     /// An error in the envelope.
     pub fn error(&self, error: &Error, reason: Reason) -> Outcome {
         let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = error.body(&self.setup.profile.errors, &self.id);
+        let body = error.body(&self.config.profile.errors, &self.id);
         let mut outcome = Outcome::json(status, self.varied(body, Outermost::Stays), reason);
         let headers = outcome.response.headers_mut();
         match error.kind {
@@ -226,7 +226,7 @@ impl Exchange {
     }
 
     pub(super) fn unauthorized(&self, refusal: KeyRefusal) -> Outcome {
-        let error = Error::new(ErrorKind::Unauthorized, refusal.advice(self.setup.profile.key_rules()));
+        let error = Error::new(ErrorKind::Unauthorized, refusal.advice(self.config.profile.key_rules()));
         let advice = error.message.clone().into_boxed_str();
         let mut outcome = self.error(&error, Reason::Unauthorized { refusal, advice });
         if refusal.token_came() {
@@ -236,7 +236,7 @@ impl Exchange {
     }
 
     /// 404 and 405.
-    pub(super) fn nowhere(&self, lookup: &Lookup) -> Outcome {
+    pub(super) fn not_found(&self, lookup: &Lookup) -> Outcome {
         match lookup {
             Lookup::MethodNotAllowed(allow) => {
                 let message = format!("this endpoint takes {allow}");
@@ -253,7 +253,7 @@ impl Exchange {
                 self.error(&Error::new(ErrorKind::NotFound, message), Reason::Announced(entry.path))
             }
             _ => {
-                let serves_announced = self.setup.profile.preview.enabled;
+                let serves_announced = self.config.profile.preview.enabled;
                 let message = no_endpoint(&self.parts.method, self.parts.uri.path(), serves_announced);
                 self.error(&Error::new(ErrorKind::NotFound, message.as_str()), Reason::NotFound(message.into()))
             }
@@ -274,7 +274,7 @@ impl Exchange {
     }
 
     /// Lets the connection do something else in place of writing the answer.
-    pub fn break_connection(&mut self, how: Break) {
+    pub fn break_connection(&mut self, how: ConnectionFault) {
         self.broken = Some(how);
     }
 
@@ -284,7 +284,7 @@ impl Exchange {
             && verdict.allowed
         {
             let key = self.group_key.as_ref().unwrap_or(owner.name());
-            owner.lock().uncount_request(key, &self.setup.profile);
+            owner.lock().uncount_request(key, &self.config.profile);
         }
     }
 
@@ -307,7 +307,7 @@ impl Exchange {
             headers: &self.parts.headers,
             body: &self.body,
             key: self.key(),
-            keys: &self.setup.profile.keys,
+            keys: &self.config.profile.keys,
         }
     }
 
@@ -318,7 +318,7 @@ impl Exchange {
         }
         let (Some(owner), Some(mut verdict)) = (&self.owner, self.quota) else { return };
         let key = self.group_key.as_ref().unwrap_or(owner.name());
-        owner.lock().refund_request(key, &self.setup.profile, &mut verdict);
+        owner.lock().refund_request(key, &self.config.profile, &mut verdict);
         self.quota = Some(verdict);
     }
 
@@ -328,7 +328,7 @@ impl Exchange {
         transcript: Transcript,
         status: u16,
         reason: Reason,
-        ended: Moment,
+        ended: Instant,
     ) -> RequestRecord {
         RequestRecord {
             transcript,
@@ -338,14 +338,14 @@ impl Exchange {
             operation: self.operation,
             status,
             broken: None,
-            latency: ended.since(self.now.moment),
+            latency: ended.since(self.now.instant),
             reason,
             quota: self.quota,
             scripted: self.scripted.take(),
             warnings: std::mem::take(&mut self.warnings),
             generation: self.generation,
-            setup: Arc::<Setup>::downgrade(&self.setup) as Weak<dyn Any + Send + Sync>,
-            moment: self.now.moment,
+            config: Arc::<EffectiveConfig>::downgrade(&self.config) as Weak<dyn Any + Send + Sync>,
+            instant: self.now.instant,
         }
     }
 }

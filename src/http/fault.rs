@@ -12,13 +12,13 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{CONTENT_LENGTH, HeaderValue};
 
 use crate::agenda::Slot;
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Instant};
 use crate::http::answer::AnswerBody;
 use crate::workspace::Workspace;
 
 /// What a connection does in place of writing an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Break {
+pub enum ConnectionFault {
     /// Resets: the peer sees `ECONNRESET`.
     Reset,
     /// Closes in order, without a byte.
@@ -27,7 +27,7 @@ pub enum Break {
     Garbage(Bytes),
 }
 
-impl Break {
+impl ConnectionFault {
     /// The name that scenarios, the journal and the log have for it.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ struct PacedBody {
 impl PacedBody {
     fn sleep(&mut self, pause: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let clock = self.clock.clone();
-        let until: Moment = clock.now().moment.plus(pause);
+        let until: Instant = clock.now().instant.plus(pause);
         self.slot.set(Some(until));
         Box::pin(async move { clock.sleep_until(until).await })
     }

@@ -25,7 +25,7 @@ pub fn perform(exchange: &Exchange, operation: Operation) -> Outcome {
 }
 
 fn system_status(exchange: &Exchange) -> Outcome {
-    let profile = &exchange.setup.profile;
+    let profile = &exchange.config.profile;
     let query = match parse_status_query(exchange.parts.uri.query(), &profile.validation) {
         Ok(query) => query,
         Err(error) => return invalid(exchange, error),
@@ -41,7 +41,7 @@ fn system_status(exchange: &Exchange) -> Outcome {
 }
 
 fn events_subscribe(exchange: &Exchange) -> Outcome {
-    let profile = Arc::clone(&exchange.setup.profile);
+    let profile = Arc::clone(&exchange.config.profile);
     let checked = check_content_type(&content_types(&exchange.parts), &profile.validation)
         .and_then(|()| parse_subscribe(&exchange.body, &profile.subscribe_rules()));
     let secret = checked.as_ref().ok().and_then(|checked| checked.request.secret.as_deref());
@@ -69,7 +69,7 @@ fn warnings(secret: &str, profile: &Profile) -> Vec<String> {
 }
 
 fn hello(exchange: &Exchange) -> Outcome {
-    exchange.answered(&exchange.setup.profile.hello.body, Reason::Answered)
+    exchange.answered(&exchange.config.profile.hello.body, Reason::Answered)
 }
 
 /// A 422 with every field at fault.

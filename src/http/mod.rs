@@ -1,4 +1,4 @@
-//! Layer 3, HTTP: the accept loop, connection settings and the graceful drain. Front page of the layer.
+//! Layer 3, HTTP: the accept loop, connection settings and the graceful drain. Overview of the layer.
 //!
 //! Any [`Handler`] can be served; which API that is, is none of this file's business. Reading order: `limits`,
 //! `connection` and `socket` (deadlines on the wire), `guard` (panics), `blocking` (work that takes a while), `host` and `body` (what a proper request is), `answer`, `service` (one request

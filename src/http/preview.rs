@@ -53,14 +53,14 @@ pub fn perform_announced(exchange: &Exchange, operation: Operation) -> Option<Ou
 }
 
 fn list_workflows(exchange: &Exchange) -> Outcome {
-    let profile = &exchange.setup.profile;
+    let profile = &exchange.config.profile;
     let listed = parse_workflow_query(exchange.parts.uri.query(), &profile.validation, &profile.preview)
         .and_then(|query| exchange.workspace().lock().list_workflows(&query, profile, exchange.now));
     page(exchange, listed)
 }
 
 fn create_workflow(exchange: &Exchange) -> Outcome {
-    let profile = &exchange.setup.profile;
+    let profile = &exchange.config.profile;
     let created = check_content_type(&content_types(&exchange.parts), &profile.validation)
         .and_then(|()| parse_workflow(&exchange.body, &profile.validation, profile.errors.malformed_json_status))
         .and_then(|fields| exchange.workspace().lock().create_workflow(fields, profile, exchange.now));
@@ -77,12 +77,12 @@ fn create_workflow(exchange: &Exchange) -> Outcome {
 
 fn read_workflow(exchange: &Exchange) -> Outcome {
     let id = id_in(exchange.parts.uri.path());
-    let found = exchange.workspace().lock().read_workflow(&id, &exchange.setup.profile, exchange.now);
+    let found = exchange.workspace().lock().read_workflow(&id, &exchange.config.profile, exchange.now);
     found.map_or_else(|| missing(exchange, "workflow", &id), |workflow| exchange.answered(&workflow, Reason::Answered))
 }
 
 fn update_workflow(exchange: &Exchange) -> Outcome {
-    let (profile, id) = (&exchange.setup.profile, id_in(exchange.parts.uri.path()));
+    let (profile, id) = (&exchange.config.profile, id_in(exchange.parts.uri.path()));
     let checked = check_content_type(&content_types(&exchange.parts), &profile.validation)
         .and_then(|()| parse_workflow(&exchange.body, &profile.validation, profile.errors.malformed_json_status));
     match checked {
@@ -99,7 +99,7 @@ fn update_workflow(exchange: &Exchange) -> Outcome {
 
 fn cancel_workflow(exchange: &Exchange) -> Outcome {
     let id = id_in(exchange.parts.uri.path());
-    let cancelled = exchange.workspace().lock().cancel_workflow(&id, &exchange.setup.profile, exchange.now);
+    let cancelled = exchange.workspace().lock().cancel_workflow(&id, &exchange.config.profile, exchange.now);
     match cancelled {
         Some(Ok(workflow)) => exchange.answered(&workflow, Reason::Answered),
         Some(Err(error)) => invalid(exchange, error),
@@ -108,7 +108,7 @@ fn cancel_workflow(exchange: &Exchange) -> Outcome {
 }
 
 fn list_users(exchange: &Exchange) -> Outcome {
-    let profile = &exchange.setup.profile;
+    let profile = &exchange.config.profile;
     let listed = parse_user_query(exchange.parts.uri.query(), &profile.validation, &profile.preview)
         .and_then(|page| exchange.workspace().lock().list_users(&page));
     page(exchange, listed)
@@ -121,7 +121,7 @@ fn read_user(exchange: &Exchange) -> Outcome {
 }
 
 fn issue_token(exchange: &Exchange) -> Outcome {
-    let profile = &exchange.setup.profile;
+    let profile = &exchange.config.profile;
     let (headers, body) = (&exchange.parts.headers, &exchange.body);
     let mut outcome = match parse_token_request(headers, body, &profile.validation, profile.key_rules()) {
         Ok(key) => {
@@ -129,7 +129,7 @@ fn issue_token(exchange: &Exchange) -> Outcome {
             let workspace =
                 open_workspace(&parts.registry, &parts.journal, workspace_of(&key, &profile.keys), exchange.now);
             let lifetime = profile.oauth.token_lifetime.get();
-            let expires = workspace.clock().moment().plus(lifetime);
+            let expires = workspace.clock().instant().plus(lifetime);
             let token = parts.registry.tokens().issue(&key, expires, workspace.lock().random());
             let body = json!({ "access_token": &*token, "token_type": "Bearer", "expires_in": lifetime.as_secs() });
             exchange.answered(&body, Reason::Answered)
@@ -143,7 +143,7 @@ fn issue_token(exchange: &Exchange) -> Outcome {
 fn refused_token(exchange: &Exchange, problem: &OauthProblem) -> Outcome {
     let error = problem.error();
     let reason = Reason::Refused(error.kind, problem.text().to_owned());
-    let mut outcome = match problem.body(exchange.setup.profile.oauth.error_shape) {
+    let mut outcome = match problem.body(exchange.config.profile.oauth.error_shape) {
         Some((status, body)) => {
             let status = StatusCode::from_u16(status).expect("400 and 401 are statuses");
             let body = exchange.varied(body.to_string().into_bytes(), Outermost::Grows);

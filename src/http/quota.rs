@@ -63,7 +63,7 @@ fn epoch(now: Now, after: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Moment;
+    use crate::clock::Instant;
 
     /// The headers of one answer, sorted by name.
     fn headers(allowed: bool, edit: impl FnOnce(&mut Profile)) -> Vec<String> {
@@ -73,7 +73,7 @@ mod tests {
         let verdict = Verdict { allowed, limit: 5, remaining: 4, wait, reset, window };
         let wall = jiff::Timestamp::from_millisecond(1_769_851_800_500).expect("a time");
         let mut headers = HeaderMap::new();
-        push_quota_headers(&mut headers, &verdict, &profile, Now { wall, moment: Moment::from_nanos(0) });
+        push_quota_headers(&mut headers, &verdict, &profile, Now { wall, instant: Instant::from_nanos(0) });
         let mut lines: Vec<String> =
             headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("text"))).collect();
         lines.sort();
@@ -106,7 +106,7 @@ mod tests {
         }
         let now = |millis| Now {
             wall: jiff::Timestamp::from_millisecond(millis).expect("a time"),
-            moment: Moment::from_nanos(0),
+            instant: Instant::from_nanos(0),
         };
         assert_eq!(whole_seconds(Duration::from_secs(3)), 3);
         assert_eq!((epoch(now(5_000), Duration::from_secs(3)), epoch(now(5_001), Duration::from_secs(3))), (8, 9));

@@ -8,14 +8,14 @@ use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::Value;
 
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
 use crate::contract::variation::Outermost;
 use crate::http::answer::{JSON, answer};
 use crate::http::blocking::Blocking;
 use crate::http::exchange::{Exchange, Outcome};
-use crate::http::fault::{Break, Pace, paced};
+use crate::http::fault::{ConnectionFault, Pace, paced};
 use crate::http::handlers::perform;
 use crate::journal::{Reason, Scripted};
 use crate::scenario::{Action, Decision, Fault, Inputs, Patch, Reply, ReplyBody, Rule, Templated};
@@ -25,7 +25,7 @@ use crate::workspace::Workspace;
 /// Answers by the scenario rule that decides, or by the operation itself.
 pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation, blocking: &Blocking) -> Outcome {
     // Without rules nothing of this costs anything.
-    if exchange.setup.rules.is_empty() {
+    if exchange.config.rules.is_empty() {
         return perform(exchange, operation);
     }
     let Some(decision) = decide(exchange) else { return perform(exchange, operation) };
@@ -37,11 +37,11 @@ pub async fn scripted_or_ordinary(exchange: &mut Exchange, operation: Operation,
     });
     if let Some(rule) = decision.unsettled {
         let (workspace, action) = (Arc::clone(exchange.workspace()), decision.action.clone());
-        let activation = exchange.setup.activation;
+        let activation = exchange.config.activation;
         exchange.unsettled = Some(Unsettled { workspace, rule, action, activation, status: 0 });
     }
     if let Some(delay) = decision.delay {
-        wait(exchange, exchange.now.moment.plus(delay)).await;
+        wait(exchange, exchange.now.instant.plus(delay)).await;
     }
     match decision.action {
         Action::Pass => perform(exchange, operation),
@@ -71,17 +71,17 @@ impl Unsettled {
 impl Drop for Unsettled {
     fn drop(&mut self) {
         let mut state = self.workspace.lock();
-        let (turns, _) = state.turns_and_random();
+        let (counters, _) = state.counters_and_random();
         // The counters of an activation that is over may be gone.
-        if self.activation == 0 || turns.has_met(self.activation) {
-            turns.begin(self.activation);
-            self.rule.settle(&self.action, self.status, turns);
+        if self.activation == 0 || counters.has_met(self.activation) {
+            counters.begin(self.activation);
+            self.rule.settle(&self.action, self.status, counters);
         }
     }
 }
 
 /// Waits by the workspace's clock. What is done then is under way for it until the request has its answer.
-async fn wait(exchange: &mut Exchange, due: Moment) {
+async fn wait(exchange: &mut Exchange, due: Instant) {
     let workspace = Arc::clone(exchange.workspace());
     let mut slot = workspace.agenda().slot();
     slot.set(Some(due));
@@ -99,10 +99,10 @@ fn describe(decision: &Decision) -> String {
 fn decide(exchange: &Exchange) -> Option<Decision> {
     let view = exchange.view();
     let mut state = exchange.workspace().lock();
-    let began = state.began(exchange.setup.activation).unwrap_or(exchange.setup.activated_at);
-    let since = exchange.now.moment.since(began);
-    let (turns, random) = state.turns_and_random();
-    exchange.setup.decide(&view, turns, since, random)
+    let began = state.began(exchange.config.activation).unwrap_or(exchange.config.activated_at);
+    let since = exchange.now.instant.since(began);
+    let (counters, random) = state.counters_and_random();
+    exchange.config.decide(&view, counters, since, random)
 }
 
 /// The action with its templates rendered and their gaps logged; where there are many, beside the async workers.
@@ -159,7 +159,7 @@ fn enveloped(exchange: &Exchange, reply: &Reply, status: StatusCode) -> Outcome 
         (None, Some(_)) => outcome,
         // A code of the scenario's own, or a message alone: the headers of an error kind do not belong to it.
         (code, _) => {
-            let profile = &exchange.setup.profile;
+            let profile = &exchange.config.profile;
             let code = code.as_deref().unwrap_or_else(|| profile.errors.code(kind_of(status)));
             let body = envelope(&profile.errors, code, message, &[], &exchange.id);
             Outcome::json(status, exchange.varied(body, Outermost::Stays), Reason::Scripted)
@@ -206,18 +206,18 @@ fn faulty(exchange: &mut Exchange, operation: Operation, fault: Fault) -> Outcom
         }
         Fault::Stall { bytes, duration } => paced(ordinary, Pace::Stall(size(bytes), duration)),
         Fault::Drip { bytes, interval } => paced(ordinary, Pace::Drip(size(bytes), interval)),
-        Fault::Reset => broken_off(exchange, Break::Reset),
-        Fault::Empty => broken_off(exchange, Break::Empty),
+        Fault::Reset => broken_off(exchange, ConnectionFault::Reset),
+        Fault::Empty => broken_off(exchange, ConnectionFault::Empty),
         Fault::Garbage { bytes } => {
             let mut garbage = vec![0; size(bytes)];
             exchange.workspace().lock().random().fill_bytes(&mut garbage);
-            broken_off(exchange, Break::Garbage(garbage.into()))
+            broken_off(exchange, ConnectionFault::Garbage(garbage.into()))
         }
     }
 }
 
 /// Nothing of HTTP goes out: the connection does something else in its place.
-fn broken_off(exchange: &mut Exchange, how: Break) -> Outcome {
+fn broken_off(exchange: &mut Exchange, how: ConnectionFault) -> Outcome {
     exchange.break_connection(how);
     Outcome::json(StatusCode::OK, Vec::new(), Reason::Scripted)
 }

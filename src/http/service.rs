@@ -70,7 +70,7 @@ impl Api {
         let mut exchange = Exchange::begin(parts, self.registry.clock().now(), &generation);
         let begun = caught_now(|| match self.admit(&mut exchange, &generation) {
             Err(outcome) => Begun::Answered(*outcome),
-            Ok(route) if route.has_body() || !exchange.setup.rules.is_empty() => Begun::Waits(route),
+            Ok(route) if route.has_body() || !exchange.config.rules.is_empty() => Begun::Waits(route),
             Ok(route) => Begun::Answered(perform(&exchange, route.operation)),
         });
         match begun {
@@ -122,7 +122,7 @@ impl Api {
         };
         let outcome = exchange.refused(kind, text);
         let id = &exchange.id;
-        let further = exchange.setup.profile.ids.request_header.get();
+        let further = exchange.config.profile.ids.request_header.get();
         let further = further.map_or_else(String::new, |name| format!("{}: {id}\r\n", name.name()));
         let head = format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{REQUEST_ID}: {id}\r\n{further}connection: close\r\n\r\n",
@@ -137,7 +137,7 @@ impl Api {
             answer_headers: outcome.response.headers(),
             answer_body: &outcome.body,
         });
-        let record = exchange.record(transcript, status.as_u16(), outcome.reason, self.registry.clock().moment());
+        let record = exchange.record(transcript, status.as_u16(), outcome.reason, self.registry.clock().instant());
         self.journal.append(Entry::Request(Arc::new(record)));
         answer
     }
@@ -171,11 +171,11 @@ impl Api {
             Ok(()) => match look_up(method, uri.path()) {
                 Lookup::Found(route) => route,
                 Lookup::Announced(entry) => self.admit_announced(exchange, generation, entry)?,
-                nowhere => return Err(self.nowhere(exchange, generation, &nowhere)),
+                other => return Err(self.not_found(exchange, generation, &other)),
             },
         };
         exchange.operation = Some(route.operation);
-        if let Err(message) = exchange.choose_setup(generation, self.registry.tokens()) {
+        if let Err(message) = exchange.choose_config(generation, self.registry.tokens()) {
             exchange.identify(&self.registry.anonymous());
             return Err(Box::new(exchange.refused(ErrorKind::BadRequest, &message)));
         }
@@ -193,8 +193,8 @@ impl Api {
         generation: &Generation,
         entry: &'static Announced,
     ) -> Result<&'static Route, Box<Outcome>> {
-        let chosen = exchange.choose_setup(generation, self.registry.tokens());
-        let found = if chosen.is_ok() && exchange.setup.profile.preview.enabled {
+        let chosen = exchange.choose_config(generation, self.registry.tokens());
+        let found = if chosen.is_ok() && exchange.config.profile.preview.enabled {
             exchange.preview = Some(Arc::clone(&self.preview));
             look_up_announced(&exchange.parts.method, exchange.parts.uri.path())
         } else {
@@ -202,18 +202,18 @@ impl Api {
         };
         match found {
             Lookup::Found(route) => Ok(route),
-            nowhere => Err(self.nowhere(exchange, generation, &nowhere)),
+            other => Err(self.not_found(exchange, generation, &other)),
         }
     }
 
     /// 404 and 405. They belong to the key that was sent, if it is valid, and cost it nothing.
-    fn nowhere(&self, exchange: &mut Exchange, generation: &Generation, found: &Lookup) -> Box<Outcome> {
+    fn not_found(&self, exchange: &mut Exchange, generation: &Generation, found: &Lookup) -> Box<Outcome> {
         // Scenarios named by the request have nothing to say here, not even that they are unknown.
-        let _ = exchange.choose_setup(generation, self.registry.tokens());
+        let _ = exchange.choose_config(generation, self.registry.tokens());
         if self.recognize(exchange, false).is_err() {
             exchange.identify(&self.registry.anonymous());
         }
-        Box::new(exchange.nowhere(found))
+        Box::new(exchange.not_found(found))
     }
 
     fn authenticate_and_count(&self, exchange: &mut Exchange) -> Result<(), Box<Outcome>> {
@@ -232,24 +232,24 @@ impl Api {
 
     /// Finds the workspace of a valid key and draws the request's id there; counts the request if it is one that counts.
     fn recognize(&self, exchange: &mut Exchange, counts: bool) -> Result<(), KeyRefusal> {
-        let setup = &exchange.setup;
+        let config = &exchange.config;
         let alias = self.alias(exchange);
         let key = match &alias {
-            Some(Alias { key, .. }) => judge(key, setup.profile.key_rules()).map(|()| &**key)?,
-            None => authenticate(&exchange.parts.headers, setup.profile.key_rules())?,
+            Some(Alias { key, .. }) => judge(key, config.profile.key_rules()).map(|()| &**key)?,
+            None => authenticate(&exchange.parts.headers, config.profile.key_rules())?,
         };
-        let name = workspace_of(key, &setup.profile.keys);
+        let name = workspace_of(key, &config.profile.keys);
         let workspace = open_workspace(&self.registry, &self.journal, name, exchange.now);
         // From here on it is the workspace's time.
         let now = if workspace.clock().is_plain() { exchange.now } else { workspace.clock().now() };
-        if alias.as_ref().is_some_and(|alias| alias.expires <= now.moment) {
+        if alias.as_ref().is_some_and(|alias| alias.expires <= now.instant) {
             return Err(KeyRefusal::Expired);
         }
         let (verdict, drawn) = {
             let mut state = workspace.lock();
-            self.emissions.meet(&workspace, &mut state, setup, now);
-            let verdict = counts.then(|| state.count_request(key, &setup.profile, now));
-            (verdict, draw(&mut state, &setup.profile, now))
+            self.emissions.meet(&workspace, &mut state, config, now);
+            let verdict = counts.then(|| state.count_request(key, &config.profile, now));
+            (verdict, draw(&mut state, &config.profile, now))
         };
         let group_key = (workspace.name().as_ref() != key).then(|| Arc::from(key));
         exchange.belong_to(workspace, group_key);
@@ -261,7 +261,7 @@ impl Api {
 
     /// What the access token that came stands for; only the preview has such tokens.
     fn alias(&self, exchange: &Exchange) -> Option<Alias> {
-        if !exchange.setup.profile.preview.enabled {
+        if !exchange.config.profile.preview.enabled {
             return None;
         }
         let token = bearer_token(&exchange.parts.headers).ok()?;
@@ -289,19 +289,19 @@ impl Api {
         let id = id_value(std::mem::take(&mut exchange.id));
         headers.insert(GENERATION, number_value(exchange.generation));
         if let Some(verdict) = &exchange.quota {
-            push_quota_headers(headers, verdict, &exchange.setup.profile, exchange.now);
+            push_quota_headers(headers, verdict, &exchange.config.profile, exchange.now);
         }
         // Rules and emissions see requests that led to an endpoint.
-        let seen = exchange.operation.is_some() && !exchange.setup.emits.is_empty();
+        let seen = exchange.operation.is_some() && !exchange.config.emits.is_empty();
         if let Some(owner) = exchange.owner().filter(|_| seen) {
-            let at = owner.clock().moment();
-            self.emissions.answered(owner, &exchange.setup, &exchange.view(), status.as_u16(), at);
+            let at = owner.clock().instant();
+            self.emissions.answered(owner, &exchange.config, &exchange.view(), status.as_u16(), at);
         }
         if exchange.preview.is_some() {
             headers.insert(PREVIEW, MARKED);
         }
         headers.insert(REQUEST_ID, id.clone());
-        if let Some(name) = exchange.setup.profile.ids.request_header.get() {
+        if let Some(name) = exchange.config.profile.ids.request_header.get() {
             headers.insert(name.name().clone(), id.clone());
         }
         let transcript = Transcript::new(&Wire {
@@ -313,7 +313,7 @@ impl Api {
             answer_body: &body,
         });
         let status = if broken.is_some() { 0 } else { status.as_u16() };
-        let ended = exchange.owner().map_or_else(|| self.registry.clock().moment(), |owner| owner.clock().moment());
+        let ended = exchange.owner().map_or_else(|| self.registry.clock().instant(), |owner| owner.clock().instant());
         // What the clock has waited for ends when the journal has it.
         let _task = exchange.task.take();
         let record = RequestRecord { broken, ..exchange.record(transcript, status, reason, ended) };

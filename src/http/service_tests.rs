@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::*;
 use crate::clock::{Clock, Seed};
 use crate::contract::routes::Operation;
-use crate::http::fault::Break;
+use crate::http::fault::ConnectionFault;
 use crate::http::handlers;
 use crate::profile::Layered;
 
@@ -40,7 +40,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
     let api = api();
     let mut first = exchange(&api);
     first.identify(&api.registry.anonymous());
-    first.break_connection(Break::Reset);
+    first.break_connection(ConnectionFault::Reset);
     let progress = Progress::default();
     let responded = caught(async {
         let anonymous = api.registry.anonymous();

@@ -8,7 +8,7 @@ use hyper::header::HeaderMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::clock::Moment;
+use crate::clock::Instant;
 
 /// One attempt to deliver one event to one subscription.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub struct AttemptRecord {
     /// From begin to end, by the emulator's clock.
     pub latency: Duration,
     /// When the next attempt is due, if there will be one.
-    pub next: Option<Moment>,
+    pub next: Option<Instant>,
 }
 
 impl AttemptRecord {

@@ -5,9 +5,9 @@
 //! burst of requests can push no event out before its deliveries are planned. Who reads is none of its business.
 
 mod attempt;
-mod lookout;
 mod request;
 mod tally;
+mod waiter;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason, Forgery, SignedContent, is_elsewhere};
-pub use lookout::{Interest, Lookout};
 pub use request::{Reason, RequestRecord, Scripted, Transcript, Wire};
 pub use tally::{LATENCY_BOUNDS, Tally};
+pub use waiter::{Interest, Waiter};
 
 use crate::agenda::Task;
 use crate::workspace::{EventRecord, Workspace};
-use lookout::Lookouts;
+use waiter::Waiters;
 
 /// Most entries kept.
 pub const MOST_ENTRIES: usize = 10_000;
@@ -105,7 +105,7 @@ struct Log {
     bytes: usize,
     outbox: VecDeque<HandedOver>,
     tally: Tally,
-    lookouts: Lookouts,
+    waiters: Waiters,
 }
 
 /// An event on its way to whoever delivers it.
@@ -176,7 +176,7 @@ impl Journal {
         let number = {
             let mut log = self.log.lock();
             log.tally.count(&entry);
-            log.lookouts.tell(&entry);
+            log.waiters.tell(&entry);
             log.outbox.extend(handed);
             // Looked at under the lock: a workspace is forgotten first and its entries are cleared then, so none comes late.
             let owner = match &entry {

@@ -10,7 +10,7 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use jiff::Timestamp;
 
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::contract::error::{ErrorKind, FieldProblem};
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
@@ -47,10 +47,10 @@ pub struct RequestRecord {
     pub warnings: Vec<String>,
     /// The generation of scenarios and profile that answered.
     pub generation: u64,
-    /// What was in force for it (a `scenario::Setup`, which this layer does not know), as long as somebody keeps that.
-    pub setup: Weak<dyn Any + Send + Sync>,
+    /// What was in force for it (a `scenario::EffectiveConfig`, which this layer does not know), as long as somebody keeps that.
+    pub config: Weak<dyn Any + Send + Sync>,
     /// When it arrived, by the workspace's clock.
-    pub moment: Moment,
+    pub instant: Instant,
 }
 
 impl RequestRecord {

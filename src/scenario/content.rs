@@ -9,7 +9,7 @@ use super::files::HeldBack;
 use super::knob_patch::KnobPatches;
 use super::restart::Start;
 use super::{Origin, Scenario, built_in, built_in_names};
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::contract::nearest;
 use crate::diagnostic::Diagnostic;
 
@@ -30,7 +30,7 @@ pub struct Activation {
     /// Names, in order.
     pub names: Vec<Arc<str>>,
     /// When they were activated.
-    pub at: Moment,
+    pub at: Instant,
     /// Which activation this is; 0 before the first.
     pub serial: u64,
 }

@@ -15,7 +15,7 @@ use super::rule::{Decision, Rule};
 use super::{RequestView, Scenario};
 use crate::clock::Random;
 use crate::contract::routes::{Operation, ROUTES};
-use crate::turns::Turns;
+use crate::rule_counters::RuleCounters;
 
 /// Rules with one exact condition on the same subject are looked up instead of tried, from this many on.
 const WORTH_LOOKING_UP: usize = 8;
@@ -81,34 +81,34 @@ impl RuleSet {
         &self.indexes
     }
 
-    /// The first rule that applies decides; `None` leaves the request to the ordinary answer. Counts in `turns`, and draws
+    /// The first rule that applies decides; `None` leaves the request to the ordinary answer. Counts in `counters`, and draws
     /// from `random` only for rules with a chance or a spread delay.
     pub fn decide(
         &self,
         view: &RequestView<'_>,
-        turns: &mut Turns,
+        counters: &mut RuleCounters,
         since_activation: Duration,
         random: &mut Random,
     ) -> Option<Decision> {
         let reading = Reading::new(view);
-        self.indexes.iter().find_map(|index| index.decide(&reading, turns, since_activation, random))
+        self.indexes.iter().find_map(|index| index.decide(&reading, counters, since_activation, random))
     }
 
     /// Like [`Self::decide`], and says of each rule up to the deciding one what it made of the request.
     pub fn decide_traced(
         &self,
         view: &RequestView<'_>,
-        turns: &mut Turns,
+        counters: &mut RuleCounters,
         since_activation: Duration,
         random: &mut Random,
     ) -> (Option<Decision>, Vec<RuleTrace>) {
         let reading = Reading::new(view);
         let mut traces = Vec::new();
         for rule in self.rules() {
-            let played = rule.play(&reading, turns, since_activation, random);
+            let played = rule.play(&reading, counters, since_activation, random);
             let outcome = match &played {
                 Ok(decision) => decision.action.to_string(),
-                Err(refusal) => rule.explain(refusal, &reading, turns, since_activation),
+                Err(refusal) => rule.explain(refusal, &reading, counters, since_activation),
             };
             let (scenario, label) = (rule.scenario.to_string(), rule.label.to_string());
             traces.push(RuleTrace { scenario, rule: label, applied: played.is_ok(), outcome });
@@ -121,8 +121,8 @@ impl RuleSet {
 
     /// What each rule would make of a request, with the counters as they stand; nothing is counted. Chances are rolled with
     /// dice of their own.
-    pub fn trace(&self, view: &RequestView<'_>, turns: &Turns, since_activation: Duration) -> Vec<RuleTrace> {
-        self.decide_traced(view, &mut turns.clone(), since_activation, &mut Random::seed_from_u64(0)).1
+    pub fn trace(&self, view: &RequestView<'_>, counters: &RuleCounters, since_activation: Duration) -> Vec<RuleTrace> {
+        self.decide_traced(view, &mut counters.clone(), since_activation, &mut Random::seed_from_u64(0)).1
     }
 }
 
@@ -136,11 +136,11 @@ impl RuleIndex {
     fn decide(
         &self,
         reading: &Reading<'_>,
-        turns: &mut Turns,
+        counters: &mut RuleCounters,
         since_activation: Duration,
         random: &mut Random,
     ) -> Option<Decision> {
-        let mut play = |at: u32| self.rules[at as usize].play(reading, turns, since_activation, random).ok();
+        let mut play = |at: u32| self.rules[at as usize].play(reading, counters, since_activation, random).ok();
         let Some((_, bucket)) = self.buckets.iter().find(|(operation, _)| *operation == reading.view.operation) else {
             // An operation outside the route table has no index; its rules are tried one after the other.
             return (0_u32..).take(self.rules.len()).find_map(play);

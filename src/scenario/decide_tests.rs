@@ -66,13 +66,13 @@ fn word(decision: Option<Decision>) -> String {
 
 /// Plays status checks with these queries, a second apart, and notes what is decided.
 fn check(text: &str, queries: &[&str], expected: &[&str]) {
-    let (rules, turns) = (rules(text), &mut Turns::default());
+    let (rules, counters) = (rules(text), &mut RuleCounters::default());
     let random = &mut Seed::from_number(1).source("test");
     let found: Vec<_> = (0..)
         .zip(queries)
         .map(|(second, query)| {
             Request::status(query)
-                .with_view(|view| word(rules.decide(view, turns, Duration::from_secs(second), random)))
+                .with_view(|view| word(rules.decide(view, counters, Duration::from_secs(second), random)))
         })
         .collect();
     assert_eq!(found, expected, "{text}");
@@ -119,9 +119,11 @@ fn a_story_goes_on_when_its_rule_is_used_up() {
 fn chances_follow_the_seed() {
     let rules = rules("[[rule]]\nchance = 0.25\nfault = 'reset'\n");
     let play = |seed: u64| {
-        let (turns, random) = (&mut Turns::default(), &mut Seed::from_number(seed).source("test"));
+        let (counters, random) = (&mut RuleCounters::default(), &mut Seed::from_number(seed).source("test"));
         (0..1_000)
-            .map(|_| Request::status("").with_view(|view| rules.decide(view, turns, Duration::ZERO, random).is_some()))
+            .map(|_| {
+                Request::status("").with_view(|view| rules.decide(view, counters, Duration::ZERO, random).is_some())
+            })
             .collect::<Vec<_>>()
     };
     assert_eq!(play(1), play(1));
@@ -141,14 +143,14 @@ fn a_trace_names_the_first_condition_that_failed_and_counts_nothing() {
          [[rule]]\nfault = 'reset'\n",
     );
     let request = Request { key: Some("sk_test_somebody".to_owned()), ..Request::status("a=1") };
-    let turns = &mut Turns::default();
+    let counters = &mut RuleCounters::default();
     let lines = |traces: Vec<RuleTrace>| {
         traces
             .into_iter()
             .map(|trace| format!("{} {} {}", trace.rule, trace.applied, trace.outcome))
             .collect::<Vec<_>>()
     };
-    let traced = request.with_view(|view| lines(rules.trace(view, turns, Duration::from_secs(2))));
+    let traced = request.with_view(|view| lines(rules.trace(view, counters, Duration::from_secs(2))));
     assert_eq!(
         traced,
         [
@@ -160,14 +162,14 @@ fn a_trace_names_the_first_condition_that_failed_and_counts_nothing() {
             "rule 6 true fault reset",
         ]
     );
-    let again = request.with_view(|view| lines(rules.trace(view, turns, Duration::from_secs(2))));
+    let again = request.with_view(|view| lines(rules.trace(view, counters, Duration::from_secs(2))));
     assert_eq!(again, traced, "a trace counts nothing");
     let random = &mut Seed::from_number(1).source("test");
     for expected in ["reset", "401"] {
-        let decided = request.with_view(|view| rules.decide(view, turns, Duration::from_secs(2), random));
+        let decided = request.with_view(|view| rules.decide(view, counters, Duration::from_secs(2), random));
         assert_eq!(word(decided), expected);
     }
-    let later = request.with_view(|view| lines(rules.trace(view, turns, Duration::from_secs(2))));
+    let later = request.with_view(|view| lines(rules.trace(view, counters, Duration::from_secs(2))));
     assert_eq!(later[4], "rule 5 false applies until 1s after activation; it was 2s");
 }
 
@@ -181,8 +183,8 @@ fn ten_thousand_rules_are_looked_up_not_tried() {
     let rules = rules(&text);
     let (_, bucket) = &rules.indexes[0].buckets[0];
     assert!(bucket.plain.is_empty() && bucket.exact.len() == 1 && bucket.exact[0].1.len() == 10_000);
-    let (turns, random) = (&mut Turns::default(), &mut Seed::from_number(1).source("test"));
-    let decided = Request::status("a=9999").with_view(|view| rules.decide(view, turns, Duration::ZERO, random));
+    let (counters, random) = (&mut RuleCounters::default(), &mut Seed::from_number(1).source("test"));
+    let decided = Request::status("a=9999").with_view(|view| rules.decide(view, counters, Duration::ZERO, random));
     assert_eq!(decided.map(|decision| decision.rule.to_string()).as_deref(), Some("rule 10000"));
 }
 
@@ -305,15 +307,15 @@ proptest! {
         let text: String = plain.iter().enumerate().map(|(at, rule)| rule.text(200 + at)).collect();
         let rules = rules(&text);
         let mut model = Model { rules: plain.into_iter().map(|rule| (rule, 0, 0)).collect(), step: "start" };
-        let (mut turns, mut traced_turns) = (Turns::default(), Turns::default());
+        let (mut counters, mut traced_counters) = (RuleCounters::default(), RuleCounters::default());
         let random = &mut Seed::from_number(1).source("test");
         for (second, request) in (0..).zip(&requests) {
             let expected = model.decide(request, second).map_or("-".to_owned(), |at| (200 + at).to_string());
             let since = Duration::from_secs(second);
             let (found, traced) = request.with_view(|view| {
-                let traced = rules.decide_traced(view, &mut traced_turns, since, random);
+                let traced = rules.decide_traced(view, &mut traced_counters, since, random);
                 prop_assert_eq!(traced.1.last().is_some_and(|trace| trace.applied), traced.0.is_some());
-                Ok((word(rules.decide(view, &mut turns, since, random)), word(traced.0)))
+                Ok((word(rules.decide(view, &mut counters, since, random)), word(traced.0)))
             })?;
             prop_assert_eq!(&found, &expected, "{}", text);
             prop_assert_eq!(&traced, &expected);

@@ -10,7 +10,7 @@ use super::changes::{Reload, changes};
 use super::content::{ByName, Content, MOST_WEIGHT};
 use super::library::{Generation, Library};
 use super::{Origin, Scenario, parse};
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::diagnostic::{Diagnostic, Severity};
 
 /// Most problems kept of all files together; the first ones of each file come first.
@@ -117,14 +117,14 @@ impl Taken {
 
 impl Library {
     /// The same as [`Self::reload_files`], for whoever needs only the generation's number and what is wrong.
-    pub fn replace_files(&self, files: FileTexts, now: Moment) -> (u64, Vec<Diagnostic>) {
+    pub fn replace_files(&self, files: FileTexts, now: Instant) -> (u64, Vec<Diagnostic>) {
         let reload = self.reload_files(files, now);
         (reload.generation, reload.found)
     }
 
     /// Takes the contents of all scenario files in place of those before. A file with an error leaves its scenario at the last good version; one that is gone does so as long as a
     /// list names it. Files that did not change keep everything, and if none did there is no new generation.
-    pub fn reload_files(&self, files: FileTexts, now: Moment) -> Reload {
+    pub fn reload_files(&self, files: FileTexts, now: Instant) -> Reload {
         let changing = self.changing();
         let current = self.load();
         let listed = current.content().listed(&self.start.load());

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::content::Content;
 use super::library::Library;
 use super::{Origin, parse};
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 use crate::profile::{Draft, KNOBS, Layered, ProfileProblem, knob_path};
 
@@ -138,7 +138,7 @@ impl Library {
         &self,
         key: Option<&str>,
         wish: &Map<String, Value>,
-        now: Moment,
+        now: Instant,
     ) -> Result<u64, Vec<Diagnostic>> {
         self.change(now, |content, _| {
             let known = key.map_or(Some(&content.patches.global), |key| content.patches.keys.get(key));
@@ -169,7 +169,7 @@ impl Library {
     }
 
     /// Puts these patches in place of all there are: what a saved state needs.
-    pub fn restore_patches(&self, patches: KnobPatches, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+    pub fn restore_patches(&self, patches: KnobPatches, now: Instant) -> Result<u64, Vec<Diagnostic>> {
         self.change(now, |content, _| {
             content.patches = patches;
             Ok(())
@@ -177,7 +177,7 @@ impl Library {
     }
 
     /// Takes the patch of one key back, or with `None` every patch.
-    pub fn clear_patches(&self, key: Option<&str>, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+    pub fn clear_patches(&self, key: Option<&str>, now: Instant) -> Result<u64, Vec<Diagnostic>> {
         self.change(now, |content, _| {
             match key {
                 None => content.patches = KnobPatches::default(),

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::scenario::Generation;
 
-const NOW: Moment = Moment::after_start(std::time::Duration::from_secs(1));
+const NOW: Instant = Instant::after_start(std::time::Duration::from_secs(1));
 
 fn library() -> Library {
     Library::new(Layered::default().with_assignment("rate_limit.requests=50", "--set").expect("valid"))
@@ -17,8 +17,8 @@ fn patch(library: &Library, key: Option<&str>, wish: Value) -> Result<u64, Vec<D
 }
 
 fn requests(generation: &Generation, key: Option<&str>) -> (u32, String) {
-    let setup = generation.setup_for(key);
-    (setup.profile.rate_limit.requests, setup.layered.source("rate_limit.requests").to_owned())
+    let config = generation.config_for(key);
+    (config.profile.rate_limit.requests, config.layered.source("rate_limit.requests").to_owned())
 }
 
 #[test]
@@ -35,10 +35,10 @@ fn the_layers_lie_in_their_order() {
     let generation = library.load();
     assert_eq!((requests(&generation, Some("k")).0, requests(&generation, None).0), (3, 3));
     for (key, expected) in [(None, 40), (Some("k"), 30), (Some("other"), 40), (Some("k"), 30)] {
-        let named = generation.setup_named(key, &[]).expect("no scenario");
+        let named = generation.config_named(key, &[]).expect("no scenario");
         assert_eq!(named.profile.rate_limit.requests, expected, "{key:?}: the patch for all, then that of the key");
     }
-    let over = generation.setup_named(Some("k"), &["few"]).expect("it is there");
+    let over = generation.config_named(Some("k"), &["few"]).expect("it is there");
     assert_eq!(over.profile.rate_limit.requests, 3, "what a scenario wants lies over the key's own knobs");
     library.activate(None, &[], NOW).expect("known");
     patch(&library, Some("k"), json!({ "rate_limit": null })).expect("a group is taken back");
@@ -55,12 +55,12 @@ fn a_key_with_a_patch_follows_the_global_list_and_keeps_its_activation() {
     library.activate(None, &["few"], NOW).expect("known");
     patch(&library, Some("k"), json!({ "rate_limit.requests": 2 })).expect("valid");
     let generation = library.load();
-    let (own, all) = (generation.setup_for(Some("k")), generation.setup_for(None));
+    let (own, all) = (generation.config_for(Some("k")), generation.config_for(None));
     assert_eq!((own.activation, own.active.len(), own.activated_at), (all.activation, 1, all.activated_at));
     assert_eq!((own.profile.rate_limit.requests, own.profile.rate_limit.window.get().as_secs()), (2, 7));
     let kept = Arc::clone(own);
     patch(&library, Some("other"), json!({ "rate_limit.requests": 3 })).expect("valid");
-    assert!(Arc::ptr_eq(&kept, library.load().setup_for(Some("k"))), "what does not change is kept");
+    assert!(Arc::ptr_eq(&kept, library.load().config_for(Some("k"))), "what does not change is kept");
 }
 
 #[test]
@@ -99,11 +99,11 @@ fn entries_are_set_and_taken_back_one_by_one() {
     let patches = library.patches();
     let paths: Vec<&str> = patches.global.entries().keys().map(String::as_str).collect();
     assert_eq!(paths, ["errors.codes.unauthorized", "events.data.\"workflow.completed\""]);
-    let profile = Arc::clone(&library.load().setup_for(None).profile);
+    let profile = Arc::clone(&library.load().config_for(None).profile);
     assert_eq!(profile.errors.codes.values().filter(|code| *code == "who" || *code == "gone").count(), 1);
     patch(&library, None, json!({ "hello.body": { "a": 1 } })).expect("valid");
     patch(&library, None, json!({ "hello.body.b": 2 })).expect("valid");
-    let hello = Value::from(library.load().setup_for(None).profile.hello.body.clone());
+    let hello = Value::from(library.load().config_for(None).profile.hello.body.clone());
     assert_eq!(hello, json!({ "a": 1, "b": 2 }), "an entry below a knob lies over the knob");
 }
 

@@ -12,14 +12,14 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::built_in::built_in_loaded;
 use super::content::{Content, MOST_ACTIVE};
+use super::effective_config::EffectiveConfig;
 use super::files::HeldBack;
 use super::knob_patch::KnobPatches;
 use super::named::{MOST_NAMED_TEXT, Named};
 use super::restart::Start;
 use super::retired::Retired;
-use super::setup::Setup;
 use super::{Activation, Origin, Scenario, parse};
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 use crate::profile::Layered;
 
@@ -40,20 +40,20 @@ pub struct Generation {
     pub base: Layered,
     /// The profile that the emulator was started with.
     pub(super) unpatched: Layered,
-    made_at: Moment,
+    made_at: Instant,
     content: Content,
-    setup: Arc<Setup>,
-    key_setups: HashMap<Arc<str>, Arc<Setup>>,
+    config: Arc<EffectiveConfig>,
+    key_setups: HashMap<Arc<str>, Arc<EffectiveConfig>>,
     named: Mutex<Named>,
 }
 
 impl Generation {
     /// What is in force for a key: its own list of scenarios if it has one, else the global one, over its own knobs. Cheap: it takes no lock
     /// and copies nothing.
-    pub fn setup_for(&self, key: Option<&str>) -> &Arc<Setup> {
+    pub fn config_for(&self, key: Option<&str>) -> &Arc<EffectiveConfig> {
         match key {
-            Some(key) if !self.key_setups.is_empty() => self.key_setups.get(key).unwrap_or(&self.setup),
-            _ => &self.setup,
+            Some(key) if !self.key_setups.is_empty() => self.key_setups.get(key).unwrap_or(&self.config),
+            _ => &self.config,
         }
     }
 
@@ -64,7 +64,7 @@ impl Generation {
 
     /// What is in force for a request of a key that names its scenarios: these over the key's own knobs. Times count from
     /// this generation's beginning.
-    pub fn setup_named(&self, key: Option<&str>, names: &[&str]) -> Result<Arc<Setup>, Vec<Diagnostic>> {
+    pub fn config_named(&self, key: Option<&str>, names: &[&str]) -> Result<Arc<EffectiveConfig>, Vec<Diagnostic>> {
         let patch = key.and_then(|key| self.content.patches.keys.get(key));
         let too_many = |message: String| {
             vec![Diagnostic::of_file("scenario/too-many", message, "activate them for the key with `scenarios use`")]
@@ -74,8 +74,8 @@ impl Generation {
         }
         // Keys with the same knobs share what is built for them.
         let combination = (names.join(","), patch.map_or_else(String::new, |patch| patch.text()));
-        if let Some(setup) = self.named.lock().get(&combination) {
-            return Ok(setup);
+        if let Some(config) = self.named.lock().get(&combination) {
+            return Ok(config);
         }
         let active = self.content.resolve(names.iter().copied())?;
         let text: usize = active.iter().map(|scenario| scenario.text.len()).sum();
@@ -84,11 +84,11 @@ impl Generation {
                 "the scenarios that a request names may have at most {MOST_NAMED_TEXT} bytes together, found {text}"
             )));
         }
-        let setup = Setup::build(&self.base, patch.map(Arc::as_ref), active, self.number, self.made_at, 0)?;
-        let setup = Arc::new(setup);
-        let left = self.named.lock().keep(combination, Arc::clone(&setup));
+        let config = EffectiveConfig::build(&self.base, patch.map(Arc::as_ref), active, self.number, self.made_at, 0)?;
+        let config = Arc::new(config);
+        let left = self.named.lock().keep(combination, Arc::clone(&config));
         drop(left);
-        Ok(setup)
+        Ok(config)
     }
 
     /// The scenario of this name: inline text before files before the shipped ones.
@@ -166,23 +166,23 @@ pub struct Library {
 impl Library {
     /// A library with the shipped scenarios, none active.
     pub fn new(base: Layered) -> Self {
-        let setup = Setup {
+        let config = EffectiveConfig {
             profile: Arc::clone(base.profile()),
             layered: base.clone(),
             rules: Arc::default(),
             emits: Arc::default(),
             active: Arc::default(),
             generation: 1,
-            activated_at: Moment::default(),
+            activated_at: Instant::default(),
             activation: 0,
         };
         let first = Generation {
             number: 1,
             unpatched: base.clone(),
             base,
-            made_at: Moment::default(),
+            made_at: Instant::default(),
             content: Content::default(),
-            setup: Arc::new(setup),
+            config: Arc::new(config),
             key_setups: HashMap::new(),
             named: Mutex::default(),
         };
@@ -206,7 +206,7 @@ impl Library {
     }
 
     /// Adds a scenario from a text, or replaces it. The warnings come with the number of the new generation.
-    pub fn put_inline(&self, name: &str, text: &str, now: Moment) -> Result<(u64, Vec<Diagnostic>), Vec<Diagnostic>> {
+    pub fn put_inline(&self, name: &str, text: &str, now: Instant) -> Result<(u64, Vec<Diagnostic>), Vec<Diagnostic>> {
         let changing = self.changing.lock();
         let (scenario, found) = parse::parse_scenario(name, text, Origin::Inline, &self.load().base);
         let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(name)).collect();
@@ -217,7 +217,7 @@ impl Library {
 
     /// Removes a scenario that was added as text. One that is active must be deactivated first, unless a file or a shipped
     /// scenario of the same name takes its place.
-    pub fn remove_inline(&self, name: &str, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+    pub fn remove_inline(&self, name: &str, now: Instant) -> Result<u64, Vec<Diagnostic>> {
         self.change(now, |content, _| match content.inline.remove(name) {
             Some(_) => Ok(()),
             None => Err(vec![content.unknown(name)]),
@@ -226,7 +226,7 @@ impl Library {
 
     /// Makes these scenarios, in order, the active ones: for one key, or for every key without a list of its own. Their
     /// rules and stories start afresh. An empty list for a key shuts the global one out; see [`Self::follow_global`].
-    pub fn activate(&self, key: Option<&str>, names: &[&str], now: Moment) -> Result<u64, Vec<Diagnostic>> {
+    pub fn activate(&self, key: Option<&str>, names: &[&str], now: Instant) -> Result<u64, Vec<Diagnostic>> {
         self.change(now, |content, now| {
             let active = content.resolve(names.iter().copied())?;
             if key.is_some_and(|key| content.keys.len() >= MOST_KEYS && !content.keys.contains_key(key)) {
@@ -246,7 +246,7 @@ impl Library {
     }
 
     /// Lets a key follow the global list again.
-    pub fn follow_global(&self, key: &str, now: Moment) -> u64 {
+    pub fn follow_global(&self, key: &str, now: Instant) -> u64 {
         let changed = self.change(now, |content, _| {
             content.keys.remove(key);
             Ok(())
@@ -255,7 +255,7 @@ impl Library {
     }
 
     /// Replaces the profile below patches and scenarios.
-    pub fn set_base(&self, base: Layered, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+    pub fn set_base(&self, base: Layered, now: Instant) -> Result<u64, Vec<Diagnostic>> {
         let _changing = self.changing.lock();
         let current = self.current.load_full();
         self.swap(&current, current.content.clone(), base, now)
@@ -264,8 +264,8 @@ impl Library {
     /// Works a change out and swaps once; a change that changes nothing makes no generation.
     pub(super) fn change(
         &self,
-        now: Moment,
-        edit: impl FnOnce(&mut Content, Moment) -> Result<(), Vec<Diagnostic>>,
+        now: Instant,
+        edit: impl FnOnce(&mut Content, Instant) -> Result<(), Vec<Diagnostic>>,
     ) -> Result<u64, Vec<Diagnostic>> {
         self.change_while(&self.changing.lock(), now, edit)
     }
@@ -273,8 +273,8 @@ impl Library {
     pub(super) fn change_while(
         &self,
         _changing: &MutexGuard<'_, ()>,
-        now: Moment,
-        edit: impl FnOnce(&mut Content, Moment) -> Result<(), Vec<Diagnostic>>,
+        now: Instant,
+        edit: impl FnOnce(&mut Content, Instant) -> Result<(), Vec<Diagnostic>>,
     ) -> Result<u64, Vec<Diagnostic>> {
         let current = self.current.load_full();
         let mut content = current.content.clone();
@@ -291,7 +291,7 @@ impl Library {
         current: &Generation,
         content: Content,
         unpatched: Layered,
-        now: Moment,
+        now: Instant,
     ) -> Result<u64, Vec<Diagnostic>> {
         // That a file is held back changes no answer.
         let same_profile = Arc::ptr_eq(current.unpatched.profile(), unpatched.profile());
@@ -305,14 +305,14 @@ impl Library {
         };
         let same_base = Arc::ptr_eq(current.base.profile(), base.profile());
         // Keys with the same list and the same knobs share what is built for them.
-        let mut built: HashMap<(Vec<Arc<str>>, String), Setup> = HashMap::new();
-        let mut setup = |key: Option<&Arc<str>>| -> Result<Arc<Setup>, Vec<Diagnostic>> {
+        let mut built: HashMap<(Vec<Arc<str>>, String), EffectiveConfig> = HashMap::new();
+        let mut config = |key: Option<&Arc<str>>| -> Result<Arc<EffectiveConfig>, Vec<Diagnostic>> {
             let own = |patches: &KnobPatches| key.and_then(|key| patches.keys.get(key)).cloned();
             let (patch, old_patch) = (own(patches), own(old_patches));
             let activation = key.and_then(|key| content.keys.get(key)).unwrap_or(&content.global);
             let active = content.resolve_listed(activation).map_err(still_active)?;
-            let old = key.map_or(Some(&current.setup), |key| current.key_setups.get(key));
-            let unchanged = |old: &&Arc<Setup>| {
+            let old = key.map_or(Some(&current.config), |key| current.key_setups.get(key));
+            let unchanged = |old: &&Arc<EffectiveConfig>| {
                 same_base
                     && patch == old_patch
                     && old.activation == activation.serial
@@ -326,17 +326,17 @@ impl Library {
             let shared = if let Some(shared) = built.get(&kind) {
                 shared.clone()
             } else {
-                let fresh = Setup::build(&base, patch.as_deref(), active, number, Moment::default(), 0)?;
+                let fresh = EffectiveConfig::build(&base, patch.as_deref(), active, number, Instant::default(), 0)?;
                 built.insert(kind, fresh.clone());
                 fresh
             };
-            Ok(Arc::new(Setup { activated_at: activation.at, activation: activation.serial, ..shared }))
+            Ok(Arc::new(EffectiveConfig { activated_at: activation.at, activation: activation.serial, ..shared }))
         };
-        let global = setup(None)?;
+        let global = config(None)?;
         let keys: BTreeSet<&Arc<str>> = content.keys.keys().chain(patches.keys.keys()).collect();
         let key_setups = keys
             .into_iter()
-            .map(|key| Ok((Arc::clone(key), setup(Some(key))?)))
+            .map(|key| Ok((Arc::clone(key), config(Some(key))?)))
             .collect::<Result<_, Vec<Diagnostic>>>()?;
         let next = Generation {
             number,
@@ -344,13 +344,14 @@ impl Library {
             unpatched,
             made_at,
             content,
-            setup: global,
+            config: global,
             key_setups,
             named: Mutex::default(),
         };
-        let in_force: HashSet<*const Setup> = next.key_setups.values().chain([&next.setup]).map(Arc::as_ptr).collect();
+        let in_force: HashSet<*const EffectiveConfig> =
+            next.key_setups.values().chain([&next.config]).map(Arc::as_ptr).collect();
         self.current.store(Arc::new(next));
-        let old = current.key_setups.values().chain([&current.setup]);
+        let old = current.key_setups.values().chain([&current.config]);
         old.filter(|old| !in_force.contains(&Arc::as_ptr(old))).for_each(|old| self.retired.keep(Arc::clone(old)));
         Ok(number)
     }

@@ -10,11 +10,11 @@ use super::*;
 use crate::clock::{Random, Seed};
 use crate::contract::routes::Operation;
 use crate::diagnostic::Severity;
+use crate::rule_counters::RuleCounters;
 use crate::scenario::{FileTexts, ReadProblem, RequestView, parse};
-use crate::turns::Turns;
 
-const NOW: Moment = Moment::after_start(Duration::from_secs(1));
-const LATER: Moment = Moment::after_start(Duration::from_secs(9));
+const NOW: Instant = Instant::after_start(Duration::from_secs(1));
+const LATER: Instant = Instant::after_start(Duration::from_secs(9));
 
 fn reply(status: u16) -> String {
     format!("[[rule]]\nwhen = {{ operation = \"system.status\" }}\nreply = {{ status = {status} }}\n")
@@ -28,15 +28,15 @@ fn random() -> Random {
     Seed::from_number(1).source("test")
 }
 
-fn status(setup: &Setup, turns: &mut Turns) -> Option<(u16, u64)> {
-    decided(setup, turns, None)
+fn status(config: &EffectiveConfig, counters: &mut RuleCounters) -> Option<(u16, u64)> {
+    decided(config, counters, None)
 }
 
-fn status_for(setup: &Setup, query: &str) -> Option<u16> {
-    decided(setup, &mut Turns::default(), Some(query)).map(|(status, _)| status)
+fn status_for(config: &EffectiveConfig, query: &str) -> Option<u16> {
+    decided(config, &mut RuleCounters::default(), Some(query)).map(|(status, _)| status)
 }
 
-fn decided(setup: &Setup, turns: &mut Turns, query: Option<&str>) -> Option<(u16, u64)> {
+fn decided(config: &EffectiveConfig, counters: &mut RuleCounters, query: Option<&str>) -> Option<(u16, u64)> {
     let headers = HeaderMap::new();
     let view = RequestView {
         operation: Some(Operation::SystemStatus),
@@ -48,14 +48,16 @@ fn decided(setup: &Setup, turns: &mut Turns, query: Option<&str>) -> Option<(u16
         key: Some("sk_test_a"),
         keys: &crate::profile::Profile::default().keys,
     };
-    setup.decide(&view, turns, LATER.since(setup.activated_at), &mut random()).map(|decision| match decision.action {
-        crate::scenario::Action::Reply(reply) => (reply.status, decision.turn),
-        other => panic!("{other}"),
+    config.decide(&view, counters, LATER.since(config.activated_at), &mut random()).map(|decision| {
+        match decision.action {
+            crate::scenario::Action::Reply(reply) => (reply.status, decision.turn),
+            other => panic!("{other}"),
+        }
     })
 }
 
 /// Reads files; gives the number of the generation and the codes of what is wrong.
-fn replace(library: &Library, files: FileTexts, now: Moment) -> (u64, Vec<&'static str>) {
+fn replace(library: &Library, files: FileTexts, now: Instant) -> (u64, Vec<&'static str>) {
     let (number, found) = library.replace_files(files, now);
     assert_eq!(found, library.diagnostics());
     (number, found.iter().map(|problem| problem.code).collect())
@@ -68,17 +70,17 @@ fn unread(path: &str, severity: Severity, code: &'static str) -> (PathBuf, Resul
 #[test]
 fn a_broken_file_holds_back_only_itself() {
     let library = Library::new(Layered::default());
-    let turns = &mut Turns::default();
+    let counters = &mut RuleCounters::default();
     assert_eq!(replace(&library, vec![file("a", &reply(201)), file("b", &reply(202))], NOW), (2, vec![]));
     assert_eq!(library.activate(None, &["b"], NOW), Ok(3));
-    assert_eq!(status(library.load().setup_for(None), turns), Some((202, 1)));
+    assert_eq!(status(library.load().config_for(None), counters), Some((202, 1)));
 
     // A file that is broken is no change, and what is good beside it is one.
     let broken = || file("b", "[[rule]]\ntmes = 1\npass = true\n");
     assert_eq!(replace(&library, vec![file("a", &reply(201)), broken()], NOW), (3, vec!["scenario/unknown-key"]));
     assert_eq!(replace(&library, vec![file("a", &reply(301)), broken()], NOW), (4, vec!["scenario/unknown-key"]));
     assert_eq!(library.diagnostics()[0].file.as_deref(), Some("dir/b.toml"));
-    assert_eq!(status(library.load().setup_for(None), turns), Some((202, 2)));
+    assert_eq!(status(library.load().config_for(None), counters), Some((202, 2)));
     assert_eq!(library.load().find("a").map(|found| found.text.contains("301")), Some(true));
     assert!(matches!(library.load().held_back("b"), Some(HeldBack::Broken(_))) && !library.is_as_saved());
 
@@ -90,15 +92,15 @@ fn a_broken_file_holds_back_only_itself() {
     ] {
         let (number, found) = replace(&library, files, NOW);
         assert_eq!(found[0], code);
-        assert_eq!(status(library.load().setup_for(None), &mut Turns::default()), Some((202, 1)), "{number}");
+        assert_eq!(status(library.load().config_for(None), &mut RuleCounters::default()), Some((202, 1)), "{number}");
     }
 
     let (number, found) = replace(&library, vec![file("b", &reply(203))], LATER);
     assert!(found.is_empty() && library.is_as_saved(), "{found:?}");
     let generation = library.load();
     assert_eq!(generation.number, number);
-    assert_eq!(status(generation.setup_for(None), turns), Some((203, 1)), "the rule's text changed");
-    assert_eq!(generation.setup_for(None).activated_at, NOW, "a reload is no activation");
+    assert_eq!(status(generation.config_for(None), counters), Some((203, 1)), "the rule's text changed");
+    assert_eq!(generation.config_for(None).activated_at, NOW, "a reload is no activation");
 }
 
 #[test]
@@ -123,7 +125,7 @@ fn a_deleted_file_stays_as_long_as_a_list_names_it() {
     library.follow_global("k", NOW);
     assert_eq!(["a", "b"].map(|name| library.load().find(name).is_some()), [true, false]);
     library.restart(NOW).expect("the last good version is there");
-    assert_eq!(status(library.load().setup_for(None), &mut Turns::default()), Some((201, 1)));
+    assert_eq!(status(library.load().config_for(None), &mut RuleCounters::default()), Some((201, 1)));
     replace(&library, both, NOW);
     assert!(library.is_as_saved());
 }
@@ -162,33 +164,33 @@ fn a_scenario_that_clashes_with_others_is_held_back_alone() {
 #[test]
 fn unchanged_files_make_no_generation_and_unchanged_rules_keep_counters() {
     let library = Library::new(Layered::default());
-    let turns = &mut Turns::default();
+    let counters = &mut RuleCounters::default();
     let two = format!("{}{}", reply(201).replace("reply", "times = 1\nreply"), reply(202));
     library.replace_files(vec![file("a", &two)], NOW);
     library.activate(None, &["a"], NOW).expect("known");
-    assert_eq!(status(library.load().setup_for(None), turns), Some((201, 1)));
+    assert_eq!(status(library.load().config_for(None), counters), Some((201, 1)));
     assert_eq!(library.replace_files(vec![file("a", &two)], LATER).0, 3);
     assert_eq!(library.replace_files(vec![file("a", &two.replace("202", "203"))], LATER).0, 4);
-    assert_eq!(status(library.load().setup_for(None), turns), Some((203, 1)));
+    assert_eq!(status(library.load().config_for(None), counters), Some((203, 1)));
     assert_eq!(library.activate(None, &["a"], LATER), Ok(5));
-    assert_eq!(status(library.load().setup_for(None), turns), Some((201, 1)), "activating starts the story afresh");
+    assert_eq!(status(library.load().config_for(None), counters), Some((201, 1)), "activating starts the story afresh");
 }
 
 #[test]
 fn a_key_may_have_its_own_list() {
     let library = Library::new(Layered::default());
-    let turns = &mut Turns::default();
+    let counters = &mut RuleCounters::default();
     library.replace_files(vec![file("a", &reply(201)), file("b", &reply(202))], NOW);
     library.activate(None, &["a"], NOW).expect("known");
     library.activate(Some("k"), &["b", "a", "b"], NOW).expect("known");
     library.activate(Some("off"), &[], NOW).expect("known");
     let generation = library.load();
-    assert_eq!(status(generation.setup_for(Some("k")), turns), Some((202, 1)));
-    assert_eq!(generation.setup_for(Some("k")).active.len(), 2);
-    assert_eq!(status(generation.setup_for(Some("other")), turns).map(|found| found.0), Some(201));
-    assert_eq!(status(generation.setup_for(Some("off")), turns), None);
+    assert_eq!(status(generation.config_for(Some("k")), counters), Some((202, 1)));
+    assert_eq!(generation.config_for(Some("k")).active.len(), 2);
+    assert_eq!(status(generation.config_for(Some("other")), counters).map(|found| found.0), Some(201));
+    assert_eq!(status(generation.config_for(Some("off")), counters), None);
     library.follow_global("k", NOW);
-    assert_eq!(library.load().setup_for(Some("k")).active.len(), 1);
+    assert_eq!(library.load().config_for(Some("k")).active.len(), 1);
     let unknown = library.activate(None, &["rate-limit-brust"], NOW).expect_err("unknown");
     assert!(unknown[0].hint.contains("rate-limit-burst"), "{unknown:?}");
 }
@@ -197,11 +199,11 @@ fn a_key_may_have_its_own_list() {
 fn requests_may_name_scenarios() {
     let library = Library::new(Layered::default());
     let generation = library.load();
-    let setup = generation.setup_named(None, &["rate-limit-burst"]).expect("it is shipped");
-    assert_eq!(setup.active[0].name.as_ref(), "rate-limit-burst");
-    let again = generation.setup_named(None, &["rate-limit-burst"]).expect("it is shipped");
-    assert!(Arc::ptr_eq(&setup, &again));
-    assert!(generation.setup_named(None, &["nope"]).is_err());
+    let config = generation.config_named(None, &["rate-limit-burst"]).expect("it is shipped");
+    assert_eq!(config.active[0].name.as_ref(), "rate-limit-burst");
+    let again = generation.config_named(None, &["rate-limit-burst"]).expect("it is shipped");
+    assert!(Arc::ptr_eq(&config, &again));
+    assert!(generation.config_named(None, &["nope"]).is_err());
 }
 
 /// A scenario of many rules.
@@ -222,12 +224,12 @@ fn combinations_share_the_rules_of_their_scenarios_and_leave_one_by_one() {
     let combination = |bits: usize| -> Vec<&str> {
         names.iter().enumerate().filter(|(at, _)| bits & (1 << at) != 0).map(|(_, name)| name.as_str()).collect()
     };
-    let named = |bits: usize| generation.setup_named(None, &combination(bits)).expect("they are there");
+    let named = |bits: usize| generation.config_named(None, &combination(bits)).expect("they are there");
     let used = named(0b1);
     let alone: Vec<_> = (0..8).map(|at| named(1 << at)).collect();
     for bits in 0..256_usize {
-        let setup = named(bits);
-        let indexes = setup.rules.indexes();
+        let config = named(bits);
+        let indexes = config.rules.indexes();
         assert_eq!(indexes.len(), bits.count_ones() as usize);
         // No rule was indexed for this combination: each index is the one that the scenario has.
         let own = (0..8).filter(|at| bits & (1 << at) != 0).map(|at: usize| &alone[at].rules.indexes()[0]);
@@ -236,7 +238,7 @@ fn combinations_share_the_rules_of_their_scenarios_and_leave_one_by_one() {
         assert!(Arc::ptr_eq(&named(0b1), &used), "{bits:b}");
     }
     let orders = [&["s0", "s1"][..], &["s1", "s0"]]
-        .map(|names| status_for(&generation.setup_named(None, names).expect("they are there"), "a=3"));
+        .map(|names| status_for(&generation.config_named(None, names).expect("they are there"), "a=3"));
     assert_eq!(orders, [Some(201), Some(202)]);
     assert_eq!(named(0b11).profile.rate_limit.requests, 7);
 }
@@ -248,11 +250,11 @@ fn what_a_request_may_name_is_bounded() {
     let files = (0..3).map(|at| file(&format!("s{at}"), &text)).collect();
     library.replace_files(files, NOW);
     let generation = library.load();
-    assert!(generation.setup_named(None, &["s0", "s1"]).is_ok());
-    let large = generation.setup_named(None, &["s0", "s1", "s2"]).expect_err("too large");
+    assert!(generation.config_named(None, &["s0", "s1"]).is_ok());
+    let large = generation.config_named(None, &["s0", "s1", "s2"]).expect_err("too large");
     assert!(large[0].code == "scenario/too-many" && large[0].message.contains("2097152"), "{large:?}");
-    assert!(generation.setup_named(None, &["s0"; 32]).is_ok(), "one that is named twice counts once");
-    let many = generation.setup_named(None, &["nope"; 33]).expect_err("too many");
+    assert!(generation.config_named(None, &["s0"; 32]).is_ok(), "one that is named twice counts once");
+    let many = generation.config_named(None, &["nope"; 33]).expect_err("too many");
     assert_eq!((many.len(), many[0].code), (1, "scenario/too-many"));
     // For a key there is no such bound.
     assert!(library.activate(Some("k"), &["s0", "s1", "s2"], NOW).is_ok());
@@ -286,7 +288,7 @@ fn knobs_of_scenarios_lie_over_the_base() {
     library.set_base(base, NOW).expect("they fit");
     let generation = library.load();
     let limits = |key| {
-        let limit = &generation.setup_for(key).profile.rate_limit;
+        let limit = &generation.config_for(key).profile.rate_limit;
         (limit.requests, limit.window.get().as_secs())
     };
     assert_eq!((limits(Some("k")), limits(None)), ((3, 5), (100, 5)));
@@ -310,7 +312,7 @@ fn readers_never_see_a_mixture() {
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
                     let generation = library.load();
-                    let rules = generation.setup_for(None).rules.rules();
+                    let rules = generation.config_for(None).rules.rules();
                     let actions: Vec<_> = rules.map(|rule| rule.sequence.steps()[0].action.to_string()).collect();
                     assert_eq!(actions.len(), 2);
                     assert_eq!(actions[0], actions[1]);
@@ -340,9 +342,9 @@ fn keys_with_different_scenarios_do_not_cross() {
             scope.spawn(move || {
                 let (key, name) = (format!("key{status}"), format!("s{status}"));
                 library.activate(Some(&key), &[&name], NOW).expect("known");
-                let turns = &mut Turns::default();
+                let counters = &mut RuleCounters::default();
                 for turn in 1..=20 {
-                    assert_eq!(self::status(library.load().setup_for(Some(&key)), turns), Some((status, turn)));
+                    assert_eq!(self::status(library.load().config_for(Some(&key)), counters), Some((status, turn)));
                 }
             });
         }

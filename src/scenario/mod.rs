@@ -1,4 +1,4 @@
-//! Scenarios: a story in a file, checked, and what it makes of each request. Front page of layer 2.
+//! Scenarios: a story in a file, checked, and what it makes of each request. Overview of layer 2.
 //!
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `decide` (which rule applies),
@@ -11,6 +11,7 @@ mod built_in;
 mod changes;
 mod content;
 mod decide;
+mod effective_config;
 mod emit;
 mod files;
 mod knob_patch;
@@ -25,7 +26,6 @@ mod restart;
 mod retired;
 mod rule;
 mod schema;
-mod setup;
 mod watch;
 
 use std::path::PathBuf;
@@ -41,6 +41,7 @@ pub use changes::Reload;
 pub use content::Activation;
 use decide::RuleIndex;
 pub use decide::{RuleSet, RuleTrace};
+pub use effective_config::EffectiveConfig;
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use files::{FileTexts, HeldBack, ReadProblem};
 pub use knob_patch::{KnobPatch, KnobPatches, PATCH_SOURCE};
@@ -53,7 +54,6 @@ pub use render::{Inputs, Templated, request_facts};
 pub use restart::{Restored, RestoredKey, RestoredWhole};
 pub use rule::{Decision, FIRST_STEP, Next, Rule, Sequence, Step, Then};
 pub use schema::schema;
-pub use setup::Setup;
 pub use watch::{Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
 /// How much there may be, for the page that lists it.

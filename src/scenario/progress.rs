@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Scenario;
 use super::rule::{FIRST_STEP, Rule};
-use crate::turns::Turns;
+use crate::rule_counters::RuleCounters;
 
 /// How far a rule with a bounded number of turns is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,20 +45,20 @@ impl StoryProgress {
 /// Whether a rule is to be counted for whoever has these keys; `None` stands for requests without a key.
 ///
 /// A rule that says neither operation nor key would match requests without a key as well; it counts there only once it did.
-pub fn counts_for(rule: &Rule, keys: &[Option<&str>], turns: &Turns) -> bool {
+pub fn counts_for(rule: &Rule, keys: &[Option<&str>], counters: &RuleCounters) -> bool {
     keys.iter().any(|key| {
-        let meant = key.is_some() || !rule.when.operations.is_empty() || turns.get(rule.fingerprint).matched > 0;
+        let meant = key.is_some() || !rule.when.operations.is_empty() || counters.get(rule.fingerprint).matched > 0;
         meant && rule.may_match(*key)
     })
 }
 
 /// How far a rule is; `None` for one without end.
-pub fn rule_progress(rule: &Rule, turns: &Turns) -> Option<RuleProgress> {
-    Some(RuleProgress { applied: turns.get(rule.fingerprint).applied, turns: rule.turns_in_all()? })
+pub fn rule_progress(rule: &Rule, counters: &RuleCounters) -> Option<RuleProgress> {
+    Some(RuleProgress { applied: counters.get(rule.fingerprint).applied, turns: rule.turns_in_all()? })
 }
 
 /// How far a scenario's story is; `None` without a story, and for one that has no end.
-pub fn story_progress(scenario: &Scenario, turns: &Turns) -> Option<StoryProgress> {
+pub fn story_progress(scenario: &Scenario, counters: &RuleCounters) -> Option<StoryProgress> {
     let leading: Vec<(Option<&Arc<str>>, &Arc<str>)> =
         scenario.rules.iter().filter_map(|rule| Some((rule.step.as_ref(), &rule.next.as_ref()?.step))).collect();
     // A rule that names no step leads on from each.
@@ -66,7 +66,7 @@ pub fn story_progress(scenario: &Scenario, turns: &Turns) -> Option<StoryProgres
         |step: &Arc<str>| leading.iter().any(|(from, to)| from.is_none_or(|from| from == step) && *to != step);
     let ends: BTreeSet<&Arc<str>> = leading.iter().map(|(_, to)| *to).filter(|step| !leads_on(step)).collect();
     let story = scenario.rules.first().filter(|_| !ends.is_empty())?.story;
-    let step = turns.step(story).cloned().unwrap_or_else(|| Arc::from(FIRST_STEP));
+    let step = counters.step(story).cloned().unwrap_or_else(|| Arc::from(FIRST_STEP));
     Some(StoryProgress { step, ends: ends.into_iter().cloned().collect() })
 }
 
@@ -94,7 +94,7 @@ mod tests {
             (&format!("{steps}\ntimes = 5"), Some(3)),
         ] {
             let scenario = scenario(&format!("[[rule]]\n{rule}\n"));
-            let mut counters = Turns::default();
+            let mut counters = RuleCounters::default();
             counters.of(scenario.rules[0].fingerprint).applied = 2;
             let progress = rule_progress(&scenario.rules[0], &counters);
             assert_eq!(progress.map(|progress| progress.turns), turns, "{rule}");
@@ -114,14 +114,15 @@ mod tests {
             ("{ method = 'GET' }", [true, true, false]),
         ] {
             let scenario = scenario(&format!("[[rule]]\nwhen = {when}\nreply = {{ status = 500 }}\n"));
-            let counts = [keyed, other, none].map(|key| counts_for(&scenario.rules[0], &[key], &Turns::default()));
+            let counts =
+                [keyed, other, none].map(|key| counts_for(&scenario.rules[0], &[key], &RuleCounters::default()));
             assert_eq!(counts, expected, "{when}");
         }
         let scenario = scenario("[[rule]]\nreply = { status = 500 }\n");
-        let mut turns = Turns::default();
-        assert!(!counts_for(&scenario.rules[0], &[None], &turns));
-        turns.of(scenario.rules[0].fingerprint).matched = 1;
-        assert!(counts_for(&scenario.rules[0], &[None], &turns));
+        let mut counters = RuleCounters::default();
+        assert!(!counts_for(&scenario.rules[0], &[None], &counters));
+        counters.of(scenario.rules[0].fingerprint).matched = 1;
+        assert!(counts_for(&scenario.rules[0], &[None], &counters));
     }
 
     #[test]
@@ -140,14 +141,14 @@ mod tests {
             (&[("start", "a"), ("", "b")], Some(&["b"])),
         ] {
             let scenario = scenario(&rules.iter().map(|(step, next)| rule(step, next)).collect::<String>());
-            let mut turns = Turns::default();
-            let found = story_progress(&scenario, &turns);
+            let mut counters = RuleCounters::default();
+            let found = story_progress(&scenario, &counters);
             let ended = found.as_ref().map(|story| story.ends.iter().map(AsRef::as_ref).collect::<Vec<&str>>());
             assert_eq!(ended.as_deref(), ends, "{rules:?}");
             let Some(story) = found else { continue };
             assert!(&*story.step == FIRST_STEP && !story.is_over(), "{rules:?}");
-            turns.set_step(scenario.rules[0].story, Arc::clone(&story.ends[0]));
-            assert!(story_progress(&scenario, &turns).is_some_and(|story| story.is_over()), "{rules:?}");
+            counters.set_step(scenario.rules[0].story, Arc::clone(&story.ends[0]));
+            assert!(story_progress(&scenario, &counters).is_some_and(|story| story.is_over()), "{rules:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use super::content::{Activation, ByName, Content};
 use super::knob_patch::{KnobPatch, KnobPatches};
 use super::library::Library;
 use super::{Origin, parse};
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 
@@ -55,7 +55,7 @@ pub struct RestoredWhole {
 
 impl Library {
     /// Takes back what a key has of its own: its list of scenarios and its changed knobs.
-    pub fn forget_key(&self, key: &str, now: Moment) -> u64 {
+    pub fn forget_key(&self, key: &str, now: Instant) -> u64 {
         let changed = self.change(now, |content, _| {
             content.keys.remove(key);
             content.patches.keys.remove(key);
@@ -72,7 +72,7 @@ impl Library {
     }
 
     /// Goes back to the scenarios of the start: none but those is active or given as text, and their rules start afresh.
-    pub fn restart(&self, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+    pub fn restart(&self, now: Instant) -> Result<u64, Vec<Diagnostic>> {
         let start = self.start.load_full();
         self.change(now, |content, now| {
             content.inline.clone_from(&start.inline);
@@ -92,7 +92,7 @@ impl Library {
     }
 
     /// Puts in place what a snapshot kept. Every list that is restored is a new activation; with any error nothing changes.
-    pub fn restore(&self, restored: Restored, now: Moment) -> Result<u64, Vec<Diagnostic>> {
+    pub fn restore(&self, restored: Restored, now: Instant) -> Result<u64, Vec<Diagnostic>> {
         // Scenarios given as text were valid with the settings that come back with them.
         let base = match &restored.whole {
             Some(whole) => whole.knobs.over(&self.load().unpatched)?,
@@ -144,7 +144,7 @@ fn named_by(mut found: Vec<Diagnostic>, whose: &str) -> Vec<Diagnostic> {
 }
 
 /// A new activation of these scenarios.
-fn activation(content: &mut Content, names: &[String], at: Moment) -> Result<Activation, Vec<Diagnostic>> {
+fn activation(content: &mut Content, names: &[String], at: Instant) -> Result<Activation, Vec<Diagnostic>> {
     let active = content.resolve(names.iter().map(String::as_str))?;
     content.activations += 1;
     let names = active.iter().map(|scenario| Arc::clone(&scenario.name)).collect();

@@ -1,4 +1,4 @@
-//! Setups that were replaced a short while ago: requests that they answered can still be explained by them. Bounded by count and
+//! effective configurations that were replaced a short while ago: requests that they answered can still be explained by them. Bounded by count and
 //! by what their scenarios take in memory; the oldest are dropped first.
 
 use std::collections::VecDeque;
@@ -6,28 +6,28 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::setup::Setup;
+use super::effective_config::EffectiveConfig;
 
-/// Most setups kept.
+/// Most effective configurations kept.
 pub(crate) const MOST: usize = 64;
 /// Most bytes that their scenarios take, roughly.
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 
-/// Setups that are not in force any more, oldest first.
+/// effective configurations that are not in force any more, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Retired(Mutex<VecDeque<Arc<Setup>>>);
+pub(super) struct Retired(Mutex<VecDeque<Arc<EffectiveConfig>>>);
 
 impl Retired {
-    /// Keeps a setup that was replaced.
-    pub(super) fn keep(&self, setup: Arc<Setup>) {
+    /// Keeps an effective configuration that was replaced.
+    pub(super) fn keep(&self, config: Arc<EffectiveConfig>) {
         let mut kept = self.0.lock();
-        kept.push_back(setup);
-        while kept.len() > MOST || kept.iter().map(|setup| weight(setup)).sum::<usize>() > MOST_BYTES {
+        kept.push_back(config);
+        while kept.len() > MOST || kept.iter().map(|config| weight(config)).sum::<usize>() > MOST_BYTES {
             kept.pop_front();
         }
     }
 }
 
-fn weight(setup: &Setup) -> usize {
-    setup.active.iter().map(|scenario| scenario.weight).sum()
+fn weight(config: &EffectiveConfig) -> usize {
+    config.active.iter().map(|scenario| scenario.weight).sum()
 }

@@ -14,7 +14,7 @@ use super::action::{Action, Delay};
 use super::matcher::{Found, Reading, Subject, When};
 use crate::clock::Random;
 use crate::contract::routes::{Credential, Operation, ROUTES};
-use crate::turns::{Turn, Turns};
+use crate::rule_counters::{RuleCounter, RuleCounters};
 
 /// The step at which every story begins.
 pub const FIRST_STEP: &str = "start";
@@ -177,14 +177,14 @@ impl Rule {
     pub(crate) fn play(
         self: &Arc<Self>,
         reading: &Reading<'_>,
-        turns: &mut Turns,
+        counters: &mut RuleCounters,
         since_activation: Duration,
         random: &mut Random,
     ) -> Result<Decision, Refusal> {
         if !self.when.holds(reading) {
             return Err(Refusal::When);
         }
-        if !self.is_at_its_step(turns) {
+        if !self.is_at_its_step(counters) {
             return Err(Refusal::Step);
         }
         if self.from.is_some_and(|from| since_activation < from) {
@@ -193,9 +193,9 @@ impl Rule {
         if self.to.is_some_and(|to| since_activation >= to) {
             return Err(Refusal::TooLate);
         }
-        let turn = turns.of(self.fingerprint);
+        let turn = counters.of(self.fingerprint);
         turn.matched = turn.matched.saturating_add(1);
-        let Turn { matched, applied, .. } = *turn;
+        let RuleCounter { matched, applied, .. } = *turn;
         if matched <= self.skip {
             return Err(Refusal::Skipped(matched));
         }
@@ -218,7 +218,7 @@ impl Rule {
         turn.pending += u64::from(unsettled.is_some());
         let turn = turn.applied;
         if let Some(next) = self.next.as_ref().filter(|next| next.status.is_none() && self.is_used_up(turn)) {
-            turns.set_step(self.story, Arc::clone(&next.step));
+            counters.set_step(self.story, Arc::clone(&next.step));
         }
         Ok(Decision {
             scenario: Arc::clone(&self.scenario),
@@ -233,9 +233,9 @@ impl Rule {
     /// Takes the status of the answer to a request that the rule decided with this action; 0 for none. An ordinary answer
     /// with another status than the story waits for gives its turn back, so that `times` counts the right ones alone; what
     /// the rule itself answered keeps it. The story moves on once the rule is used up by answers, the last with the status.
-    pub fn settle(&self, action: &Action, status: u16, turns: &mut Turns) {
+    pub fn settle(&self, action: &Action, status: u16, counters: &mut RuleCounters) {
         let Some(Next { step, status: Some(expected) }) = &self.next else { return };
-        let turn = turns.of(self.fingerprint);
+        let turn = counters.of(self.fingerprint);
         turn.pending = turn.pending.saturating_sub(1);
         if status != *expected {
             turn.applied = turn.applied.saturating_sub(u64::from(action.is_ordinary()));
@@ -243,14 +243,14 @@ impl Rule {
         }
         let answered = turn.applied.saturating_sub(turn.pending);
         // Another rule may have moved the story meanwhile.
-        let is_here = self.is_at_its_step(turns);
+        let is_here = self.is_at_its_step(counters);
         if is_here && self.is_used_up(answered) {
-            turns.set_step(self.story, Arc::clone(step));
+            counters.set_step(self.story, Arc::clone(step));
         }
     }
 
-    fn is_at_its_step(&self, turns: &Turns) -> bool {
-        self.step.as_ref().is_none_or(|step| **step == *turns.step(self.story).map_or(FIRST_STEP, |step| step))
+    fn is_at_its_step(&self, counters: &RuleCounters) -> bool {
+        self.step.as_ref().is_none_or(|step| **step == *counters.step(self.story).map_or(FIRST_STEP, |step| step))
     }
 
     /// How often the rule applies in all; `None` for one without end.
@@ -285,13 +285,19 @@ impl Rule {
     }
 
     /// Why the rule did not apply, in words.
-    pub(crate) fn explain(&self, refusal: &Refusal, reading: &Reading<'_>, turns: &Turns, since: Duration) -> String {
+    pub(crate) fn explain(
+        &self,
+        refusal: &Refusal,
+        reading: &Reading<'_>,
+        counters: &RuleCounters,
+        since: Duration,
+    ) -> String {
         let requests = |count: u64| format!("{count} matching request{}", if count == 1 { "" } else { "s" });
         match refusal {
             Refusal::When => self.when.failure(reading).unwrap_or_else(|| "a condition does not hold".to_owned()),
             Refusal::Step => format!(
                 "the story is at step \"{}\"; expected \"{}\"",
-                turns.step(self.story).map_or(FIRST_STEP, |step| step).escape_debug(),
+                counters.step(self.story).map_or(FIRST_STEP, |step| step).escape_debug(),
                 self.step.as_deref().unwrap_or_default().escape_debug()
             ),
             Refusal::TooEarly => {
@@ -367,20 +373,20 @@ mod tests {
             ([422, 200], [false, false]),
             ([0, 200], [false, false]),
         ] {
-            let mut turns = Turns::default();
-            *turns.of(rule.fingerprint) = Turn { matched: 2, applied: 2, pending: 2 };
+            let mut counters = RuleCounters::default();
+            *counters.of(rule.fingerprint) = RuleCounter { matched: 2, applied: 2, pending: 2 };
             for (status, is_moved) in answers.into_iter().zip(steps) {
-                rule.settle(&Action::Pass, status, &mut turns);
-                assert_eq!(turns.step(rule.story).is_some(), is_moved, "{answers:?} after {status}");
+                rule.settle(&Action::Pass, status, &mut counters);
+                assert_eq!(counters.step(rule.story).is_some(), is_moved, "{answers:?} after {status}");
             }
             let right = answers.iter().filter(|status| **status == 200).count() as u64;
-            assert_eq!(turns.get(rule.fingerprint), Turn { matched: 2, applied: right, pending: 0 });
+            assert_eq!(counters.get(rule.fingerprint), RuleCounter { matched: 2, applied: right, pending: 0 });
         }
         // Another rule moved the story while the answer was under way.
-        let mut turns = Turns::default();
-        *turns.of(rule.fingerprint) = Turn { matched: 2, applied: 2, pending: 1 };
-        turns.set_step(rule.story, Arc::from("elsewhere"));
-        rule.settle(&Action::Pass, 200, &mut turns);
-        assert_eq!(turns.step(rule.story).map(AsRef::as_ref), Some("elsewhere"));
+        let mut counters = RuleCounters::default();
+        *counters.of(rule.fingerprint) = RuleCounter { matched: 2, applied: 2, pending: 1 };
+        counters.set_step(rule.story, Arc::from("elsewhere"));
+        rule.settle(&Action::Pass, 200, &mut counters);
+        assert_eq!(counters.step(rule.story).map(AsRef::as_ref), Some("elsewhere"));
     }
 }

@@ -1,6 +1,6 @@
-//! The driver: takes events from the journal, makes due attempts, reports outcomes back to journal and book.
+//! The driver: takes events from the journal, makes due attempts, reports outcomes back to the journal and the delivery store.
 //!
-//! One courier a workspace (`courier`) owns its queue and sets workers to what is due; when and whether to retry is the
+//! One worker a workspace (`worker`) owns its queue and sets workers to what is due; when and whether to retry is the
 //! queue's business, not this file's.
 
 use std::net::SocketAddr;
@@ -13,20 +13,20 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Instant};
 use crate::http::stopped;
 use crate::journal::{AttemptOutcome, AttemptRecord, FailureReason, HandedOver, Journal, SignedContent};
 use crate::profile::Profile;
 use crate::scenario::Library;
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
-use crate::webhook::book::{Book, DeliveryStatus};
 use crate::webhook::client::{Client, Post};
-use crate::webhook::courier::Round;
 use crate::webhook::dial::DialProblem;
 use crate::webhook::egress::{Destination, Egress, Target};
+use crate::webhook::per_workspace::PerWorkspace;
 use crate::webhook::queue::{Job, Next};
-use crate::webhook::residents::Residents;
 use crate::webhook::sink::{Receipt, Sinks};
+use crate::webhook::store::{DeliveryStatus, DeliveryStore};
+use crate::webhook::worker::WorkerState;
 use crate::workspace::{EventRecord, PlannedDelivery, Registry, Workspace};
 
 /// Most attempts under way at a time, over all workspaces.
@@ -40,7 +40,7 @@ pub struct Deliverer {
     journal: Arc<Journal>,
     registry: Arc<Registry>,
     library: Arc<Library>,
-    book: Arc<Book>,
+    store: Arc<DeliveryStore>,
     sinks: Arc<Sinks>,
     egress: Arc<Egress>,
     client: Arc<Client>,
@@ -64,7 +64,7 @@ enum Route {
 struct Ended {
     job: Job,
     record: AttemptRecord,
-    began: Moment,
+    began: Instant,
 }
 
 impl Deliverer {
@@ -74,23 +74,23 @@ impl Deliverer {
         journal: Arc<Journal>,
         registry: Arc<Registry>,
         library: Arc<Library>,
-        book: Arc<Book>,
+        store: Arc<DeliveryStore>,
         sinks: Arc<Sinks>,
         egress: Arc<Egress>,
         client: Arc<Client>,
         attempts: usize,
     ) -> Arc<Self> {
         let (slots, slots_of_workspace) = (Semaphore::new(attempts), (attempts / PART_OF_A_WORKSPACE).max(1));
-        Arc::new(Self { journal, registry, library, book, sinks, egress, client, slots, slots_of_workspace })
+        Arc::new(Self { journal, registry, library, store, sinks, egress, client, slots, slots_of_workspace })
     }
 
     /// Delivers until `stop` becomes true, then tries what is due and returns when those attempts have ended.
     pub async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
-        let mut couriers: Residents<mpsc::UnboundedSender<HandedOver>> = Residents::default();
+        let mut workers: PerWorkspace<mpsc::UnboundedSender<HandedOver>> = PerWorkspace::default();
         let mut tasks = JoinSet::new();
         loop {
             for handed in self.journal.take_events() {
-                self.dispatch(handed, &mut couriers, &mut tasks);
+                self.dispatch(handed, &mut workers, &mut tasks);
             }
             // What has ended is let go now and not when the emulator stops.
             while tasks.try_join_next().is_some() {}
@@ -99,15 +99,15 @@ impl Deliverer {
                 () = stopped(&mut stop) => break,
             }
         }
-        drop(couriers);
+        drop(workers);
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Gives an event to the courier of its workspace.
+    /// Gives an event to the worker of its workspace.
     fn dispatch(
         self: &Arc<Self>,
         handed: HandedOver,
-        couriers: &mut Residents<mpsc::UnboundedSender<HandedOver>>,
+        workers: &mut PerWorkspace<mpsc::UnboundedSender<HandedOver>>,
         tasks: &mut JoinSet<()>,
     ) {
         let HandedOver { event, workspace, .. } = &handed;
@@ -120,21 +120,21 @@ impl Deliverer {
         if workspace.has_left() {
             return self.cancel_all(event, GONE);
         }
-        let courier = couriers.of(workspace, mpsc::UnboundedSender::is_closed, || {
+        let worker = workers.of(workspace, mpsc::UnboundedSender::is_closed, || {
             let (sender, events) = mpsc::unbounded_channel();
-            tasks.spawn(Arc::clone(self).courier(Arc::clone(workspace), events));
+            tasks.spawn(Arc::clone(self).worker(Arc::clone(workspace), events));
             sender
         });
-        // A courier ends before its sender is dropped only if the workspace leaves at this very moment.
-        if let Err(mpsc::error::SendError(handed)) = courier.send(handed) {
+        // A worker ends before its sender is dropped only if the workspace leaves at this very moment.
+        if let Err(mpsc::error::SendError(handed)) = worker.send(handed) {
             self.cancel_all(&handed.event, GONE);
         }
     }
 
     /// Makes one attempt and tells everybody how it ended.
-    pub(super) async fn make(&self, round: &Round, job: Job) {
+    pub(super) async fn make(&self, round: &WorkerState, job: Job) {
         if round.workspace.has_left() {
-            return self.book.note_cancelled(&job.event, &job.delivery.id, GONE);
+            return self.store.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
         let route = self.route(round, &job.delivery).await;
         // Only now: a look-up that hangs keeps no slot from an attempt that can be made.
@@ -145,7 +145,7 @@ impl Deliverer {
             _ => None,
         };
         if round.workspace.has_left() {
-            return self.book.note_cancelled(&job.event, &job.delivery.id, GONE);
+            return self.store.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
         let profile = self.profile_of(&round.workspace);
         let ended = self.attempt(job, route, round, &profile).await;
@@ -154,16 +154,16 @@ impl Deliverer {
 
     /// Where an attempt goes; `None` if no request can be made for its URL. Looks up the name, for at most as long as the
     /// attempt may take.
-    async fn route(&self, round: &Round, delivery: &PlannedDelivery) -> Option<Route> {
+    async fn route(&self, round: &WorkerState, delivery: &PlannedDelivery) -> Option<Route> {
         let profile = self.profile_of(&round.workspace);
         match self.egress.destination(&profile.webhooks.forwards, &delivery.target, &delivery.url)? {
             Destination::Sink(name) => Some(Route::Sink(name)),
             Destination::Dial(target) => {
                 let limit = profile.webhooks.timeout.get();
                 let (machine, clock) = (Clock::real(), round.workspace.clock());
-                let began = (machine.moment(), clock.moment());
+                let began = (machine.instant(), clock.instant());
                 let addresses = self.client.look_up(&target, &round.look_ups, limit).await;
-                let took = (machine.moment().since(began.0), clock.moment().since(began.1));
+                let took = (machine.instant().since(began.0), clock.instant().since(began.1));
                 Some(Route::Dial { target, addresses, took })
             }
         }
@@ -177,11 +177,11 @@ impl Deliverer {
     }
 
     pub(super) fn profile_of(&self, workspace: &Workspace) -> Arc<Profile> {
-        Arc::clone(&self.library.load().setup_for(Some(workspace.name())).profile)
+        Arc::clone(&self.library.load().config_for(Some(workspace.name())).profile)
     }
 
     /// Makes one attempt, by whatever way its URL leads.
-    async fn attempt(&self, job: Job, route: Option<Route>, round: &Round, profile: &Profile) -> Ended {
+    async fn attempt(&self, job: Job, route: Option<Route>, round: &WorkerState, profile: &Profile) -> Ended {
         let workspace = &round.workspace;
         let now = workspace.clock().now();
         let looked_up = match &route {
@@ -247,7 +247,7 @@ impl Deliverer {
             latency: Duration::ZERO,
             next: None,
         };
-        Ended { job, record, began: now.moment.minus(looked_up) }
+        Ended { job, record, began: now.instant.minus(looked_up) }
     }
 
     /// Hands an attempt to the built-in receiver.
@@ -279,7 +279,7 @@ impl Deliverer {
     /// Posts an attempt to a server, within what its look-up left of the timeout.
     async fn post(
         &self,
-        round: &Round,
+        round: &WorkerState,
         target: Arc<Target>,
         addresses: Result<Option<Vec<SocketAddr>>, DialProblem>,
         took: Duration,
@@ -306,12 +306,12 @@ impl Deliverer {
         (outcome, dialled)
     }
 
-    /// Tells queue, book, subscription and journal how an attempt ended.
-    fn settle(&self, round: &Round, profile: &Profile, ended: Ended) {
+    /// Tells queue, store, subscription and journal how an attempt ended.
+    fn settle(&self, round: &WorkerState, profile: &Profile, ended: Ended) {
         let workspace = &round.workspace;
         let Ended { job, mut record, began } = ended;
         if workspace.has_left() {
-            return self.book.note_cancelled(&job.event, &job.delivery.id, GONE);
+            return self.store.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
         let now = workspace.clock().now();
         // Jitter follows from the delivery alone, so that the order in which receivers answer changes nothing.
@@ -319,8 +319,8 @@ impl Deliverer {
         let gone = matches!(record.outcome, AttemptOutcome::Failed { reason: FailureReason::SubscriptionGone, .. });
         let subscription = &job.delivery.subscription;
         let next =
-            round.with(|queue| queue.finish(subscription, &record.outcome, &profile.webhooks, now.moment, random));
-        record.latency = now.moment.since(began);
+            round.with(|queue| queue.finish(subscription, &record.outcome, &profile.webhooks, now.instant, random));
+        record.latency = now.instant.since(began);
         let status = match &next {
             // It is given up below; until then nobody shall see it end otherwise.
             _ if gone => DeliveryStatus::Cancelled,
@@ -333,7 +333,7 @@ impl Deliverer {
             }
         };
         let record = Arc::new(record);
-        self.book.note_attempt(&job.event, Arc::clone(&record), status);
+        self.store.note_attempt(&job.event, Arc::clone(&record), status);
         self.journal.append_attempt(workspace, record);
         if let Next::Gone(waiting) = next {
             workspace.lock().disable_subscription(&job.delivery.subscription);
@@ -345,19 +345,19 @@ impl Deliverer {
         } else if gone {
             let waiting = round.with(|queue| queue.cancel(subscription));
             self.cancel(waiting, "the subscription was deleted or disabled");
-            self.book.note_cancelled(&job.event, &job.delivery.id, "the subscription was deleted or disabled");
+            self.store.note_cancelled(&job.event, &job.delivery.id, "the subscription was deleted or disabled");
         }
     }
 
     pub(super) fn cancel(&self, jobs: Vec<Job>, note: &str) {
         for job in jobs {
-            self.book.note_cancelled(&job.event, &job.delivery.id, note);
+            self.store.note_cancelled(&job.event, &job.delivery.id, note);
         }
     }
 
     pub(super) fn cancel_all(&self, event: &Arc<EventRecord>, note: &str) {
         for delivery in &event.deliveries {
-            self.book.note_cancelled(event, &delivery.id, note);
+            self.store.note_cancelled(event, &delivery.id, note);
         }
     }
 }

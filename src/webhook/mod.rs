@@ -1,21 +1,21 @@
-//! Layer 4, webhooks: events become signed POSTs to registered HTTPS URLs. Front page of the layer.
+//! Layer 4, webhooks: events become signed POSTs to registered HTTPS URLs. Overview of the layer.
 //!
 //! Reading order: `queue` (what is due, what follows an outcome) and `schedule` (when to retry), both pure; `attempt`
 //! (what is signed and sent); `egress` and `guard` (where it may go); `resolve` (names), `dial`, `tls` and `client` (getting there); `sink`
-//! (the built-in receiver); `book` (what became of each delivery) and `held` (what that holds in memory); `deliver` and `courier` (the driver that ties them together).
+//! (the built-in receiver); `store` (what became of each delivery) and `held` (what that holds in memory); `deliver` and `worker` (the driver that ties them together).
 
 pub mod attempt;
-pub mod book;
 pub mod client;
-mod courier;
 pub mod deliver;
 pub mod dial;
 pub mod egress;
 pub mod guard;
 pub mod held;
+pub(crate) mod per_workspace;
 pub mod queue;
-pub(crate) mod residents;
 pub mod resolve;
 pub mod schedule;
 pub mod sink;
+pub mod store;
 pub mod tls;
+mod worker;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::clock::{Moment, Random};
+use crate::clock::{Instant, Random};
 use crate::journal::AttemptOutcome;
 use crate::profile::{DeliveryOrder, Webhooks};
 use crate::webhook::schedule::next_delay;
@@ -22,7 +22,7 @@ pub struct Job {
     /// 1 for the first attempt.
     pub attempt: u32,
     /// When it is due.
-    pub due: Moment,
+    pub due: Instant,
 }
 
 /// What follows an attempt.
@@ -31,7 +31,7 @@ pub enum Next {
     /// The receiver took the event.
     Delivered,
     /// Another attempt is due then.
-    Retry(Moment),
+    Retry(Instant),
     /// That was the last attempt.
     Exhausted,
     /// The receiver is gone for good: the subscription is to be disabled, and these deliveries are given up with it.
@@ -52,7 +52,7 @@ pub struct Queue {
 }
 
 /// When a job is due, then the order in which its delivery came.
-type Key = (Moment, u64);
+type Key = (Instant, u64);
 
 /// The jobs of one subscription.
 #[derive(Debug, Default)]
@@ -117,7 +117,7 @@ impl Queue {
     }
 
     /// Takes the next attempt that is due, if there is one; its lane then waits for [`Queue::finish`].
-    pub fn take_due(&mut self, now: Moment) -> Option<Job> {
+    pub fn take_due(&mut self, now: Instant) -> Option<Job> {
         let (key, id) = self.ready.first().copied().filter(|((due, _), _)| *due <= now)?;
         let lane = self.lanes.get_mut(&id)?;
         let job = lane.waiting.remove(&key)?;
@@ -132,7 +132,7 @@ impl Queue {
     }
 
     /// When the next attempt is due; `None` while there is nothing to wait for but outcomes.
-    pub fn next_due(&self) -> Option<Moment> {
+    pub fn next_due(&self) -> Option<Instant> {
         self.ready.first().map(|((due, _), _)| *due)
     }
 
@@ -142,7 +142,7 @@ impl Queue {
         subscription: &str,
         outcome: &AttemptOutcome,
         webhooks: &Webhooks,
-        now: Moment,
+        now: Instant,
         random: impl FnOnce() -> Random,
     ) -> Next {
         let Some(id) = self.lane_of.get(subscription).copied() else { return Next::Exhausted };

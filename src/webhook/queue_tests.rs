@@ -11,7 +11,7 @@ use crate::clock::Seed;
 use crate::journal::FailureReason;
 use crate::profile::Layered;
 
-fn event(number: u64, due: Moment, subscriptions: &[usize]) -> Arc<EventRecord> {
+fn event(number: u64, due: Instant, subscriptions: &[usize]) -> Arc<EventRecord> {
     let deliveries = subscriptions.iter().map(|subscription| {
         Arc::new(PlannedDelivery {
             id: format!("dlv_{number}_{subscription}"),
@@ -50,8 +50,8 @@ fn webhooks(assignments: &[&str]) -> Webhooks {
     layered.profile().webhooks.clone()
 }
 
-fn at(seconds: u64) -> Moment {
-    Moment::after_start(Duration::from_secs(seconds))
+fn at(seconds: u64) -> Instant {
+    Instant::after_start(Duration::from_secs(seconds))
 }
 
 #[test]

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::{Origin, State};
-use crate::clock::{Moment, Now};
+use crate::clock::{Instant, Now};
 use crate::contract::ids::IdKind;
 use crate::contract::nearest;
 use crate::contract::rules::unsupported;
@@ -37,7 +37,7 @@ pub struct FireRequest {
     /// One subscription instead of every matching one.
     pub subscription: Option<String>,
     /// When the first attempts are due; at once when absent.
-    pub due: Option<Moment>,
+    pub due: Option<Instant>,
     /// What is falsified in each delivery.
     pub tamper: Option<Tamper>,
     /// Copies of each delivery beside the first; at least as many in all as the profile wants.
@@ -66,7 +66,7 @@ pub struct EventRecord {
     /// The envelope's bytes as signed and sent.
     pub body: Bytes,
     /// When first attempts are due.
-    pub due: Moment,
+    pub due: Instant,
     /// Where it goes.
     pub deliveries: Vec<Arc<PlannedDelivery>>,
     /// Where it does not go, and why.
@@ -224,7 +224,7 @@ impl State {
             created_at: now.wall,
             handed_at: now.wall,
             body: kept(body),
-            due: request.due.unwrap_or(now.moment).plus(self.scatter(profile)),
+            due: request.due.unwrap_or(now.instant).plus(self.scatter(profile)),
             deliveries,
             skipped,
             tamper: request.tamper,

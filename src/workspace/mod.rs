@@ -29,12 +29,12 @@ pub use tokens::{Alias, MOST_TOKENS, Tokens};
 pub use workflows::{Listed, MOST_WORKFLOWS, PlacedWorkflow};
 
 use crate::agenda::Agenda;
-use crate::clock::{Clock, Moment, Now, Random, Seed};
+use crate::clock::{Clock, Instant, Now, Random, Seed};
 use crate::contract::ids::{IdKind, make_id};
 use crate::contract::quota::CountRule;
 use crate::profile::Profile;
 use crate::rate_limit::{Quota, Verdict};
-use crate::turns::Turns;
+use crate::rule_counters::RuleCounters;
 use room::Rooms;
 use subscriptions::Subscriptions;
 use workflows::Workflows;
@@ -63,9 +63,9 @@ pub struct State {
     quotas: BTreeMap<Arc<str>, Quota>,
     pub(crate) subscriptions: Subscriptions,
     workflows: Workflows,
-    turns: Turns,
+    counters: RuleCounters,
     met: u64,
-    met_at: Moment,
+    met_at: Instant,
 }
 
 impl Workspace {
@@ -83,9 +83,9 @@ impl Workspace {
             quotas: BTreeMap::new(),
             subscriptions: Subscriptions::within(&rooms.subscriptions),
             workflows: Workflows::within(&rooms.workflows),
-            turns: Turns::default(),
+            counters: RuleCounters::default(),
             met: 0,
-            met_at: Moment::default(),
+            met_at: Instant::default(),
         };
         let (agenda, left) = (Agenda::default(), watch::Sender::new(false));
         let (forgotten, last_used) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -142,8 +142,8 @@ impl Workspace {
         self.state.lock()
     }
 
-    fn touch(&self, moment: Moment) {
-        let millis = u64::try_from(moment.since_start().as_millis()).unwrap_or(u64::MAX);
+    fn touch(&self, instant: Instant) {
+        let millis = u64::try_from(instant.since_start().as_millis()).unwrap_or(u64::MAX);
         // Most requests of a busy key come within one millisecond; a write would take the line from other processors.
         if self.last_used.load(Ordering::Relaxed) != millis {
             self.last_used.store(millis, Ordering::Relaxed);
@@ -177,18 +177,18 @@ impl State {
     }
 
     /// The rule counters and the random source, which scenarios use together.
-    pub fn turns_and_random(&mut self) -> (&mut Turns, &mut Random) {
-        (&mut self.turns, &mut self.random)
+    pub fn counters_and_random(&mut self) -> (&mut RuleCounters, &mut Random) {
+        (&mut self.counters, &mut self.random)
     }
 
     /// The rule counters.
-    pub fn turns(&self) -> &Turns {
-        &self.turns
+    pub fn counters(&self) -> &RuleCounters {
+        &self.counters
     }
 
     /// Whether this activation of scenarios is met for the first time. Zero is no activation. Time since activation counts
     /// from `since`, a moment of the workspace's own clock.
-    pub fn meets(&mut self, activation: u64, since: Moment) -> bool {
+    pub fn meets(&mut self, activation: u64, since: Instant) -> bool {
         let first = activation != 0 && self.met != activation;
         if first {
             self.met = activation;
@@ -198,7 +198,7 @@ impl State {
     }
 
     /// When this activation of scenarios began by the workspace's own clock, if it was met.
-    pub fn began(&self, activation: u64) -> Option<Moment> {
+    pub fn began(&self, activation: u64) -> Option<Instant> {
         (activation != 0 && self.met == activation).then_some(self.met_at)
     }
 
@@ -208,7 +208,7 @@ impl State {
             Some(quota) => quota,
             None => self.quotas.entry(Arc::from(key)).or_default(),
         };
-        quota.check(&profile.rate_limit, now.moment)
+        quota.check(&profile.rate_limit, now.instant)
     }
 
     /// Gives a counted request back.

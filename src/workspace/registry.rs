@@ -85,7 +85,7 @@ impl Registry {
     /// for it.
     pub fn open(&self, name: &str, now: Now) -> (Arc<Workspace>, Vec<Arc<Workspace>>) {
         if let Some(workspace) = self.workspaces.read().get(name) {
-            workspace.touch(now.moment);
+            workspace.touch(now.instant);
             return (Arc::clone(workspace), Vec::new());
         }
         let mut workspaces = self.workspaces.write();
@@ -103,7 +103,7 @@ impl Registry {
         }
         let name: Arc<str> = Arc::from(name);
         let workspace = workspaces.entry(Arc::clone(&name)).or_insert_with(|| Arc::new(self.fresh(name)));
-        workspace.touch(now.moment);
+        workspace.touch(now.instant);
         (Arc::clone(workspace), left)
     }
 
@@ -118,7 +118,7 @@ impl Registry {
 
     /// Puts a workspace in place of the one of its name, which leaves and is returned.
     pub fn replace(&self, workspace: &Arc<Workspace>, now: Now) -> Option<Arc<Workspace>> {
-        workspace.touch(now.moment);
+        workspace.touch(now.instant);
         let old = self.workspaces.write().insert(Arc::clone(workspace.name()), Arc::clone(workspace))?;
         old.forget();
         Some(old)

@@ -11,18 +11,18 @@ use super::room::Rooms;
 use super::subscriptions::Subscriptions;
 use super::workflows::Workflows;
 use super::{Registry, State, Workspace};
-use crate::clock::{Moment, Now, Random, SavedClock, restore_random, save_random};
+use crate::clock::{Instant, Now, Random, SavedClock, restore_random, save_random};
 use crate::rate_limit::Quota;
+use crate::rule_counters::RuleCounters;
 use crate::snapshot::{SavedClockForm, SavedScenarios, SavedWorkspace, Sources};
-use crate::turns::Turns;
 
 impl Workspace {
     /// The workspace for a snapshot; `active` is the activation of scenarios in force for it. Lists of what it does not keep
     /// itself are empty.
     pub fn save(&self, activation: u64) -> SavedWorkspace {
         let state = self.lock();
-        let (turns, steps) = state.turns.save(activation);
-        let (named_turns, named_steps) = state.turns.save(0);
+        let (turns, steps) = state.counters.save(activation);
+        let (named_turns, named_steps) = state.counters.save(0);
         SavedWorkspace {
             key: self.name().to_string(),
             clock: save_clock(self.clock().save()),
@@ -35,7 +35,7 @@ impl Workspace {
                 active: Vec::new(),
                 own: false,
                 active_for: 0,
-                began: state.began(activation).map(Moment::nanos),
+                began: state.began(activation).map(Instant::nanos),
                 turns,
                 steps,
                 named_turns,
@@ -54,7 +54,7 @@ impl Registry {
     /// moment, `elapsed` later if it ran.
     pub fn restored(&self, saved: &SavedWorkspace, elapsed: Duration) -> Result<Arc<Workspace>, String> {
         let mut state = State::restore(saved, self.rooms())?;
-        state.turns.restore(0, &saved.scenarios.named_turns, &saved.scenarios.named_steps);
+        state.counters.restore(0, &saved.scenarios.named_turns, &saved.scenarios.named_steps);
         let workspace = self.fresh(Arc::from(saved.key.as_str()));
         workspace.clock.restore(restore_clock(&saved.clock), elapsed);
         *workspace.lock() = state;
@@ -80,17 +80,17 @@ impl State {
             quotas: saved.quotas.iter().map(|(key, quota)| (Arc::from(key.as_str()), Quota::restore(quota))).collect(),
             subscriptions: Subscriptions::restore(&saved.subscriptions, &rooms.subscriptions)?,
             workflows: Workflows::restore(&saved.workflows, &saved.users, &rooms.workflows)?,
-            turns: Turns::default(),
+            counters: RuleCounters::default(),
             met: 0,
-            met_at: Moment::default(),
+            met_at: Instant::default(),
         })
     }
 
     /// Lets the workspace stand where a snapshot says its scenarios stood, under the activation that they have now.
     pub fn restore_scenarios(&mut self, saved: &SavedScenarios, activation: u64) {
-        self.turns.restore(activation, &saved.turns, &saved.steps);
+        self.counters.restore(activation, &saved.turns, &saved.steps);
         if let Some(began) = saved.began {
-            self.meets(activation, Moment::from_nanos(began));
+            self.meets(activation, Instant::from_nanos(began));
         }
     }
 
@@ -123,7 +123,7 @@ fn restore_sources(saved: &Sources) -> Result<(Random, Random), String> {
 /// A clock for a snapshot.
 pub fn save_clock(saved: SavedClock) -> SavedClockForm {
     SavedClockForm {
-        moment: saved.now.moment.nanos(),
+        moment: saved.now.instant.nanos(),
         now: saved.now.wall,
         frozen: saved.frozen,
         ahead: saved.wall_offset,
@@ -132,6 +132,6 @@ pub fn save_clock(saved: SavedClock) -> SavedClockForm {
 
 /// The clock of a snapshot.
 pub fn restore_clock(form: &SavedClockForm) -> SavedClock {
-    let now = Now { moment: Moment::from_nanos(form.moment), wall: form.now };
+    let now = Now { instant: Instant::from_nanos(form.moment), wall: form.now };
     SavedClock { now, frozen: form.frozen, wall_offset: form.ahead }
 }

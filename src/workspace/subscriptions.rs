@@ -15,7 +15,7 @@ use url::Url;
 
 use super::State;
 use super::room::{Room, Share};
-use crate::clock::{Moment, Now};
+use crate::clock::{Instant, Now};
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::ids::IdKind;
 use crate::contract::rules::CheckedSubscribe;
@@ -76,7 +76,7 @@ pub struct SubscriptionRecord {
     pub created_at: Timestamp,
     secret: Secret,
     /// The secret before the last rotation, and when it stops signing.
-    previous: Option<(Secret, Moment)>,
+    previous: Option<(Secret, Instant)>,
 }
 
 /// One subscription as the control API lists it: no secret.
@@ -205,7 +205,7 @@ impl Subscriptions {
                 previous: saved
                     .previous
                     .as_ref()
-                    .map(|(secret, until)| (Secret::new(secret.as_str()), Moment::from_nanos(*until))),
+                    .map(|(secret, until)| (Secret::new(secret.as_str()), Instant::from_nanos(*until))),
             };
             subscriptions.share.take_anyway(record.bytes());
             subscriptions.insert(record);
@@ -341,7 +341,7 @@ impl State {
         let serial = *self.subscriptions.serial_by_id.get(id)?;
         let changed = self.subscriptions.change(serial, |record| {
             let old = std::mem::replace(&mut record.secret, secret.clone());
-            record.previous = (!grace.is_zero()).then(|| (old, now.moment.plus(grace)));
+            record.previous = (!grace.is_zero()).then(|| (old, now.instant.plus(grace)));
         });
         Some(changed.map(|()| secret).map_err(no_room))
     }
@@ -363,7 +363,7 @@ impl SubscriptionRecord {
     }
 
     fn signing_secrets(&self, now: Now) -> Vec<Secret> {
-        let previous = self.previous.iter().filter(|(_, until)| now.moment < *until).map(|(secret, _)| secret.clone());
+        let previous = self.previous.iter().filter(|(_, until)| now.instant < *until).map(|(secret, _)| secret.clone());
         std::iter::once(self.secret.clone()).chain(previous).collect()
     }
 

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::RwLock;
 use rand::Rng;
 
-use crate::clock::Moment;
+use crate::clock::Instant;
 
 /// Most tokens kept; the oldest leave first.
 pub const MOST_TOKENS: usize = 10_000;
@@ -36,12 +36,12 @@ pub struct Alias {
     /// The key that it was issued for.
     pub key: Arc<str>,
     /// When its time is over, by the clock of the key's workspace.
-    pub expires: Moment,
+    pub expires: Instant,
 }
 
 impl Tokens {
     /// Issues a token for a key. Its text is drawn from the key's own source.
-    pub fn issue(&self, key: &str, expires: Moment, random: &mut impl Rng) -> Arc<str> {
+    pub fn issue(&self, key: &str, expires: Instant, random: &mut impl Rng) -> Arc<str> {
         let mut bytes = [0; 32];
         random.fill_bytes(&mut bytes);
         let text: Arc<str> = format!("oat_{}", URL_SAFE_NO_PAD.encode(bytes)).into();
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn tokens_are_found_and_the_oldest_leave_first() {
         let (tokens, mut random) = (Tokens::default(), crate::clock::Random::seed_from_u64(1));
-        let at = |seconds| Moment::after_start(Duration::from_secs(seconds));
+        let at = |seconds| Instant::after_start(Duration::from_secs(seconds));
         let first = tokens.issue("sk_test_a", at(10), &mut random);
         let found = || tokens.find(&first).map(|alias| alias.expires);
         assert_eq!(found(), Some(at(10)));

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::room::{Room, Share};
 use super::{FireRequest, Origin, State};
-use crate::clock::{Moment, Now};
+use crate::clock::{Instant, Now};
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::ids::IdKind;
 use crate::contract::preview::{Page, Workflow, WorkflowFields, WorkflowQuery, WorkflowStatus, bad_cursor};
@@ -32,13 +32,13 @@ struct WorkflowRecord {
     created_at: Timestamp,
     updated_at: Timestamp,
     /// When it completes, if it is left to run.
-    completes: (Moment, Timestamp),
+    completes: (Instant, Timestamp),
 }
 
 impl WorkflowRecord {
     /// Completion comes with time, whether or not the driver has told of it yet.
     fn settle(&mut self, now: Now) {
-        if self.status == WorkflowStatus::Running && self.completes.0 <= now.moment {
+        if self.status == WorkflowStatus::Running && self.completes.0 <= now.instant {
             self.status = WorkflowStatus::Completed;
             self.updated_at = self.updated_at.max(self.completes.1);
         }
@@ -64,7 +64,7 @@ pub(crate) struct Workflows {
     serial_by_id: HashMap<String, u64>,
     made: u64,
     /// What the driver has not told of yet.
-    due: BTreeSet<(Moment, u64)>,
+    due: BTreeSet<(Instant, u64)>,
     users: BTreeMap<u64, Map<String, Value>>,
     user_by_id: HashMap<String, u64>,
     share: Share,
@@ -127,7 +127,7 @@ impl Workflows {
             if workflows.serial_by_id.insert(saved.id.clone(), serial).is_some() {
                 return Err(format!("workflow {} stands there twice", saved.id));
             }
-            let completes = (Moment::from_nanos(saved.completes), saved.completes_at);
+            let completes = (Instant::from_nanos(saved.completes), saved.completes_at);
             if saved.untold {
                 workflows.due.insert((completes.0, serial));
             }
@@ -205,7 +205,7 @@ impl State {
             status: placed.status,
             created_at: now.wall,
             updated_at: now.wall,
-            completes: (now.moment.plus(run_time), later(now.wall, run_time)),
+            completes: (now.instant.plus(run_time), later(now.wall, run_time)),
         };
         let (view, completes) = (record.view(profile), record.completes.0);
         let workflows = &mut self.workflows;
@@ -222,7 +222,7 @@ impl State {
     }
 
     /// When the next workflow completes that was not told of.
-    pub fn next_completion(&self) -> Option<Moment> {
+    pub fn next_completion(&self) -> Option<Instant> {
         self.workflows.due.first().map(|(at, _)| *at)
     }
 
@@ -292,7 +292,7 @@ impl State {
     /// match. The fields that the profile's `events.data` does not have are left out.
     pub fn tell_completed(&mut self, profile: &Profile, now: Now) -> Vec<FireRequest> {
         let mut events = Vec::new();
-        while let Some((completes, serial)) = self.workflows.due.first().copied().filter(|(at, _)| *at <= now.moment) {
+        while let Some((completes, serial)) = self.workflows.due.first().copied().filter(|(at, _)| *at <= now.instant) {
             self.workflows.due.remove(&(completes, serial));
             let Some(record) = self.workflows.by_serial.get_mut(&serial) else { continue };
             record.settle(now);

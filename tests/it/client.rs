@@ -68,7 +68,7 @@ fn subscriptions_are_listed_stopped_rotated_and_deleted() {
 }
 
 #[test]
-fn flags_of_any_command_can_be_set_by_their_twins() {
+fn flags_of_any_command_can_be_set_by_environment_variables() {
     let served = Served::start(&["--clock", "frozen"]);
     let mut advance = crate::support::wrs_emulator(&["clock", "advance", "1s"]);
     advance.env("WRS_EMULATOR_URL", &served.url).env("WRS_EMULATOR_CLOCK_ADVANCE_JSON", "yes");

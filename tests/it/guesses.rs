@@ -60,7 +60,7 @@ async fn wrong_tokens_are_slowed_for_their_address_and_for_nobody_else() {
         assert_eq!(guess.await.expect("no panic"), 401);
     }
     // Ten at once, then ten in each second.
-    let spent = machine.moment().since_start();
+    let spent = machine.instant().since_start();
     assert!(spent >= Duration::from_millis(2900), "{spent:?}");
     let (lines, tokens) = told_in_the_end(&emulator, 32).await;
     assert!(lines as u64 <= spent.as_secs() + 3, "{lines} lines in {spent:?}");

@@ -13,7 +13,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("file", 1),
     ("rate_limit", 1),
     ("template", 1),
-    ("turns", 1),
+    ("rule_counters", 1),
     ("snapshot", 1),
     ("workspace", 1),
     ("journal", 1),

@@ -167,7 +167,7 @@ async fn degraded_dependencies() {
 
 /// What came of one hello on a connection of its own.
 async fn hello_outcome(emulator: &Emulator) -> &'static str {
-    let began = emulator.control().clock().now().moment;
+    let began = emulator.control().clock().now().instant;
     let address = emulator.base_url().trim_start_matches("http://").to_owned();
     let mut stream = TcpStream::connect(address).await.expect("the emulator listens");
     let request = b"GET /v1/hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -182,7 +182,7 @@ async fn hello_outcome(emulator: &Emulator) -> &'static str {
             (false, _) => "garbled",
         };
     };
-    let took = emulator.control().clock().now().moment.since(began);
+    let took = emulator.control().clock().now().instant.since(began);
     match body.len() {
         45 if took >= Duration::from_secs(2) => "dripping",
         45 => "fine",
@@ -247,9 +247,9 @@ async fn magic_keys() {
             assert_eq!((answer.status, answer.code().as_str()), (status, code), "{key}");
         }
     }
-    let began = emulator.control().clock().now().moment;
+    let began = emulator.control().clock().now().instant;
     let slow = ticking(&emulator, Duration::from_millis(100), get_as(&emulator, "sk_test_slow", STATUS)).await;
-    let took = emulator.control().clock().now().moment.since(began);
+    let took = emulator.control().clock().now().instant.since(began);
     assert!(slow.status == 200 && took >= Duration::from_secs(3), "{took:?}");
     let key = |key: &str| format!("GET {STATUS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n");
     for _ in 0..2 {
@@ -310,10 +310,10 @@ async fn slow_responses() {
     let emulator = play("slow-responses").await;
     let mut took = Vec::new();
     for _ in 0..100 {
-        let began = emulator.control().clock().now().moment;
+        let began = emulator.control().clock().now().instant;
         let answer = ticking(&emulator, Duration::from_millis(100), get(&emulator, HELLO)).await;
         assert_eq!(answer.status, 200);
-        took.push(emulator.control().clock().now().moment.since(began).as_millis());
+        took.push(emulator.control().clock().now().instant.since(began).as_millis());
     }
     let (held_back, others): (Vec<_>, Vec<_>) = took.iter().enumerate().partition(|(at, _)| at % 10 == 9);
     assert!(held_back.iter().all(|(_, millis)| **millis >= 20_000), "each tenth: {held_back:?}");

@@ -96,11 +96,11 @@ async fn a_failed_attempt_is_repeated_by_the_clock_with_the_same_id_and_body() {
 }
 
 async fn until_attempts(emulator: &Emulator, count: usize) {
-    let book = emulator.control().deliveries();
-    let id = book.list(None, 1, |_| true)[0].1.planned.id.clone();
+    let deliveries = emulator.control().deliveries();
+    let id = deliveries.list(None, 1, |_| true)[0].1.planned.id.clone();
     let settled = async {
-        while book.get(&id).is_none_or(|record| record.attempts.len() < count) {
-            book.changed().await;
+        while deliveries.get(&id).is_none_or(|record| record.attempts.len() < count) {
+            deliveries.changed().await;
         }
     };
     tokio::time::timeout(crate::support::PATIENCE, settled).await.expect("the attempt is noted");

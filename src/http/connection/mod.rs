@@ -26,7 +26,7 @@ use tokio::time::{Sleep, sleep};
 
 use crate::http::connection::head::{PartialHead, status_of_refusal};
 pub use crate::http::connection::progress::Progress;
-use crate::http::fault::Break;
+use crate::http::fault::ConnectionFault;
 use crate::http::limits::Limits;
 use crate::http::refusal::{Refusals, Sent};
 use crate::http::socket::{Peer, Socket};
@@ -176,16 +176,16 @@ impl<S: Socket, R: Refusals> TimedStream<S, R> {
             return None;
         }
         match self.progress.take_break() {
-            Some(Break::Garbage(bytes)) => {
+            Some(ConnectionFault::Garbage(bytes)) => {
                 self.replacement = Some(bytes);
                 Some(Poll::Ready(Ok(size)))
             }
-            Some(Break::Reset) => {
+            Some(ConnectionFault::Reset) => {
                 self.stream.reset_on_close();
                 self.phase = Phase::BrokenOff;
                 Some(Poll::Ready(Err(broken_off())))
             }
-            Some(Break::Empty) => {
+            Some(ConnectionFault::Empty) => {
                 self.phase = Phase::BrokenOff;
                 Some(Poll::Ready(Err(broken_off())))
             }

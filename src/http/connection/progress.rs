@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::http::fault::Break;
+use crate::http::fault::ConnectionFault;
 
 /// What the connection and the service on it tell each other.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub struct Progress {
     answered: AtomicU64,
     streams: AtomicBool,
     breaks: AtomicBool,
-    how: Mutex<Option<Break>>,
+    how: Mutex<Option<ConnectionFault>>,
     given_up: Notify,
 }
 
@@ -61,7 +61,7 @@ impl Progress {
     }
 
     /// The connection is to do something else in place of writing the answer.
-    pub fn break_off(&self, how: Break) {
+    pub fn break_off(&self, how: ConnectionFault) {
         *self.how.lock() = Some(how);
         self.breaks.store(true, Ordering::Release);
     }
@@ -77,7 +77,7 @@ impl Progress {
     }
 
     /// What the connection is to do in place of writing the answer, once.
-    pub(super) fn take_break(&self) -> Option<Break> {
+    pub(super) fn take_break(&self) -> Option<ConnectionFault> {
         self.how.lock().take()
     }
 

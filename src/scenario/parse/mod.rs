@@ -208,9 +208,9 @@ impl Prints {
         let mut hash = self.prefix.clone();
         hash_table(&mut hash, table);
         let content: [u8; 32] = hash.finalize().into();
-        let twins = self.seen.entry(content).or_default();
-        *twins += 1;
-        shortened(Sha256::new().chain_update(content).chain_update(twins.to_be_bytes()))
+        let repeats = self.seen.entry(content).or_default();
+        *repeats += 1;
+        shortened(Sha256::new().chain_update(content).chain_update(repeats.to_be_bytes()))
     }
 
     fn story(&self) -> u64 {

@@ -386,7 +386,7 @@ mod mutations {
             format!("[[given.subscription]]\nurl = 'https://a'\nevents = [{}]\n", repeat("'e',")),
             format!("[[rule]]\nreply.status = 200\nreply.body = {}", repeat("[")),
         ] {
-            let start = Moment::now();
+            let start = Instant::now();
             let (scenario, problems) = check_text("test", &text);
             assert!(scenario.is_some() || !problems.is_empty());
             let spent = start.elapsed();
@@ -395,9 +395,9 @@ mod mutations {
     }
 
     /// The machine's time, to bound a test.
-    struct Moment(crate::clock::Clock, crate::clock::Now);
+    struct Instant(crate::clock::Clock, crate::clock::Now);
 
-    impl Moment {
+    impl Instant {
         fn now() -> Self {
             let clock = crate::clock::Clock::real();
             let now = clock.now();
@@ -405,7 +405,7 @@ mod mutations {
         }
 
         fn elapsed(&self) -> Duration {
-            self.0.now().moment.since(self.1.moment)
+            self.0.now().instant.since(self.1.instant)
         }
     }
 }

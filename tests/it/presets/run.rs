@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wrs_emulator::Builder;
-use wrs_emulator::webhook::book::DeliveryStatus;
 use wrs_emulator::webhook::sink::Receipt;
+use wrs_emulator::webhook::store::DeliveryStatus;
 use wrs_emulator::workspace::{EventRecord, FireRequest};
 
 use crate::openapi::Document;
@@ -74,7 +74,7 @@ impl Run {
         let mut planned = fired.clone();
         planned.sort_by_key(|event| event.due);
         for event in planned {
-            control.clock().advance(event.due.since(control.clock().moment()));
+            control.clock().advance(event.due.since(control.clock().instant()));
             let ids: Vec<String> = event.deliveries.iter().map(|delivery| delivery.id.clone()).collect();
             let settled = control.deliveries().wait_settled(&ids, PATIENCE).await;
             assert!(settled.iter().all(|record| record.status == DeliveryStatus::Delivered), "{settled:?}");

@@ -1,4 +1,4 @@
-//! Instants. Two readings make one ([`Now`]): a monotonic [`Moment`], on which windows, retries and delays run, and a wall
+//! Instants. Two readings make one ([`Now`]): a monotonic [`Instant`], on which windows, retries and delays run, and a wall
 //! time, which only labels. A step of the machine's wall clock therefore neither refills a window nor holds a retry back.
 
 use std::time::Duration;
@@ -7,10 +7,10 @@ use jiff::{SignedDuration, Timestamp};
 
 /// A point on the emulator's monotonic time line: time since it started, moved on by `advance`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(Duration);
+pub struct Instant(Duration);
 
-impl Moment {
-    /// The moment this long after the start.
+impl Instant {
+    /// The instant this long after the start.
     pub const fn after_start(elapsed: Duration) -> Self {
         Self(elapsed)
     }
@@ -20,23 +20,23 @@ impl Moment {
         self.0
     }
 
-    /// The time from `earlier` to this moment; zero if `earlier` is later.
+    /// The time from `earlier` to this instant; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// From `origin` to this moment, below zero if `origin` is later.
+    /// From `origin` to this instant, below zero if `origin` is later.
     pub(super) fn from(self, origin: Self) -> SignedDuration {
         let signed = |duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
         signed(self.0).saturating_sub(signed(origin.0))
     }
 
-    /// This moment moved either way; never before the start.
+    /// This instant moved either way; never before the start.
     pub(super) fn moved(self, by: SignedDuration) -> Self {
         if by.is_negative() { Self(self.0.saturating_sub(by.unsigned_abs())) } else { self.plus(by.unsigned_abs()) }
     }
 
-    /// The moment that a snapshot names in nanoseconds.
+    /// The instant that a snapshot names in nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(Duration::from_nanos(nanos))
     }
@@ -46,13 +46,13 @@ impl Moment {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// The moment this much earlier; the start if that is earlier than it.
+    /// The instant this much earlier; the start if that is earlier than it.
     #[must_use]
     pub fn minus(self, age: Duration) -> Self {
         Self(self.0.saturating_sub(age))
     }
 
-    /// The moment `delay` later.
+    /// The instant `delay` later.
     #[must_use]
     pub fn plus(self, delay: Duration) -> Self {
         Self(self.0.saturating_add(delay))
@@ -63,7 +63,7 @@ impl Moment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
     /// Monotonic; everything that waits or expires uses it.
-    pub moment: Moment,
+    pub instant: Instant,
     /// Wall time, UTC; labels only.
     pub wall: Timestamp,
 }

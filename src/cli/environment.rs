@@ -1,11 +1,11 @@
-//! Environment twins: every flag of every command can be set by a variable. Those that pipelines set for all jobs alike have the
+//! Environment variables: every flag of every command can be set by a variable. Those that pipelines set for all jobs alike have the
 //! flag's name, and stand with the flags; any other is named after its command too, so that none means two things.
 
 use clap::builder::BoolishValueParser;
 use clap::{Arg, ArgAction, Command};
 
-/// Gives every flag without a twin one: `WRS_EMULATOR_`, the command's words, the flag.
-pub(super) fn with_twins(command: Command) -> Command {
+/// Gives every flag without a variable one: `WRS_EMULATOR_`, the command's words, the flag.
+pub(super) fn with_environment(command: Command) -> Command {
     twinned(command, "WRS_EMULATOR")
 }
 
@@ -14,9 +14,9 @@ fn twinned(mut command: Command, before: &str) -> Command {
         command.get_arguments().filter(|flag| lacks_twin(flag)).map(|flag| flag.get_id().clone()).collect();
     for id in flags {
         command = command.mut_arg(id, |argument| {
-            let twin = format!("{before}_{}", shouted(argument.get_long().unwrap_or_default()));
+            let variable = format!("{before}_{}", shouted(argument.get_long().unwrap_or_default()));
             // The rule is said once, below the program's help.
-            argument.env(twin).hide_env(true)
+            argument.env(variable).hide_env(true)
         });
     }
     let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
@@ -62,39 +62,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flags_of_serve_have_the_twins_of_the_documents() {
+    fn the_flags_of_serve_have_the_documented_variables() {
         let command = definition();
         for name in ["serve", "exec"] {
             let command = command.find_subcommand(name).expect("the command is there");
             let flags = command.get_arguments().filter_map(|argument| Some((argument.get_long()?, argument.get_env())));
-            for (flag, twin) in flags.filter(|(flag, _)| !matches!(*flag, "help" | "help-all" | "version")) {
+            for (flag, variable) in flags.filter(|(flag, _)| !matches!(*flag, "help" | "help-all" | "version")) {
                 let expected = format!("WRS_EMULATOR_{}", shouted(flag));
-                assert_eq!(twin.and_then(|name| name.to_str()), Some(expected.as_str()), "{name} --{flag}");
+                assert_eq!(variable.and_then(|name| name.to_str()), Some(expected.as_str()), "{name} --{flag}");
             }
         }
     }
 
-    /// A twin stands for one flag, whichever commands have it, and no flag is without.
+    /// A variable stands for one flag, whichever commands have it, and no flag is without.
     #[test]
     fn every_flag_has_a_twin_that_means_nothing_else() {
-        fn collect(command: &Command, twins: &mut BTreeMap<String, BTreeSet<String>>) {
+        fn collect(command: &Command, variables: &mut BTreeMap<String, BTreeSet<String>>) {
             for argument in command.get_arguments() {
                 let Some(flag) = argument.get_long().filter(|flag| !matches!(*flag, "help" | "help-all" | "version"))
                 else {
                     continue;
                 };
-                let twin = argument.get_env().unwrap_or_else(|| panic!("{} --{flag} has no twin", command.get_name()));
-                twins.entry(twin.to_string_lossy().into_owned()).or_default().insert(flag.to_owned());
+                let variable =
+                    argument.get_env().unwrap_or_else(|| panic!("{} --{flag} has no variable", command.get_name()));
+                variables.entry(variable.to_string_lossy().into_owned()).or_default().insert(flag.to_owned());
             }
-            command.get_subcommands().for_each(|inner| collect(inner, twins));
+            command.get_subcommands().for_each(|inner| collect(inner, variables));
         }
-        let mut twins = BTreeMap::new();
-        collect(&definition(), &mut twins);
-        assert!(twins.len() > 100, "the twins were found: {}", twins.len());
-        for (twin, mut flags) in twins {
+        let mut variables = BTreeMap::new();
+        collect(&definition(), &mut variables);
+        assert!(variables.len() > 100, "the variables were found: {}", variables.len());
+        for (variable, mut flags) in variables {
             // What `exec` calls the verdict's format is, in a command of that name, the format.
             flags.remove("verdict-format");
-            assert!(flags.len() <= 1, "{twin} stands for {flags:?}");
+            assert!(flags.len() <= 1, "{variable} stands for {flags:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One resident a workspace: the courier or the timeline that works for it. A workspace that was reset or evicted gets none of
+//! One resident a workspace: the worker or the timeline that works for it. A workspace that was reset or evicted gets none of
 //! its predecessor's, and what belongs to those that have left is let go.
 
 use std::collections::HashMap;
@@ -8,19 +8,19 @@ use crate::workspace::Workspace;
 
 /// What works for each workspace, by its name.
 #[derive(Debug)]
-pub(crate) struct Residents<T> {
+pub(crate) struct PerWorkspace<T> {
     by_name: HashMap<Arc<str>, (Weak<Workspace>, T)>,
     /// Those that have left are looked for when there are more than this.
     sweep_at: usize,
 }
 
-impl<T> Default for Residents<T> {
+impl<T> Default for PerWorkspace<T> {
     fn default() -> Self {
         Self { by_name: HashMap::new(), sweep_at: 64 }
     }
 }
 
-impl<T> Residents<T> {
+impl<T> PerWorkspace<T> {
     /// The resident of this very workspace; `make` makes one if there is none or it has ended.
     pub(crate) fn of(
         &mut self,

@@ -18,7 +18,7 @@ use crate::http::{Answering, Handler};
 use crate::redact::Redactor;
 
 /// What one listener serves.
-pub(super) struct Front {
+pub(super) struct Router {
     /// The emulated API.
     pub(super) api: Option<Arc<Api>>,
     /// The control API.
@@ -27,13 +27,13 @@ pub(super) struct Front {
     pub(super) refusals: Arc<Api>,
 }
 
-impl Refusals for Front {
+impl Refusals for Router {
     fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes {
         self.refusals.refuse(status, sent)
     }
 }
 
-impl Handler for Front {
+impl Handler for Router {
     fn handle(self: &Arc<Self>, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering {
         let path = request.uri().path();
         let for_control = path.starts_with(PREFIX) || path == PREFIX.trim_end_matches('/');

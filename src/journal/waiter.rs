@@ -43,13 +43,13 @@ struct Marks {
     path: u64,
 }
 
-/// The lookouts of one journal.
+/// The waiters of one journal.
 #[derive(Debug, Default)]
-pub(super) struct Lookouts {
+pub(super) struct Waiters {
     kept: Vec<(Interest, Arc<Notify>)>,
 }
 
-impl Lookouts {
+impl Waiters {
     /// Tells those whom a new entry may concern. For the lock under which entries are added: whoever looks at the journal
     /// after it began to look out misses nothing.
     pub(super) fn tell(&self, entry: &Entry) {
@@ -74,21 +74,21 @@ impl Lookouts {
 
 /// Somebody who waits for requests of one kind, with a cursor of its own.
 #[derive(Debug)]
-pub struct Lookout {
+pub struct Waiter {
     journal: Arc<Journal>,
     told: Arc<Notify>,
 }
 
 impl Journal {
     /// Becomes a reader that is told of requests that may be of interest, and of nothing else.
-    pub fn lookout(self: &Arc<Self>, interest: Interest) -> Lookout {
+    pub fn waiter(self: &Arc<Self>, interest: Interest) -> Waiter {
         let told = Arc::new(Notify::new());
-        self.log.lock().lookouts.kept.push((interest, Arc::clone(&told)));
-        Lookout { journal: Arc::clone(self), told }
+        self.log.lock().waiters.kept.push((interest, Arc::clone(&told)));
+        Waiter { journal: Arc::clone(self), told }
     }
 }
 
-impl Lookout {
+impl Waiter {
     /// The journal that is read.
     pub fn journal(&self) -> &Arc<Journal> {
         &self.journal
@@ -100,9 +100,9 @@ impl Lookout {
     }
 }
 
-impl Drop for Lookout {
+impl Drop for Waiter {
     fn drop(&mut self) {
-        self.journal.log.lock().lookouts.kept.retain(|(_, told)| !Arc::ptr_eq(told, &self.told));
+        self.journal.log.lock().waiters.kept.retain(|(_, told)| !Arc::ptr_eq(told, &self.told));
     }
 }
 
@@ -144,8 +144,8 @@ mod tests {
             scripted: None,
             warnings: Vec::new(),
             generation: 1,
-            setup: std::sync::Weak::<()>::new(),
-            moment: crate::clock::Moment::default(),
+            config: std::sync::Weak::<()>::new(),
+            instant: crate::clock::Instant::default(),
         }))
     }
 
@@ -153,10 +153,10 @@ mod tests {
     fn only_what_may_fit_is_told() {
         let journal = Arc::new(Journal::new(100, MOST_BYTES));
         let check = |interest: Interest, entry: Entry, told: bool| {
-            let lookout = journal.lookout(interest);
+            let waiter = journal.waiter(interest);
             journal.append(entry);
-            assert_eq!(lookout.told().now_or_never().is_some(), told, "{interest:?}");
-            assert!(lookout.told().now_or_never().is_none(), "each entry is told of once");
+            assert_eq!(waiter.told().now_or_never().is_some(), told, "{interest:?}");
+            assert!(waiter.told().now_or_never().is_none(), "each entry is told of once");
         };
         let hello = || request("/v1/hello?x=1", Some(Operation::Hello), 200);
         check(Interest::default(), hello(), true);
@@ -166,6 +166,6 @@ mod tests {
         check(Interest::new(None, None, None, Some("/v1/hell")), hello(), false);
         check(Interest::new(Some("sk_test_a"), None, None, None), hello(), false);
         check(Interest::new(None, Some(Operation::Hello), None, None), request("/v1/nothing", None, 404), false);
-        assert!(journal.log.lock().lookouts.kept.is_empty(), "who is gone is forgotten");
+        assert!(journal.log.lock().waiters.kept.is_empty(), "who is gone is forgotten");
     }
 }

@@ -13,7 +13,7 @@ pub const MOST_ACTIVATIONS: usize = 256;
 
 /// The counters of one rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct RuleCounter {
     /// Requests that its conditions matched.
     pub matched: u64,
     /// Requests that it decided.
@@ -24,15 +24,15 @@ pub struct Turn {
 
 /// The counters of all rules a workspace has met. Bounded: the fingerprints come from scenario files, not from requests.
 #[derive(Clone, Debug, Default)]
-pub struct Turns {
+pub struct RuleCounters {
     activation: u64,
     known: BTreeSet<u64>,
-    by_rule: BTreeMap<(u64, u64), Turn>,
+    by_rule: BTreeMap<(u64, u64), RuleCounter>,
     steps: BTreeMap<(u64, u64), Arc<str>>,
 }
 
-impl Turns {
-    /// Turns to the counters of one activation; those of an activation that was never seen are all zero. Zero stands for
+impl RuleCounters {
+    /// Switches to the counters of one activation; those of an activation that was never seen are all zero. Zero stands for
     /// scenarios that were not activated at all.
     pub fn begin(&mut self, activation: u64) {
         if self.activation == activation {
@@ -55,12 +55,12 @@ impl Turns {
     }
 
     /// The counters of a rule, zero at first.
-    pub fn of(&mut self, rule: u64) -> &mut Turn {
+    pub fn of(&mut self, rule: u64) -> &mut RuleCounter {
         self.by_rule.entry((self.activation, rule)).or_default()
     }
 
     /// The counters of a rule, without remembering it.
-    pub fn get(&self, rule: u64) -> Turn {
+    pub fn get(&self, rule: u64) -> RuleCounter {
         self.by_rule.get(&(self.activation, rule)).copied().unwrap_or_default()
     }
 
@@ -77,20 +77,20 @@ impl Turns {
     /// The counters and steps of one activation, for a snapshot.
     pub fn save(&self, activation: u64) -> (Vec<SavedTurn>, Vec<(u64, String)>) {
         let rules = self.by_rule.range((activation, 0)..=(activation, u64::MAX));
-        let turns = rules.map(|((_, rule), turn)| {
+        let counters = rules.map(|((_, rule), turn)| {
             // Requests under way are not saved.
             let applied = turn.applied.saturating_sub(turn.pending);
             SavedTurn { rule: *rule, matched: turn.matched, applied }
         });
         let steps = self.steps.range((activation, 0)..=(activation, u64::MAX));
-        (turns.collect(), steps.map(|((_, story), step)| (*story, step.to_string())).collect())
+        (counters.collect(), steps.map(|((_, story), step)| (*story, step.to_string())).collect())
     }
 
     /// Puts counters and steps of a snapshot in place for one activation.
-    pub fn restore(&mut self, activation: u64, turns: &[SavedTurn], steps: &[(u64, String)]) {
+    pub fn restore(&mut self, activation: u64, counters: &[SavedTurn], steps: &[(u64, String)]) {
         self.begin(activation);
-        for SavedTurn { rule, matched, applied } in turns {
-            *self.of(*rule) = Turn { matched: *matched, applied: *applied, pending: 0 };
+        for SavedTurn { rule, matched, applied } in counters {
+            *self.of(*rule) = RuleCounter { matched: *matched, applied: *applied, pending: 0 };
         }
         for (story, step) in steps {
             self.set_step(*story, Arc::from(step.as_str()));
@@ -110,29 +110,29 @@ mod tests {
 
     #[test]
     fn each_activation_has_counters_of_its_own() {
-        let mut turns = Turns::default();
-        turns.of(1).applied = 2;
-        turns.begin(3);
-        assert_eq!(turns.get(1), Turn::default());
-        turns.of(1).applied = 5;
-        turns.set_step(9, Arc::from("later"));
+        let mut counters = RuleCounters::default();
+        counters.of(1).applied = 2;
+        counters.begin(3);
+        assert_eq!(counters.get(1), RuleCounter::default());
+        counters.of(1).applied = 5;
+        counters.set_step(9, Arc::from("later"));
         for (activation, applied, step) in [(4, 0, None), (3, 5, Some("later")), (0, 2, None)] {
-            turns.begin(activation);
-            assert_eq!((turns.get(1).applied, turns.step(9).map(AsRef::as_ref)), (applied, step), "{activation}");
+            counters.begin(activation);
+            assert_eq!((counters.get(1).applied, counters.step(9).map(AsRef::as_ref)), (applied, step), "{activation}");
         }
-        assert_eq!([0, 3, 4, 5].map(|activation| turns.has_met(activation)), [false, true, true, false]);
+        assert_eq!([0, 3, 4, 5].map(|activation| counters.has_met(activation)), [false, true, true, false]);
     }
 
     #[test]
     fn old_activations_leave() {
-        let mut turns = Turns::default();
+        let mut counters = RuleCounters::default();
         for activation in 1..=1_000 {
-            turns.begin(activation);
-            turns.of(1).applied = activation;
-            turns.set_step(1, Arc::from("later"));
+            counters.begin(activation);
+            counters.of(1).applied = activation;
+            counters.set_step(1, Arc::from("later"));
         }
-        assert_eq!((turns.by_rule.len(), turns.steps.len()), (MOST_ACTIVATIONS, MOST_ACTIVATIONS));
-        turns.retain(|_| false);
-        assert!(turns.by_rule.is_empty() && turns.steps.is_empty());
+        assert_eq!((counters.by_rule.len(), counters.steps.len()), (MOST_ACTIVATIONS, MOST_ACTIVATIONS));
+        counters.retain(|_| false);
+        assert!(counters.by_rule.is_empty() && counters.steps.is_empty());
     }
 }

@@ -9,14 +9,14 @@ use super::emit::{DueEmits, Emit, due_emits};
 use super::knob_patch::{KnobPatch, diagnostic};
 use super::rule::Decision;
 use super::{RequestView, Scenario};
-use crate::clock::{Moment, Random};
+use crate::clock::{Instant, Random};
 use crate::diagnostic::Diagnostic;
 use crate::profile::{Draft, Layered, Profile, ProfileProblem};
-use crate::turns::Turns;
+use crate::rule_counters::RuleCounters;
 
 /// Everything in force for one key, or for one request that names its scenarios.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct EffectiveConfig {
     /// The profile in its layers.
     pub layered: Layered,
     /// The profile, typed.
@@ -27,24 +27,24 @@ pub struct Setup {
     pub emits: Arc<[Arc<Emit>]>,
     /// The active scenarios, in order.
     pub active: Arc<[Arc<Scenario>]>,
-    /// The generation in which this setup was made. A later generation that changes nothing for the key keeps it.
+    /// The generation in which this effective configuration was made. A later generation that changes nothing for the key keeps it.
     pub generation: u64,
     /// When the scenarios were activated, by the emulator's clock; a reload does not change it.
-    pub activated_at: Moment,
-    /// Which activation this is: each has counters of its own ([`Turns::begin`]), and `given` state is put in place once for
+    pub activated_at: Instant,
+    /// Which activation this is: each has counters of its own ([`RuleCounters::begin`]), and `given` state is put in place once for
     /// each. Zero for scenarios named by a request, which are never activated.
     pub activation: u64,
 }
 
-impl Setup {
-    /// The setup of these scenarios over a profile and what was changed for the key. All are merged before anything is judged: a
+impl EffectiveConfig {
+    /// The effective configuration of these scenarios over a profile and what was changed for the key. All are merged before anything is judged: a
     /// knob that fits alone may clash with one of another scenario, and the other way round.
     pub(crate) fn build(
         base: &Layered,
         patch: Option<&KnobPatch>,
         active: Vec<Arc<Scenario>>,
         generation: u64,
-        activated_at: Moment,
+        activated_at: Instant,
         activation: u64,
     ) -> Result<Self, Vec<Diagnostic>> {
         let mut draft = Draft::of(base);
@@ -79,15 +79,15 @@ impl Setup {
     pub fn decide(
         &self,
         view: &RequestView<'_>,
-        turns: &mut Turns,
+        counters: &mut RuleCounters,
         since_activation: Duration,
         random: &mut Random,
     ) -> Option<Decision> {
         if self.rules.is_empty() {
             return None;
         }
-        turns.begin(self.activation);
-        self.rules.decide(view, turns, since_activation, random)
+        counters.begin(self.activation);
+        self.rules.decide(view, counters, since_activation, random)
     }
 
     /// The emissions that time has set off so long after activation, given how often each (by fingerprint) was already.

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::Notify;
 
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::journal::{AttemptRecord, Forgery};
 use crate::webhook::held::{DELIVERY, Held, MOST_BYTES};
 use crate::workspace::{EventRecord, PlannedDelivery, Workspace};
@@ -60,14 +60,14 @@ pub struct DeliveryRecord {
     /// Attempts made, oldest first; the oldest are missing where memory ran short.
     pub attempts: Vec<Arc<AttemptRecord>>,
     /// When the next attempt is due.
-    pub next: Option<Moment>,
+    pub next: Option<Instant>,
     /// Why it was given up, if it was.
     pub note: Option<String>,
 }
 
 /// Every delivery of one emulator.
 #[derive(Debug, Default)]
-pub struct Book {
+pub struct DeliveryStore {
     pages: Mutex<Pages>,
     changed: Notify,
 }
@@ -87,7 +87,7 @@ struct Pages {
     held: Held,
 }
 
-impl Book {
+impl DeliveryStore {
     /// Enters the deliveries of an event that is being handed over, all or none.
     pub fn enter(&self, workspace: &Workspace, event: &Arc<EventRecord>) -> Result<(), Full> {
         let mut pages = self.pages.lock();
@@ -291,7 +291,7 @@ impl Pages {
         let serial = *self.serial_by_id.get(id)?;
         match self.by_serial.get(&serial) {
             Some(record) if is_it(record) => Some(serial),
-            // Rare: two of one id are in the book at a time only if one was fired at the very moment of a reset.
+            // Rare: two of one id are in the store at a time only if one was fired at the very moment of a reset.
             _ => self.by_serial.iter().find(|(_, record)| is_it(record)).map(|(serial, _)| *serial),
         }
     }
@@ -352,7 +352,7 @@ fn forget_id(ids: &mut HashMap<String, u64>, id: &str, serial: u64) {
     }
 }
 
-/// How deliveries ended so far; does not fall when they leave the book.
+/// How deliveries ended so far; does not fall when they leave the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// Taken by their receivers.
@@ -377,7 +377,7 @@ impl Settled {
 /// Most changes remembered for those who wait.
 const MOST_CHANGES: usize = 16_384;
 
-/// Which deliveries were entered or changed, in order: who waits looks at these and not at the whole book again.
+/// Which deliveries were entered or changed, in order: who waits looks at these and not at the whole store again.
 #[derive(Debug, Default)]
 struct ChangeLog {
     serials: VecDeque<u64>,
@@ -395,7 +395,7 @@ impl ChangeLog {
     }
 }
 
-impl Book {
+impl DeliveryStore {
     /// How many changes there were so far: where [`Self::changed_since`] continues.
     pub fn changes(&self) -> u64 {
         self.pages.lock().log.count
@@ -412,7 +412,7 @@ impl Book {
     }
 
     /// The deliveries that changed since, as they now stand, with their serial numbers, and where to go on. `None` if more
-    /// has changed than is remembered: then look through the whole book.
+    /// has changed than is remembered: then look through the whole store.
     pub fn changed_since(&self, seen: u64) -> Option<(u64, Vec<(u64, DeliveryRecord)>)> {
         let pages = self.pages.lock();
         let new = usize::try_from(pages.log.count.saturating_sub(seen)).ok()?;
@@ -424,5 +424,5 @@ impl Book {
 }
 
 #[cfg(test)]
-#[path = "book_tests.rs"]
+#[path = "store_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! The courier of one workspace: owns its queue, sets workers to what is due, sleeps until more is.
+//! The worker of one workspace: owns its queue, sets workers to what is due, sleeps until more is.
 //!
 //! What an attempt is and how its outcome is told stands in `deliver`; what follows from it in `queue`.
 
@@ -9,7 +9,7 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use crate::agenda::{Slot, Task};
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::http::emissions::events_made;
 use crate::http::stopped;
 use crate::journal::HandedOver;
@@ -21,8 +21,8 @@ use crate::workspace::Workspace;
 /// Most events taken over before the next attempts are looked for.
 const MOST_AT_ONCE: usize = 256;
 
-/// What a courier shares with its workers.
-pub(super) struct Round {
+/// What a worker shares with its workers.
+pub(super) struct WorkerState {
     /// Whose deliveries they are.
     pub(super) workspace: Arc<Workspace>,
     queue: Mutex<(Queue, Slot)>,
@@ -33,7 +33,7 @@ pub(super) struct Round {
     pub(super) look_ups: Arc<Semaphore>,
 }
 
-impl Round {
+impl WorkerState {
     fn new(workspace: Arc<Workspace>, attempts: usize) -> Self {
         let queue = Mutex::new((Queue::default(), workspace.agenda().slot()));
         Self {
@@ -56,21 +56,21 @@ impl Round {
 
     /// The next attempt that is due, under way from here on.
     fn take_due(&self, queue: &mut Queue) -> Option<(Job, Task)> {
-        let job = queue.take_due(self.workspace.clock().moment())?;
+        let job = queue.take_due(self.workspace.clock().instant())?;
         Some((job, self.workspace.agenda().begin()))
     }
 }
 
 impl Deliverer {
     /// Owns the queue of one workspace until nobody hands over any more, or the workspace leaves.
-    pub(super) async fn courier(
+    pub(super) async fn worker(
         self: Arc<Self>,
         workspace: Arc<Workspace>,
         mut events: mpsc::UnboundedReceiver<HandedOver>,
     ) {
-        let round = Arc::new(Round::new(workspace, self.slots_of_workspace));
+        let round = Arc::new(WorkerState::new(workspace, self.slots_of_workspace));
         let mut leaving = round.workspace.leaving();
-        // They end with the courier, so that nobody is posted to once the emulator has stopped.
+        // They end with the worker, so that nobody is posted to once the emulator has stopped.
         let mut workers = JoinSet::new();
         let (mut handed, mut draining) = (Vec::new(), false);
         while !round.workspace.has_left() {
@@ -110,7 +110,12 @@ impl Deliverer {
 
     /// Sets workers to attempts that are due. Those that stay inside are made here, one after the other, so that their order
     /// does not depend on which processor is free. Returns whether any was.
-    async fn send_off(self: &Arc<Self>, round: &Arc<Round>, due: Vec<(Job, Task)>, workers: &mut JoinSet<()>) -> bool {
+    async fn send_off(
+        self: &Arc<Self>,
+        round: &Arc<WorkerState>,
+        due: Vec<(Job, Task)>,
+        workers: &mut JoinSet<()>,
+    ) -> bool {
         if !due.is_empty() {
             events_made(&round.workspace).await;
         }
@@ -130,19 +135,19 @@ impl Deliverer {
         made
     }
 
-    /// Makes one attempt, and then whatever else is due, without a way back to the courier.
-    async fn work(self: Arc<Self>, round: Arc<Round>, first: Job, task: Task) {
+    /// Makes one attempt, and then whatever else is due, without a way back to the worker.
+    async fn work(self: Arc<Self>, round: Arc<WorkerState>, first: Job, task: Task) {
         let mut next = Some((first, task));
         while let Some((job, _task)) = next {
             self.make(&round, job).await;
             next = round.with(|queue| round.take_due(queue)).map(|(job, task)| (job, task.outside()));
         }
-        // The courier sleeps until what was due next when it looked last; retries may be due earlier.
+        // The worker sleeps until what was due next when it looked last; retries may be due earlier.
         round.changed.notify_one();
     }
 }
 
-async fn sleep_until(workspace: &Workspace, due: Option<Moment>) {
+async fn sleep_until(workspace: &Workspace, due: Option<Instant>) {
     match due {
         Some(due) => workspace.clock().sleep_until(due).await,
         None => std::future::pending().await,
