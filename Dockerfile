@@ -14,10 +14,10 @@ COPY . .
 # function by name finds none in a static binary, and would need `/dev/urandom`. `--target` keeps the flags away from build
 # scripts.
 RUN RUSTFLAGS="-C target-feature=+crt-static --cfg getrandom_backend=\"linux_getrandom\"" \
-    cargo build --locked --release --target "$(uname -m)-unknown-linux-gnu" \
+    cargo build --locked --profile dist --target "$(uname -m)-unknown-linux-gnu" \
  && rm -rf target/image target/state \
  && mkdir -p target/image/scenarios target/state \
- && cp "target/$(uname -m)-unknown-linux-gnu/release/wrs-emulator" target/image/
+ && cp "target/$(uname -m)-unknown-linux-gnu/dist/wrs-emulator" target/image/
 
 FROM scratch
 LABEL org.opencontainers.image.title="wrs-emulator" \

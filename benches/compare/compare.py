@@ -3,7 +3,7 @@
 `GET /v1/system/status` as JSON, the same load generator (`wrk`, one thread, 64 keep-alive connections), each server alone
 on the machine, in turn, with its defaults.
 
-    cargo build --release && cargo bench --bench bare_hyper --bench deliveries --no-run
+    cargo build --profile dist && cargo bench --profile dist --bench bare_hyper --bench deliveries --no-run
     npm install --prefix target/compare $(cat benches/compare/packages.txt)
     python3 benches/compare/compare.py            # --quick for a short form, --write to renew the table and the plot
 

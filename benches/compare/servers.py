@@ -57,10 +57,10 @@ class Emulator(Server):
     name = "wrs-emulator"
 
     def __init__(self, root):
-        self.binary = root / "target/release/wrs-emulator"
+        self.binary = root / "target/dist/wrs-emulator"
 
     def missing(self):
-        return None if self.binary.exists() else "run `cargo build --release`"
+        return None if self.binary.exists() else "run `cargo build --profile dist`"
 
     def version(self):
         return subprocess.run([self.binary, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
@@ -95,7 +95,7 @@ class BareHyper(Server):
     takes_rules = False
 
     def __init__(self, root):
-        built = [path for path in (root / "target/release/deps").glob("bare_hyper-*") if path.suffix == ""]
+        built = [path for path in (root / "target/dist/deps").glob("bare_hyper-*") if path.suffix == ""]
         self.binary = max(built, key=lambda path: path.stat().st_mtime, default=None)
 
     def missing(self):
@@ -279,7 +279,7 @@ class Receiver:
     """Takes posts and counts them: the receiver of `cargo bench --bench deliveries`."""
 
     def __init__(self, root, folder):
-        built = [path for path in (root / "target/release/deps").glob("deliveries-*") if path.suffix == ""]
+        built = [path for path in (root / "target/dist/deps").glob("deliveries-*") if path.suffix == ""]
         if not built:
             raise FileNotFoundError("run `cargo bench --bench deliveries --no-run`")
         binary = max(built, key=lambda path: path.stat().st_mtime)

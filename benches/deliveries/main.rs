@@ -40,10 +40,12 @@ fn measure(events: usize, rounds: usize) -> io::Result<Table> {
     for protocol in [Protocol::Http, Protocol::Https] {
         let _ = writeln!(io::stderr(), "{rounds} rounds over {}", protocol.name());
         let receiver = Receiver::start(protocol)?;
+        let ca_file = receiver.ca_file();
+        let authority = (protocol == Protocol::Https).then_some(ca_file.as_path());
         let mut pairs = Vec::new();
         for round in 0..=rounds {
             let count = IN_FLIGHT * events;
-            let plain = rate(count, runtime.block_on(plain::post(&receiver, events)));
+            let plain = rate(count, runtime.block_on(plain::post(receiver.port, authority, events)));
             let emulator = rate(count, runtime.block_on(emulator::deliver(&receiver, events))?);
             // The first round warms both up.
             if round > 0 {

@@ -1,5 +1,6 @@
 //! The client compared with: signs and posts, and nothing else. One connection for each delivery in flight.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,16 +19,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::receiver::{Protocol, Receiver};
 use crate::{IN_FLIGHT, moment};
 
 const BODY: &str = r#"{"id":"evt_01kg9p6je0vr8r2ej1960613z0","type":"workflow.completed","created_at":"2026-01-31T09:30:00.000Z","data":{"workflow_id":"wf_01kg9p6je0vr8r2ej1960613z0","status":"completed"}}"#;
 
-/// Posts `count` events on each connection; gives the time it took.
-pub(crate) async fn post(receiver: &Receiver, count: usize) -> Duration {
+/// Posts `count` events on each connection to a receiver on this port, over TLS if an authority is given; gives the time it took.
+pub(crate) async fn post(port: u16, authority: Option<&Path>, count: usize) -> Duration {
     let mut senders = Vec::new();
     for _ in 0..IN_FLIGHT {
-        senders.push(connect(receiver).await);
+        senders.push(connect(port, authority).await);
     }
     let started = moment();
     let tasks: Vec<_> = senders.into_iter().map(|sender| tokio::spawn(post_all(sender, count))).collect();
@@ -61,15 +61,14 @@ fn sign(id: &str, timestamp: i64) -> String {
     format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }
 
-async fn connect(receiver: &Receiver) -> SendRequest<Full<Bytes>> {
-    let stream = TcpStream::connect(("127.0.0.1", receiver.port)).await.expect("the receiver listens");
+async fn connect(port: u16, authority: Option<&Path>) -> SendRequest<Full<Bytes>> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await.expect("the receiver listens");
     let _ = stream.set_nodelay(true);
-    match receiver.protocol {
-        Protocol::Http => open(stream).await,
-        Protocol::Https => {
+    match authority {
+        None => open(stream).await,
+        Some(authority) => {
             let mut roots = rustls::RootCertStore::empty();
-            let authority =
-                rustls::pki_types::CertificateDer::from_pem_file(receiver.ca_file()).expect("a certificate");
+            let authority = rustls::pki_types::CertificateDer::from_pem_file(authority).expect("a certificate");
             roots.add(authority).expect("an authority");
             let config =
                 rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

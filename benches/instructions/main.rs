@@ -1,0 +1,122 @@
+//! Instructions for a request and for a webhook, in user space, as valgrind counts them: a figure that hardly depends on the machine.
+//!
+//! Each server runs twice under valgrind, for a short and for a long run; the difference divided by the requests between them is
+//! the figure, so that the start costs nothing. Beside each case stands a bare hyper server that gives the same answer, and beside
+//! deliveries a bare client that signs and posts. The load comes from this process, which is not counted.
+//!
+//! `cargo bench --bench instructions` prints one table; `-- --check` exits with 1 if a bound is missed or a case needs more than
+//! 3 % over `figures.json`, which `-- --write` rewrites; `-- --only NAME` measures the cases whose name contains this.
+//!
+//! Reading order: `cases` (what is measured), `counted` (a process under valgrind), `client` (the load), `bare` (the server
+//! compared with), `webhooks` (deliveries), `report` (the table, the bounds and the committed figures).
+
+mod bare;
+mod cases;
+mod client;
+mod counted;
+#[path = "../deliveries/plain.rs"]
+mod plain;
+#[allow(dead_code, reason = "shared with `deliveries`, which uses all of it")]
+#[path = "../deliveries/receiver.rs"]
+mod receiver;
+mod report;
+mod webhooks;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+/// Connections of the bare client of webhooks: what `deliveries` has in flight.
+const IN_FLIGHT: usize = 64;
+
+const USAGE: &str = "\
+Usage: cargo bench --bench instructions [-- [--check] [--write] [--only NAME]]
+
+  --check      exit with 1 if a bound is missed, or a figure has risen by more than 3 %
+  --write      write the figures to benches/instructions/figures.json
+  --only NAME  measure only the cases whose name contains NAME";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        [bare::FLAG, port_file, answer] => bare::run(port_file.as_ref(), answer).map(|()| true),
+        [webhooks::FLAG, port, count] => webhooks::post(port, count).map(|()| true),
+        [receiver::FLAG, folder, protocol] => {
+            receiver::run(folder.as_ref(), receiver::Protocol::parse(protocol)).map(|()| true)
+        }
+        // Without this flag it is a run of `cargo test --all-targets`, which measures nothing.
+        words if words.contains(&"--bench") => match Options::parse(words) {
+            Ok(options) => measure(&options),
+            Err(problem) => {
+                let _ = writeln!(io::stderr(), "instructions: {problem}\n\n{USAGE}");
+                return ExitCode::from(2);
+            }
+        },
+        _ => Ok(true),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "instructions: {error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// What the command line asks for.
+#[derive(Debug, Default)]
+struct Options {
+    check: bool,
+    write: bool,
+    only: String,
+}
+
+impl Options {
+    fn parse(words: &[&str]) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--bench" => {}
+                "--check" => options.check = true,
+                "--write" => options.write = true,
+                "--only" => options.only = (*words.next().ok_or("--only needs a name")?).to_owned(),
+                unknown => return Err(format!("unknown argument `{unknown}`")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Measures and prints; false if a check failed.
+fn measure(options: &Options) -> io::Result<bool> {
+    let chosen = |name: &str| name.contains(&options.only);
+    let mut figures = Vec::new();
+    for case in cases::all() {
+        if chosen(case.name) {
+            let _ = writeln!(io::stderr(), "{}", case.name);
+            figures.push(case.measure()?);
+        }
+    }
+    if chosen(webhooks::NAME) {
+        let _ = writeln!(io::stderr(), "{}", webhooks::NAME);
+        figures.push(webhooks::measure()?);
+    }
+    let committed = report::read()?;
+    let problems = report::problems(&figures, &committed);
+    report::print(&figures, &committed, &mut io::stdout().lock())?;
+    if options.write {
+        report::write(&figures, committed)?;
+    }
+    for problem in &problems {
+        writeln!(io::stderr(), "{problem}")?;
+    }
+    Ok(!options.check || problems.is_empty())
+}
+
+/// The machine's monotonic time; the shared files of `deliveries` ask for it.
+#[allow(clippy::disallowed_methods, reason = "a benchmark may read the machine's time")]
+fn moment() -> std::time::Instant {
+    std::time::Instant::now()
+}
