@@ -101,10 +101,11 @@ impl Emulator {
         };
         settings.check_folders()?;
         let texts = Arc::new(Texts::new(&seed, clock.now().wall));
+        let journal = Arc::new(Journal::new(settings.most_journal_entries, settings.most_journal_bytes));
         let (engine, orders) = Engine::new(
             Library::new(settings.profile.clone()),
-            Registry::new(seed, clock, settings.most_workspaces),
-            Journal::new(settings.most_journal_entries, settings.most_journal_bytes),
+            Registry::new(seed, clock, settings.most_workspaces, Arc::clone(&journal)),
+            journal,
             settings.scenario_folders.clone(),
         );
         let engine = Arc::new(engine);

@@ -7,7 +7,6 @@ use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::clock::Now;
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::keys::workspace_of;
 use crate::contract::oauth::{OauthProblem, parse_token_request};
@@ -18,8 +17,8 @@ use crate::contract::variation::Outermost;
 use crate::http::emissions::Emissions;
 use crate::http::exchange::{Exchange, Outcome, content_types};
 use crate::http::handlers::invalid;
-use crate::journal::{Journal, Reason};
-use crate::workspace::{Listed, Registry, Workspace};
+use crate::journal::Reason;
+use crate::workspace::{Listed, Registry};
 
 /// Marks every answer of an announced endpoint.
 pub const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
@@ -33,8 +32,6 @@ pub struct PreviewParts {
     pub emissions: Emissions,
     /// Where the workspaces and their tokens are.
     pub registry: Arc<Registry>,
-    /// Where it is told that a workspace had to leave for one.
-    pub journal: Arc<Journal>,
 }
 
 /// Performs an announced operation; `None` for an open one.
@@ -126,8 +123,7 @@ fn issue_token(exchange: &Exchange) -> Outcome {
     let mut outcome = match parse_token_request(headers, body, &profile.validation, profile.key_rules()) {
         Ok(key) => {
             let parts = exchange.preview.as_ref().expect("announced endpoints have their parts");
-            let workspace =
-                open_workspace(&parts.registry, &parts.journal, workspace_of(&key, &profile.keys), exchange.now);
+            let workspace = parts.registry.open(workspace_of(&key, &profile.keys), exchange.now);
             let lifetime = profile.oauth.token_lifetime.get();
             let expires = workspace.clock().instant().plus(lifetime);
             let token = parts.registry.tokens().issue(&key, expires, workspace.lock().random());
@@ -155,16 +151,6 @@ fn refused_token(exchange: &Exchange, problem: &OauthProblem) -> Outcome {
         outcome.response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic"));
     }
     outcome
-}
-
-/// The workspace of this name. If another had to leave for it, the journal tells.
-pub fn open_workspace(registry: &Registry, journal: &Journal, name: &str, now: Now) -> Arc<Workspace> {
-    let (workspace, left) = registry.open(name, now);
-    for left in left {
-        let message = format!("workspace {} was forgotten: there are more keys than workspaces are kept", left.id());
-        journal.note(now.wall, Some(Arc::clone(left.name())), message, true);
-    }
-    workspace
 }
 
 fn page<T: Serialize>(exchange: &Exchange, listed: Result<Listed<T>, Error>) -> Outcome {

@@ -23,7 +23,7 @@ use crate::http::guard::{caught, caught_now};
 use crate::http::handlers::perform;
 use crate::http::host::check_host;
 use crate::http::limits::Limits;
-use crate::http::preview::{MARKED, PREVIEW, PreviewParts, open_workspace};
+use crate::http::preview::{MARKED, PREVIEW, PreviewParts};
 use crate::http::quota::push_quota_headers;
 use crate::http::refusal::{PLAIN_ON_TLS, Sent};
 use crate::http::scripted::scripted_or_ordinary;
@@ -55,11 +55,7 @@ impl Api {
         blocking: Blocking,
         limits: &Limits,
     ) -> Self {
-        let preview = Arc::new(PreviewParts {
-            emissions: emissions.clone(),
-            registry: Arc::clone(&registry),
-            journal: Arc::clone(&journal),
-        });
+        let preview = Arc::new(PreviewParts { emissions: emissions.clone(), registry: Arc::clone(&registry) });
         Self { library, registry, journal, bodies, emissions, blocking, preview, uri_bytes: limits.uri_bytes }
     }
 
@@ -239,7 +235,7 @@ impl Api {
             None => authenticate(&exchange.parts.headers, config.profile.key_rules())?,
         };
         let name = workspace_of(key, &config.profile.keys);
-        let workspace = open_workspace(&self.registry, &self.journal, name, exchange.now);
+        let workspace = self.registry.open(name, exchange.now);
         // From here on it is the workspace's time.
         let now = if workspace.clock().is_plain() { exchange.now } else { workspace.clock().now() };
         if alias.as_ref().is_some_and(|alias| alias.expires <= now.instant) {

@@ -11,8 +11,8 @@ use crate::http::handlers;
 use crate::profile::Layered;
 
 fn api() -> Api {
-    let registry = Arc::new(Registry::new(Seed::from_number(7), Clock::real(), 10));
     let (journal, limits) = (Arc::new(Journal::new(10, 10_000)), Limits::default());
+    let registry = Arc::new(Registry::new(Seed::from_number(7), Clock::real(), 10, Arc::clone(&journal)));
     let bodies = Arc::new(BodyReader::new(&limits));
     Api::new(
         Arc::new(Library::new(Layered::default())),
