@@ -149,7 +149,7 @@ impl ControlHandle {
         let engine = &self.engine;
         // A key that is not valid has no subscriptions; that is what the answer says then.
         let workspace =
-            engine.workspace(Some(key)).unwrap_or_else(|_| engine.registry.open(key, engine.registry.clock().now()).0);
+            engine.workspace(Some(key)).unwrap_or_else(|_| engine.registry.open(key, engine.registry.clock().now()));
         engine.fire(&workspace, request, &engine.profile_for(Some(key)))
     }
 

@@ -101,10 +101,11 @@ impl Emulator {
         };
         settings.check_folders()?;
         let texts = Arc::new(Texts::new(&seed, clock.now().wall));
+        let journal = Arc::new(Journal::new(settings.most_journal_entries, settings.most_journal_bytes));
         let (engine, orders) = Engine::new(
             Library::new(settings.profile.clone()),
-            Registry::new(seed, clock, settings.most_workspaces),
-            Journal::new(settings.most_journal_entries, settings.most_journal_bytes),
+            Registry::new(seed, clock, settings.most_workspaces, Arc::clone(&journal)),
+            journal,
             settings.scenario_folders.clone(),
         );
         let engine = Arc::new(engine);
@@ -116,15 +117,15 @@ impl Emulator {
         let client = Client::new(Reach { egress: Arc::clone(&egress), trust: Arc::new(trust), resolver }, shares.kept);
         let control_token = control_token(&settings);
         let (stop, stopping) = watch::channel(false);
-        let api = Arc::new(Api::new(
-            Arc::clone(&engine.library),
-            Arc::clone(&engine.registry),
-            Arc::clone(&engine.journal),
-            Arc::clone(&bodies),
-            engine.emissions.clone(),
-            engine.blocking.clone(),
-            &settings.limits,
-        ));
+        let api = Arc::new(Api {
+            library: Arc::clone(&engine.library),
+            registry: Arc::clone(&engine.registry),
+            journal: Arc::clone(&engine.journal),
+            bodies: Arc::clone(&bodies),
+            emissions: engine.emissions.clone(),
+            blocking: engine.blocking.clone(),
+            uri_bytes: settings.limits.uri_bytes,
+        });
         let control = Arc::new(Control {
             engine: Arc::clone(&engine),
             bodies,
@@ -139,12 +140,9 @@ impl Emulator {
         let (watcher, files) = watch(&settings, &engine)?;
         settings.fill(&engine.library, files, engine.registry.clock().now())?;
         engine.log_held_back();
-        // Only now, so that what is wrong with the settings is told whether or not the port is free.
+        // Only now, so that problems of the settings are reported whether or not the port is free.
         let (listener, address) = bound(settings.listen)?;
-        let (control_listener, control_address) = match settings.control_listen {
-            None => (None, None),
-            Some(wanted) => bound(wanted).map(|(listener, address)| (Some(listener), Some(address)))?,
-        };
+        let (control_listener, control_address) = settings.control_listen.map(bound).transpose()?.unzip();
         if let Some(message) = shares.warning() {
             handle.note(message);
         }
@@ -169,11 +167,11 @@ impl Emulator {
         }
         let (limits, grace) = (Limits { connections: shares.connections, ..settings.limits }, settings.grace);
         let on_main_port = control_listener.is_none().then(|| Arc::clone(&control));
-        let front = Arc::new(Router { api: Some(Arc::clone(&api)), control: on_main_port, refusals: Arc::clone(&api) });
-        tasks.push(tokio::spawn(serve(listener, front, tls.clone(), limits, stopping.clone(), grace)));
+        let router = Arc::new(Router { api: Arc::clone(&api), serves_api: true, control: on_main_port });
+        tasks.push(tokio::spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
         if let Some(listener) = control_listener {
-            let front = Arc::new(Router { api: None, control: Some(control), refusals: api });
-            tasks.push(tokio::spawn(serve(listener, front, tls.clone(), limits, stopping.clone(), grace)));
+            let router = Arc::new(Router { api, serves_api: false, control: Some(control) });
+            tasks.push(tokio::spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
         }
         tasks.push(tokio::spawn(engine.run_emissions(orders, stopping.clone())));
         tasks.push(tokio::spawn(deliverer.run(stopping)));

@@ -1,4 +1,4 @@
-//! One listener's front door: control calls to the control API, everything else to the emulated API.
+//! What one listener serves: control calls go to the control API, everything else to the emulated API.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,43 +11,40 @@ use crate::control::{Control, ControlError, PREFIX};
 use crate::http::answer::AnswerBody;
 use crate::http::connection::Progress;
 use crate::http::guard::caught;
+use crate::http::handler::{Answering, Handler, Sent};
 use crate::http::host::check_host;
-use crate::http::refusal::{Refusals, Sent};
 use crate::http::service::Api;
-use crate::http::{Answering, Handler};
 use crate::redact::Redactor;
 
 /// What one listener serves.
 pub(super) struct Router {
-    /// The emulated API.
-    pub(super) api: Option<Arc<Api>>,
-    /// The control API.
+    /// The emulated API; on every listener it answers bytes that are not a request.
+    pub(super) api: Arc<Api>,
+    /// Whether its requests are served here.
+    pub(super) serves_api: bool,
+    /// The control API, if it is served here.
     pub(super) control: Option<Arc<Control>>,
-    /// Answers bytes that are no request.
-    pub(super) refusals: Arc<Api>,
-}
-
-impl Refusals for Router {
-    fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes {
-        self.refusals.refuse(status, sent)
-    }
 }
 
 impl Handler for Router {
     fn handle(self: &Arc<Self>, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering {
         let path = request.uri().path();
         let for_control = path.starts_with(PREFIX) || path == PREFIX.trim_end_matches('/');
-        match (&self.control, &self.api) {
-            (Some(control), _) if for_control => {
+        match &self.control {
+            Some(control) if for_control => {
                 let (control, peer) = (Arc::clone(control), progress.peer());
                 Answering::Later(Box::pin(async move { call(&control, request, peer).await }))
             }
-            (_, Some(api)) => api.handle(request, progress),
+            _ if self.serves_api => self.api.handle(request, progress),
             _ => {
                 let nothing = ControlError::new(ErrorKind::NotFound, "this port serves the control API only");
                 Answering::Ready(nothing.into_response(Redactor::default()))
             }
         }
+    }
+
+    fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes {
+        self.api.refuse(status, sent)
     }
 }
 

@@ -27,7 +27,7 @@ use super::failure::Failure;
 use super::output::{print, print_json};
 use super::{DEFAULT_URL, Target};
 use crate::control::api::{self, Endpoint};
-use crate::http::refusal::PLAIN_ON_TLS;
+use crate::http::handler::PLAIN_ON_TLS;
 use crate::webhook::tls::Trust;
 
 /// Why there was no answer, and what to do if that is not to start the emulator.

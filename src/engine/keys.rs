@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::Engine;
 use crate::contract::keys::{SAMPLE_KEY, judge, not_a_key, workspace_of};
 use crate::diagnostic::Diagnostic;
-use crate::http::preview::open_workspace;
 use crate::workspace::Workspace;
 
 /// Why a text names no workspace.
@@ -52,7 +51,7 @@ impl Engine {
 
     /// Opens a workspace, within the bound on their number, and starts in it what is active for it.
     fn begin(&self, name: &str) -> Arc<Workspace> {
-        let workspace = open_workspace(&self.registry, &self.journal, name, self.registry.clock().now());
+        let workspace = self.registry.open(name, self.registry.clock().now());
         {
             let mut state = workspace.lock();
             // Read under the lock, so that of two activations the later one is met last.

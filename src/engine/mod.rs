@@ -75,14 +75,14 @@ impl Engine {
     pub fn new(
         library: Library,
         registry: Registry,
-        journal: Journal,
+        journal: Arc<Journal>,
         scenario_folders: Folders,
     ) -> (Self, UnboundedReceiver<EmissionOrder>) {
         let (emissions, orders) = Emissions::new();
         let engine = Self {
             library: Arc::new(library),
             registry: Arc::new(registry),
-            journal: Arc::new(journal),
+            journal,
             deliveries: Arc::default(),
             sinks: Arc::default(),
             emissions,

@@ -1,4 +1,4 @@
-//! Answers: the body type and how JSON answers are put together.
+//! Answers: the body type, how answers are put together, and those that any operation of the emulated API may give.
 
 use std::io;
 
@@ -6,10 +6,24 @@ use futures_util::stream::iter;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Either, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
+use rand::SeedableRng as _;
+use serde::Serialize;
 
-/// The body of every answer: bytes that are at hand, or a stream that may be broken off.
+use crate::clock::Random;
+use crate::contract::error::{Error, ErrorKind};
+use crate::contract::keys::KeyRefusal;
+use crate::contract::not_found::no_endpoint;
+use crate::contract::routes::Lookup;
+use crate::contract::variation::{Outermost, vary};
+use crate::http::connection::ConnectionFault;
+use crate::http::fault::Pace;
+use crate::http::request::Admitted;
+use crate::journal::Reason;
+use crate::rate_limit::Verdict;
+
+/// The body of every answer: bytes, or a stream that may be broken off.
 pub type AnswerBody = Either<Full<Bytes>, UnsyncBoxBody<Bytes, io::Error>>;
 
 /// The header that names the request in the journal; the same id as `request_id` in an error body.
@@ -18,27 +32,185 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-emulator-request-i
 pub const GENERATION: HeaderName = HeaderName::from_static("x-emulator-generation");
 /// JSON, as every body of the contract is.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The challenge to a client that sent a key.
+const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
-/// An answer whose body is at hand.
-pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<AnswerBody> {
-    let mut response = Response::new(Either::Left(Full::new(body.into())));
+/// An answer with this body; whether it ends the connection is decided here alone.
+fn with_body<B>(status: StatusCode, content_type: HeaderValue, body: B) -> Response<B> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, content_type);
+    // The rest of a request so answered may still be on its way, and will not be read.
+    if matches!(
+        status,
+        StatusCode::BAD_REQUEST
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::PAYLOAD_TOO_LARGE
+            | StatusCode::UNSUPPORTED_MEDIA_TYPE
+    ) {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     response
 }
 
-/// An answer whose body is at hand in pieces: a long one needs no large buffer.
+/// An answer with a whole body.
+pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<AnswerBody> {
+    with_body(status, content_type, Either::Left(Full::new(body.into())))
+}
+
+/// An answer whose body comes in pieces: a long one needs no large buffer.
 pub fn answer_in_pieces(status: StatusCode, content_type: HeaderValue, pieces: Vec<Bytes>) -> Response<AnswerBody> {
     if let [only] = &pieces[..] {
         return answer(status, content_type, only.clone());
     }
     let length: usize = pieces.iter().map(Bytes::len).sum();
     let frames = pieces.into_iter().map(|piece| Ok(Frame::data(piece)));
-    let mut response = Response::new(Either::Right(StreamBody::new(iter(frames)).boxed_unsync()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    let body = StreamBody::new(iter(frames)).boxed_unsync();
+    let mut response = with_body(status, content_type, Either::Right(body));
     response.headers_mut().insert(CONTENT_LENGTH, number_value(length as u64));
     response
+}
+
+/// An answer of the emulated API, before the headers that every answer has.
+pub(super) struct Answer {
+    /// Status, content type and body.
+    pub(super) response: Response<Bytes>,
+    /// Why.
+    pub(super) reason: Reason,
+    /// What goes wrong while it is sent, if a scenario says so.
+    pub(super) fault: Option<SendFault>,
+}
+
+/// What goes wrong while an answer is sent.
+pub(super) enum SendFault {
+    /// Its body breaks off, stalls or drips.
+    Paced(Pace),
+    /// The connection does something else in its place.
+    Connection(ConnectionFault),
+}
+
+impl Answer {
+    /// A JSON answer.
+    pub(super) fn json(status: StatusCode, body: Vec<u8>, reason: Reason) -> Self {
+        Self::new(status, JSON, body.into(), reason)
+    }
+
+    /// An answer with this body.
+    pub(super) fn new(status: StatusCode, content_type: HeaderValue, body: Bytes, reason: Reason) -> Self {
+        Self { response: with_body(status, content_type, body), reason, fault: None }
+    }
+}
+
+/// Why a request is answered without looking at its content.
+pub(super) enum AdmissionError {
+    /// Its head is malformed or too large.
+    Invalid(ErrorKind, String),
+    /// 404 or 405.
+    NotFound(Lookup),
+    /// It carries no valid key.
+    Unauthorized(KeyRefusal),
+    /// The quota of its key is used up.
+    RateLimited(Verdict),
+    /// The emulator panicked.
+    Panicked(String),
+}
+
+impl Admitted {
+    /// A 200 with this body, varied as the profile says.
+    pub(super) fn answered(&self, body: &impl Serialize, reason: Reason) -> Answer {
+        self.answered_json(serde_json::to_vec(body).expect("strings and JSON values always serialise"), reason)
+    }
+
+    /// The same for a body that is JSON already.
+    pub(super) fn answered_json(&self, body: Vec<u8>, reason: Reason) -> Answer {
+        Answer::json(StatusCode::OK, self.varied(body, Outermost::Grows), reason)
+    }
+
+    /// A body of the API, varied as the profile says.
+    pub(super) fn varied(&self, body: Vec<u8>, outermost: Outermost) -> Vec<u8> {
+        match self.identity.variety {
+            None => body,
+            Some(seed) => vary(body, outermost, &self.profile().variation, &mut Random::seed_from_u64(seed)),
+        }
+    }
+
+    /// An error in the envelope.
+    pub(super) fn error(&self, error: &Error, reason: Reason) -> Answer {
+        let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = error.body(&self.profile().errors, &self.identity.id);
+        let mut answer = Answer::json(status, self.varied(body, Outermost::Stays), reason);
+        if error.kind == ErrorKind::Unauthorized {
+            // A valid key is refused only by a scenario.
+            let is_valid = self.identity.key.is_some();
+            let challenge = if is_valid { INVALID_TOKEN } else { HeaderValue::from_static("Bearer") };
+            answer.response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        answer
+    }
+
+    /// An error of this kind with a message of its own.
+    pub(super) fn refused(&self, kind: ErrorKind, text: &str) -> Answer {
+        self.error(&Error::new(kind, text), Reason::Refused(kind, text.to_owned()))
+    }
+
+    /// A 422 with every field at fault.
+    pub(super) fn invalid(&self, error: Error) -> Answer {
+        let answer = self.error(&error, Reason::Invalid(Vec::new()));
+        Answer { reason: Reason::Invalid(error.problems), ..answer }
+    }
+
+    /// The answer to a request that is not admitted.
+    pub(super) fn denied(&self, error: AdmissionError) -> Answer {
+        match error {
+            AdmissionError::Invalid(kind, text) => self.refused(kind, &text),
+            AdmissionError::NotFound(lookup) => self.not_found(lookup),
+            AdmissionError::Unauthorized(refusal) => {
+                let error = Error::new(ErrorKind::Unauthorized, refusal.advice(self.profile().key_rules()));
+                let advice = error.message.clone().into_boxed_str();
+                let mut answer = self.error(&error, Reason::Unauthorized { refusal, advice });
+                if refusal.token_came() {
+                    answer.response.headers_mut().insert(WWW_AUTHENTICATE, INVALID_TOKEN);
+                }
+                answer
+            }
+            AdmissionError::RateLimited(verdict) => {
+                let (limit, seconds) = (verdict.limit, verdict.window.as_secs_f64());
+                let message =
+                    format!("the quota of {limit} requests in {seconds} s is used up; back off before retrying");
+                self.error(&Error::new(ErrorKind::RateLimitExceeded, message), Reason::RateLimited)
+            }
+            AdmissionError::Panicked(text) => {
+                let kind = ErrorKind::InternalError;
+                self.error(&Error::new(kind, kind.message()), Reason::Panicked(text))
+            }
+        }
+    }
+
+    /// 404 and 405.
+    fn not_found(&self, lookup: Lookup) -> Answer {
+        match lookup {
+            Lookup::MethodNotAllowed(allow) => {
+                let error = Error::new(ErrorKind::MethodNotAllowed, format!("this endpoint takes {allow}"));
+                let header = header_value(&allow);
+                let mut answer = self.error(&error, Reason::MethodNotAllowed(allow));
+                answer.response.headers_mut().insert(ALLOW, header);
+                answer
+            }
+            Lookup::Announced(entry) => {
+                let message = format!(
+                    "{} ({}) are announced by the contract as upcoming and not open yet; --preview serves them in assumed shapes",
+                    entry.path, entry.what
+                );
+                self.error(&Error::new(ErrorKind::NotFound, message), Reason::Announced(entry.path))
+            }
+            Lookup::Found(_) | Lookup::Unknown => {
+                let is_preview_on = self.profile().preview.enabled;
+                let message = no_endpoint(&self.request.head.method, self.request.path(), is_preview_on);
+                self.error(&Error::new(ErrorKind::NotFound, message.as_str()), Reason::NotFound(message.into()))
+            }
+        }
+    }
 }
 
 /// A number in a header. `HeaderValue::from` would take two allocations for it; this takes one, and none below ten.
@@ -55,7 +227,7 @@ pub fn number_value(number: u64) -> HeaderValue {
         buffer[start] = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
-    HeaderValue::from_bytes(&buffer[start..]).expect("digits can stand in a header")
+    HeaderValue::from_bytes(&buffer[start..]).expect("digits are valid in a header")
 }
 
 /// An id in a header, its bytes taken over rather than copied.
@@ -63,7 +235,7 @@ pub fn id_value(id: String) -> HeaderValue {
     HeaderValue::from_maybe_shared(Bytes::from(id)).expect("ids are letters, digits, `_` and `-`")
 }
 
-/// A text that goes into a header: what cannot stand there is escaped.
+/// A text that goes into a header: what a header cannot contain is escaped.
 pub fn header_value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or_else(|_| {
         HeaderValue::from_str(&text.escape_default().to_string()).expect("escaped text is printable ASCII")

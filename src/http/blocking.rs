@@ -1,5 +1,5 @@
 //! Work that may take a while without waiting for anything: checking a scenario, making many events, reading a snapshot. It runs
-//! on threads of its own, so that the async workers keep serving everybody else meanwhile.
+//! on threads of its own, so that the async workers keep serving other requests meanwhile.
 //!
 //! The threads are few and stay: the allocator keeps what was freed for the thread that used it, so each further thread that
 //! has once held a large document costs memory for good. (The runtime's own pool grows whenever a piece of work comes before
@@ -40,13 +40,13 @@ impl Default for Blocking {
 }
 
 impl Blocking {
-    /// Runs `work` to its end, even if nobody waits for it any longer. A panic in it is resumed in the caller.
+    /// Runs `work` to its end, even if its caller no longer waits for it. A panic in it is resumed in the caller.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (done, result) = oneshot::channel();
         let runtime = Handle::current();
         let piece = move || {
             let _inside = runtime.enter();
-            // Nobody may wait for it any longer.
+            // The caller may no longer wait for it.
             let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
         };
         self.pieces.send(Box::new(piece)).expect("the queue holds the other end");
@@ -70,7 +70,7 @@ impl Queue {
             Ok(_) => self.threads += 1,
             // The threads that are there do it.
             Err(_) if self.threads > 0 => {}
-            // Late is better than never.
+            // Without a thread, the caller's own does it.
             Err(_) => {
                 if let Ok(piece) = self.pieces.lock().try_recv() {
                     piece();

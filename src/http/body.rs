@@ -1,4 +1,4 @@
-//! Reading request bodies: bounded in size, in time, and in what all of them together hold.
+//! Reading request bodies: bounded in size, in time, and in the memory that all of them together take.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,7 +92,7 @@ impl BodyReader {
             return Err(BodyProblem::TransferCoding);
         }
         let declared = match declared_length(headers).map(usize::try_from) {
-            // Chunks tell no length, and hyper has seen to it that a length is a number.
+            // Chunks have no declared length, and hyper accepts only numbers as one.
             None => most,
             Some(Ok(length)) if length <= most => length,
             Some(_) => return Err(BodyProblem::TooLarge(most)),
@@ -107,20 +107,19 @@ impl BodyReader {
     }
 
     async fn collect(&self, body: &mut Incoming, most: usize, declared: usize) -> Result<Bytes, BodyProblem> {
-        let mut first = Bytes::new();
+        // A copy even of a single piece: the piece would keep hyper's whole read buffer alive.
         let mut joined: Vec<u8> = Vec::new();
         // A document of many megabytes is gathered in pages of its own.
         let mut pages: Option<Pages> = None;
         let mut held: Option<OwnedSemaphorePermit> = None;
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| BodyProblem::Malformed)?.into_data() else { continue };
-            let size = first.len() + joined.len() + pages.as_ref().map_or(0, Pages::len) + data.len();
+            let size = joined.len() + pages.as_ref().map_or(0, Pages::len) + data.len();
             if size > most {
                 return Err(BodyProblem::TooLarge(most));
             }
             if size > FREE && held.is_none() {
-                // All that this body may come to, at once: bodies that held parts and waited for more would wait for
-                // each other.
+                // Room for all of this body at once: bodies that held a part and waited for more would wait for each other.
                 let parts = u32::try_from(declared.max(size) - FREE).unwrap_or(u32::MAX);
                 let budget = Arc::clone(&self.budget);
                 held = Some(budget.acquire_many_owned(parts).await.expect("the semaphore is never closed"));
@@ -128,29 +127,15 @@ impl BodyReader {
             if pages.is_none() && declared.max(size) > GATHERED {
                 pages = Pages::new(declared.max(size)).ok();
             }
-            if let Some(pages) = &mut pages {
-                for part in [&std::mem::take(&mut first)[..], &std::mem::take(&mut joined), &data] {
-                    pages.push(part);
+            match &mut pages {
+                Some(pages) => {
+                    pages.push(&std::mem::take(&mut joined));
+                    pages.push(&data);
                 }
-                continue;
-            }
-            // Most bodies come in one piece.
-            match (first.is_empty(), joined.is_empty()) {
-                (true, true) => first = data,
-                (false, _) => {
-                    joined.reserve(size);
-                    joined.extend_from_slice(&std::mem::take(&mut first));
-                    joined.extend_from_slice(&data);
-                }
-                (true, false) => joined.extend_from_slice(&data),
+                None => joined.extend_from_slice(&data),
             }
         }
-        // A copy of the single piece: it would keep hyper's whole read buffer alive.
-        let body = match pages {
-            Some(pages) => pages.freeze(),
-            None if joined.is_empty() => Bytes::copy_from_slice(&first),
-            None => Bytes::from(joined.into_boxed_slice()),
-        };
+        let body = pages.map_or_else(|| Bytes::from(joined.into_boxed_slice()), Pages::freeze);
         Ok(match held {
             // A request may be delayed for long: what it holds counts until it is answered.
             Some(held) if body.len() > KEPT_BODY => Bytes::from_owner(Counted { body, _held: held }),

@@ -1,46 +1,23 @@
-//! Faults carried out: an answer that breaks off, stalls or drips as a body, and what must happen below HTTP as an order to
-//! the connection. Why a fault happens is none of this file's business.
+//! Answers whose body breaks off, stalls or drips. Faults below HTTP are the connection's ([`ConnectionFault`]).
+//!
+//! [`ConnectionFault`]: crate::http::connection::ConnectionFault
 
+use std::future::pending;
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Either};
-use hyper::Response;
-use hyper::body::{Body, Bytes, Frame, SizeHint};
-use hyper::header::{CONTENT_LENGTH, HeaderValue};
+use futures_util::stream::unfold;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::{Bytes, Frame};
 
 use crate::agenda::Slot;
-use crate::clock::{Clock, Instant};
-use crate::http::answer::AnswerBody;
+use crate::clock::Clock;
 use crate::workspace::Workspace;
-
-/// What a connection does in place of writing an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConnectionFault {
-    /// Resets: the peer sees `ECONNRESET`.
-    Reset,
-    /// Closes in order, without a byte.
-    Empty,
-    /// Writes these bytes, then closes.
-    Garbage(Bytes),
-}
-
-impl ConnectionFault {
-    /// The name that scenarios, the journal and the log have for it.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Reset => "reset",
-            Self::Empty => "empty",
-            Self::Garbage(_) => "garbage",
-        }
-    }
-}
 
 /// How a body is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub(super) enum Pace {
     /// This many bytes, then the connection ends.
     Truncate(usize),
     /// This many bytes, then silence so long (for ever if absent), then the connection ends.
@@ -49,97 +26,69 @@ pub enum Pace {
     Drip(usize, Duration),
 }
 
-/// Sends the body of an answer at a pace, by the workspace's clock. `Content-Length` still promises the whole body.
-pub fn paced(response: Response<AnswerBody>, body: Bytes, pace: Pace, workspace: &Workspace) -> Response<AnswerBody> {
-    let (mut parts, _) = response.into_parts();
-    parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-    let promised = body.len() as u64;
+/// A body that is sent at a pace, by the workspace's clock.
+pub(super) fn paced(body: Bytes, pace: Pace, workspace: &Workspace) -> UnsyncBoxBody<Bytes, io::Error> {
     let (clock, slot) = (workspace.clock().clone(), workspace.agenda().slot());
-    let paced = PacedBody { rest: body, sent: 0, pace, promised, clock, slot, wait: None, silent: false };
-    Response::from_parts(parts, Either::Right(paced.boxed_unsync()))
+    let paced = PacedBody { rest: body, has_begun: false, pace, clock, slot };
+    StreamBody::new(unfold(paced, PacedBody::next)).boxed_unsync()
 }
 
 struct PacedBody {
     rest: Bytes,
-    sent: usize,
+    has_begun: bool,
     pace: Pace,
-    promised: u64,
     clock: Clock,
     /// Until when it waits: due from then on, until it waits again or ends.
     slot: Slot,
-    wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    silent: bool,
 }
 
 impl PacedBody {
-    fn sleep(&mut self, pause: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let clock = self.clock.clone();
-        let until: Instant = clock.now().instant.plus(pause);
-        self.slot.set(Some(until));
-        Box::pin(async move { clock.sleep_until(until).await })
-    }
-
-    fn take(&mut self, most: usize) -> Frame<Bytes> {
-        let part = self.rest.split_to(most.min(self.rest.len()));
-        self.sent += part.len();
-        Frame::data(part)
-    }
-}
-
-impl Body for PacedBody {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        if let Some(wait) = &mut self.wait {
-            ready!(wait.as_mut().poll(cx));
-            self.wait = None;
-        }
-        match self.pace {
-            Pace::Truncate(most) | Pace::Stall(most, _) if self.sent < most && !self.rest.is_empty() => {
-                let room = most - self.sent;
-                Poll::Ready(Some(Ok(self.take(room))))
-            }
-            Pace::Truncate(_) | Pace::Stall(..) if self.silent => {
-                self.slot.set(None);
-                let broken = "a scenario broke this answer off";
-                Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::ConnectionAborted, broken))))
+    /// The next frame with what follows it; `None` at the end.
+    async fn next(mut self) -> Option<(io::Result<Frame<Bytes>>, Self)> {
+        let frame = match self.pace {
+            Pace::Truncate(most) | Pace::Stall(most, _) if !self.has_begun && most > 0 && !self.rest.is_empty() => {
+                Ok(self.take(most))
             }
             Pace::Truncate(_) => {
                 // What was sent so far must leave hyper's buffer before the end.
-                self.silent = true;
-                self.wait = Some(Box::pin(tokio::time::sleep(Duration::from_millis(5))));
-                self.poll_frame(cx)
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                Err(self.broken_off())
             }
             Pace::Stall(_, pause) => {
-                self.silent = true;
-                self.wait = Some(match pause {
-                    Some(pause) => self.sleep(pause),
-                    None => Box::pin(std::future::pending()),
-                });
-                self.poll_frame(cx)
-            }
-            Pace::Drip(..) if self.rest.is_empty() => {
-                self.slot.set(None);
-                Poll::Ready(None)
-            }
-            Pace::Drip(size, interval) => {
-                if self.sent > 0 && !self.silent {
-                    self.silent = true;
-                    self.wait = Some(self.sleep(interval));
-                    return self.poll_frame(cx);
+                match pause {
+                    Some(pause) => self.wait(pause).await,
+                    None => pending().await,
                 }
-                self.silent = false;
+                Err(self.broken_off())
+            }
+            Pace::Drip(..) if self.rest.is_empty() => return None,
+            Pace::Drip(size, interval) => {
+                if self.has_begun {
+                    self.wait(interval).await;
+                }
                 let part = self.take(size.max(1));
                 if self.rest.is_empty() {
                     self.slot.set(None);
                 }
-                Poll::Ready(Some(Ok(part)))
+                Ok(part)
             }
-        }
+        };
+        Some((frame, self))
     }
 
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.promised - self.sent as u64)
+    async fn wait(&mut self, pause: Duration) {
+        let until = self.clock.instant().plus(pause);
+        self.slot.set(Some(until));
+        self.clock.sleep_until(until).await;
+    }
+
+    fn take(&mut self, most: usize) -> Frame<Bytes> {
+        self.has_begun = true;
+        Frame::data(self.rest.split_to(most.min(self.rest.len())))
+    }
+
+    fn broken_off(&mut self) -> io::Error {
+        self.slot.set(None);
+        io::Error::new(io::ErrorKind::ConnectionAborted, "a scenario broke this answer off")
     }
 }

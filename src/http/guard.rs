@@ -7,18 +7,18 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
 
-/// Runs a future to its end; `Err` carries what it panicked with, empty where that was no text.
+/// Runs a future to its end; `Err` carries the message of a panic.
 pub async fn caught<T>(future: impl Future<Output = T>) -> Result<T, String> {
-    AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| said(&*panic))
+    AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| text_of(&*panic))
 }
 
 /// Runs a function to its end; `Err` as for [`caught`].
 pub fn caught_now<T>(function: impl FnOnce() -> T) -> Result<T, String> {
-    std::panic::catch_unwind(AssertUnwindSafe(function)).map_err(|panic| said(&*panic))
+    std::panic::catch_unwind(AssertUnwindSafe(function)).map_err(|panic| text_of(&*panic))
 }
 
-/// What a panic says.
-fn said(panic: &(dyn Any + Send)) -> String {
+/// The message of a panic; empty where it has none.
+fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }

@@ -1,25 +1,23 @@
 //! Layer 3, HTTP: the accept loop, connection settings and the graceful drain. Overview of the layer.
 //!
-//! Any [`Handler`] can be served; which API that is, is none of this file's business. Reading order: `limits`,
-//! `connection` and `socket` (deadlines on the wire), `guard` (panics), `blocking` (work that takes a while), `host` and `body` (what a proper request is), `answer`, `service` (one request
-//! of the emulated API end to end), `handlers` (one function per operation), `preview` (the same
-//! for announced endpoints).
+//! Any [`Handler`] can be served. Reading order: `limits`, `connection` and `socket` (deadlines on the wire), `guard` (panics),
+//! `blocking` (work that takes a while), `host` and `body` (what a proper request is), `request`, `answer`, `service` (one request
+//! of the emulated API end to end), `handlers` (one function per operation), `scripted` (scenario rules).
 
 pub mod answer;
 pub mod blocking;
 pub mod body;
 pub mod connection;
 pub mod emissions;
-pub mod exchange;
-pub mod fault;
+mod fault;
 pub mod guard;
-pub mod handlers;
+pub mod handler;
+mod handlers;
 pub mod host;
 pub mod limits;
-pub mod preview;
-pub mod quota;
-pub mod refusal;
-pub mod scripted;
+mod quota;
+mod request;
+mod scripted;
 pub mod service;
 pub mod socket;
 pub mod tls;
@@ -28,76 +26,29 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http_body_util::Either;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tokio_rustls::server::TlsStream;
 
-use crate::http::answer::AnswerBody;
 pub(crate) use crate::http::connection::HALF_CLOSED;
 use crate::http::connection::{LINGER, Progress, TimedStream};
+use crate::http::handler::{Answering, Handler, Sent};
 use crate::http::limits::Limits;
-use crate::http::refusal::{Refusals, Sent};
 use crate::http::socket::Socket;
 use crate::http::tls::ServerTls;
 
 /// How long after the grace period a stop waits for what should have ended within it.
 const AFTER_GRACE: Duration = Duration::from_millis(500);
-
-/// What answers requests.
-pub trait Handler: Refusals {
-    /// Answers one request; never fails and never panics.
-    fn handle(self: &Arc<Self>, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering;
-}
-
-/// An answer that is at hand, or one that something has to be waited for. Most are at hand, and spare hyper a large future.
-pub enum Answering {
-    /// At hand.
-    Ready(Response<AnswerBody>),
-    /// To be waited for.
-    Later(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>),
-}
-
-/// An answer on its way to hyper.
-struct Delivering {
-    answering: Option<Answering>,
-    progress: Arc<Progress>,
-}
-
-impl Future for Delivering {
-    type Output = Result<Response<AnswerBody>, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut answer = match self.answering.take() {
-            Some(Answering::Ready(answer)) => answer,
-            Some(Answering::Later(mut later)) => match later.as_mut().poll(cx) {
-                Poll::Ready(answer) => answer,
-                Poll::Pending => {
-                    self.answering = Some(Answering::Later(later));
-                    return Poll::Pending;
-                }
-            },
-            None => unreachable!("hyper drops an answer's future once it is ready"),
-        };
-        if leaves_input(answer.status()) {
-            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        self.progress.answer(matches!(answer.body(), Either::Right(_)));
-        Poll::Ready(Ok(answer))
-    }
-}
 
 /// Most connections that wait in the kernel to be accepted; it may allow fewer (`net.core.somaxconn`). Those beyond try again
 /// after a second.
@@ -144,7 +95,7 @@ pub async fn serve<H: Handler>(
         });
     }
     drop((listener, alive));
-    // Connections end by themselves within the grace period; this is the belt to those braces.
+    // Connections end by themselves within the grace period; this bounds the wait all the same.
     let _ = tokio::time::timeout(grace + AFTER_GRACE, all_gone.recv()).await;
 }
 
@@ -152,12 +103,12 @@ pub async fn serve<H: Handler>(
 #[derive(Default)]
 struct Silent {
     connections: VecDeque<Weak<Progress>>,
-    /// At this length those are taken out that have ended or sent a request.
+    /// The length at which those that have ended or sent a request are taken out.
     full: usize,
 }
 
 impl Silent {
-    /// A fresh connection of this peer is one.
+    /// Adds a fresh connection of this peer.
     fn join(&mut self, peer: IpAddr) -> Arc<Progress> {
         if self.connections.len() >= self.full {
             self.connections.retain(is_silent);
@@ -196,7 +147,7 @@ async fn accept(
                 if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
                     break slot;
                 }
-                // One that has begun a request meanwhile stays, and then it is the next one's turn.
+                // A connection that has begun a request meanwhile stays; then the next oldest ends.
                 silent.give_up_oldest();
                 let freed = tokio::time::timeout(Duration::from_millis(20), Arc::clone(slots).acquire_owned());
                 if let Ok(slot) = freed.await {
@@ -220,18 +171,12 @@ async fn accept(
     }
 }
 
-/// Returns once `stop` is true, or when nobody is left who could say so.
+/// Returns once `stop` is true, or when nothing is left that could make it so.
 pub async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// How a connection to a TLS port began.
-enum Handshake {
-    Done(Box<TlsStream<TcpStream>>),
-    PlainHttp(TcpStream),
-    Failed,
-}
-
+/// One accepted connection.
 struct Connection<H> {
     handler: Arc<H>,
     progress: Arc<Progress>,
@@ -243,54 +188,42 @@ struct Connection<H> {
 impl<H: Handler> Connection<H> {
     /// A peer that does not finish its handshake in time is a peer that does not send its header block.
     async fn run_tls(mut self, stream: TcpStream, tls: &ServerTls) {
+        let handler = Arc::clone(&self.handler);
         let handshake = async {
             let mut first = [0];
             // A method begins with a capital letter, and no TLS record does.
             if matches!(stream.peek(&mut first).await, Ok(1)) && first[0].is_ascii_uppercase() {
-                return Handshake::PlainHttp(stream);
+                refuse_plain(&*handler, stream).await;
+                return None;
             }
-            tls.acceptor().accept(stream).await.map_or(Handshake::Failed, |stream| Handshake::Done(Box::new(stream)))
+            tls.acceptor().accept(stream).await.ok().map(Box::new)
         };
         let handshake = tokio::time::timeout(self.limits.header_timeout, handshake);
-        let shaken = tokio::select! {
-            shaken = handshake => shaken,
+        let handshake = tokio::select! {
+            handshake = handshake => handshake,
             () = self.progress.given_up() => return,
             () = stopped(&mut self.stop) => return,
         };
-        match shaken {
-            Ok(Handshake::Done(stream)) => self.run(*stream).await,
-            Ok(Handshake::PlainHttp(stream)) => {
-                let mut stop = self.stop.clone();
-                tokio::select! {
-                    () = self.refuse_plain(stream) => {}
-                    () = stopped(&mut stop) => {}
-                }
-            }
-            Ok(Handshake::Failed) | Err(_) => {}
+        if let Ok(Some(stream)) = handshake {
+            self.run(*stream).await;
         }
-    }
-
-    /// Answers plain HTTP, and reads on for a moment: closing on unread bytes would reset the connection, and the answer could be
-    /// lost.
-    async fn refuse_plain(&self, mut stream: TcpStream) {
-        let answer = self.handler.refuse(StatusCode::BAD_REQUEST, Sent::PlainHttp);
-        let told = async {
-            stream.write_all(&answer).await?;
-            stream.shutdown().await?;
-            let mut dropped = [0; 4096];
-            while stream.read(&mut dropped).await? > 0 {}
-            io::Result::Ok(())
-        };
-        let _ = tokio::time::timeout(LINGER, told).await;
     }
 
     async fn run<S: Socket>(mut self, stream: S) {
         let progress = Arc::clone(&self.progress);
-        let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), &self.limits);
+        let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), self.limits);
         let service = service_fn(|request: Request<Incoming>| {
+            let progress = &progress;
             progress.begin(!request.body().is_end_stream());
-            let answering = self.handler.handle(request, &progress);
-            Delivering { answering: Some(answering), progress: Arc::clone(&progress) }
+            let answering = self.handler.handle(request, progress);
+            async move {
+                let answer = match answering {
+                    Answering::Ready(answer) => answer,
+                    Answering::Later(answer) => answer.await,
+                };
+                progress.answer(matches!(answer.body(), Either::Right(_)));
+                Ok::<_, Infallible>(answer)
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -300,7 +233,7 @@ impl<H: Handler> Connection<H> {
             .half_close(S::HALF_CLOSES)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
-        // Errors of one connection are the peer's affair: a reset, a deadline, bytes that are no HTTP. In this order, so that a
+        // Errors of one connection concern its peer alone: a reset, a deadline, bytes that are not HTTP. In this order, so that a
         // request that has arrived is seen before the stop.
         tokio::select! {
             biased;
@@ -318,13 +251,16 @@ impl<H: Handler> Connection<H> {
     }
 }
 
-/// Whether the rest of a request so answered may still be on its way, with nobody to read it.
-fn leaves_input(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::BAD_REQUEST
-            | StatusCode::REQUEST_TIMEOUT
-            | StatusCode::PAYLOAD_TOO_LARGE
-            | StatusCode::UNSUPPORTED_MEDIA_TYPE
-    )
+/// Answers plain HTTP, and reads on for a moment: closing on unread bytes would reset the connection, and the answer could be
+/// lost.
+async fn refuse_plain(handler: &impl Handler, mut stream: TcpStream) {
+    let answer = handler.refuse(StatusCode::BAD_REQUEST, Sent::PlainHttp);
+    let exchange = async {
+        stream.write_all(&answer).await?;
+        stream.shutdown().await?;
+        let mut dropped = [0; 4096];
+        while stream.read(&mut dropped).await? > 0 {}
+        io::Result::Ok(())
+    };
+    let _ = tokio::time::timeout(LINGER, exchange).await;
 }

@@ -1,4 +1,4 @@
-//! The quota headers: the two that the contract publishes, and those that a profile adds.
+//! The quota headers: the two that the contract publishes, and those that a profile adds. What becomes of the quota itself is in `request`.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const IETF: HeaderName = HeaderName::from_static("ratelimit");
 const IETF_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// Adds the quota headers of an answer to a valid key.
-pub fn push_quota_headers(headers: &mut HeaderMap, verdict: &Verdict, profile: &Profile, now: Now) {
+pub(super) fn push_quota_headers(headers: &mut HeaderMap, verdict: &Verdict, profile: &Profile, now: Now) {
     let rate_limit = &profile.rate_limit;
     headers.insert(rate_limit.header_names.limit.name().clone(), number_value(verdict.limit.into()));
     headers.insert(rate_limit.header_names.remaining.name().clone(), number_value(verdict.remaining.into()));
@@ -36,8 +36,8 @@ pub fn push_quota_headers(headers: &mut HeaderMap, verdict: &Verdict, profile: &
     }
 }
 
-/// Adds `Retry-After` in the form that the profile wants.
-pub fn push_retry_after(headers: &mut HeaderMap, wait: Duration, form: RetryAfterForm, now: Now) {
+/// Adds `Retry-After` in the form that the profile has.
+fn push_retry_after(headers: &mut HeaderMap, wait: Duration, form: RetryAfterForm, now: Now) {
     match form {
         RetryAfterForm::Off => {}
         RetryAfterForm::Seconds => drop(headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)))),

@@ -1,334 +1,303 @@
 //! One request of the emulated API end to end: route, authentication, quota, content, scenario, validation, effect, answer.
 //!
-//! Every request gets an answer, a request id and a journal entry here, whatever happens on the way; a panic becomes a 500
-//! in the envelope. What an operation does stands in `handlers`.
+//! Every request gets an answer, a request id and a journal entry here; a panic becomes a 500 in the envelope. What an operation
+//! does is in `handlers`, what a scenario rule does in `scripted`.
 
 use std::sync::Arc;
 
+use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
+use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Response, StatusCode};
 
-use crate::contract::error::{Error, ErrorKind};
+use crate::contract::error::ErrorKind;
 use crate::contract::keys::{KeyRefusal, authenticate, bearer_token, judge, workspace_of};
-use crate::contract::routes::{Announced, Credential, Lookup, Route, look_up, look_up_announced};
-use crate::http::Answering;
-use crate::http::answer::{AnswerBody, GENERATION, REQUEST_ID, id_value, number_value};
+use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
+use crate::http::answer::{
+    AdmissionError, Answer, AnswerBody, GENERATION, REQUEST_ID, SendFault, id_value, number_value,
+};
 use crate::http::blocking::Blocking;
 use crate::http::body::BodyReader;
 use crate::http::connection::Progress;
 use crate::http::emissions::Emissions;
-use crate::http::exchange::{Exchange, Outcome, draw};
+use crate::http::fault::paced;
 use crate::http::guard::{caught, caught_now};
-use crate::http::handlers::perform;
+use crate::http::handler::{Answering, PLAIN_ON_TLS, Sent};
 use crate::http::host::check_host;
-use crate::http::limits::Limits;
-use crate::http::preview::{MARKED, PREVIEW, PreviewParts, open_workspace};
 use crate::http::quota::push_quota_headers;
-use crate::http::refusal::{PLAIN_ON_TLS, Sent};
-use crate::http::scripted::scripted_or_ordinary;
-use crate::journal::{Entry, Journal, Reason, RequestRecord, Transcript, Wire};
-use crate::scenario::{Generation, Library};
+use crate::http::request::{Admitted, Identity, Request, ValidKey, draw};
+use crate::journal::{Entry, Journal, RequestRecord, Transcript, Wire};
+use crate::scenario::{Decision, Generation, Library};
 use crate::workspace::{Alias, Registry};
+
+/// Marks every answer of an announced endpoint.
+const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
 
 /// The emulated API.
 #[derive(Debug)]
 pub struct Api {
-    library: Arc<Library>,
-    registry: Arc<Registry>,
-    journal: Arc<Journal>,
-    bodies: Arc<BodyReader>,
-    emissions: Emissions,
-    blocking: Blocking,
-    preview: Arc<PreviewParts>,
-    uri_bytes: usize,
+    pub(crate) library: Arc<Library>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) bodies: Arc<BodyReader>,
+    pub(crate) emissions: Emissions,
+    pub(crate) blocking: Blocking,
+    /// Most bytes of a request target.
+    pub(crate) uri_bytes: usize,
+}
+
+/// What comes after admission.
+enum Next {
+    /// The answer is ready.
+    Answer(Answer),
+    /// The body is to be read.
+    Body(Operation, Incoming),
+    /// A scenario rule is to be carried out, which may take a while.
+    Rule(Operation, Decision),
 }
 
 impl Api {
-    /// The API over these parts.
-    pub fn new(
-        library: Arc<Library>,
-        registry: Arc<Registry>,
-        journal: Arc<Journal>,
-        bodies: Arc<BodyReader>,
-        emissions: Emissions,
-        blocking: Blocking,
-        limits: &Limits,
-    ) -> Self {
-        let preview = Arc::new(PreviewParts {
-            emissions: emissions.clone(),
-            registry: Arc::clone(&registry),
-            journal: Arc::clone(&journal),
-        });
-        Self { library, registry, journal, bodies, emissions, blocking, preview, uri_bytes: limits.uri_bytes }
-    }
-
-    /// Answers one request: at once where nothing has to be waited for.
-    pub fn handle(self: &Arc<Self>, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering {
-        let (parts, body) = request.into_parts();
+    /// Answers one request: at once unless something has to be waited for.
+    pub fn handle(self: &Arc<Self>, request: hyper::Request<Incoming>, progress: &Arc<Progress>) -> Answering {
+        let (head, body) = request.into_parts();
         let generation = self.library.load();
-        let mut exchange = Exchange::begin(parts, self.registry.clock().now(), &generation);
-        let begun = caught_now(|| match self.admit(&mut exchange, &generation) {
-            Err(outcome) => Begun::Answered(*outcome),
-            Ok(route) if route.has_body() || !exchange.config.rules.is_empty() => Begun::Waits(route),
-            Ok(route) => Begun::Answered(perform(&exchange, route.operation)),
+        let mut request = Request::new(head, self.registry.clock().now(), &generation);
+        let (identity, route) = caught_now(|| self.admit(&mut request, &generation))
+            .unwrap_or_else(|panic| (self.anonymous(&request), Err(AdmissionError::Panicked(panic))));
+        let mut admitted = Admitted::new(request, identity);
+        let next = caught_now(|| match route {
+            Err(error) => Next::Answer(admitted.denied(error)),
+            Ok(route) if route.has_body() => Next::Body(route.operation, body),
+            Ok(route) => match admitted.decide() {
+                None => Next::Answer(self.perform(&admitted, route.operation)),
+                Some(decision) => Next::Rule(route.operation, decision),
+            },
         });
-        match begun {
-            Ok(Begun::Waits(route)) => {
+        match next {
+            Ok(Next::Answer(answer)) => Answering::Ready(self.finish(admitted, Ok(answer), progress)),
+            Err(panic) => Answering::Ready(self.finish(admitted, Err(panic), progress)),
+            Ok(next) => {
                 let (api, progress) = (Arc::clone(self), Arc::clone(progress));
                 Answering::Later(Box::pin(async move {
-                    let responded = caught(api.respond(&mut exchange, route, body)).await;
-                    api.conclude(&mut exchange, responded, &progress)
+                    let answered = caught(api.respond(&mut admitted, next)).await;
+                    api.finish(admitted, answered, &progress)
                 }))
             }
-            Ok(Begun::Answered(outcome)) => Answering::Ready(self.conclude(&mut exchange, Ok(outcome), progress)),
-            Err(panic) => Answering::Ready(self.conclude(&mut exchange, Err(panic), progress)),
         }
-    }
-
-    /// The answer to a request that was responded to, or whose response panicked.
-    fn conclude(
-        &self,
-        exchange: &mut Exchange,
-        responded: Result<Outcome, String>,
-        progress: &Progress,
-    ) -> Response<AnswerBody> {
-        let outcome = responded.unwrap_or_else(|panic| exchange.panicked(panic, &self.registry.anonymous()));
-        let broken = exchange.broken.take().map(|how| {
-            let name = how.name();
-            progress.break_off(how);
-            name
-        });
-        self.finish(exchange, outcome, broken)
     }
 
     /// The answer to bytes that hyper could not read as a request.
     pub fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes {
-        let kind = match status {
-            StatusCode::URI_TOO_LONG => ErrorKind::UriTooLong,
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => ErrorKind::HeadersTooLarge,
-            _ => ErrorKind::BadRequest,
+        let (kind, text) = match (status, sent) {
+            (StatusCode::URI_TOO_LONG, _) => (ErrorKind::UriTooLong, ErrorKind::UriTooLong.message()),
+            (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, _) => {
+                (ErrorKind::HeadersTooLarge, ErrorKind::HeadersTooLarge.message())
+            }
+            (_, Sent::Garbage) => (ErrorKind::BadRequest, "the bytes sent are not an HTTP/1.1 request"),
+            (_, Sent::Tls) => {
+                (ErrorKind::BadRequest, "this is a TLS handshake: use http:// or start with --tls self-signed")
+            }
+            (_, Sent::PlainHttp) => (ErrorKind::BadRequest, PLAIN_ON_TLS),
         };
-        let (parts, ()) = Request::new(()).into_parts();
-        let mut exchange = Exchange::begin(parts, self.registry.clock().now(), &self.library.load());
-        exchange.identify(&self.registry.anonymous());
-        let text = match kind {
-            ErrorKind::BadRequest => match sent {
-                Sent::Garbage => "the bytes sent are not an HTTP/1.1 request",
-                Sent::Tls => "this is a TLS handshake: use http:// or start with --tls self-signed",
-                Sent::PlainHttp => PLAIN_ON_TLS,
-            },
-            kind => kind.message(),
-        };
-        let outcome = exchange.refused(kind, text);
-        let id = &exchange.id;
-        let further = exchange.config.profile.ids.request_header.get();
+        let (head, ()) = hyper::Request::new(()).into_parts();
+        let request = Request::new(head, self.registry.clock().now(), &self.library.load());
+        let identity = self.anonymous(&request);
+        let admitted = Admitted::new(request, identity);
+        let Answer { response, reason, .. } = admitted.refused(kind, text);
+        let body = response.body();
+        let id = &admitted.identity.id;
+        let further = admitted.profile().ids.request_header.get();
         let further = further.map_or_else(String::new, |name| format!("{}: {id}\r\n", name.name()));
         let head = format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{REQUEST_ID}: {id}\r\n{further}connection: close\r\n\r\n",
-            outcome.body.len(),
+            body.len(),
         );
-        let answer = [head.as_bytes(), &outcome.body].concat().into();
+        let bytes = [head.as_bytes(), body].concat().into();
         let transcript = Transcript::new(&Wire {
-            id: &exchange.id,
+            id,
             request: None,
-            headers: &exchange.parts.headers,
+            headers: &admitted.request.head.headers,
             body: &[],
-            answer_headers: outcome.response.headers(),
-            answer_body: &outcome.body,
+            answer_headers: response.headers(),
+            answer_body: body,
         });
-        let record = exchange.record(transcript, status.as_u16(), outcome.reason, self.registry.clock().instant());
+        let record = admitted.into_record(transcript, status.as_u16(), reason);
         self.journal.append(Entry::Request(Arc::new(record)));
-        answer
+        bytes
     }
 
-    /// What has to be waited for: a body, a scenario's delay.
-    async fn respond(&self, exchange: &mut Exchange, route: &Route, body: Incoming) -> Outcome {
-        if let Err(outcome) = self.read_content(exchange, route, body).await {
-            return *outcome;
-        }
-        if exchange.owner().is_none() {
-            exchange.anonymous = Some(self.registry.anonymous());
-        }
-        scripted_or_ordinary(exchange, route.operation, &self.blocking).await
-    }
-
-    /// Everything before the content: a proper request, a route, a key, quota.
-    fn admit(&self, exchange: &mut Exchange, generation: &Generation) -> Result<&'static Route, Box<Outcome>> {
-        let Parts { method, uri, version, headers, .. } = &exchange.parts;
-        let host = check_host(method, uri, *version, headers).map(|_| ());
-        let target_bytes = uri.path_and_query().map_or(0, |target| target.as_str().len());
-        let route = match host {
-            Err(problem) => {
-                exchange.identify(&self.registry.anonymous());
-                return Err(Box::new(exchange.refused(ErrorKind::BadRequest, &problem.to_string())));
-            }
-            Ok(()) if target_bytes > self.uri_bytes => {
-                exchange.identify(&self.registry.anonymous());
-                let text = format!("the request target is longer than {} bytes", self.uri_bytes);
-                return Err(Box::new(exchange.refused(ErrorKind::UriTooLong, &text)));
-            }
-            Ok(()) => match look_up(method, uri.path()) {
-                Lookup::Found(route) => route,
-                Lookup::Announced(entry) => self.admit_announced(exchange, generation, entry)?,
-                other => return Err(self.not_found(exchange, generation, &other)),
-            },
-        };
-        exchange.operation = Some(route.operation);
-        if let Err(message) = exchange.choose_config(generation, self.registry.tokens()) {
-            exchange.identify(&self.registry.anonymous());
-            return Err(Box::new(exchange.refused(ErrorKind::BadRequest, &message)));
-        }
-        match route.credential {
-            Credential::None => exchange.identify(&self.registry.anonymous()),
-            Credential::Bearer => self.authenticate_and_count(exchange)?,
-        }
-        Ok(route)
-    }
-
-    /// An announced endpoint, if the profile of whoever asks has the preview on.
-    fn admit_announced(
+    /// Identifies the sender of a request and counts the request; the second value is its route, or why it is answered without
+    /// one.
+    fn admit(
         &self,
-        exchange: &mut Exchange,
+        request: &mut Request,
         generation: &Generation,
-        entry: &'static Announced,
-    ) -> Result<&'static Route, Box<Outcome>> {
-        let chosen = exchange.choose_config(generation, self.registry.tokens());
-        let found = if chosen.is_ok() && exchange.config.profile.preview.enabled {
-            exchange.preview = Some(Arc::clone(&self.preview));
-            look_up_announced(&exchange.parts.method, exchange.parts.uri.path())
-        } else {
-            Lookup::Announced(entry)
+    ) -> (Identity, Result<&'static Route, AdmissionError>) {
+        let route = self.find_route(request, generation);
+        let recognized = match &route {
+            Ok(route) if route.credential == Credential::Bearer => self.recognize(request, true),
+            // 404 and 405 belong to the key that was sent, if it is valid, and cost it nothing.
+            Err(AdmissionError::NotFound(_)) => self.recognize(request, false),
+            _ => return (self.anonymous(request), route),
+        };
+        match (recognized, route) {
+            (Ok(identity), route) => match identity.quota() {
+                Some(&verdict) if !verdict.allowed => (identity, Err(AdmissionError::RateLimited(verdict))),
+                _ => (identity, route),
+            },
+            (Err(refusal), Ok(_)) => (self.anonymous(request), Err(AdmissionError::Unauthorized(refusal))),
+            (Err(_), route) => (self.anonymous(request), route),
+        }
+    }
+
+    /// The route of a proper request. Notes the operation and the configuration that the request is answered by.
+    fn find_route(&self, request: &mut Request, generation: &Generation) -> Result<&'static Route, AdmissionError> {
+        let Parts { method, uri, version, headers, .. } = &request.head;
+        if let Err(problem) = check_host(method, uri, *version, headers) {
+            return Err(AdmissionError::Invalid(ErrorKind::BadRequest, problem.to_string()));
+        }
+        if uri.path_and_query().is_some_and(|target| target.as_str().len() > self.uri_bytes) {
+            let text = format!("the request target is longer than {} bytes", self.uri_bytes);
+            return Err(AdmissionError::Invalid(ErrorKind::UriTooLong, text));
+        }
+        let found = look_up(method, uri.path());
+        let chosen = request.choose_config(generation, self.registry.tokens());
+        let found = match found {
+            Lookup::Announced(_) if chosen.is_ok() && request.config.profile.preview.enabled => {
+                request.is_preview = true;
+                look_up_announced(&request.head.method, request.path())
+            }
+            found => found,
         };
         match found {
-            Lookup::Found(route) => Ok(route),
-            other => Err(self.not_found(exchange, generation, &other)),
+            Lookup::Found(route) => {
+                request.operation = Some(route.operation);
+                chosen.map(|()| route).map_err(|text| AdmissionError::Invalid(ErrorKind::BadRequest, text))
+            }
+            // That scenarios named by the request are unknown does not matter here.
+            other => Err(AdmissionError::NotFound(other)),
         }
     }
 
-    /// 404 and 405. They belong to the key that was sent, if it is valid, and cost it nothing.
-    fn not_found(&self, exchange: &mut Exchange, generation: &Generation, found: &Lookup) -> Box<Outcome> {
-        // Scenarios named by the request have nothing to say here, not even that they are unknown.
-        let _ = exchange.choose_config(generation, self.registry.tokens());
-        if self.recognize(exchange, false).is_err() {
-            exchange.identify(&self.registry.anonymous());
-        }
-        Box::new(exchange.not_found(found))
+    /// The identity of a request without a valid key.
+    fn anonymous(&self, request: &Request) -> Identity {
+        Identity::anonymous(self.registry.anonymous(), &request.config.profile, request.now)
     }
 
-    fn authenticate_and_count(&self, exchange: &mut Exchange) -> Result<(), Box<Outcome>> {
-        if let Err(refusal) = self.recognize(exchange, true) {
-            exchange.identify(&self.registry.anonymous());
-            return Err(Box::new(exchange.unauthorized(refusal)));
-        }
-        let Some(verdict) = exchange.quota.filter(|verdict| !verdict.allowed) else { return Ok(()) };
-        let message = format!(
-            "the quota of {} requests in {} s is used up; back off before retrying",
-            verdict.limit,
-            verdict.window.as_secs_f64()
-        );
-        Err(Box::new(exchange.error(&Error::new(ErrorKind::RateLimitExceeded, message), Reason::RateLimited)))
-    }
-
-    /// Finds the workspace of a valid key and draws the request's id there; counts the request if it is one that counts.
-    fn recognize(&self, exchange: &mut Exchange, counts: bool) -> Result<(), KeyRefusal> {
-        let config = &exchange.config;
-        let alias = self.alias(exchange);
+    /// The identity of a request with a valid key; counts the request if it is one that counts.
+    fn recognize(&self, request: &mut Request, counts: bool) -> Result<Identity, KeyRefusal> {
+        let Request { head, config, .. } = &*request;
+        let profile = &*config.profile;
+        // An access token replaces a key; only the preview has such tokens.
+        let token = if profile.preview.enabled { bearer_token(&head.headers).ok() } else { None };
+        let alias = token.and_then(|token| self.registry.tokens().find(token));
         let key = match &alias {
-            Some(Alias { key, .. }) => judge(key, config.profile.key_rules()).map(|()| &**key)?,
-            None => authenticate(&exchange.parts.headers, config.profile.key_rules())?,
+            Some(Alias { key, .. }) => judge(key, profile.key_rules()).map(|()| &**key)?,
+            None => authenticate(&head.headers, profile.key_rules())?,
         };
-        let name = workspace_of(key, &config.profile.keys);
-        let workspace = open_workspace(&self.registry, &self.journal, name, exchange.now);
+        let workspace = self.registry.open(workspace_of(key, &profile.keys), request.now);
         // From here on it is the workspace's time.
-        let now = if workspace.clock().is_plain() { exchange.now } else { workspace.clock().now() };
+        let now = if workspace.clock().is_plain() { request.now } else { workspace.clock().now() };
         if alias.as_ref().is_some_and(|alias| alias.expires <= now.instant) {
             return Err(KeyRefusal::Expired);
         }
-        let (verdict, drawn) = {
+        let (quota, (id, variety)) = {
             let mut state = workspace.lock();
             self.emissions.meet(&workspace, &mut state, config, now);
-            let verdict = counts.then(|| state.count_request(key, &config.profile, now));
-            (verdict, draw(&mut state, &config.profile, now))
+            let quota = counts.then(|| state.count_request(key, profile, now));
+            (quota, draw(&mut state, profile, now))
         };
         let group_key = (workspace.name().as_ref() != key).then(|| Arc::from(key));
-        exchange.belong_to(workspace, group_key);
-        exchange.now = now;
-        exchange.take_drawn(drawn);
-        exchange.quota = verdict;
-        Ok(())
+        request.now = now;
+        Ok(Identity { id, variety, workspace, key: Some(ValidKey { group_key, quota }) })
     }
 
-    /// What the access token that came stands for; only the preview has such tokens.
-    fn alias(&self, exchange: &Exchange) -> Option<Alias> {
-        if !exchange.config.profile.preview.enabled {
-            return None;
+    /// Does what has to be waited for: reading a body, carrying out a scenario rule.
+    async fn respond(&self, admitted: &mut Admitted, next: Next) -> Answer {
+        let (operation, decision) = match next {
+            Next::Answer(answer) => return answer,
+            Next::Body(operation, body) => {
+                match self.bodies.read_content(None, &admitted.request.head.headers, body).await {
+                    Ok(body) => admitted.body = body,
+                    Err(problem) => return admitted.refused(problem.kind(), &problem.to_string()),
+                }
+                (operation, admitted.decide())
+            }
+            Next::Rule(operation, decision) => (operation, Some(decision)),
+        };
+        match decision {
+            None => self.perform(admitted, operation),
+            Some(decision) => self.carry_out(admitted, operation, decision).await,
         }
-        let token = bearer_token(&exchange.parts.headers).ok()?;
-        self.registry.tokens().find(token)
     }
 
-    async fn read_content(&self, exchange: &mut Exchange, route: &Route, body: Incoming) -> Result<(), Box<Outcome>> {
-        if !route.has_body() {
-            return Ok(());
-        }
-        let read = self.bodies.read_content(None, &exchange.parts.headers, body).await;
-        exchange.body = read.map_err(|problem| Box::new(exchange.refused(problem.kind(), &problem.to_string())))?;
-        Ok(())
-    }
-
-    /// Adds what every answer has, and writes the journal entry.
-    fn finish(&self, exchange: &mut Exchange, outcome: Outcome, broken: Option<&'static str>) -> Response<AnswerBody> {
-        let Outcome { mut response, body, reason } = outcome;
-        let status = response.status();
-        exchange.refund(status);
-        if let Some(unsettled) = exchange.unsettled.take() {
-            unsettled.answered(if broken.is_some() { 0 } else { status.as_u16() });
+    /// Adds the headers that every answer has, and appends the request to the journal. A panic is answered with a 500.
+    fn finish(
+        &self,
+        mut admitted: Admitted,
+        answered: Result<Answer, String>,
+        progress: &Progress,
+    ) -> Response<AnswerBody> {
+        let answered = answered.unwrap_or_else(|panic| admitted.denied(AdmissionError::Panicked(panic)));
+        let Answer { mut response, reason, fault } = answered;
+        let (pace, broken) = match fault {
+            None => (None, None),
+            Some(SendFault::Paced(pace)) => (Some(pace), None),
+            Some(SendFault::Connection(fault)) => {
+                let name = fault.name();
+                progress.break_off(fault);
+                (None, Some(name))
+            }
+        };
+        let answer_status = response.status();
+        // 0: the connection breaks off in place of an answer.
+        let status = if broken.is_some() { 0 } else { answer_status.as_u16() };
+        admitted.refund(answer_status);
+        if let Some(mut story) = admitted.rule.as_mut().and_then(|rule| rule.story.take()) {
+            story.status = status;
         }
         let headers = response.headers_mut();
-        let id = id_value(std::mem::take(&mut exchange.id));
-        headers.insert(GENERATION, number_value(exchange.generation));
-        if let Some(verdict) = &exchange.quota {
-            push_quota_headers(headers, verdict, &exchange.config.profile, exchange.now);
+        headers.insert(GENERATION, number_value(admitted.request.generation));
+        if let Some(verdict) = admitted.identity.quota() {
+            push_quota_headers(headers, verdict, admitted.profile(), admitted.request.now);
         }
-        // Rules and emissions see requests that led to an endpoint.
-        let seen = exchange.operation.is_some() && !exchange.config.emits.is_empty();
-        if let Some(owner) = exchange.owner().filter(|_| seen) {
+        // Emissions follow from requests that led to an endpoint.
+        let config = &admitted.request.config;
+        if let Some(owner) = admitted.owner()
+            && admitted.request.operation.is_some()
+            && !config.emits.is_empty()
+        {
             let at = owner.clock().instant();
-            self.emissions.answered(owner, &exchange.config, &exchange.view(), status.as_u16(), at);
+            self.emissions.answered(owner, config, &admitted.view(), answer_status.as_u16(), at);
         }
-        if exchange.preview.is_some() {
-            headers.insert(PREVIEW, MARKED);
+        if admitted.request.is_preview {
+            headers.insert(PREVIEW, HeaderValue::from_static("true"));
         }
+        let id = id_value(std::mem::take(&mut admitted.identity.id));
         headers.insert(REQUEST_ID, id.clone());
-        if let Some(name) = exchange.config.profile.ids.request_header.get() {
+        if let Some(name) = admitted.profile().ids.request_header.get() {
             headers.insert(name.name().clone(), id.clone());
         }
+        let Parts { method, uri, headers: request_headers, .. } = &admitted.request.head;
         let transcript = Transcript::new(&Wire {
             id: id.to_str().unwrap_or_default(),
-            request: Some((&exchange.parts.method, &exchange.parts.uri)),
-            headers: &exchange.parts.headers,
-            body: &exchange.body,
-            answer_headers: headers,
-            answer_body: &body,
+            request: Some((method, uri)),
+            headers: request_headers,
+            body: &admitted.body,
+            answer_headers: response.headers(),
+            answer_body: response.body(),
         });
-        let status = if broken.is_some() { 0 } else { status.as_u16() };
-        let ended = exchange.owner().map_or_else(|| self.registry.clock().instant(), |owner| owner.clock().instant());
-        // What the clock has waited for ends when the journal has it.
-        let _task = exchange.task.take();
-        let record = RequestRecord { broken, ..exchange.record(transcript, status, reason, ended) };
+        let response = response.map(|body| match pace {
+            None => Either::Left(Full::new(body)),
+            Some(pace) => Either::Right(paced(body, pace, admitted.workspace())),
+        });
+        // A scenario's delay is over for the clock once the journal has the request.
+        let _task = admitted.rule.as_mut().and_then(|rule| rule.task.take());
+        let record = RequestRecord { broken, ..admitted.into_record(transcript, status, reason) };
         self.journal.append(Entry::Request(Arc::new(record)));
         response
     }
-}
-
-/// How far a request came without waiting.
-#[allow(clippy::large_enum_variant, reason = "the large one is the usual one")]
-enum Begun {
-    /// It has its answer.
-    Answered(Outcome),
-    /// Something has to be waited for.
-    Waits(&'static Route),
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A panic in one request: a 500 with the envelope, told in the journal; the next request works.
+//! A panic in one request: a 500 with the envelope, recorded in the journal; the next request works.
 
 use http_body_util::BodyExt as _;
 use serde_json::Value;
@@ -6,28 +6,29 @@ use serde_json::Value;
 use super::*;
 use crate::clock::{Clock, Seed};
 use crate::contract::routes::Operation;
-use crate::http::fault::ConnectionFault;
-use crate::http::handlers;
+use crate::http::limits::Limits;
+use crate::journal::Reason;
 use crate::profile::Layered;
 
 fn api() -> Api {
-    let registry = Arc::new(Registry::new(Seed::from_number(7), Clock::real(), 10));
     let (journal, limits) = (Arc::new(Journal::new(10, 10_000)), Limits::default());
-    let bodies = Arc::new(BodyReader::new(&limits));
-    Api::new(
-        Arc::new(Library::new(Layered::default())),
+    let registry = Arc::new(Registry::new(Seed::from_number(7), Clock::real(), 10, Arc::clone(&journal)));
+    Api {
+        library: Arc::new(Library::new(Layered::default())),
         registry,
         journal,
-        bodies,
-        Emissions::new().0,
-        Blocking::default(),
-        &limits,
-    )
+        bodies: Arc::new(BodyReader::new(&limits)),
+        emissions: Emissions::new().0,
+        blocking: Blocking::default(),
+        uri_bytes: limits.uri_bytes,
+    }
 }
 
-fn exchange(api: &Api) -> Exchange {
-    let request = Request::get("/v1/hello").header("host", "localhost").body(()).expect("a request");
-    Exchange::begin(request.into_parts().0, api.registry.clock().now(), &api.library.load())
+fn admitted(api: &Api) -> Admitted {
+    let head = hyper::Request::get("/v1/hello").header("host", "localhost").body(()).expect("a request");
+    let request = Request::new(head.into_parts().0, api.registry.clock().now(), &api.library.load());
+    let identity = api.anonymous(&request);
+    Admitted::new(request, identity)
 }
 
 async fn json(response: Response<AnswerBody>) -> Value {
@@ -38,9 +39,7 @@ async fn json(response: Response<AnswerBody>) -> Value {
 #[tokio::test]
 async fn a_panic_is_a_500_and_the_next_request_works() {
     let api = api();
-    let mut first = exchange(&api);
-    first.identify(&api.registry.anonymous());
-    first.break_connection(ConnectionFault::Reset);
+    let first = admitted(&api);
     let progress = Progress::default();
     let responded = caught(async {
         let anonymous = api.registry.anonymous();
@@ -48,7 +47,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
         panic!("by the test")
     })
     .await;
-    let response = api.conclude(&mut first, responded, &progress);
+    let response = api.finish(first, responded, &progress);
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
     let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
     let body = json(response).await;
@@ -67,10 +66,9 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
     assert!(told, "{entries:?}");
 
     // The workspace's lock was held by the one that panicked.
-    let mut next = exchange(&api);
-    next.identify(&api.registry.anonymous());
-    let outcome = handlers::perform(&next, Operation::Hello);
-    let response = api.conclude(&mut next, Ok(outcome), &progress);
+    let next = admitted(&api);
+    let answer = api.perform(&next, Operation::Hello);
+    let response = api.finish(next, Ok(answer), &progress);
     assert_eq!(response.status(), StatusCode::OK);
     assert_ne!(response.headers()[REQUEST_ID].to_str().expect("text"), id);
 }
@@ -78,8 +76,9 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
 #[tokio::test]
 async fn a_panic_before_a_request_has_its_id_is_answered_with_one() {
     let api = api();
-    let responded = caught(async { panic!() }).await;
-    let response = api.conclude(&mut exchange(&api), responded, &Progress::default());
+    let admitted = admitted(&api);
+    let answer = admitted.denied(AdmissionError::Panicked(String::new()));
+    let response = api.finish(admitted, Ok(answer), &Progress::default());
     let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
     assert!(id.starts_with("req_"), "{id}");
     assert_eq!(json(response).await["error"]["request_id"], id);

@@ -13,7 +13,7 @@ use tokio_rustls::server::TlsStream;
 pub enum Peer {
     /// It may send more; the task is woken when something changes.
     Open,
-    /// It has sent more, which is not read yet; a change after it wakes nobody.
+    /// It has sent more, which is not read yet; a change after that does not wake the task.
     HasSent,
     /// It has closed its sending side, and may still read or may be gone.
     HalfClosed,
@@ -26,7 +26,7 @@ pub trait Socket: AsyncRead + AsyncWrite + Unpin {
     /// Whether a peer may close its sending side and still read.
     const HALF_CLOSES: bool;
 
-    /// Lets the next close be a reset.
+    /// Makes the next close a reset.
     fn reset_on_close(&self);
 
     /// What is known of the peer.
@@ -37,7 +37,7 @@ impl Socket for TcpStream {
     const HALF_CLOSES: bool = true;
 
     fn reset_on_close(&self) {
-        // If it cannot be had, the peer sees an orderly close, which breaks the answer off as well.
+        // Where that fails, the peer sees an orderly close, which breaks the answer off as well.
         let _ = self.set_zero_linger();
     }
 

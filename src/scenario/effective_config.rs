@@ -83,9 +83,6 @@ impl EffectiveConfig {
         since_activation: Duration,
         random: &mut Random,
     ) -> Option<Decision> {
-        if self.rules.is_empty() {
-            return None;
-        }
         counters.begin(self.activation);
         self.rules.decide(view, counters, since_activation, random)
     }

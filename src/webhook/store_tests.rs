@@ -84,8 +84,9 @@ fn event() -> Arc<EventRecord> {
 }
 
 fn opened() -> (Registry, Arc<Workspace>) {
-    let registry = Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), 9);
-    let (workspace, _) = registry.open("w", registry.clock().now());
+    let journal = Arc::new(crate::journal::Journal::new(10, 10_000));
+    let registry = Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), 9, journal);
+    let workspace = registry.open("w", registry.clock().now());
     (registry, workspace)
 }
 

@@ -1,4 +1,5 @@
-//! All workspaces: made on first use, bounded, the longest unused leaving first; and the access tokens that stand for keys.
+//! All workspaces: made on first use, bounded, the least recently used evicted first; and the access tokens that stand for
+//! keys.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use parking_lot::RwLock;
 use super::room::Rooms;
 use super::{Tokens, Workspace};
 use crate::clock::{Clock, Now, Random, Seed};
+use crate::journal::Journal;
 
 /// Most workspaces kept at a time.
 pub const MOST_WORKSPACES: usize = 10_000;
@@ -18,14 +20,15 @@ pub const MOST_WORKSPACES: usize = 10_000;
 /// such requests do not shift what a key's own requests draw. No key can have this name, as keys hold no spaces.
 const ANONYMOUS: &str = "no key";
 
-/// When the registry is full, one in so many leaves at once: finding the longest unused costs a walk over all.
-const SHARE_THAT_LEAVES: usize = 128;
+/// A full registry evicts one workspace in this many at once: finding the least recently used ones costs a walk over all.
+const EVICTED_SHARE: usize = 128;
 
 /// Every workspace of one emulator.
 #[derive(Debug)]
 pub struct Registry {
     seed: RwLock<Seed>,
     clock: Clock,
+    journal: Arc<Journal>,
     most: usize,
     anonymous: ArcSwap<Workspace>,
     workspaces: RwLock<HashMap<Arc<str>, Arc<Workspace>>>,
@@ -35,13 +38,14 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry of at most `most` workspaces.
-    pub fn new(seed: Seed, clock: Clock, most: usize) -> Self {
+    /// A registry of at most `most` workspaces; it records evictions in the journal.
+    pub fn new(seed: Seed, clock: Clock, most: usize, journal: Arc<Journal>) -> Self {
         let rooms = Rooms::default();
         let anonymous = ArcSwap::from_pointee(Workspace::new(Arc::from(ANONYMOUS), &seed, clock.clone(), &rooms));
         Self {
             seed: RwLock::new(seed),
             clock,
+            journal,
             most: most.max(1),
             anonymous,
             workspaces: RwLock::default(),
@@ -81,21 +85,32 @@ impl Registry {
         self.anonymous.load_full()
     }
 
-    /// The workspace of this name, made if it is not there; `now` is the emulator's. The second value is what had to leave
-    /// for it.
-    pub fn open(&self, name: &str, now: Now) -> (Arc<Workspace>, Vec<Arc<Workspace>>) {
+    /// The workspace of this name, made if it is not there; `now` is the emulator's. The journal records each workspace that was
+    /// evicted for it.
+    pub fn open(&self, name: &str, now: Now) -> Arc<Workspace> {
         if let Some(workspace) = self.workspaces.read().get(name) {
             workspace.touch(now.instant);
-            return (Arc::clone(workspace), Vec::new());
+            return Arc::clone(workspace);
         }
+        let (workspace, evicted) = self.insert(name, now);
+        for evicted in evicted {
+            let message =
+                format!("workspace {} was forgotten: there are more keys than workspaces are kept", evicted.id());
+            self.journal.note(now.wall, Some(Arc::clone(evicted.name())), message, true);
+        }
+        workspace
+    }
+
+    /// Makes the workspace of this name unless another thread has made it meanwhile; gives what was evicted for it, too.
+    fn insert(&self, name: &str, now: Now) -> (Arc<Workspace>, Vec<Arc<Workspace>>) {
         let mut workspaces = self.workspaces.write();
-        let mut left = Vec::new();
+        let mut evicted = Vec::new();
         if workspaces.len() >= self.most && !workspaces.contains_key(name) {
             let mut by_use: Vec<_> = workspaces.values().map(|known| (known.idle_since(), known)).collect();
-            let count = (self.most / SHARE_THAT_LEAVES).max(1);
+            let count = (self.most / EVICTED_SHARE).max(1);
             by_use.select_nth_unstable_by(count - 1, |(a, one), (b, other)| (a, one.name()).cmp(&(b, other.name())));
-            left = by_use[..count].iter().map(|(_, known)| Arc::clone(known)).collect();
-            for known in &left {
+            evicted = by_use[..count].iter().map(|(_, known)| Arc::clone(known)).collect();
+            for known in &evicted {
                 workspaces.remove(known.name());
                 known.leave();
             }
@@ -104,7 +119,7 @@ impl Registry {
         let name: Arc<str> = Arc::from(name);
         let workspace = workspaces.entry(Arc::clone(&name)).or_insert_with(|| Arc::new(self.fresh(name)));
         workspace.touch(now.instant);
-        (Arc::clone(workspace), left)
+        (Arc::clone(workspace), evicted)
     }
 
     /// What all workspaces share.
@@ -116,7 +131,7 @@ impl Registry {
         Workspace::new(name, &self.seed(), self.clock.follower(), &self.rooms)
     }
 
-    /// Puts a workspace in place of the one of its name, which leaves and is returned.
+    /// Puts a workspace in place of the one of its name, which is forgotten and returned.
     pub fn replace(&self, workspace: &Arc<Workspace>, now: Now) -> Option<Arc<Workspace>> {
         workspace.touch(now.instant);
         let old = self.workspaces.write().insert(Arc::clone(workspace.name()), Arc::clone(workspace))?;
@@ -164,7 +179,7 @@ impl Registry {
         self.workspaces.read().len()
     }
 
-    /// How many workspaces had to leave so far.
+    /// How many workspaces were evicted so far.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
     }
@@ -174,13 +189,21 @@ impl Registry {
 mod tests {
     use super::*;
 
+    fn registry(most: usize) -> Registry {
+        let journal = Arc::new(Journal::new(10, 10_000));
+        Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), most, journal)
+    }
+
     #[test]
     fn the_longest_unused_workspace_leaves_first() {
-        let registry = Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), 2);
+        let registry = registry(2);
         let clock = registry.clock().clone();
+        // Gives the workspaces that were evicted according to the journal.
         let open = |name: &str| {
-            let now = clock.advance(std::time::Duration::from_secs(1));
-            registry.open(name, now).1.iter().map(|left| left.name().to_string()).collect::<Vec<_>>()
+            let next = registry.journal.next_number();
+            registry.open(name, clock.advance(std::time::Duration::from_secs(1)));
+            let entries = registry.journal.read(next, 10);
+            entries.iter().filter_map(|(_, entry)| entry.workspace().map(ToString::to_string)).collect::<Vec<_>>()
         };
         assert!(open("a").is_empty() && open("b").is_empty() && open("a").is_empty());
         let evicted = registry.find("b").expect("b is there");
@@ -194,16 +217,16 @@ mod tests {
 
     #[test]
     fn a_forgotten_workspace_begins_anew() {
-        let registry = Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), 9);
+        let registry = registry(9);
         let now = registry.clock().now();
         let draw = |workspace: &Workspace| rand::Rng::next_u64(workspace.lock().random());
-        let (first, _) = registry.open("a", now);
+        let first = registry.open("a", now);
         let drawn = draw(&first);
         assert_ne!(draw(&first), drawn);
         registry.forget("a");
         assert!(first.has_left());
-        assert_eq!(draw(&registry.open("a", now).0), drawn);
+        assert_eq!(draw(&registry.open("a", now)), drawn);
         registry.forget_all();
-        assert_eq!((draw(&registry.open("a", now).0), registry.kept()), (drawn, 1));
+        assert_eq!((draw(&registry.open("a", now)), registry.kept()), (drawn, 1));
     }
 }

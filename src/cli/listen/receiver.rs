@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -24,12 +24,11 @@ use crate::clock::machine;
 use crate::contract::signature::{Evidence, Rejection, Remedy};
 use crate::contract::timestamp::Precision;
 use crate::contract::timestamp::format_timestamp;
-use crate::http::answer::AnswerBody;
+use crate::http::answer::{AnswerBody, answer};
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::Progress;
+use crate::http::handler::{Answering, Handler, PLAIN_ON_TLS, Sent};
 use crate::http::limits::Limits;
-use crate::http::refusal::{PLAIN_ON_TLS, Refusals, Sent};
-use crate::http::{Answering, Handler};
 use crate::redact::{Redactor, visible};
 
 /// Seconds a timestamp may be off, as in every scheme's libraries.
@@ -273,24 +272,21 @@ enum Body {
 }
 
 /// A short answer that says this; a status that may have no body gets none.
-fn answer(status: u16, said: &str) -> Response<AnswerBody> {
+fn text_answer(status: u16, said: &str) -> Response<AnswerBody> {
     let status = StatusCode::from_u16(status).expect("statuses are checked when the flags are read");
     let body = match status {
         StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED => String::new(),
         // A 4xx without a body would be taken for one that the HTTP library wrote by itself.
         _ => format!("{said}\n"),
     };
-    let mut response = Response::new(Either::Left(Full::new(Bytes::from(body))));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    response
+    answer(status, HeaderValue::from_static("text/plain"), body)
 }
 
 impl Forwarded {
     /// The application's answer, as far as a sender of webhooks looks at it.
     fn into_answer(self) -> Response<AnswerBody> {
         let mut response =
-            answer(self.status, if self.problem.is_some() { "the application gave no answer" } else { "" });
+            text_answer(self.status, if self.problem.is_some() { "the application gave no answer" } else { "" });
         if let Some(wait) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, wait.as_secs().into());
         }
@@ -301,7 +297,12 @@ impl Forwarded {
     }
 }
 
-impl Refusals for Receiver {
+impl Handler for Receiver {
+    fn handle(self: &Arc<Self>, request: Request<Incoming>, _: &Arc<Progress>) -> Answering {
+        let receiver = Arc::clone(self);
+        Answering::Later(Box::pin(async move { receiver.receive(request).await }))
+    }
+
     fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes {
         let body = match sent {
             Sent::Garbage => "the bytes sent are not an HTTP/1.1 request",
@@ -314,18 +315,11 @@ impl Refusals for Receiver {
     }
 }
 
-impl Handler for Receiver {
-    fn handle(self: &Arc<Self>, request: Request<Incoming>, _: &Arc<Progress>) -> Answering {
-        let receiver = Arc::clone(self);
-        Answering::Later(Box::pin(async move { receiver.receive(request).await }))
-    }
-}
-
 impl Receiver {
     async fn receive(&self, request: Request<Incoming>) -> Response<AnswerBody> {
         let (parts, body) = request.into_parts();
         if parts.method != Method::POST {
-            let mut response = answer(405, "only POST is a delivery");
+            let mut response = text_answer(405, "only POST is a delivery");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
             return response;
         }
@@ -355,8 +349,8 @@ impl Receiver {
         };
         match (self.record(&delivery, &verdict, forwarded.as_ref()), forwarded) {
             (Some(_), Some(forwarded)) => forwarded.into_answer(),
-            (Some(status), None) => answer(status, said),
-            (None, _) => answer(503, "no more deliveries are taken"),
+            (Some(status), None) => text_answer(status, said),
+            (None, _) => text_answer(503, "no more deliveries are taken"),
         }
     }
 }

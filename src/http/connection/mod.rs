@@ -6,7 +6,7 @@
 //!   gone. One that resets the connection is given up at once. hyper reads nothing while it answers, so both are seen here.
 //! - After an answer to a request that was not read whole, what still comes is read and dropped for a while: closing on
 //!   unread bytes would reset the connection, and the peer could lose the answer.
-//! - hyper answers what it cannot parse by itself, with an empty body; [`Refusals`] puts the error envelope in its place.
+//! - hyper answers what it cannot parse by itself, with an empty body; [`Handler::refuse`] puts the error envelope in its place.
 //!
 //! The timers are made only when a read or write has to wait, so a request that arrives whole costs nothing here.
 
@@ -25,10 +25,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use crate::http::connection::head::{PartialHead, status_of_refusal};
-pub use crate::http::connection::progress::Progress;
-use crate::http::fault::ConnectionFault;
+pub use crate::http::connection::progress::{ConnectionFault, Progress};
+use crate::http::handler::{Handler, Sent};
 use crate::http::limits::Limits;
-use crate::http::refusal::{Refusals, Sent};
 use crate::http::socket::{Peer, Socket};
 
 /// Longest that a connection is kept open after its last answer for the peer to read it.
@@ -36,7 +35,7 @@ pub(super) const LINGER: Duration = Duration::from_secs(2);
 /// Longest that a peer that has closed its sending side waits for the next bytes of its answers; the idle deadline if shorter.
 pub(crate) const HALF_CLOSED: Duration = Duration::from_secs(10);
 
-/// How a TLS record begins that holds a handshake: its type and the version's first byte.
+/// The first bytes of a TLS record with a handshake: its type and the first byte of the version.
 const TLS_HANDSHAKE: &[u8] = &[22, 3];
 
 /// What may still be written.
@@ -46,55 +45,75 @@ enum Phase {
     Open,
     /// Nothing: a scenario ended the connection.
     BrokenOff,
-    /// Nothing: the peer has been told so.
+    /// Nothing: the sending side is closed.
     ShutDown,
 }
 
+/// A timer that is made when something first waits for it.
+#[derive(Default)]
+struct Deadline(Option<Pin<Box<Sleep>>>);
+
+impl Deadline {
+    /// Ready once `timeout` is over since the first poll.
+    fn poll(&mut self, cx: &mut Context<'_>, timeout: Duration) -> Poll<()> {
+        self.0.get_or_insert_with(|| Box::pin(sleep(timeout))).as_mut().poll(cx)
+    }
+
+    /// Nothing waits any longer.
+    fn end(&mut self) {
+        self.0 = None;
+    }
+}
+
+fn timed_out(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, what)
+}
+
+fn broken_off() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "a scenario ended this connection")
+}
+
 /// A stream with deadlines.
-pub struct TimedStream<S, R> {
+pub struct TimedStream<S, H> {
     stream: S,
     progress: Arc<Progress>,
-    refusals: Arc<R>,
-    header_timeout: Duration,
-    write_timeout: Duration,
+    handler: Arc<H>,
+    limits: Limits,
     /// The number of requests begun when bytes of a further header block came: while it stays, the block is incomplete.
     head_began_at: Option<u64>,
-    head_deadline: Option<Pin<Box<Sleep>>>,
+    head_deadline: Deadline,
     /// The first line of that block has been read whole: what is too large now is not the target.
     line_ended: bool,
-    /// The first bytes of the connection are those of a TLS handshake, where nobody speaks TLS.
+    /// The first bytes of the connection are those of a TLS handshake on a port without TLS.
     began_tls: bool,
     /// What the last read left of a block to come.
     left: PartialHead,
-    write_deadline: Option<Pin<Box<Sleep>>>,
-    linger_deadline: Option<Pin<Box<Sleep>>>,
-    half_closed_timeout: Duration,
-    /// What was last known of a peer from which nothing is read, and until when that is borne.
-    unread_peer: Option<(Peer, Pin<Box<Sleep>>)>,
-    /// An answer of hyper's own was replaced: bytes that are no request follow, or came already.
+    write_deadline: Deadline,
+    linger_deadline: Deadline,
+    /// What was last known of a peer from which nothing is read, and until when it may stay so.
+    unread_peer: Option<(Peer, Deadline)>,
+    /// An answer of hyper's own was replaced: bytes that are not a request follow, or came already.
     refused: bool,
     /// What is left to write of an answer that replaces hyper's.
     replacement: Option<Bytes>,
     phase: Phase,
 }
 
-impl<S: Socket, R: Refusals> TimedStream<S, R> {
+impl<S: Socket, H: Handler> TimedStream<S, H> {
     /// Wraps a fresh connection.
-    pub fn new(stream: S, progress: Arc<Progress>, refusals: Arc<R>, limits: &Limits) -> Self {
+    pub fn new(stream: S, progress: Arc<Progress>, handler: Arc<H>, limits: Limits) -> Self {
         Self {
             stream,
             progress,
-            refusals,
-            header_timeout: limits.header_timeout,
-            write_timeout: limits.write_timeout,
+            handler,
+            limits,
             head_began_at: Some(0),
-            head_deadline: None,
+            head_deadline: Deadline::default(),
             line_ended: false,
             began_tls: false,
             left: PartialHead::Nothing,
-            write_deadline: None,
-            linger_deadline: None,
-            half_closed_timeout: limits.idle_timeout.min(HALF_CLOSED),
+            write_deadline: Deadline::default(),
+            linger_deadline: Deadline::default(),
             unread_peer: None,
             refused: false,
             replacement: None,
@@ -105,36 +124,32 @@ impl<S: Socket, R: Refusals> TimedStream<S, R> {
     /// Bytes of a further header block came, the one after `begun` requests.
     fn begin_head(&mut self, begun: u64) {
         self.head_began_at = Some(begun);
-        self.head_deadline = None;
+        self.head_deadline.end();
         self.line_ended = self.left == PartialHead::Lines;
     }
 
     /// While a header block is incomplete, waits no longer than the deadline.
     fn poll_head_deadline(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.head_began_at != Some(self.progress.begun()) {
-            self.head_deadline = None;
+            self.head_deadline.end();
             return Poll::Pending;
         }
-        let timeout = self.header_timeout;
-        let deadline = self.head_deadline.get_or_insert_with(|| Box::pin(sleep(timeout)));
-        ready!(Future::poll(deadline.as_mut(), cx));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the header block did not arrive in time")))
+        ready!(self.head_deadline.poll(cx, self.limits.header_timeout));
+        Poll::Ready(Err(timed_out("the header block did not arrive in time")))
     }
 
-    /// Passes a finished write on; lets one that has to wait do so no longer than the deadline.
+    /// Passes a finished write on; one that has to wait does so no longer than the deadline.
     fn bound_write<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if result.is_ready() {
-            self.write_deadline = None;
+            self.write_deadline.end();
             return result;
         }
-        let timeout = self.write_timeout;
-        let deadline = self.write_deadline.get_or_insert_with(|| Box::pin(sleep(timeout)));
-        ready!(Future::poll(deadline.as_mut(), cx));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer did not take bytes in time")))
+        ready!(self.write_deadline.poll(cx, self.limits.write_timeout));
+        Poll::Ready(Err(timed_out("the peer did not take bytes in time")))
     }
 
     /// While an answer is being made: fails if the peer is gone, or has closed its sending side and nothing was written for too
-    /// long. What comes behind unread bytes wakes nobody, so it is looked for each time that the deadline is over.
+    /// long. What comes after unread bytes does not wake the task, so it is checked each time that the deadline is over.
     fn check_peer(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if !self.progress.is_answering() {
             self.unread_peer = None;
@@ -150,55 +165,41 @@ impl<S: Socket, R: Refusals> TimedStream<S, R> {
                 Peer::Gone => return Err(io::ErrorKind::ConnectionReset.into()),
                 Peer::HasSent | Peer::HalfClosed => {}
             }
-            let timeout = self.half_closed_timeout;
-            let (known, deadline) = match self.unread_peer.take() {
-                Some((known, deadline)) if known == peer => (known, deadline),
-                _ => (peer, Box::pin(sleep(timeout))),
-            };
-            let (_, deadline) = self.unread_peer.insert((known, deadline));
-            if Future::poll(deadline.as_mut(), cx).is_pending() {
+            if self.unread_peer.as_ref().is_none_or(|(known, _)| *known != peer) {
+                self.unread_peer = None;
+            }
+            let (_, deadline) = self.unread_peer.get_or_insert_with(|| (peer, Deadline::default()));
+            if deadline.poll(cx, self.limits.idle_timeout.min(HALF_CLOSED)).is_pending() {
                 return Ok(());
             }
             if peer == Peer::HalfClosed {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer has closed its sending side"));
+                return Err(timed_out("the peer has closed its sending side"));
             }
             self.unread_peer = None;
         }
     }
 
-    /// What becomes of a write when the connection is to break off: the bytes of the answer go nowhere.
+    /// What becomes of a write when a fault takes the place of the answer: the bytes of the answer go nowhere.
     fn divert(&mut self, size: usize) -> Option<Poll<io::Result<usize>>> {
-        let broken_off = || io::Error::new(io::ErrorKind::BrokenPipe, "a scenario ended this connection");
         if self.phase == Phase::BrokenOff {
             return Some(Poll::Ready(Err(broken_off())));
         }
-        if !self.progress.is_broken() {
-            return None;
+        match self.progress.fault()? {
+            ConnectionFault::Garbage(bytes) => {
+                self.replacement.get_or_insert_with(|| bytes.clone());
+                return Some(Poll::Ready(Ok(size)));
+            }
+            ConnectionFault::Reset => self.stream.reset_on_close(),
+            ConnectionFault::Empty => {}
         }
-        match self.progress.take_break() {
-            Some(ConnectionFault::Garbage(bytes)) => {
-                self.replacement = Some(bytes);
-                Some(Poll::Ready(Ok(size)))
-            }
-            Some(ConnectionFault::Reset) => {
-                self.stream.reset_on_close();
-                self.phase = Phase::BrokenOff;
-                Some(Poll::Ready(Err(broken_off())))
-            }
-            Some(ConnectionFault::Empty) => {
-                self.phase = Phase::BrokenOff;
-                Some(Poll::Ready(Err(broken_off())))
-            }
-            // The garbage was taken over and is on its way; the rest of the answer follows it nowhere.
-            None => Some(Poll::Ready(Ok(size))),
-        }
+        self.phase = Phase::BrokenOff;
+        Some(Poll::Ready(Err(broken_off())))
     }
 
     /// Reads and drops what still comes until the peer is done or the time is up.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let deadline = self.linger_deadline.get_or_insert_with(|| Box::pin(sleep(LINGER)));
-        // First, for a peer that never stops sending would use up the task's turn below.
-        if Future::poll(deadline.as_mut(), cx).is_ready() {
+        // First, as a peer that never stops sending would use up the task's turn below.
+        if self.linger_deadline.poll(cx, LINGER).is_ready() {
             return Poll::Ready(());
         }
         let mut dropped = [0; 4096];
@@ -220,15 +221,15 @@ impl<S: Socket, R: Refusals> TimedStream<S, R> {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-        if self.replacement.take().is_some() && self.progress.is_broken() {
+        if self.replacement.take().is_some() && self.progress.fault().is_some() {
             self.phase = Phase::BrokenOff;
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, "a scenario ended this connection")));
+            return Poll::Ready(Err(broken_off()));
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: Socket, R: Refusals> AsyncRead for TimedStream<S, R> {
+impl<S: Socket, H: Handler> AsyncRead for TimedStream<S, H> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buf) {
@@ -262,23 +263,9 @@ impl<S: Socket, R: Refusals> AsyncRead for TimedStream<S, R> {
     }
 }
 
-impl<S: Socket, R: Refusals> AsyncWrite for TimedStream<S, R> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        if let Some(result) = self.divert(bytes.len()) {
-            return result;
-        }
-        if let Some(mut status) = status_of_refusal(bytes) {
-            if status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE && !self.line_ended {
-                status = StatusCode::URI_TOO_LONG;
-            }
-            self.refused = true;
-            let sent = if self.began_tls { Sent::Tls } else { Sent::Garbage };
-            self.replacement = Some(self.refusals.refuse(status, sent));
-            return Poll::Ready(Ok(bytes.len()));
-        }
-        self.unread_peer = None;
-        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.bound_write(cx, result)
+impl<S: Socket, H: Handler> AsyncWrite for TimedStream<S, H> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
@@ -286,12 +273,21 @@ impl<S: Socket, R: Refusals> AsyncWrite for TimedStream<S, R> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // hyper's own answers are one slice; a served answer has its body beside its head.
-        if let [only] = slices {
-            return self.poll_write(cx, only);
-        }
-        if let Some(result) = self.divert(slices.iter().map(|slice| slice.len()).sum()) {
+        let size = slices.iter().map(|slice| slice.len()).sum();
+        if let Some(result) = self.divert(size) {
             return result;
+        }
+        // hyper's own answers are one slice; a served answer has its body beside its head.
+        if let [only] = slices
+            && let Some(mut status) = status_of_refusal(only)
+        {
+            if status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE && !self.line_ended {
+                status = StatusCode::URI_TOO_LONG;
+            }
+            self.refused = true;
+            let sent = if self.began_tls { Sent::Tls } else { Sent::Garbage };
+            self.replacement = Some(self.handler.refuse(status, sent));
+            return Poll::Ready(Ok(size));
         }
         self.unread_peer = None;
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);

@@ -1,14 +1,35 @@
-//! What one connection and the service on it share: how far its requests are, and what is to become of it.
+//! What one connection and the service on it share: how far its requests are, and what the connection is to do.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use hyper::body::Bytes;
 use tokio::sync::Notify;
 
-use crate::http::fault::ConnectionFault;
+/// What a connection does in place of writing an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectionFault {
+    /// Resets: the peer sees `ECONNRESET`.
+    Reset,
+    /// Closes in order, without a byte.
+    Empty,
+    /// Writes these bytes, then closes.
+    Garbage(Bytes),
+}
 
-/// What the connection and the service on it tell each other.
+impl ConnectionFault {
+    /// The name that scenarios, the journal and the log have for it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Reset => "reset",
+            Self::Empty => "empty",
+            Self::Garbage(_) => "garbage",
+        }
+    }
+}
+
+/// What a connection and the service on it share.
 #[derive(Debug, Default)]
 pub struct Progress {
     peer: Option<IpAddr>,
@@ -17,8 +38,7 @@ pub struct Progress {
     stopping: AtomicBool,
     answered: AtomicU64,
     streams: AtomicBool,
-    breaks: AtomicBool,
-    how: Mutex<Option<ConnectionFault>>,
+    fault: OnceLock<ConnectionFault>,
     given_up: Notify,
 }
 
@@ -61,9 +81,9 @@ impl Progress {
     }
 
     /// The connection is to do something else in place of writing the answer.
-    pub fn break_off(&self, how: ConnectionFault) {
-        *self.how.lock() = Some(how);
-        self.breaks.store(true, Ordering::Release);
+    pub fn break_off(&self, fault: ConnectionFault) {
+        // A connection ends with its first fault.
+        let _ = self.fault.set(fault);
     }
 
     /// The listener stops: a connection without a request under way ends at once.
@@ -76,18 +96,14 @@ impl Progress {
         self.has_body() && !self.stopping.load(Ordering::Relaxed)
     }
 
-    /// What the connection is to do in place of writing the answer, once.
-    pub(super) fn take_break(&self) -> Option<ConnectionFault> {
-        self.how.lock().take()
+    /// What the connection is to do in place of writing the answer.
+    pub(super) fn fault(&self) -> Option<&ConnectionFault> {
+        self.fault.get()
     }
 
     /// Whether the last request had a body.
     pub(super) fn has_body(&self) -> bool {
         self.has_body.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn is_broken(&self) -> bool {
-        self.breaks.load(Ordering::Acquire)
     }
 
     /// Requests begun so far.

@@ -1,0 +1,42 @@
+//! What a connection asks of the API that it serves: an answer to each request, and one to bytes that are not a request.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response, StatusCode};
+
+use crate::http::answer::AnswerBody;
+use crate::http::connection::Progress;
+
+/// The answer to plain HTTP on a TLS port.
+pub const PLAIN_ON_TLS: &str = "this is plain HTTP on a TLS port: use https://";
+
+/// What answers requests.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers one request; never fails and never panics.
+    fn handle(self: &Arc<Self>, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering;
+
+    /// Answers what hyper refused to parse with this status, or was never given: the bytes of head and body, which end the
+    /// connection.
+    fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes;
+}
+
+/// An answer that is ready, or one that has to be waited for. Most are ready, and spare hyper a large future.
+pub enum Answering {
+    /// It is ready.
+    Ready(Response<AnswerBody>),
+    /// It has to be waited for.
+    Later(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>),
+}
+
+/// What was sent in place of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Bytes that are not a request.
+    Garbage,
+    /// A TLS handshake on a port without TLS.
+    Tls,
+    /// Plain HTTP on a TLS port.
+    PlainHttp,
+}

@@ -1,0 +1,269 @@
+//! One request on its way to its answer: as it arrived ([`Request`]), then with its id and its sender ([`Admitted`]).
+//!
+//! `service` admits requests; `answer` has the answers that any operation may give.
+
+use std::any::Any;
+use std::sync::{Arc, Weak};
+
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use hyper::header::HeaderName;
+use hyper::http::request::Parts;
+use rand::Rng as _;
+
+use crate::agenda::Task;
+use crate::clock::Now;
+use crate::contract::ids::IdKind;
+use crate::contract::keys::{bearer_token, workspace_of};
+use crate::contract::routes::Operation;
+use crate::journal::{Reason, RequestRecord, Scripted, Transcript};
+use crate::profile::Profile;
+use crate::rate_limit::Verdict;
+use crate::scenario::{Action, EffectiveConfig, Generation, RequestView, Rule};
+use crate::template::Gap;
+use crate::workspace::{State, Tokens, Workspace};
+
+/// Chooses scenarios for one request: names joined by commas.
+const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
+
+/// A request as it arrived, without its body.
+pub(super) struct Request {
+    /// Method, target, version and headers.
+    pub(super) head: Parts,
+    /// When it arrived; by the clock of its workspace once that is known.
+    pub(super) now: Now,
+    /// The profile and scenarios that answer it.
+    pub(super) config: Arc<EffectiveConfig>,
+    /// The number of the generation that the configuration was taken from.
+    pub(super) generation: u64,
+    /// The operation that the method and path lead to.
+    pub(super) operation: Option<Operation>,
+    /// The path is announced by the contract, and the profile serves such paths.
+    pub(super) is_preview: bool,
+}
+
+impl Request {
+    /// A request under the configuration of all keys.
+    pub(super) fn new(head: Parts, now: Now, generation: &Generation) -> Self {
+        let config = Arc::clone(generation.config_for(None));
+        Self { head, now, config, generation: generation.number, operation: None, is_preview: false }
+    }
+
+    pub(super) fn path(&self) -> &str {
+        self.head.uri.path()
+    }
+
+    pub(super) fn query(&self) -> Option<&str> {
+        self.head.uri.query()
+    }
+
+    /// Takes the configuration of the key that the request carries, or of the scenarios that it names in a header. An error says
+    /// what is wrong with that header, and leaves the configuration as it is.
+    pub(super) fn choose_config(&mut self, generation: &Generation, tokens: &Tokens) -> Result<(), String> {
+        let headers = &self.head.headers;
+        let token = if generation.has_key_setups() { bearer_token(headers).ok() } else { None };
+        let alias = token.and_then(|token| tokens.find(token));
+        let key = alias.as_ref().map(|alias| &*alias.key).or(token);
+        let workspace = key.map(|key| workspace_of(key, &generation.base.profile().keys));
+        if let Some(names) = headers.get(SCENARIO) {
+            let names = names
+                .to_str()
+                .map_err(|_| "X-Emulator-Scenario: expected scenario names, joined by commas".to_owned())?;
+            let names: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+            self.config = generation.config_named(workspace, &names).map_err(|problems| {
+                let texts: Vec<String> =
+                    problems.iter().map(|problem| format!("{}; {}", problem.message, problem.hint)).collect();
+                format!("X-Emulator-Scenario: {}", texts.join("; "))
+            })?;
+        } else if workspace.is_some() {
+            self.config = Arc::clone(generation.config_for(workspace));
+        }
+        Ok(())
+    }
+}
+
+/// What a request gets when it is admitted.
+pub(super) struct Identity {
+    /// Its id.
+    pub(super) id: String,
+    /// The seed for the variation of its answer, if the profile varies answers.
+    pub(super) variety: Option<u64>,
+    /// The workspace of its key, or the anonymous one, where requests without a valid key draw chance from.
+    pub(super) workspace: Arc<Workspace>,
+    /// The valid key that it carries.
+    pub(super) key: Option<ValidKey>,
+}
+
+/// A valid key as far as it differs between the requests of one workspace.
+pub(super) struct ValidKey {
+    /// The key, where the workspace is not named after it.
+    pub(super) group_key: Option<Arc<str>>,
+    /// The quota after this request, if the request counts.
+    pub(super) quota: Option<Verdict>,
+}
+
+impl Identity {
+    /// The identity of a request without a valid key.
+    pub(super) fn anonymous(workspace: Arc<Workspace>, profile: &Profile, now: Now) -> Self {
+        let (id, variety) = draw(&mut workspace.lock(), profile, now);
+        Self { id, variety, workspace, key: None }
+    }
+
+    /// The quota after this request, if the request counts.
+    pub(super) fn quota(&self) -> Option<&Verdict> {
+        self.key.as_ref()?.quota.as_ref()
+    }
+}
+
+/// Draws a request's id and, only if the profile varies answers, the seed for the variation.
+pub(super) fn draw(state: &mut State, profile: &Profile, now: Now) -> (String, Option<u64>) {
+    let id = state.make_id(IdKind::Request, profile, now);
+    (id, profile.variation.is_on().then(|| state.random().next_u64()))
+}
+
+/// A request with its id and its sender: any answer can be given to it.
+pub(super) struct Admitted {
+    pub(super) request: Request,
+    pub(super) identity: Identity,
+    /// Empty until it is read.
+    pub(super) body: Bytes,
+    /// The scenario rule that applies to it.
+    pub(super) rule: Option<AppliedRule>,
+}
+
+impl Admitted {
+    pub(super) fn new(request: Request, identity: Identity) -> Self {
+        Self { request, identity, body: Bytes::new(), rule: None }
+    }
+
+    pub(super) fn profile(&self) -> &Profile {
+        &self.request.config.profile
+    }
+
+    /// The workspace of its key, or the anonymous one.
+    pub(super) fn workspace(&self) -> &Arc<Workspace> {
+        &self.identity.workspace
+    }
+
+    /// The workspace of its key, if it carries a valid one.
+    pub(super) fn owner(&self) -> Option<&Arc<Workspace>> {
+        self.identity.key.as_ref().map(|_| &self.identity.workspace)
+    }
+
+    /// What scenarios see of the request.
+    pub(super) fn view(&self) -> RequestView<'_> {
+        let Identity { workspace, key, .. } = &self.identity;
+        RequestView {
+            operation: self.request.operation,
+            method: &self.request.head.method,
+            path: self.request.path(),
+            query: self.request.query(),
+            headers: &self.request.head.headers,
+            body: &self.body,
+            key: key.as_ref().map(|key| key.group_key.as_deref().unwrap_or(workspace.name())),
+            keys: &self.profile().keys,
+        }
+    }
+
+    /// Leaves the quota headers out and gives the request back, as on any 401: a refused key is not counted.
+    pub(super) fn forget_quota(&mut self) {
+        if let Identity { workspace, key: Some(ValidKey { group_key, quota }), .. } = &mut self.identity
+            && quota.take().is_some_and(|verdict| verdict.allowed)
+        {
+            let key = group_key.as_ref().unwrap_or(workspace.name());
+            workspace.lock().uncount_request(key, &self.request.config.profile);
+        }
+    }
+
+    /// Shows the quota as used up, as on any 429.
+    pub(super) fn show_quota_used_up(&mut self) {
+        // Given back first where such answers cost nothing: a quota that is used up looks as if the request was not counted.
+        self.refund(StatusCode::TOO_MANY_REQUESTS);
+        if let Some(verdict) = self.identity.key.as_mut().and_then(|key| key.quota.as_mut()) {
+            *verdict = Verdict { allowed: false, remaining: 0, wait: verdict.reset, ..*verdict };
+        }
+    }
+
+    /// Gives the request back to the quota where the profile says that an answer with this status costs nothing.
+    pub(super) fn refund(&mut self, status: StatusCode) {
+        if status != StatusCode::OK
+            && let Identity { workspace, key: Some(ValidKey { group_key, quota: Some(verdict) }), .. } =
+                &mut self.identity
+            && verdict.allowed
+        {
+            let key = group_key.as_ref().unwrap_or(workspace.name());
+            workspace.lock().refund_request(key, &self.request.config.profile, verdict);
+        }
+    }
+
+    /// The journal's record of the request and its answer.
+    pub(super) fn into_record(self, transcript: Transcript, status: u16, reason: Reason) -> RequestRecord {
+        let ended = self.identity.workspace.clock().instant();
+        let Self { request, identity, rule, .. } = self;
+        let (workspace, group_key, quota) = match identity.key {
+            Some(key) => (Some(identity.workspace), key.group_key, key.quota),
+            None => (None, None, None),
+        };
+        let (scripted, warnings) = rule.map_or((None, Vec::new()), |rule| (Some(rule.scripted), rule.warnings));
+        RequestRecord {
+            transcript,
+            at: request.now.wall,
+            workspace,
+            group_key,
+            operation: request.operation,
+            status,
+            broken: None,
+            latency: ended.since(request.now.instant),
+            reason,
+            quota,
+            scripted,
+            warnings,
+            generation: request.generation,
+            config: Arc::<EffectiveConfig>::downgrade(&request.config) as Weak<dyn Any + Send + Sync>,
+            instant: request.now.instant,
+        }
+    }
+}
+
+/// The scenario rule that applies to a request.
+pub(super) struct AppliedRule {
+    /// What the journal records of it.
+    pub(super) scripted: Scripted,
+    /// What the answer lacks that the rule has for it.
+    pub(super) warnings: Vec<String>,
+    /// Set where a story continues by the status of the answer.
+    pub(super) story: Option<Story>,
+    /// Under way for the workspace's clock from the end of the rule's delay until the journal has the request.
+    pub(super) task: Option<Task>,
+}
+
+impl AppliedRule {
+    /// Warns of the parts of the request that templates of the rule name and it does not have.
+    pub(super) fn warn_of_gaps(&mut self, gaps: &[Gap]) {
+        let (scenario, rule) = (&self.scripted.scenario, &self.scripted.rule);
+        let by = format!("scenario `{scenario}`, {rule},");
+        self.warnings.extend(gaps.iter().map(|gap| gap.text(&by, "which the request does not have")));
+    }
+}
+
+/// A rule whose story continues by the status of the answer: 0, unless it is set before this is dropped.
+#[derive(Debug)]
+pub(super) struct Story {
+    pub(super) workspace: Arc<Workspace>,
+    pub(super) rule: Arc<Rule>,
+    pub(super) action: Action,
+    pub(super) activation: u64,
+    pub(super) status: u16,
+}
+
+impl Drop for Story {
+    fn drop(&mut self) {
+        let mut state = self.workspace.lock();
+        let (counters, _) = state.counters_and_random();
+        // The counters of an activation that is over may be gone.
+        if self.activation == 0 || counters.has_met(self.activation) {
+            counters.begin(self.activation);
+            self.rule.settle(&self.action, self.status, counters);
+        }
+    }
+}
