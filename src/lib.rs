@@ -40,6 +40,7 @@ pub mod redact;
 pub mod rule_counters;
 pub mod scenario;
 pub mod snapshot;
+pub mod tasks;
 pub mod template;
 pub mod webhook;
 pub mod wording;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Instant, Now};
 use crate::diagnostic::Diagnostic;
+use crate::engine::deliveries::DeliveryStore;
+use crate::engine::sink::Receipt;
 use crate::engine::{Engine, KeyProblem, settle_for_a_moment};
 use crate::journal::{Entry, Journal};
 use crate::profile::Profile;
 use crate::snapshot::{Snapshot, SnapshotProblem};
-use crate::webhook::sink::Receipt;
-use crate::webhook::store::DeliveryStore;
 use crate::workspace::{EventRecord, FireProblem, FireRequest};
 
 /// What a test may do to a running emulator without going over a socket; a cheap handle.
@@ -148,8 +148,7 @@ impl ControlHandle {
     pub fn fire(&self, key: &str, request: FireRequest) -> Result<Arc<EventRecord>, FireProblem> {
         let engine = &self.engine;
         // A key that is not valid has no subscriptions; that is what the answer says then.
-        let workspace =
-            engine.workspace(Some(key)).unwrap_or_else(|_| engine.registry.open(key, engine.registry.clock().now()).0);
+        let workspace = engine.workspace(Some(key)).unwrap_or_else(|_| engine.open(key, engine.registry.clock().now()));
         engine.fire(&workspace, request, &engine.profile_for(Some(key)))
     }
 

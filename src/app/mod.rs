@@ -101,13 +101,14 @@ impl Emulator {
         };
         settings.check_folders()?;
         let texts = Arc::new(Texts::new(&seed, clock.now().wall));
-        let (engine, orders) = Engine::new(
+        let (stop, stopping) = watch::channel(false);
+        let engine = Engine::new(
             Library::new(settings.profile.clone()),
             Registry::new(seed, clock, settings.most_workspaces),
             Journal::new(settings.most_journal_entries, settings.most_journal_bytes),
             settings.scenario_folders.clone(),
+            stopping.clone(),
         );
-        let engine = Arc::new(engine);
         let bodies = Arc::new(BodyReader::new(&settings.limits));
         let egress = Arc::new(Egress::new(&settings.allow_egress));
         let resolver = Arc::new(Resolver::new(settings.look_up.clone()));
@@ -115,16 +116,7 @@ impl Emulator {
             Shares::of_process(settings.limits.connections, 1 + usize::from(settings.control_listen.is_some()));
         let client = Client::new(Reach { egress: Arc::clone(&egress), trust: Arc::new(trust), resolver }, shares.kept);
         let control_token = control_token(&settings);
-        let (stop, stopping) = watch::channel(false);
-        let api = Arc::new(Api::new(
-            Arc::clone(&engine.library),
-            Arc::clone(&engine.registry),
-            Arc::clone(&engine.journal),
-            Arc::clone(&bodies),
-            engine.emissions.clone(),
-            engine.blocking.clone(),
-            &settings.limits,
-        ));
+        let api = Arc::new(Api::new(Arc::clone(&engine), Arc::clone(&bodies), &settings.limits));
         let control = Arc::new(Control {
             engine: Arc::clone(&engine),
             bodies,
@@ -148,16 +140,7 @@ impl Emulator {
         if let Some(message) = shares.warning() {
             handle.note(message);
         }
-        let deliverer = Deliverer::new(
-            Arc::clone(&engine.journal),
-            Arc::clone(&engine.registry),
-            Arc::clone(&engine.library),
-            Arc::clone(&engine.deliveries),
-            Arc::clone(&engine.sinks),
-            egress,
-            client,
-            shares.attempts,
-        );
+        let deliverer = Deliverer::new(Arc::clone(&engine), egress, client, shares.attempts);
 
         let mut tasks = Vec::new();
         let state = match settings.state {
@@ -175,7 +158,6 @@ impl Emulator {
             let front = Arc::new(Router { api: None, control: Some(control), refusals: api });
             tasks.push(tokio::spawn(serve(listener, front, tls.clone(), limits, stopping.clone(), grace)));
         }
-        tasks.push(tokio::spawn(engine.run_emissions(orders, stopping.clone())));
         tasks.push(tokio::spawn(deliverer.run(stopping)));
         Ok(Self {
             address,

@@ -60,7 +60,7 @@ pub(super) async fn change(
     };
     if let Some(workspace) = &mover.workspace {
         // Whatever else waits for this key is told by its clock; what time sets off may have to be looked for.
-        control.emissions.look(workspace);
+        control.look(workspace);
     }
     Ok(shown(&input, &mover, now))
 }

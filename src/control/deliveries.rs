@@ -14,9 +14,9 @@ use super::requests::{shown_body, shown_headers};
 use super::scope::{scope, scope_or_all};
 use super::{Call, Control, ControlError};
 use crate::contract::error::ErrorKind;
+use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus, DeliveryStore};
 use crate::journal::{AttemptOutcome, AttemptRecord, Forgery};
 use crate::redact::Redactor;
-use crate::webhook::store::{DeliveryRecord, DeliveryStatus, DeliveryStore};
 use crate::workspace::Registry;
 
 pub(super) fn list(control: &Control, input: &Input<api::ListDeliveries>) -> Result<Page<Delivery>, ControlError> {

@@ -11,10 +11,10 @@ use crate::clock::{ClockMode, Now, machine};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::signature::{KeyReading, SchemeName, SigningKey, Verified, verify};
 use crate::duration::{DurationText, duration_text};
+use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::journal::{AttemptOutcome, AttemptRecord, Forgery};
 use crate::profile::{Profile, SignatureTime};
 use crate::redact::{Redactor, visible};
-use crate::webhook::store::{DeliveryRecord, DeliveryStatus};
 use crate::wording::counted;
 use crate::workspace::{EventRecord, Workspace};
 

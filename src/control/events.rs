@@ -15,13 +15,11 @@ use super::requests::shown_body;
 use super::{Control, ControlError, deliveries};
 use crate::contract::signature::Tamper;
 use crate::contract::types::SubscriptionStatus;
-use crate::engine::emitted;
-use crate::http::emissions::events_made;
+use crate::engine::deliveries::{DeliveryRecord, Full};
+use crate::engine::{emitted, events_made, held};
 use crate::profile::Profile;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
-use crate::webhook::held;
-use crate::webhook::store::{DeliveryRecord, Full};
 use crate::workspace::{
     EventRecord, FireProblem, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
@@ -301,7 +299,7 @@ fn fire_emission(
         return Err(ControlError::not_found(message));
     };
     let damage = emitted(&emit).damage(&config.profile);
-    control.emissions.fire(workspace, emit, workspace.clock().instant());
+    control.set_off(workspace, &emit, workspace.clock().instant());
     let damage = damage.as_deref().map(str::to_owned);
     Ok(Fired { emit: Some(name.to_owned()), damage, ..Fired::default() })
 }

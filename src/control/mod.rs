@@ -55,9 +55,9 @@ use crate::contract::error::ErrorKind;
 use crate::engine::Engine;
 use crate::http::answer::AnswerBody;
 use crate::http::body::BodyReader;
-use crate::http::stopped;
 use crate::profile::Profile;
 use crate::redact::Redactor;
+use crate::tasks::stopped;
 use route::{Handler, Match, Route};
 
 /// How much there may be, for the page that lists it.
@@ -100,9 +100,9 @@ pub struct Control {
 }
 
 impl Deref for Control {
-    type Target = Engine;
+    type Target = Arc<Engine>;
 
-    fn deref(&self) -> &Engine {
+    fn deref(&self) -> &Arc<Engine> {
         &self.engine
     }
 }

@@ -6,7 +6,7 @@ use super::api::{self, Integer, List, Receipt};
 use super::call::Input;
 use super::requests::{shown_body, shown_headers};
 use super::{Control, ControlError};
-use crate::webhook::sink;
+use crate::engine::sink;
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowSink>) -> List<Receipt> {
     let shown = |receipt: &sink::Receipt| {

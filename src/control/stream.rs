@@ -27,10 +27,10 @@ use super::{Call, Control, ControlError, Reply, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
 use crate::engine::Engine;
-use crate::http::stopped;
 use crate::journal::{Entry, Reader};
 use crate::memory::kept;
 use crate::redact::Redactor;
+use crate::tasks::stopped;
 
 /// Most viewers at a time.
 pub const MOST_VIEWERS: usize = 64;

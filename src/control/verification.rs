@@ -21,6 +21,7 @@ use super::explain::no_endpoint;
 use super::scope::{Scope, scope_or_all};
 use super::{Control, ControlError, deliveries, requests};
 use crate::clock::ClockMode;
+use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::engine::settle_ahead;
 use crate::journal::{AttemptOutcome, Entry, Forgery, RequestRecord};
 use crate::redact::Redactor;
@@ -29,7 +30,6 @@ use crate::scenario::{
     EffectiveConfig, Generation, Rule, RuleProgress, Scenario, StoryProgress, Trigger, counts_for, rule_progress,
     story_progress,
 };
-use crate::webhook::store::{DeliveryRecord, DeliveryStatus};
 use crate::wording::any_of;
 use crate::workspace::Workspace;
 
@@ -266,7 +266,7 @@ fn unfinished(
         for scenario in config.active.iter() {
             push_rules(&mut entries, scenario, &players, redactor);
             push_story(&mut entries, scenario, &players, redactor);
-            push_planned(&mut entries, control, scenario, &players, redactor);
+            push_planned(&mut entries, config.activation, scenario, &players, redactor);
         }
     }
     entries
@@ -354,7 +354,7 @@ fn push_story(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
 /// Emissions that have begun, or that time sets off, with events yet to come. One without an end has none that is missed.
 fn push_planned(
     entries: &mut Vec<Unfinished>,
-    control: &Control,
+    activation: u64,
     scenario: &Scenario,
     players: &[Player],
     redactor: Redactor<'_>,
@@ -363,7 +363,7 @@ fn push_planned(
         let Some(workspace) = &player.workspace else { continue };
         // Counted once: there may be 100,000 plans, and a thousand emissions.
         let mut plans: HashMap<u64, u64> = HashMap::new();
-        for planned in control.planned(workspace) {
+        for planned in workspace.lock().timeline.planned(activation) {
             *plans.entry(planned.emit.fingerprint).or_default() += 1;
         }
         for emit in &scenario.emits {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::Engine;
+use super::deliveries::{DeliveryRecord, Full};
 use crate::contract::ids::IdKind;
 use crate::profile::Profile;
-use crate::webhook::store::{DeliveryRecord, Full};
 use crate::workspace::{EventRecord, FireProblem, FireRequest, PlannedDelivery, Workspace};
 
 impl Engine {

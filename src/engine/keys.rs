@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::Engine;
+use crate::clock::Now;
 use crate::contract::keys::{SAMPLE_KEY, judge, not_a_key, workspace_of};
 use crate::diagnostic::Diagnostic;
-use crate::http::preview::open_workspace;
 use crate::workspace::Workspace;
 
 /// Why a text names no workspace.
@@ -25,7 +25,7 @@ pub enum KeyProblem {
 
 impl Engine {
     /// The one workspace that a key means; the sample key's without one. A valid key that made no request yet has an empty one.
-    pub fn workspace(&self, key: Option<&str>) -> Result<Arc<Workspace>, KeyProblem> {
+    pub fn workspace(self: &Arc<Self>, key: Option<&str>) -> Result<Arc<Workspace>, KeyProblem> {
         let name = self.workspace_name(key)?;
         Ok(self.registry.find(&name).unwrap_or_else(|| self.begin(&name)))
     }
@@ -50,22 +50,33 @@ impl Engine {
         Ok(Arc::from(workspace_of(key, &profile.keys)))
     }
 
+    /// The workspace of this name, made if it is not there; `now` is the emulator's. The journal reports what was evicted for it.
+    pub fn open(&self, name: &str, now: Now) -> Arc<Workspace> {
+        let (workspace, left) = self.registry.open(name, now);
+        for left in left {
+            let message =
+                format!("workspace {} was forgotten: there are more keys than workspaces are kept", left.id());
+            self.journal.note(now.wall, Some(Arc::clone(left.name())), message, true);
+        }
+        workspace
+    }
+
     /// Opens a workspace, within the bound on their number, and starts in it what is active for it.
-    fn begin(&self, name: &str) -> Arc<Workspace> {
-        let workspace = open_workspace(&self.registry, &self.journal, name, self.registry.clock().now());
+    fn begin(self: &Arc<Self>, name: &str) -> Arc<Workspace> {
+        let workspace = self.open(name, self.registry.clock().now());
         {
             let mut state = workspace.lock();
             // Read under the lock, so that of two activations the later one is met last.
             let generation = self.library.load();
             let now = workspace.clock().now();
-            self.emissions.meet(&workspace, &mut state, generation.config_for(Some(name)), now);
+            self.meet(&workspace, &mut state, generation.config_for(Some(name)), now);
         }
         workspace
     }
 
     /// Makes these scenarios, in order, the active ones: for every key, or for the workspace of one, whose list starts at once. `None` lets a key
     /// follow the list of all keys again.
-    pub fn activate(&self, key: Option<&str>, names: Option<&[&str]>) -> Result<u64, Vec<Diagnostic>> {
+    pub fn activate(self: &Arc<Self>, key: Option<&str>, names: Option<&[&str]>) -> Result<u64, Vec<Diagnostic>> {
         let now = self.registry.clock().instant();
         let number = match (names, key) {
             (Some(names), key) => self.library.activate(key, names, now)?,

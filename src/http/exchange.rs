@@ -18,9 +18,9 @@ use crate::contract::keys::{KeyRefusal, bearer_token, workspace_of};
 use crate::contract::not_found::no_endpoint;
 use crate::contract::routes::{Lookup, Operation};
 use crate::contract::variation::{Outermost, vary};
+use crate::engine::Engine;
 use crate::http::answer::{AnswerBody, JSON, answer, header_value};
 use crate::http::fault::ConnectionFault;
-use crate::http::preview::PreviewParts;
 use crate::http::scripted::Unsettled;
 use crate::journal::{Reason, RequestRecord, Scripted, Transcript};
 use crate::profile::Profile;
@@ -64,8 +64,8 @@ pub struct Exchange {
     pub(super) unsettled: Option<Unsettled>,
     /// Under way for the workspace's clock, after a scenario's delay.
     pub(super) task: Option<Task>,
-    /// What announced endpoints need; there while one of them answers.
-    pub(super) preview: Option<Arc<PreviewParts>>,
+    /// The engine; there while one of them answers.
+    pub(super) preview: Option<Arc<Engine>>,
     pub(super) generation: u64,
 }
 

@@ -1,15 +1,13 @@
-//! Layer 3, HTTP: the accept loop, connection settings and the graceful drain. Overview of the layer.
+//! Layer 4, HTTP: the accept loop, connection settings and the graceful drain. Overview of the layer.
 //!
 //! Any [`Handler`] can be served; which API that is, is none of this file's business. Reading order: `limits`,
-//! `connection` and `socket` (deadlines on the wire), `guard` (panics), `blocking` (work that takes a while), `host` and `body` (what a proper request is), `answer`, `service` (one request
+//! `connection` and `socket` (deadlines on the wire), `guard` (panics), `host` and `body` (what a proper request is), `answer`, `service` (one request
 //! of the emulated API end to end), `handlers` (one function per operation), `preview` (the same
 //! for announced endpoints).
 
 pub mod answer;
-pub mod blocking;
 pub mod body;
 pub mod connection;
-pub mod emissions;
 pub mod exchange;
 pub mod fault;
 pub mod guard;
@@ -52,6 +50,7 @@ use crate::http::limits::Limits;
 use crate::http::refusal::{Refusals, Sent};
 use crate::http::socket::Socket;
 use crate::http::tls::ServerTls;
+use crate::tasks::stopped;
 
 /// How long after the grace period a stop waits for what should have ended within it.
 const AFTER_GRACE: Duration = Duration::from_millis(500);
@@ -218,11 +217,6 @@ async fn accept(
             None
         }
     }
-}
-
-/// Returns once `stop` is true, or when nobody is left who could say so.
-pub async fn stopped(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 /// How a connection to a TLS port began.

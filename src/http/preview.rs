@@ -1,13 +1,10 @@
 //! The announced endpoints: one short function per operation. Every answer of theirs is marked (`service`).
 
-use std::sync::Arc;
-
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::clock::Now;
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::keys::workspace_of;
 use crate::contract::oauth::{OauthProblem, parse_token_request};
@@ -15,27 +12,15 @@ use crate::contract::preview::{parse_user_query, parse_workflow, parse_workflow_
 use crate::contract::routes::{Operation, id_in};
 use crate::contract::rules::check_content_type;
 use crate::contract::variation::Outermost;
-use crate::http::emissions::Emissions;
 use crate::http::exchange::{Exchange, Outcome, content_types};
 use crate::http::handlers::invalid;
-use crate::journal::{Journal, Reason};
-use crate::workspace::{Listed, Registry, Workspace};
+use crate::journal::Reason;
+use crate::workspace::Listed;
 
 /// Marks every answer of an announced endpoint.
 pub const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
 /// Its value.
 pub const MARKED: HeaderValue = HeaderValue::from_static("true");
-
-/// What the announced endpoints need beyond the workspace.
-#[derive(Debug)]
-pub struct PreviewParts {
-    /// The way to the driver of emissions, which completes workflows.
-    pub emissions: Emissions,
-    /// Where the workspaces and their tokens are.
-    pub registry: Arc<Registry>,
-    /// Where it is told that a workspace had to leave for one.
-    pub journal: Arc<Journal>,
-}
 
 /// Performs an announced operation; `None` for an open one.
 pub fn perform_announced(exchange: &Exchange, operation: Operation) -> Option<Outcome> {
@@ -66,8 +51,8 @@ fn create_workflow(exchange: &Exchange) -> Outcome {
         .and_then(|fields| exchange.workspace().lock().create_workflow(fields, profile, exchange.now));
     match created {
         Ok(workflow) => {
-            if let Some(parts) = &exchange.preview {
-                parts.emissions.look(exchange.workspace());
+            if let Some(engine) = &exchange.preview {
+                engine.look(exchange.workspace());
             }
             exchange.answered(&workflow, Reason::Answered)
         }
@@ -125,12 +110,11 @@ fn issue_token(exchange: &Exchange) -> Outcome {
     let (headers, body) = (&exchange.parts.headers, &exchange.body);
     let mut outcome = match parse_token_request(headers, body, &profile.validation, profile.key_rules()) {
         Ok(key) => {
-            let parts = exchange.preview.as_ref().expect("announced endpoints have their parts");
-            let workspace =
-                open_workspace(&parts.registry, &parts.journal, workspace_of(&key, &profile.keys), exchange.now);
+            let engine = exchange.preview.as_ref().expect("announced endpoints have the engine");
+            let workspace = engine.open(workspace_of(&key, &profile.keys), exchange.now);
             let lifetime = profile.oauth.token_lifetime.get();
             let expires = workspace.clock().instant().plus(lifetime);
-            let token = parts.registry.tokens().issue(&key, expires, workspace.lock().random());
+            let token = engine.registry.tokens().issue(&key, expires, workspace.lock().random());
             let body = json!({ "access_token": &*token, "token_type": "Bearer", "expires_in": lifetime.as_secs() });
             exchange.answered(&body, Reason::Answered)
         }
@@ -155,16 +139,6 @@ fn refused_token(exchange: &Exchange, problem: &OauthProblem) -> Outcome {
         outcome.response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic"));
     }
     outcome
-}
-
-/// The workspace of this name. If another had to leave for it, the journal tells.
-pub fn open_workspace(registry: &Registry, journal: &Journal, name: &str, now: Now) -> Arc<Workspace> {
-    let (workspace, left) = registry.open(name, now);
-    for left in left {
-        let message = format!("workspace {} was forgotten: there are more keys than workspaces are kept", left.id());
-        journal.note(now.wall, Some(Arc::clone(left.name())), message, true);
-    }
-    workspace
 }
 
 fn page<T: Serialize>(exchange: &Exchange, listed: Result<Listed<T>, Error>) -> Outcome {

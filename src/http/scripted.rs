@@ -13,12 +13,12 @@ use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
 use crate::contract::variation::Outermost;
 use crate::http::answer::{JSON, answer};
-use crate::http::blocking::Blocking;
 use crate::http::exchange::{Exchange, Outcome};
 use crate::http::fault::{ConnectionFault, Pace, paced};
 use crate::http::handlers::perform;
 use crate::journal::{Reason, Scripted};
 use crate::scenario::{Action, Decision, Fault, Inputs, Patch, Reply, ReplyBody, Rule, Templated};
+use crate::tasks::Blocking;
 use crate::template::TemplateProblem;
 use crate::workspace::Workspace;
 

@@ -12,62 +12,43 @@ use hyper::{Request, Response, StatusCode};
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::keys::{KeyRefusal, authenticate, bearer_token, judge, workspace_of};
 use crate::contract::routes::{Announced, Credential, Lookup, Route, look_up, look_up_announced};
+use crate::engine::Engine;
 use crate::http::Answering;
 use crate::http::answer::{AnswerBody, GENERATION, REQUEST_ID, id_value, number_value};
-use crate::http::blocking::Blocking;
 use crate::http::body::BodyReader;
 use crate::http::connection::Progress;
-use crate::http::emissions::Emissions;
 use crate::http::exchange::{Exchange, Outcome, draw};
 use crate::http::guard::{caught, caught_now};
 use crate::http::handlers::perform;
 use crate::http::host::check_host;
 use crate::http::limits::Limits;
-use crate::http::preview::{MARKED, PREVIEW, PreviewParts, open_workspace};
+use crate::http::preview::{MARKED, PREVIEW};
 use crate::http::quota::push_quota_headers;
 use crate::http::refusal::{PLAIN_ON_TLS, Sent};
 use crate::http::scripted::scripted_or_ordinary;
-use crate::journal::{Entry, Journal, Reason, RequestRecord, Transcript, Wire};
-use crate::scenario::{Generation, Library};
-use crate::workspace::{Alias, Registry};
+use crate::journal::{Entry, Reason, RequestRecord, Transcript, Wire};
+use crate::scenario::Generation;
+use crate::workspace::Alias;
 
 /// The emulated API.
 #[derive(Debug)]
 pub struct Api {
-    library: Arc<Library>,
-    registry: Arc<Registry>,
-    journal: Arc<Journal>,
+    engine: Arc<Engine>,
     bodies: Arc<BodyReader>,
-    emissions: Emissions,
-    blocking: Blocking,
-    preview: Arc<PreviewParts>,
     uri_bytes: usize,
 }
 
 impl Api {
-    /// The API over these parts.
-    pub fn new(
-        library: Arc<Library>,
-        registry: Arc<Registry>,
-        journal: Arc<Journal>,
-        bodies: Arc<BodyReader>,
-        emissions: Emissions,
-        blocking: Blocking,
-        limits: &Limits,
-    ) -> Self {
-        let preview = Arc::new(PreviewParts {
-            emissions: emissions.clone(),
-            registry: Arc::clone(&registry),
-            journal: Arc::clone(&journal),
-        });
-        Self { library, registry, journal, bodies, emissions, blocking, preview, uri_bytes: limits.uri_bytes }
+    /// The API over an engine.
+    pub fn new(engine: Arc<Engine>, bodies: Arc<BodyReader>, limits: &Limits) -> Self {
+        Self { engine, bodies, uri_bytes: limits.uri_bytes }
     }
 
     /// Answers one request: at once where nothing has to be waited for.
     pub fn handle(self: &Arc<Self>, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering {
         let (parts, body) = request.into_parts();
-        let generation = self.library.load();
-        let mut exchange = Exchange::begin(parts, self.registry.clock().now(), &generation);
+        let generation = self.engine.library.load();
+        let mut exchange = Exchange::begin(parts, self.engine.registry.clock().now(), &generation);
         let begun = caught_now(|| match self.admit(&mut exchange, &generation) {
             Err(outcome) => Begun::Answered(*outcome),
             Ok(route) if route.has_body() || !exchange.config.rules.is_empty() => Begun::Waits(route),
@@ -93,7 +74,7 @@ impl Api {
         responded: Result<Outcome, String>,
         progress: &Progress,
     ) -> Response<AnswerBody> {
-        let outcome = responded.unwrap_or_else(|panic| exchange.panicked(panic, &self.registry.anonymous()));
+        let outcome = responded.unwrap_or_else(|panic| exchange.panicked(panic, &self.engine.registry.anonymous()));
         let broken = exchange.broken.take().map(|how| {
             let name = how.name();
             progress.break_off(how);
@@ -110,8 +91,8 @@ impl Api {
             _ => ErrorKind::BadRequest,
         };
         let (parts, ()) = Request::new(()).into_parts();
-        let mut exchange = Exchange::begin(parts, self.registry.clock().now(), &self.library.load());
-        exchange.identify(&self.registry.anonymous());
+        let mut exchange = Exchange::begin(parts, self.engine.registry.clock().now(), &self.engine.library.load());
+        exchange.identify(&self.engine.registry.anonymous());
         let text = match kind {
             ErrorKind::BadRequest => match sent {
                 Sent::Garbage => "the bytes sent are not an HTTP/1.1 request",
@@ -137,8 +118,9 @@ impl Api {
             answer_headers: outcome.response.headers(),
             answer_body: &outcome.body,
         });
-        let record = exchange.record(transcript, status.as_u16(), outcome.reason, self.registry.clock().instant());
-        self.journal.append(Entry::Request(Arc::new(record)));
+        let record =
+            exchange.record(transcript, status.as_u16(), outcome.reason, self.engine.registry.clock().instant());
+        self.engine.journal.append(Entry::Request(Arc::new(record)));
         answer
     }
 
@@ -148,9 +130,9 @@ impl Api {
             return *outcome;
         }
         if exchange.owner().is_none() {
-            exchange.anonymous = Some(self.registry.anonymous());
+            exchange.anonymous = Some(self.engine.registry.anonymous());
         }
-        scripted_or_ordinary(exchange, route.operation, &self.blocking).await
+        scripted_or_ordinary(exchange, route.operation, &self.engine.blocking).await
     }
 
     /// Everything before the content: a proper request, a route, a key, quota.
@@ -160,11 +142,11 @@ impl Api {
         let target_bytes = uri.path_and_query().map_or(0, |target| target.as_str().len());
         let route = match host {
             Err(problem) => {
-                exchange.identify(&self.registry.anonymous());
+                exchange.identify(&self.engine.registry.anonymous());
                 return Err(Box::new(exchange.refused(ErrorKind::BadRequest, &problem.to_string())));
             }
             Ok(()) if target_bytes > self.uri_bytes => {
-                exchange.identify(&self.registry.anonymous());
+                exchange.identify(&self.engine.registry.anonymous());
                 let text = format!("the request target is longer than {} bytes", self.uri_bytes);
                 return Err(Box::new(exchange.refused(ErrorKind::UriTooLong, &text)));
             }
@@ -175,12 +157,12 @@ impl Api {
             },
         };
         exchange.operation = Some(route.operation);
-        if let Err(message) = exchange.choose_config(generation, self.registry.tokens()) {
-            exchange.identify(&self.registry.anonymous());
+        if let Err(message) = exchange.choose_config(generation, self.engine.registry.tokens()) {
+            exchange.identify(&self.engine.registry.anonymous());
             return Err(Box::new(exchange.refused(ErrorKind::BadRequest, &message)));
         }
         match route.credential {
-            Credential::None => exchange.identify(&self.registry.anonymous()),
+            Credential::None => exchange.identify(&self.engine.registry.anonymous()),
             Credential::Bearer => self.authenticate_and_count(exchange)?,
         }
         Ok(route)
@@ -193,9 +175,9 @@ impl Api {
         generation: &Generation,
         entry: &'static Announced,
     ) -> Result<&'static Route, Box<Outcome>> {
-        let chosen = exchange.choose_config(generation, self.registry.tokens());
+        let chosen = exchange.choose_config(generation, self.engine.registry.tokens());
         let found = if chosen.is_ok() && exchange.config.profile.preview.enabled {
-            exchange.preview = Some(Arc::clone(&self.preview));
+            exchange.preview = Some(Arc::clone(&self.engine));
             look_up_announced(&exchange.parts.method, exchange.parts.uri.path())
         } else {
             Lookup::Announced(entry)
@@ -209,16 +191,16 @@ impl Api {
     /// 404 and 405. They belong to the key that was sent, if it is valid, and cost it nothing.
     fn not_found(&self, exchange: &mut Exchange, generation: &Generation, found: &Lookup) -> Box<Outcome> {
         // Scenarios named by the request have nothing to say here, not even that they are unknown.
-        let _ = exchange.choose_config(generation, self.registry.tokens());
+        let _ = exchange.choose_config(generation, self.engine.registry.tokens());
         if self.recognize(exchange, false).is_err() {
-            exchange.identify(&self.registry.anonymous());
+            exchange.identify(&self.engine.registry.anonymous());
         }
         Box::new(exchange.not_found(found))
     }
 
     fn authenticate_and_count(&self, exchange: &mut Exchange) -> Result<(), Box<Outcome>> {
         if let Err(refusal) = self.recognize(exchange, true) {
-            exchange.identify(&self.registry.anonymous());
+            exchange.identify(&self.engine.registry.anonymous());
             return Err(Box::new(exchange.unauthorized(refusal)));
         }
         let Some(verdict) = exchange.quota.filter(|verdict| !verdict.allowed) else { return Ok(()) };
@@ -239,7 +221,7 @@ impl Api {
             None => authenticate(&exchange.parts.headers, config.profile.key_rules())?,
         };
         let name = workspace_of(key, &config.profile.keys);
-        let workspace = open_workspace(&self.registry, &self.journal, name, exchange.now);
+        let workspace = self.engine.open(name, exchange.now);
         // From here on it is the workspace's time.
         let now = if workspace.clock().is_plain() { exchange.now } else { workspace.clock().now() };
         if alias.as_ref().is_some_and(|alias| alias.expires <= now.instant) {
@@ -247,7 +229,7 @@ impl Api {
         }
         let (verdict, drawn) = {
             let mut state = workspace.lock();
-            self.emissions.meet(&workspace, &mut state, config, now);
+            self.engine.meet(&workspace, &mut state, config, now);
             let verdict = counts.then(|| state.count_request(key, &config.profile, now));
             (verdict, draw(&mut state, &config.profile, now))
         };
@@ -265,7 +247,7 @@ impl Api {
             return None;
         }
         let token = bearer_token(&exchange.parts.headers).ok()?;
-        self.registry.tokens().find(token)
+        self.engine.registry.tokens().find(token)
     }
 
     async fn read_content(&self, exchange: &mut Exchange, route: &Route, body: Incoming) -> Result<(), Box<Outcome>> {
@@ -295,7 +277,7 @@ impl Api {
         let seen = exchange.operation.is_some() && !exchange.config.emits.is_empty();
         if let Some(owner) = exchange.owner().filter(|_| seen) {
             let at = owner.clock().instant();
-            self.emissions.answered(owner, &exchange.config, &exchange.view(), status.as_u16(), at);
+            self.engine.answered(owner, &exchange.config, &exchange.view(), status.as_u16(), at);
         }
         if exchange.preview.is_some() {
             headers.insert(PREVIEW, MARKED);
@@ -313,11 +295,12 @@ impl Api {
             answer_body: &body,
         });
         let status = if broken.is_some() { 0 } else { status.as_u16() };
-        let ended = exchange.owner().map_or_else(|| self.registry.clock().instant(), |owner| owner.clock().instant());
+        let ended =
+            exchange.owner().map_or_else(|| self.engine.registry.clock().instant(), |owner| owner.clock().instant());
         // What the clock has waited for ends when the journal has it.
         let _task = exchange.task.take();
         let record = RequestRecord { broken, ..exchange.record(transcript, status, reason, ended) };
-        self.journal.append(Entry::Request(Arc::new(record)));
+        self.engine.journal.append(Entry::Request(Arc::new(record)));
         response
     }
 }

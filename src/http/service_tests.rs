@@ -2,32 +2,29 @@
 
 use http_body_util::BodyExt as _;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use super::*;
 use crate::clock::{Clock, Seed};
 use crate::contract::routes::Operation;
 use crate::http::fault::ConnectionFault;
 use crate::http::handlers;
+use crate::journal::Journal;
 use crate::profile::Layered;
+use crate::scenario::{Folders, Library};
+use crate::workspace::Registry;
 
 fn api() -> Api {
-    let registry = Arc::new(Registry::new(Seed::from_number(7), Clock::real(), 10));
-    let (journal, limits) = (Arc::new(Journal::new(10, 10_000)), Limits::default());
-    let bodies = Arc::new(BodyReader::new(&limits));
-    Api::new(
-        Arc::new(Library::new(Layered::default())),
-        registry,
-        journal,
-        bodies,
-        Emissions::new().0,
-        Blocking::default(),
-        &limits,
-    )
+    let registry = Registry::new(Seed::from_number(7), Clock::real(), 10);
+    let (journal, limits, stopping) =
+        (Journal::new(10, 10_000), Limits::default(), watch::Sender::new(false).subscribe());
+    let engine = Engine::new(Library::new(Layered::default()), registry, journal, Folders::default(), stopping);
+    Api::new(engine, Arc::new(BodyReader::new(&limits)), &limits)
 }
 
 fn exchange(api: &Api) -> Exchange {
     let request = Request::get("/v1/hello").header("host", "localhost").body(()).expect("a request");
-    Exchange::begin(request.into_parts().0, api.registry.clock().now(), &api.library.load())
+    Exchange::begin(request.into_parts().0, api.engine.registry.clock().now(), &api.engine.library.load())
 }
 
 async fn json(response: Response<AnswerBody>) -> Value {
@@ -39,11 +36,11 @@ async fn json(response: Response<AnswerBody>) -> Value {
 async fn a_panic_is_a_500_and_the_next_request_works() {
     let api = api();
     let mut first = exchange(&api);
-    first.identify(&api.registry.anonymous());
+    first.identify(&api.engine.registry.anonymous());
     first.break_connection(ConnectionFault::Reset);
     let progress = Progress::default();
     let responded = caught(async {
-        let anonymous = api.registry.anonymous();
+        let anonymous = api.engine.registry.anonymous();
         let _held = anonymous.lock();
         panic!("by the test")
     })
@@ -55,7 +52,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
     assert_eq!(body["error"]["code"], "internal_error");
     assert_eq!(body["error"]["request_id"], id);
     assert!(!body.to_string().contains("by the test"), "{body}");
-    let entries = api.journal.read(0, 10);
+    let entries = api.engine.journal.read(0, 10);
     let told = entries.iter().any(|(_, entry)| match entry {
         Entry::Request(record) => {
             record.transcript.id() == id
@@ -68,7 +65,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
 
     // The workspace's lock was held by the one that panicked.
     let mut next = exchange(&api);
-    next.identify(&api.registry.anonymous());
+    next.identify(&api.engine.registry.anonymous());
     let outcome = handlers::perform(&next, Operation::Hello);
     let response = api.conclude(&mut next, Ok(outcome), &progress);
     assert_eq!(response.status(), StatusCode::OK);

@@ -14,20 +14,20 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::clock::{Clock, Instant};
-use crate::http::stopped;
-use crate::journal::{AttemptOutcome, AttemptRecord, FailureReason, HandedOver, Journal, SignedContent};
+use crate::engine::Engine;
+use crate::engine::deliveries::DeliveryStatus;
+use crate::engine::sink::Receipt;
+use crate::journal::{AttemptOutcome, AttemptRecord, FailureReason, HandedOver, SignedContent};
 use crate::profile::Profile;
-use crate::scenario::Library;
+use crate::tasks::stopped;
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
 use crate::webhook::client::{Client, Post};
 use crate::webhook::dial::DialProblem;
 use crate::webhook::egress::{Destination, Egress, Target};
 use crate::webhook::per_workspace::PerWorkspace;
 use crate::webhook::queue::{Job, Next};
-use crate::webhook::sink::{Receipt, Sinks};
-use crate::webhook::store::{DeliveryStatus, DeliveryStore};
 use crate::webhook::worker::WorkerState;
-use crate::workspace::{EventRecord, PlannedDelivery, Registry, Workspace};
+use crate::workspace::{EventRecord, PlannedDelivery, Workspace};
 
 /// Most attempts under way at a time, over all workspaces.
 pub const CONCURRENT_ATTEMPTS: usize = 256;
@@ -37,11 +37,7 @@ const PART_OF_A_WORKSPACE: usize = 4;
 /// Everything deliveries need.
 #[derive(Debug)]
 pub struct Deliverer {
-    journal: Arc<Journal>,
-    registry: Arc<Registry>,
-    library: Arc<Library>,
-    store: Arc<DeliveryStore>,
-    sinks: Arc<Sinks>,
+    engine: Arc<Engine>,
     egress: Arc<Egress>,
     client: Arc<Client>,
     slots: Semaphore,
@@ -68,20 +64,10 @@ struct Ended {
 }
 
 impl Deliverer {
-    /// A driver over these parts, with so many attempts under way at a time.
-    #[expect(clippy::too_many_arguments, reason = "they are the parts it ties together")]
-    pub fn new(
-        journal: Arc<Journal>,
-        registry: Arc<Registry>,
-        library: Arc<Library>,
-        store: Arc<DeliveryStore>,
-        sinks: Arc<Sinks>,
-        egress: Arc<Egress>,
-        client: Arc<Client>,
-        attempts: usize,
-    ) -> Arc<Self> {
+    /// A driver for this engine, with so many attempts under way at a time.
+    pub fn new(engine: Arc<Engine>, egress: Arc<Egress>, client: Arc<Client>, attempts: usize) -> Arc<Self> {
         let (slots, slots_of_workspace) = (Semaphore::new(attempts), (attempts / PART_OF_A_WORKSPACE).max(1));
-        Arc::new(Self { journal, registry, library, store, sinks, egress, client, slots, slots_of_workspace })
+        Arc::new(Self { engine, egress, client, slots, slots_of_workspace })
     }
 
     /// Delivers until `stop` becomes true, then tries what is due and returns when those attempts have ended.
@@ -89,13 +75,13 @@ impl Deliverer {
         let mut workers: PerWorkspace<mpsc::UnboundedSender<HandedOver>> = PerWorkspace::default();
         let mut tasks = JoinSet::new();
         loop {
-            for handed in self.journal.take_events() {
+            for handed in self.engine.journal.take_events() {
                 self.dispatch(handed, &mut workers, &mut tasks);
             }
             // What has ended is let go now and not when the emulator stops.
             while tasks.try_join_next().is_some() {}
             tokio::select! {
-                () = self.journal.fired() => {}
+                () = self.engine.journal.fired() => {}
                 () = stopped(&mut stop) => break,
             }
         }
@@ -134,7 +120,7 @@ impl Deliverer {
     /// Makes one attempt and tells everybody how it ended.
     pub(super) async fn make(&self, round: &WorkerState, job: Job) {
         if round.workspace.has_left() {
-            return self.store.note_cancelled(&job.event, &job.delivery.id, GONE);
+            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
         let route = self.route(round, &job.delivery).await;
         // Only now: a look-up that hangs keeps no slot from an attempt that can be made.
@@ -145,7 +131,7 @@ impl Deliverer {
             _ => None,
         };
         if round.workspace.has_left() {
-            return self.store.note_cancelled(&job.event, &job.delivery.id, GONE);
+            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
         let profile = self.profile_of(&round.workspace);
         let ended = self.attempt(job, route, round, &profile).await;
@@ -177,7 +163,7 @@ impl Deliverer {
     }
 
     pub(super) fn profile_of(&self, workspace: &Workspace) -> Arc<Profile> {
-        Arc::clone(&self.library.load().config_for(Some(workspace.name())).profile)
+        self.engine.profile_for(Some(workspace.name()))
     }
 
     /// Makes one attempt, by whatever way its URL leads.
@@ -271,7 +257,7 @@ impl Deliverer {
             verified,
             status: 200,
         };
-        let status = self.sinks.receive(name, receipt);
+        let status = self.engine.sinks.receive(name, receipt);
         let outcome = AttemptOutcome::Answered { status, retry_after: None, body: Bytes::new() };
         (outcome, format!("sink {name}").into())
     }
@@ -311,11 +297,12 @@ impl Deliverer {
         let workspace = &round.workspace;
         let Ended { job, mut record, began } = ended;
         if workspace.has_left() {
-            return self.store.note_cancelled(&job.event, &job.delivery.id, GONE);
+            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
         let now = workspace.clock().now();
         // Jitter follows from the delivery alone, so that the order in which receivers answer changes nothing.
-        let random = || self.registry.source(&format!("{}/{}/{}", workspace.name(), record.delivery, record.number));
+        let random =
+            || self.engine.registry.source(&format!("{}/{}/{}", workspace.name(), record.delivery, record.number));
         let gone = matches!(record.outcome, AttemptOutcome::Failed { reason: FailureReason::SubscriptionGone, .. });
         let subscription = &job.delivery.subscription;
         let next =
@@ -333,31 +320,35 @@ impl Deliverer {
             }
         };
         let record = Arc::new(record);
-        self.store.note_attempt(&job.event, Arc::clone(&record), status);
-        self.journal.append_attempt(workspace, record);
+        self.engine.deliveries.note_attempt(&job.event, Arc::clone(&record), status);
+        self.engine.journal.append_attempt(workspace, record);
         if let Next::Gone(waiting) = next {
             workspace.lock().disable_subscription(&job.delivery.subscription);
             self.cancel(waiting, "the receiver answered 410 Gone, which disabled the subscription");
             let message = format!(
                 "subscription {subscription} is disabled: its receiver answered 410 Gone; subscribe again to make it active"
             );
-            self.journal.note(now.wall, Some(Arc::clone(workspace.name())), message, true);
+            self.engine.journal.note(now.wall, Some(Arc::clone(workspace.name())), message, true);
         } else if gone {
             let waiting = round.with(|queue| queue.cancel(subscription));
             self.cancel(waiting, "the subscription was deleted or disabled");
-            self.store.note_cancelled(&job.event, &job.delivery.id, "the subscription was deleted or disabled");
+            self.engine.deliveries.note_cancelled(
+                &job.event,
+                &job.delivery.id,
+                "the subscription was deleted or disabled",
+            );
         }
     }
 
     pub(super) fn cancel(&self, jobs: Vec<Job>, note: &str) {
         for job in jobs {
-            self.store.note_cancelled(&job.event, &job.delivery.id, note);
+            self.engine.deliveries.note_cancelled(&job.event, &job.delivery.id, note);
         }
     }
 
     pub(super) fn cancel_all(&self, event: &Arc<EventRecord>, note: &str) {
         for delivery in &event.deliveries {
-            self.store.note_cancelled(event, &delivery.id, note);
+            self.engine.deliveries.note_cancelled(event, &delivery.id, note);
         }
     }
 }

@@ -40,10 +40,4 @@ impl<T> PerWorkspace<T> {
         }
         &self.by_name[workspace.name()].1
     }
-
-    /// The resident of this very workspace, if there is one.
-    pub(crate) fn get(&self, workspace: &Arc<Workspace>) -> Option<&T> {
-        let (of, resident) = self.by_name.get(workspace.name())?;
-        std::ptr::eq(of.as_ptr(), Arc::as_ptr(workspace)).then_some(resident)
-    }
 }

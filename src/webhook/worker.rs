@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 
 use crate::agenda::{Slot, Task};
 use crate::clock::Instant;
-use crate::http::emissions::events_made;
-use crate::http::stopped;
+use crate::engine::events_made;
 use crate::journal::HandedOver;
+use crate::tasks::stopped;
 use crate::webhook::deliver::{Deliverer, GONE};
 use crate::webhook::queue::{Job, Queue};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;

@@ -1,7 +1,7 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time comes in as `now`.
-//! Reading order: this file, `room` (what all keys share), `subscriptions`, `events`, `damage`, `workflows`, `registry`, `tokens`, `saved`.
+//! Reading order: this file, `room` (what all keys share), `subscriptions`, `events`, `damage`, `workflows`, `timeline`, `registry`, `tokens`, `saved`.
 
 mod damage;
 mod events;
@@ -9,6 +9,7 @@ mod registry;
 mod room;
 mod saved;
 mod subscriptions;
+mod timeline;
 mod tokens;
 mod workflows;
 
@@ -22,9 +23,10 @@ use tokio::sync::watch;
 pub use damage::Origin;
 pub use events::{EventRecord, FireProblem, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription};
 pub use registry::{MOST_WORKSPACES, Registry};
-pub use room::{Bounds, SUBSCRIPTIONS, WORKFLOWS};
+pub use room::{Bounds, MOST_PLANNED, SUBSCRIPTIONS, WORKFLOWS};
 pub use saved::{restore_clock, save_clock};
 pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, Subscribed, SubscriptionRecord, SubscriptionView};
+pub use timeline::{PlannedEvent, Timeline};
 pub use tokens::{Alias, MOST_TOKENS, Tokens};
 pub use workflows::{Listed, MOST_WORKFLOWS, PlacedWorkflow};
 
@@ -63,6 +65,8 @@ pub struct State {
     quotas: BTreeMap<Arc<str>, Quota>,
     pub(crate) subscriptions: Subscriptions,
     workflows: Workflows,
+    /// The events that emissions have planned.
+    pub timeline: Timeline,
     counters: RuleCounters,
     met: u64,
     met_at: Instant,
@@ -74,6 +78,7 @@ impl Workspace {
         // The id names the workspace without showing the key; it follows from the key alone, so it is stable.
         let digest = Sha256::digest(name.as_bytes());
         let id = digest[..8].iter().fold(String::from("ws_"), |id, byte| format!("{id}{byte:02x}"));
+        let agenda = Agenda::default();
         let state = State {
             random: seed.source(&name),
             serial: 0,
@@ -83,13 +88,13 @@ impl Workspace {
             quotas: BTreeMap::new(),
             subscriptions: Subscriptions::within(&rooms.subscriptions),
             workflows: Workflows::within(&rooms.workflows),
+            timeline: Timeline::new(&agenda, &rooms.planned),
             counters: RuleCounters::default(),
             met: 0,
             met_at: Instant::default(),
         };
-        let (agenda, left) = (Agenda::default(), watch::Sender::new(false));
-        let (forgotten, last_used) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self { name, id, clock, agenda, left, forgotten, last_used, state: Mutex::new(state) }
+        let (left, forgotten) = (watch::Sender::new(false), AtomicBool::new(false));
+        Self { name, id, clock, agenda, left, forgotten, last_used: AtomicU64::new(0), state: Mutex::new(state) }
     }
 
     /// The key, or the name of the group of keys, that this workspace belongs to. Shown by way of `redact` alone.

@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::Notify;
 
+use super::held::{DELIVERY, Held, MOST_BYTES};
 use crate::clock::Instant;
 use crate::journal::{AttemptRecord, Forgery};
-use crate::webhook::held::{DELIVERY, Held, MOST_BYTES};
 use crate::workspace::{EventRecord, PlannedDelivery, Workspace};
 
 /// Most finished deliveries kept.
@@ -424,5 +424,5 @@ impl DeliveryStore {
 }
 
 #[cfg(test)]
-#[path = "store_tests.rs"]
+#[path = "deliveries_tests.rs"]
 mod tests;
