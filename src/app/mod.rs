@@ -102,7 +102,7 @@ impl Emulator {
         settings.check_folders()?;
         let texts = Arc::new(Texts::new(&seed, clock.now().wall));
         let (stop, stopping) = watch::channel(false);
-        let engine = Engine::new(
+        let (engine, to_deliver) = Engine::new(
             Library::new(settings.profile.clone()),
             Registry::new(seed, clock, settings.most_workspaces),
             Journal::new(settings.most_journal_entries, settings.most_journal_bytes),
@@ -158,7 +158,7 @@ impl Emulator {
             let front = Arc::new(Router { api: None, control: Some(control), refusals: api });
             tasks.push(tokio::spawn(serve(listener, front, tls.clone(), limits, stopping.clone(), grace)));
         }
-        tasks.push(tokio::spawn(deliverer.run(stopping)));
+        tasks.push(tokio::spawn(deliverer.run(to_deliver, stopping)));
         Ok(Self {
             address,
             control_address,

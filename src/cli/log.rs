@@ -19,10 +19,10 @@ use crate::contract::routes::Operation;
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::control::api::Millis;
 use crate::duration::duration_text;
-use crate::journal::{AttemptOutcome, AttemptRecord, Entry, Reason, RequestRecord, is_elsewhere};
+use crate::journal::{Entry, Reason, RequestRecord};
 use crate::redact::{Redactor, visible};
 use crate::wording::counted;
-use crate::workspace::EventRecord;
+use crate::workspace::{AttemptOutcome, AttemptRecord, EventRecord, is_elsewhere};
 
 /// How the log looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -15,9 +15,8 @@ use super::scope::{scope, scope_or_all};
 use super::{Call, Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus, DeliveryStore};
-use crate::journal::{AttemptOutcome, AttemptRecord, Forgery};
 use crate::redact::Redactor;
-use crate::workspace::Registry;
+use crate::workspace::{AttemptOutcome, AttemptRecord, Forgery, Registry};
 
 pub(super) fn list(control: &Control, input: &Input<api::ListDeliveries>) -> Result<Page<Delivery>, ControlError> {
     let query = &input.query;

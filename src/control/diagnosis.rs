@@ -12,11 +12,10 @@ use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::signature::{KeyReading, SchemeName, SigningKey, Verified, verify};
 use crate::duration::{DurationText, duration_text};
 use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus};
-use crate::journal::{AttemptOutcome, AttemptRecord, Forgery};
 use crate::profile::{Profile, SignatureTime};
 use crate::redact::{Redactor, visible};
 use crate::wording::counted;
-use crate::workspace::{EventRecord, Workspace};
+use crate::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
 
 /// Longest body that a command repeats.
 const LONGEST_PASTED: usize = 4096;

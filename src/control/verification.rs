@@ -23,7 +23,7 @@ use super::{Control, ControlError, deliveries, requests};
 use crate::clock::ClockMode;
 use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::engine::settle_ahead;
-use crate::journal::{AttemptOutcome, Entry, Forgery, RequestRecord};
+use crate::journal::{Entry, RequestRecord};
 use crate::redact::Redactor;
 use crate::rule_counters::RuleCounters;
 use crate::scenario::{
@@ -31,7 +31,7 @@ use crate::scenario::{
     story_progress,
 };
 use crate::wording::any_of;
-use crate::workspace::Workspace;
+use crate::workspace::{AttemptOutcome, Forgery, Workspace};
 
 /// Most entries shown of each kind, the oldest first; `counts` has them all.
 pub(crate) const MOST_SHOWN: usize = 1_000;

@@ -11,8 +11,7 @@ use tokio::sync::Notify;
 
 use super::held::{DELIVERY, Held, MOST_BYTES};
 use crate::clock::Instant;
-use crate::journal::{AttemptRecord, Forgery};
-use crate::workspace::{EventRecord, PlannedDelivery, Workspace};
+use crate::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery, Workspace};
 
 /// Most finished deliveries kept.
 pub const MOST_FINISHED: usize = 10_000;
@@ -144,6 +143,13 @@ impl DeliveryStore {
             record.next = None;
             record.note = Some(note.to_owned());
         });
+    }
+
+    /// Notes that all of an event's deliveries are given up.
+    pub fn cancel_all(&self, event: &Arc<EventRecord>, note: &str) {
+        for delivery in &event.deliveries {
+            self.note_cancelled(event, &delivery.id, note);
+        }
     }
 
     fn change(&self, event: &Arc<EventRecord>, id: &str, change: impl FnOnce(&mut DeliveryRecord)) {

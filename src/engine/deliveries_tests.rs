@@ -152,9 +152,9 @@ fn attempt(size: usize) -> Arc<AttemptRecord> {
         url: Arc::from("https://a.example/"),
         dialled: Arc::from(""),
         headers: hyper::HeaderMap::new(),
-        signed: crate::journal::SignedContent::default(),
+        signed: crate::workspace::SignedContent::default(),
         body: hyper::body::Bytes::new(),
-        outcome: crate::journal::AttemptOutcome::Answered {
+        outcome: crate::workspace::AttemptOutcome::Answered {
             status: 500,
             retry_after: None,
             body: vec![0; size].into(),

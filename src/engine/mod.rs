@@ -19,10 +19,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 pub use advance::{Mover, events_made, settle, settle_ahead};
 pub use emissions::emitted;
+pub use fire::GONE;
 pub use keys::KeyProblem;
 pub use snapshot::settle_for_a_moment;
 
@@ -31,7 +33,7 @@ use crate::journal::Journal;
 use crate::profile::Profile;
 use crate::scenario::{EffectiveConfig, Folders, Library};
 use crate::tasks::Blocking;
-use crate::workspace::Registry;
+use crate::workspace::{Registry, Workspace};
 use deliveries::DeliveryStore;
 use sink::Sinks;
 
@@ -56,6 +58,8 @@ pub struct Engine {
     runtime: Handle,
     /// Becomes true when the emulator stops.
     stopping: watch::Receiver<bool>,
+    /// Where workspaces go that need a worker for their deliveries.
+    to_deliver: UnboundedSender<Arc<Workspace>>,
     /// Events of emissions that were left out.
     left_out: AtomicU64,
     /// How many changes from outside have ended.
@@ -74,15 +78,17 @@ impl Drop for Writing {
 }
 
 impl Engine {
-    /// An engine over these parts, without deliveries yet. Its tasks run on the present runtime until `stopping` becomes true.
+    /// An engine over these parts, without deliveries yet. Its tasks run on the present runtime until `stopping` becomes true. What is
+    /// received are workspaces that need a worker for their deliveries.
     pub fn new(
         library: Library,
         registry: Registry,
         journal: Journal,
         scenario_folders: Folders,
         stopping: watch::Receiver<bool>,
-    ) -> Arc<Self> {
-        Arc::new(Self {
+    ) -> (Arc<Self>, UnboundedReceiver<Arc<Workspace>>) {
+        let (to_deliver, workspaces) = unbounded_channel();
+        let engine = Self {
             library: Arc::new(library),
             registry: Arc::new(registry),
             journal: Arc::new(journal),
@@ -92,9 +98,11 @@ impl Engine {
             blocking: Blocking::default(),
             runtime: Handle::current(),
             stopping,
+            to_deliver,
             left_out: AtomicU64::new(0),
             writes: Arc::default(),
-        })
+        };
+        (Arc::new(engine), workspaces)
     }
 
     /// Begins a change that may leave no trace in the journal.

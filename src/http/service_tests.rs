@@ -18,7 +18,7 @@ fn api() -> Api {
     let registry = Registry::new(Seed::from_number(7), Clock::real(), 10);
     let (journal, limits, stopping) =
         (Journal::new(10, 10_000), Limits::default(), watch::Sender::new(false).subscribe());
-    let engine = Engine::new(Library::new(Layered::default()), registry, journal, Folders::default(), stopping);
+    let (engine, _) = Engine::new(Library::new(Layered::default()), registry, journal, Folders::default(), stopping);
     Api::new(engine, Arc::new(BodyReader::new(&limits)), &limits)
 }
 

@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
-use super::{AttemptOutcome, AttemptRecord, Entry, FailureReason, Reason, RequestRecord};
+use super::{Entry, Reason, RequestRecord};
 use crate::contract::routes::{Operation, ROUTES};
+use crate::workspace::{AttemptOutcome, AttemptRecord, FailureReason};
 
 /// Upper bounds of the latency histogram, in milliseconds; above the last there is one more bucket.
 pub const LATENCY_BOUNDS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000];

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use crate::clock::{Clock, ClockMode, Now, machine};
 use crate::contract::signature::{Message, SigningKey, sign_tampered, verify};
-use crate::journal::SignedContent;
 use crate::profile::{Profile, SignatureTime};
-use crate::webhook::queue::Job;
+use crate::workspace::Job;
 use crate::workspace::Secret;
+use crate::workspace::SignedContent;
 
 /// Names the delivery to whoever looks at the receiver's side.
 const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");

@@ -1,13 +1,17 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time comes in as `now`.
-//! Reading order: this file, `room` (what all keys share), `subscriptions`, `events`, `damage`, `workflows`, `timeline`, `registry`, `tokens`, `saved`.
+//! Reading order: this file, `room` (what all keys share), `subscriptions`, `events`, `damage`,
+//! `queue` (deliveries that wait), `schedule` (when to retry), `attempt`, `workflows`, `timeline`, `registry`, `tokens`, `saved`.
 
+mod attempt;
 mod damage;
 mod events;
+mod queue;
 mod registry;
 mod room;
 mod saved;
+mod schedule;
 mod subscriptions;
 mod timeline;
 mod tokens;
@@ -18,10 +22,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
+pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason, Forgery, SignedContent, is_elsewhere};
 pub use damage::Origin;
 pub use events::{EventRecord, FireProblem, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription};
+pub use queue::{Job, Next, Queue};
 pub use registry::{MOST_WORKSPACES, Registry};
 pub use room::{Bounds, MOST_PLANNED, SUBSCRIPTIONS, WORKFLOWS};
 pub use saved::{restore_clock, save_clock};
@@ -30,7 +36,7 @@ pub use timeline::{PlannedEvent, Timeline};
 pub use tokens::{Alias, MOST_TOKENS, Tokens};
 pub use workflows::{Listed, MOST_WORKFLOWS, PlacedWorkflow};
 
-use crate::agenda::Agenda;
+use crate::agenda::{Agenda, Slot};
 use crate::clock::{Clock, Instant, Now, Random, Seed};
 use crate::contract::ids::{IdKind, make_id};
 use crate::contract::quota::CountRule;
@@ -52,6 +58,9 @@ pub struct Workspace {
     forgotten: AtomicBool,
     last_used: AtomicU64,
     state: Mutex<State>,
+    /// The deliveries that wait, and when the next is due.
+    queue: Mutex<(Queue, Slot)>,
+    queue_changed: Notify,
 }
 
 /// Everything in a workspace that changes.
@@ -94,7 +103,19 @@ impl Workspace {
             met_at: Instant::default(),
         };
         let (left, forgotten) = (watch::Sender::new(false), AtomicBool::new(false));
-        Self { name, id, clock, agenda, left, forgotten, last_used: AtomicU64::new(0), state: Mutex::new(state) }
+        let queue = Mutex::new((Queue::default(), agenda.slot()));
+        Self {
+            name,
+            id,
+            clock,
+            agenda,
+            left,
+            forgotten,
+            last_used: AtomicU64::new(0),
+            state: Mutex::new(state),
+            queue,
+            queue_changed: Notify::new(),
+        }
     }
 
     /// The key, or the name of the group of keys, that this workspace belongs to. Shown by way of `redact` alone.
@@ -145,6 +166,31 @@ impl Workspace {
     /// Locks the state. Hold it for as long as one step of one request takes, never across a wait.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// Does something with the queue of deliveries; the agenda then knows what is due next.
+    pub fn with_queue<T>(&self, act: impl FnOnce(&mut Queue) -> T) -> T {
+        let mut locked = self.queue.lock();
+        let (queue, slot) = &mut *locked;
+        let done = act(queue);
+        slot.set(queue.next_due());
+        done
+    }
+
+    /// Puts an event's deliveries into the queue. Returns whether a worker has to be started for them.
+    #[must_use]
+    pub fn enqueue(&self, event: &Arc<EventRecord>) -> bool {
+        let starts = self.with_queue(|queue| {
+            queue.push(event);
+            !std::mem::replace(&mut queue.has_worker, true)
+        });
+        self.queue_changed.notify_one();
+        starts
+    }
+
+    /// Notified when the queue's worker has to look at it again.
+    pub fn queue_changed(&self) -> &Notify {
+        &self.queue_changed
     }
 
     fn touch(&self, instant: Instant) {

@@ -21,7 +21,7 @@ const SHOPIFY: [Duration; 8] =
 const SLACK: [Duration; 3] = [Duration::ZERO, seconds(60), seconds(300)];
 
 /// The delay after failed attempt `attempt` (from 1), before jitter; `None` when there is no further attempt.
-pub fn delay_after(retry: &Retry, attempt: u32) -> Option<Duration> {
+pub(super) fn delay_after(retry: &Retry, attempt: u32) -> Option<Duration> {
     let at = usize::try_from(attempt).ok()?.checked_sub(1)?;
     match retry.preset {
         RetryPreset::None => None,
@@ -36,7 +36,7 @@ pub fn delay_after(retry: &Retry, attempt: u32) -> Option<Duration> {
 }
 
 /// The delay after a failed attempt, with jitter and a receiver's wish, which counts between one and two steps.
-pub fn next_delay(
+pub(super) fn next_delay(
     webhooks: &Webhooks,
     attempt: u32,
     retry_after: Option<Duration>,

@@ -6,11 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::schedule::next_delay;
+use super::{AttemptOutcome, EventRecord, PlannedDelivery};
 use crate::clock::{Instant, Random};
-use crate::journal::AttemptOutcome;
 use crate::profile::{DeliveryOrder, Webhooks};
-use crate::webhook::schedule::next_delay;
-use crate::workspace::{EventRecord, PlannedDelivery};
 
 /// One attempt to be made.
 #[derive(Clone, Debug)]
@@ -49,6 +48,8 @@ pub struct Queue {
     serial: u64,
     under_way: usize,
     waiting: usize,
+    /// Whether somebody makes the attempts; there is nobody while none waits.
+    pub has_worker: bool,
 }
 
 /// When a job is due, then the order in which its delivery came.
