@@ -233,9 +233,9 @@ pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attemp
     Attempt {
         number: attempt.number,
         at: api::time(attempt.at),
-        url: attempt.url.to_string(),
+        url: attempt.delivery.url.to_string(),
         dialled: attempt.dialled.to_string(),
-        damage: attempt.damage.as_deref().map(str::to_owned),
+        damage: attempt.event.damage.as_deref().map(str::to_owned),
         request: Sent { headers: shown_headers(redactor, sent), body: shown_body(redactor, &attempt.body) },
         signed_content: api::Bytes::from(&*redactor.signed(&attempt.signed.to_vec(), &attempt.body)),
         outcome: outcome(&attempt.outcome, redactor),

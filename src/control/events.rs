@@ -226,13 +226,10 @@ fn no_match(
 /// Who else would have got the event: whoever fires for another key than the one that subscribed sees which was meant.
 fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspace>, event_type: &str) -> String {
     const MOST_NAMED: usize = 3;
-    let now = control.registry.clock().now();
-    let generation = control.library.load();
     let takes = |other: &Arc<Workspace>| {
-        let profile = &generation.config_for(Some(other.name())).profile;
-        let views = other.lock().subscription_views(profile, now);
-        let active = views.iter().filter(|view| view.status == SubscriptionStatus::Active);
-        active.flat_map(|view| &view.events).any(|event| event == event_type)
+        let state = other.lock();
+        let mut active = state.subscriptions.iter().filter(|record| record.status == SubscriptionStatus::Active);
+        active.any(|record| record.events.iter().any(|event| event == event_type))
     };
     let others: Vec<Arc<Workspace>> =
         control.registry.all().into_iter().filter(|other| !Arc::ptr_eq(other, workspace) && takes(other)).collect();

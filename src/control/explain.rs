@@ -90,7 +90,7 @@ fn newest(control: &Control, call: &Call) -> Result<String, ControlError> {
         let id = match entry {
             _ if !scope.covers(entry.workspace()) => return None,
             Entry::Request(request) => return Some(request.transcript.id().to_owned()),
-            Entry::Attempt(attempt) => &attempt.delivery,
+            Entry::Attempt(attempt) => &attempt.delivery.id,
             Entry::Event(event) => &event.deliveries.first()?.id,
             Entry::Notice(_) | Entry::Gone => return None,
         };

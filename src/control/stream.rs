@@ -267,10 +267,10 @@ impl Viewer {
             Entry::Event(event) => serde_json::to_value(events::shown(event, &self.engine.registry, redactor)),
             Entry::Attempt(record) => serde_json::to_value(StreamedAttempt {
                 attempt: deliveries::attempt(record, redactor),
-                delivery: record.delivery.as_str().into(),
-                event: record.event.as_str().into(),
-                event_type: record.event_type.clone(),
-                subscription: record.subscription.as_str().into(),
+                delivery: record.delivery.id.as_str().into(),
+                event: record.event.id.as_str().into(),
+                event_type: record.event.event_type.clone(),
+                subscription: record.delivery.subscription.as_str().into(),
             }),
             Entry::Gone => Ok(Value::Null),
             Entry::Notice(notice) => serde_json::to_value(api::Notice {

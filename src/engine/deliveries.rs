@@ -32,7 +32,7 @@ pub enum Full {
 }
 
 /// Where a delivery stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryStatus {
     /// An attempt is under way or due.
@@ -81,7 +81,8 @@ struct Pages {
     /// In the order in which they ended, as what leaves first; some may have gone, or be pending again.
     delivered: VecDeque<u64>,
     failed: VecDeque<u64>,
-    settled: Settled,
+    /// How deliveries ended so far; does not fall when they leave the store.
+    settled: BTreeMap<DeliveryStatus, u64>,
     forgotten: u64,
     held: Held,
 }
@@ -128,7 +129,7 @@ impl DeliveryStore {
 
     /// Notes an attempt at one of an event's deliveries, and where it stands after it.
     pub fn note_attempt(&self, event: &Arc<EventRecord>, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
-        self.change(event, &attempt.delivery, |record| {
+        self.change(event, &attempt.delivery.id, |record| {
             record.next = attempt.next;
             record.made += 1;
             record.attempts.push(Arc::clone(&attempt));
@@ -169,7 +170,7 @@ impl DeliveryStore {
         match (was_pending, is_now == DeliveryStatus::Pending) {
             (true, false) => {
                 pages.pending -= 1;
-                pages.settled.count(is_now);
+                *pages.settled.entry(is_now).or_default() += 1;
                 // An accepted forgery is a problem found, too.
                 let is_fine = is_now == DeliveryStatus::Delivered && event.tamper.is_none();
                 let ended = if is_fine { &mut pages.delivered } else { &mut pages.failed };
@@ -243,6 +244,32 @@ impl DeliveryStore {
         self.changed.notified()
     }
 
+    /// How many changes there were so far: where [`Self::changed_since`] continues.
+    pub fn changes(&self) -> u64 {
+        self.pages.lock().log.count
+    }
+
+    /// Finished deliveries that had to leave so far. Those that were forgotten on request are not among them.
+    pub fn forgotten(&self) -> u64 {
+        self.pages.lock().forgotten
+    }
+
+    /// How many deliveries ended with this status so far.
+    pub fn settled(&self, status: DeliveryStatus) -> u64 {
+        self.pages.lock().settled.get(&status).copied().unwrap_or_default()
+    }
+
+    /// The deliveries that changed since, as they now stand, with their serial numbers, and where to go on. `None` if more
+    /// has changed than is remembered: then look through the whole store.
+    pub fn changed_since(&self, seen: u64) -> Option<(u64, Vec<(u64, DeliveryRecord)>)> {
+        let pages = self.pages.lock();
+        let new = usize::try_from(pages.log.count.saturating_sub(seen)).ok()?;
+        let skip = pages.log.serials.len().checked_sub(new)?;
+        let serials: BTreeSet<u64> = pages.log.serials.iter().skip(skip).copied().collect();
+        let records = serials.into_iter().filter_map(|serial| Some((serial, pages.by_serial.get(&serial)?.clone())));
+        Some((pages.log.count, records.collect()))
+    }
+
     /// Bytes that all deliveries hold, roughly.
     pub fn bytes(&self) -> usize {
         self.pages.lock().held.all()
@@ -253,38 +280,33 @@ impl DeliveryStore {
         self.pages.lock().pending
     }
 
-    /// Waits until none of these deliveries is pending, at most for `limit`, and gives them as they then stand.
+    /// Waits until none of these deliveries is pending, at most for `limit`, and gives them as they then are.
     pub async fn wait_settled(&self, ids: &[String], limit: Duration) -> Vec<DeliveryRecord> {
-        let settled = async {
-            loop {
-                let mut changed = std::pin::pin!(self.changed.notified());
-                changed.as_mut().enable();
-                let pending =
-                    ids.iter().filter_map(|id| self.get(id)).any(|record| record.status == DeliveryStatus::Pending);
-                if !pending {
-                    return;
-                }
-                changed.await;
-            }
-        };
-        let _ = tokio::time::timeout(limit, settled).await;
-        ids.iter().filter_map(|id| self.get(id)).collect()
+        self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending).await
     }
 
     /// Waits until each of these deliveries has had an attempt or is settled, at most for `limit`.
     pub async fn wait_attempted(&self, ids: &[String], limit: Duration) -> Vec<DeliveryRecord> {
-        let attempted = async {
+        self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending && record.made == 0).await
+    }
+
+    async fn wait(
+        &self,
+        ids: &[String],
+        limit: Duration,
+        is_open: impl Fn(&DeliveryRecord) -> bool,
+    ) -> Vec<DeliveryRecord> {
+        let done = async {
             loop {
                 let mut changed = std::pin::pin!(self.changed.notified());
                 changed.as_mut().enable();
-                let untried = |record: DeliveryRecord| record.status == DeliveryStatus::Pending && record.made == 0;
-                if !ids.iter().filter_map(|id| self.get(id)).any(untried) {
+                if !ids.iter().filter_map(|id| self.get(id)).any(|record| is_open(&record)) {
                     return;
                 }
                 changed.await;
             }
         };
-        let _ = tokio::time::timeout(limit, attempted).await;
+        let _ = tokio::time::timeout(limit, done).await;
         ids.iter().filter_map(|id| self.get(id)).collect()
     }
 }
@@ -320,9 +342,7 @@ impl Pages {
             }
         }
     }
-}
 
-impl Pages {
     /// Where pending deliveries alone hold too much, the one that has just grown forgets what its attempts said.
     fn release_attempts(&mut self, serial: u64) {
         if self.held.all() <= MOST_BYTES {
@@ -358,28 +378,6 @@ fn forget_id(ids: &mut HashMap<String, u64>, id: &str, serial: u64) {
     }
 }
 
-/// How deliveries ended so far; does not fall when they leave the store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
-    /// Taken by their receivers.
-    pub delivered: u64,
-    /// Failed in every attempt.
-    pub exhausted: u64,
-    /// Given up.
-    pub cancelled: u64,
-}
-
-impl Settled {
-    fn count(&mut self, status: DeliveryStatus) {
-        match status {
-            DeliveryStatus::Pending => {}
-            DeliveryStatus::Delivered => self.delivered += 1,
-            DeliveryStatus::Exhausted => self.exhausted += 1,
-            DeliveryStatus::Cancelled => self.cancelled += 1,
-        }
-    }
-}
-
 /// Most changes remembered for those who wait.
 const MOST_CHANGES: usize = 16_384;
 
@@ -398,34 +396,6 @@ impl ChangeLog {
         }
         self.serials.push_back(serial);
         self.count += 1;
-    }
-}
-
-impl DeliveryStore {
-    /// How many changes there were so far: where [`Self::changed_since`] continues.
-    pub fn changes(&self) -> u64 {
-        self.pages.lock().log.count
-    }
-
-    /// Finished deliveries that had to leave so far. Those that were forgotten on request are not among them.
-    pub fn forgotten(&self) -> u64 {
-        self.pages.lock().forgotten
-    }
-
-    /// How deliveries ended so far.
-    pub fn settled(&self) -> Settled {
-        self.pages.lock().settled
-    }
-
-    /// The deliveries that changed since, as they now stand, with their serial numbers, and where to go on. `None` if more
-    /// has changed than is remembered: then look through the whole store.
-    pub fn changed_since(&self, seen: u64) -> Option<(u64, Vec<(u64, DeliveryRecord)>)> {
-        let pages = self.pages.lock();
-        let new = usize::try_from(pages.log.count.saturating_sub(seen)).ok()?;
-        let skip = pages.log.serials.len().checked_sub(new)?;
-        let serials: BTreeSet<u64> = pages.log.serials.iter().skip(skip).copied().collect();
-        let records = serials.into_iter().filter_map(|serial| Some((serial, pages.by_serial.get(&serial)?.clone())));
-        Some((pages.log.count, records.collect()))
     }
 }
 

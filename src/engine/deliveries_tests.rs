@@ -140,16 +140,11 @@ fn one_fired_at_the_moment_of_a_reset_ends_beside_its_successor() {
 /// An attempt of the event's delivery whose receiver answered with so many bytes.
 fn attempt(size: usize) -> Arc<AttemptRecord> {
     Arc::new(AttemptRecord {
-        delivery: "dlv_1".to_owned(),
-        event: "evt_1".to_owned(),
-        event_type: "workflow.completed".to_owned(),
-        subscription: "sub_1".to_owned(),
-        workspace: Arc::from("w"),
-        damage: None,
+        delivery: Arc::clone(&event().deliveries[0]),
+        event: event(),
         forged: false,
         number: 1,
         at: jiff::Timestamp::UNIX_EPOCH,
-        url: Arc::from("https://a.example/"),
         dialled: Arc::from(""),
         headers: hyper::HeaderMap::new(),
         signed: crate::workspace::SignedContent::default(),

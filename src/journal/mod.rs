@@ -61,7 +61,7 @@ impl Entry {
         match self {
             Self::Request(request) => request.workspace.as_ref().map(|workspace| workspace.name()),
             Self::Event(event) => Some(&event.workspace),
-            Self::Attempt(attempt) => Some(&attempt.workspace),
+            Self::Attempt(attempt) => Some(&attempt.event.workspace),
             Self::Notice(notice) => notice.workspace.as_ref(),
             Self::Gone => None,
         }

@@ -53,13 +53,6 @@ enum Route {
     Dial { target: Arc<Target>, addresses: Result<Option<Vec<SocketAddr>>, DialProblem>, took: (Duration, Duration) },
 }
 
-/// An attempt that has ended.
-struct Ended {
-    job: Job,
-    record: AttemptRecord,
-    began: Instant,
-}
-
 impl Deliverer {
     /// A driver for this engine, with so many attempts under way at a time.
     pub fn new(engine: Arc<Engine>, egress: Arc<Egress>, client: Arc<Client>, attempts: usize) -> Arc<Self> {
@@ -106,8 +99,8 @@ impl Deliverer {
             return self.engine.deliveries.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
         let profile = self.profile_of(&state.workspace);
-        let ended = self.attempt(job, route, state, &profile).await;
-        self.settle(state, &profile, ended);
+        let (record, began) = self.attempt(job, route, state, &profile).await;
+        self.settle(state, &profile, record, began);
     }
 
     /// Where an attempt goes; `None` if no request can be made for its URL. Looks up the name, for at most as long as the
@@ -138,8 +131,14 @@ impl Deliverer {
         self.engine.profile_for(Some(workspace.name()))
     }
 
-    /// Makes one attempt, by whatever way its URL leads.
-    async fn attempt(&self, job: Job, route: Option<Route>, state: &WorkerState, profile: &Profile) -> Ended {
+    /// Makes one attempt, by whatever way its URL leads. Gives its record, and when it began.
+    async fn attempt(
+        &self,
+        job: Job,
+        route: Option<Route>,
+        state: &WorkerState,
+        profile: &Profile,
+    ) -> (AttemptRecord, Instant) {
         let workspace = &state.workspace;
         let now = workspace.clock().now();
         let looked_up = match &route {
@@ -187,16 +186,11 @@ impl Deliverer {
             None => (HeaderMap::new(), job.event.body.clone(), SignedContent::default()),
         };
         let record = AttemptRecord {
-            delivery: job.delivery.id.clone(),
-            event: job.event.id.clone(),
-            event_type: job.event.event_type.clone(),
-            subscription: job.delivery.subscription.clone(),
-            workspace: Arc::clone(workspace.name()),
-            damage: job.event.damage.clone(),
+            delivery: job.delivery,
+            event: job.event,
             forged,
             number: job.attempt,
             at: now.wall.checked_sub(looked_up).unwrap_or(now.wall),
-            url: Arc::clone(&job.delivery.url),
             dialled,
             headers,
             signed,
@@ -205,7 +199,7 @@ impl Deliverer {
             latency: Duration::ZERO,
             next: None,
         };
-        Ended { job, record, began: now.instant.minus(looked_up) }
+        (record, now.instant.minus(looked_up))
     }
 
     /// Hands an attempt to the built-in receiver.
@@ -265,18 +259,17 @@ impl Deliverer {
     }
 
     /// Tells queue, store, subscription and journal how an attempt ended.
-    fn settle(&self, state: &WorkerState, profile: &Profile, ended: Ended) {
+    fn settle(&self, state: &WorkerState, profile: &Profile, mut record: AttemptRecord, began: Instant) {
         let workspace = &state.workspace;
-        let Ended { job, mut record, began } = ended;
+        let (delivery, event) = (Arc::clone(&record.delivery), Arc::clone(&record.event));
         if workspace.has_left() {
-            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery.id, GONE);
+            return self.engine.deliveries.note_cancelled(&event, &delivery.id, GONE);
         }
         let now = workspace.clock().now();
         // Jitter follows from the delivery alone, so that the order in which receivers answer changes nothing.
-        let random =
-            || self.engine.registry.source(&format!("{}/{}/{}", workspace.name(), record.delivery, record.number));
+        let random = || self.engine.registry.source(&format!("{}/{}/{}", workspace.name(), delivery.id, record.number));
         let gone = matches!(record.outcome, AttemptOutcome::Failed { reason: FailureReason::SubscriptionGone, .. });
-        let subscription = &job.delivery.subscription;
+        let subscription = &delivery.subscription;
         let next = workspace
             .with_queue(|queue| queue.finish(subscription, &record.outcome, &profile.webhooks, now.instant, random));
         record.latency = now.instant.since(began);
@@ -292,10 +285,10 @@ impl Deliverer {
             }
         };
         let record = Arc::new(record);
-        self.engine.deliveries.note_attempt(&job.event, Arc::clone(&record), status);
+        self.engine.deliveries.note_attempt(&event, Arc::clone(&record), status);
         self.engine.journal.append_of(Some(workspace), Entry::Attempt(record));
         if let Next::Gone(waiting) = next {
-            workspace.lock().disable_subscription(&job.delivery.subscription);
+            workspace.lock().disable_subscription(subscription);
             self.cancel(waiting, "the receiver answered 410 Gone, which disabled the subscription");
             let message = format!(
                 "subscription {subscription} is disabled: its receiver answered 410 Gone; subscribe again to make it active"
@@ -304,11 +297,7 @@ impl Deliverer {
         } else if gone {
             let waiting = workspace.with_queue(|queue| queue.cancel(subscription));
             self.cancel(waiting, "the subscription was deleted or disabled");
-            self.engine.deliveries.note_cancelled(
-                &job.event,
-                &job.delivery.id,
-                "the subscription was deleted or disabled",
-            );
+            self.engine.deliveries.note_cancelled(&event, &delivery.id, "the subscription was deleted or disabled");
         }
     }
 

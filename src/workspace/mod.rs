@@ -31,7 +31,7 @@ pub use queue::{Job, Next, Queue};
 pub use registry::{MOST_WORKSPACES, Registry};
 pub use room::{Bounds, MOST_PLANNED, SUBSCRIPTIONS, WORKFLOWS};
 pub use saved::{restore_clock, save_clock};
-pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, Subscribed, SubscriptionRecord, SubscriptionView};
+pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, Subscribed, SubscriptionRecord};
 pub use timeline::{PlannedEvent, Timeline};
 pub use tokens::{Alias, MOST_TOKENS, Tokens};
 pub use workflows::{Listed, MOST_WORKFLOWS, PlacedWorkflow};
