@@ -7,8 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::api::{self, NewMode, time};
-use super::call::Input;
-use super::duration::{duration, timeout};
+use super::call::{Input, duration, timeout};
 use super::scope::{scope_or_all, whose};
 use super::{Call, Control, ControlError};
 use crate::clock::{ClockMode, Now};

@@ -9,8 +9,7 @@ use rand::seq::SliceRandom as _;
 use super::api::{
     self, DeliveryShown, Destination, Event, EventIdOnly, Fire, FireEvents, Fired, FiredEvent, Integer, Skipped,
 };
-use super::call::Input;
-use super::duration::{duration, wait_of};
+use super::call::{Input, duration, wait_of};
 use super::requests::shown_body;
 use super::{Control, ControlError, deliveries};
 use crate::contract::signature::Tamper;

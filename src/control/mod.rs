@@ -9,7 +9,6 @@ mod call;
 mod clock;
 mod deliveries;
 mod diagnosis;
-mod duration;
 mod events;
 mod explain;
 mod filter;
@@ -18,7 +17,6 @@ mod guesses;
 mod health;
 mod metrics;
 mod openapi;
-mod paging;
 mod profile;
 mod reply;
 mod requests;
@@ -26,11 +24,9 @@ mod reset;
 mod route;
 mod scenarios;
 mod scope;
-mod sinks;
 mod snapshot;
 mod stream;
 mod subscriptions;
-mod trace;
 mod verification;
 
 use std::net::IpAddr;
@@ -63,7 +59,7 @@ use route::{Handler, Match, Route};
 /// How much there may be, for the page that lists it.
 pub(crate) mod limits {
     pub(crate) use super::MOST_VIEWERS as VIEWERS;
-    pub(crate) use super::duration::LONGEST_WAIT;
+    pub(crate) use super::call::LONGEST_WAIT;
     pub(crate) use super::events::{
         MOST_EVENTS as EVENTS, MOST_SHOWN as EVENTS_SHOWN, MOST_SHOWN_BYTES as EVENTS_SHOWN_BYTES,
     };

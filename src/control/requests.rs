@@ -9,10 +9,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::api::{self, Answer, Bytes, Cleared, Headers, Integer, List, Nearest, Page, Quota, Request, RequestWhole};
-use super::call::Input;
-use super::duration::{PATIENCE, timeout};
+use super::call::{Input, PATIENCE, Paging, timeout};
 use super::filter::{Filter, FilterText, checked_count};
-use super::paging::Paging;
 use super::scope::{Scope, scope, scope_or_all};
 use super::{Call, Control, ControlError};
 use crate::contract::error::ErrorKind;

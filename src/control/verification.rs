@@ -14,9 +14,8 @@ use hyper::header::AUTHORIZATION;
 use super::api::{
     self, Delivery, ProblemCounts, ProblemWith, Request, Unfinished, UnfinishedPart, Unused, Verification, WorkspaceId,
 };
-use super::call::Input;
+use super::call::{Input, wait_of};
 use super::diagnosis::delivery_summary;
-use super::duration::wait_of;
 use super::explain::no_endpoint;
 use super::scope::{Scope, scope_or_all};
 use super::{Control, ControlError, deliveries, requests};
