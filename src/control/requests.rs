@@ -37,7 +37,7 @@ pub(super) fn list(control: &Control, input: &Input<api::ListRequests>) -> Resul
     };
     let filter = Filter::read(text, &control.journal)?;
     let rows = control.journal.search(page.before, page.limit + 1, |number, entry| match entry {
-        Entry::Request(request) if is_of(&scope, request) && filter.fits(number, request) => {
+        Entry::Request(request) if is_of(&scope, request) && filter.differs(number, request).is_empty() => {
             Some((number, row(request, input.redactor())))
         }
         _ => None,
@@ -98,7 +98,7 @@ impl Search {
     /// Returns when `count` requests were found; until then it sleeps between those that may fit.
     async fn until(&mut self, count: usize, waiter: &Waiter) {
         while !self.catch_up(count, waiter).await {
-            waiter.told().await;
+            waiter.notified().await;
         }
     }
 
@@ -132,11 +132,11 @@ impl Search {
         if !is_of(&self.scope, request) {
             return;
         }
-        if self.filter.fits(number, request) {
+        let differs = self.filter.differs(number, request);
+        if differs.is_empty() {
             self.found.push(Arc::clone(request));
             return;
         }
-        let differs = self.filter.differs(number, request);
         // Of those equally near the newest is the most telling.
         let place = self.nearest.partition_point(|(known, _)| known.len() < differs.len());
         self.nearest.insert(place, (differs, Arc::clone(request)));
@@ -150,7 +150,10 @@ pub(super) fn show(control: &Control, input: &Input<api::ShowRequest>) -> Result
 }
 
 pub(super) fn clear(control: &Control, input: &Input<api::ClearRequests>) -> Result<Cleared, ControlError> {
-    control.journal.clear(scope(control, input)?.key().as_deref());
+    match scope(control, input)?.key() {
+        Some(cleared) => control.journal.clear(|name| *name == cleared),
+        None => control.journal.clear_all(),
+    }
     Ok(Cleared { cleared: true })
 }
 

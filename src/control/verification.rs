@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use hyper::header::AUTHORIZATION;
 
 use super::api::{
-    self, Delivery, ProblemCounts, ProblemWith, Request, Unfinished, UnfinishedPart, Unused, Verification, WorkspaceId,
+    self, Delivery, ProblemCounts, ProblemWith, Request, Unfinished, UnfinishedPart, Unused, Verification,
 };
 use super::call::{Input, wait_of};
 use super::diagnosis::delivery_summary;
@@ -29,7 +29,7 @@ use crate::scenario::{
     EffectiveConfig, Generation, Rule, RuleProgress, Scenario, StoryProgress, Trigger, counts_for, rule_progress,
     story_progress,
 };
-use crate::wording::any_of;
+use crate::wording::{any_of, counted};
 use crate::workspace::{AttemptOutcome, Forgery, Workspace};
 
 /// Most entries shown of each kind, the oldest first; `counts` has them all.
@@ -226,10 +226,6 @@ impl Player {
         counts_for(rule, &keys, &self.turns)
     }
 
-    fn workspace_id(&self) -> Option<WorkspaceId> {
-        self.workspace.as_ref().map(|workspace| workspace.id().into())
-    }
-
     fn name(&self, redactor: Redactor<'_>) -> String {
         match &self.workspace {
             Some(workspace) => format!("workspace {} (key {})", workspace.id(), redactor.key(workspace.name())),
@@ -289,6 +285,12 @@ fn players(control: &Control, scope: &Scope, generation: &Generation, config: &A
     own.map(player).chain(anonymous.map(|anonymous| Player::new(&anonymous, vec![None], config.activation))).collect()
 }
 
+/// What a player, or nobody, has left of a scenario.
+fn entry_of(scenario: &Scenario, player: Option<&Player>, what: UnfinishedPart, message: String) -> Unfinished {
+    let workspace = player.and_then(|player| player.workspace.as_ref()).map(|workspace| workspace.id().into());
+    Unfinished { scenario: scenario.name.to_string(), what, workspace, message }
+}
+
 fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
     for rule in &scenario.rules {
         let what = format!("rule `{}` of scenario `{}`", rule.label, scenario.name);
@@ -300,12 +302,8 @@ fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
                 }
                 None => format!("{what} applied to nobody: no request came that far; all {turns} turns are left"),
             };
-            Unfinished {
-                scenario: scenario.name.to_string(),
-                what: UnfinishedPart::Rule { rule: rule.label.to_string(), applied, turns, left },
-                workspace: player.and_then(Player::workspace_id),
-                message,
-            }
+            let what = UnfinishedPart::Rule { rule: rule.label.to_string(), applied, turns, left };
+            entry_of(scenario, player, what, message)
         };
         let mut meeting = players.iter().filter(|player| player.meets(rule)).peekable();
         if meeting.peek().is_none() {
@@ -329,15 +327,8 @@ fn push_story(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
             story.step,
             any_of(&ends)
         );
-        Unfinished {
-            scenario: scenario.name.to_string(),
-            what: UnfinishedPart::Story {
-                step: story.step.to_string(),
-                ends: story.ends.iter().map(ToString::to_string).collect(),
-            },
-            workspace: player.and_then(Player::workspace_id),
-            message,
-        }
+        let (step, ends) = (story.step.to_string(), story.ends.iter().map(ToString::to_string).collect());
+        entry_of(scenario, player, UnfinishedPart::Story { step, ends }, message)
     };
     let leading = |player: &&Player| scenario.rules.iter().any(|rule| rule.next.is_some() && player.meets(rule));
     let mut meeting = players.iter().filter(leading).peekable();
@@ -378,19 +369,15 @@ fn push_planned(
             if planned == 0 {
                 continue;
             }
-            let events = if planned == 1 { "1 event".to_owned() } else { format!("{planned} events") };
+            let events = counted(planned, "event");
             let message = format!(
                 "{} of scenario `{}` has {events} yet to come for {}; `--settle` waits for them, `clock advance` fires them now",
                 emit.label,
                 scenario.name,
                 player.name(redactor)
             );
-            entries.push(Unfinished {
-                scenario: scenario.name.to_string(),
-                what: UnfinishedPart::Emission { emission: emit.label.to_string(), planned },
-                workspace: player.workspace_id(),
-                message,
-            });
+            let what = UnfinishedPart::Emission { emission: emit.label.to_string(), planned };
+            entries.push(entry_of(scenario, Some(player), what, message));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Moving a clock forward so that everything happens in order: from one due moment to the next, each time waiting until what
 //! was due is done. A schedule of three days is over as soon as its attempts are.
 //!
-//! What is due stands in each workspace's agenda; this file only moves clocks and waits.
+//! What is due is in each workspace's agenda; this file only moves clocks and waits.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -98,7 +98,7 @@ impl Mover {
     }
 
     /// When a workspace has something to do next, as a moment of the clock that is moved. One that has left does nothing more,
-    /// whatever still stands in its agenda.
+    /// whatever is still in its agenda.
     fn due(&self, workspace: &Workspace) -> Option<Instant> {
         if workspace.has_left() {
             return None;

@@ -31,7 +31,7 @@ pub enum Full {
     Bytes,
 }
 
-/// Where a delivery stands.
+/// How far a delivery is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryStatus {
@@ -52,7 +52,7 @@ pub struct DeliveryRecord {
     pub planned: Arc<PlannedDelivery>,
     /// The event.
     pub event: Arc<EventRecord>,
-    /// Where it stands.
+    /// How far it is.
     pub status: DeliveryStatus,
     /// How many attempts were made.
     pub made: u32,
@@ -67,12 +67,13 @@ pub struct DeliveryRecord {
 /// Every delivery of one emulator.
 #[derive(Debug, Default)]
 pub struct DeliveryStore {
-    pages: Mutex<Pages>,
+    state: Mutex<State>,
     changed: Notify,
 }
 
+/// What the store knows.
 #[derive(Debug, Default)]
-struct Pages {
+struct State {
     by_serial: BTreeMap<u64, DeliveryRecord>,
     serial_by_id: HashMap<String, u64>,
     made: u64,
@@ -90,25 +91,25 @@ struct Pages {
 impl DeliveryStore {
     /// Enters the deliveries of an event that is being handed over, all or none.
     pub fn enter(&self, workspace: &Workspace, event: &Arc<EventRecord>) -> Result<(), Full> {
-        let mut pages = self.pages.lock();
+        let mut state = self.state.lock();
         // Looked at under the lock: a workspace is forgotten first and its deliveries are cleared then, so none comes late.
         if workspace.is_forgotten() || event.deliveries.is_empty() {
             return Ok(());
         }
         let count = event.deliveries.len();
         // One event may go to more subscriptions than that, so a few over the bound are taken.
-        if pages.pending >= MOST_PENDING {
+        if state.pending >= MOST_PENDING {
             return Err(Full::Count);
         }
-        if !pages.held.has_room(event, count) {
+        if !state.held.has_room(event, count) {
             return Err(Full::Bytes);
         }
         for planned in &event.deliveries {
-            pages.made += 1;
-            pages.pending += 1;
-            let serial = pages.made;
-            pages.serial_by_id.insert(planned.id.clone(), serial);
-            pages.held.keep(event, DELIVERY);
+            state.made += 1;
+            state.pending += 1;
+            let serial = state.made;
+            state.serial_by_id.insert(planned.id.clone(), serial);
+            state.held.keep(event, DELIVERY);
             let record = DeliveryRecord {
                 planned: Arc::clone(planned),
                 event: Arc::clone(event),
@@ -118,16 +119,16 @@ impl DeliveryStore {
                 next: Some(event.due),
                 note: None,
             };
-            pages.by_serial.insert(serial, record);
-            pages.log.push(serial);
+            state.by_serial.insert(serial, record);
+            state.log.push(serial);
         }
-        pages.trim();
-        drop(pages);
+        state.trim();
+        drop(state);
         self.changed.notify_waiters();
         Ok(())
     }
 
-    /// Notes an attempt at one of an event's deliveries, and where it stands after it.
+    /// Notes an attempt at one of an event's deliveries, and how far it is after it.
     pub fn note_attempt(&self, event: &Arc<EventRecord>, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
         self.change(event, &attempt.delivery.id, |record| {
             record.next = attempt.next;
@@ -154,53 +155,44 @@ impl DeliveryStore {
     }
 
     fn change(&self, event: &Arc<EventRecord>, id: &str, change: impl FnOnce(&mut DeliveryRecord)) {
-        let mut pages = self.pages.lock();
-        let Some(serial) = pages.serial_of(event, id) else { return };
-        let Some(record) = pages.by_serial.get_mut(&serial) else { return };
+        let mut state = self.state.lock();
+        let Some(serial) = state.serial_of(event, id) else { return };
+        let Some(record) = state.by_serial.get_mut(&serial) else { return };
         let (was_pending, before) = (record.status == DeliveryStatus::Pending, record.bytes());
         change(record);
         let (is_now, after) = (record.status, record.bytes());
         if was_pending {
-            pages.held.end(event, before);
+            state.held.end(event, before);
         }
-        pages.held.resize(before, after);
+        state.held.resize(before, after);
         if is_now == DeliveryStatus::Pending {
-            pages.held.begin(event, after);
+            state.held.begin(event, after);
         }
         match (was_pending, is_now == DeliveryStatus::Pending) {
             (true, false) => {
-                pages.pending -= 1;
-                *pages.settled.entry(is_now).or_default() += 1;
+                state.pending -= 1;
+                *state.settled.entry(is_now).or_default() += 1;
                 // An accepted forgery is a problem found, too.
                 let is_fine = is_now == DeliveryStatus::Delivered && event.tamper.is_none();
-                let ended = if is_fine { &mut pages.delivered } else { &mut pages.failed };
+                let ended = if is_fine { &mut state.delivered } else { &mut state.failed };
                 ended.push_back(serial);
             }
-            (false, true) => pages.pending += 1,
+            (false, true) => state.pending += 1,
             _ => {}
         }
-        pages.log.push(serial);
-        pages.trim();
-        pages.release_attempts(serial);
-        drop(pages);
+        state.log.push(serial);
+        state.trim();
+        state.release_attempts(serial);
+        drop(state);
         self.changed.notify_waiters();
     }
 
-    /// Forgets the deliveries of a workspace by its name, or all.
-    pub fn clear(&self, workspace: Option<&str>) {
-        self.clear_where(|name| workspace.is_none_or(|cleared| **name == *cleared));
-    }
-
-    /// Forgets the deliveries of this very workspace, and of none that has its name as well.
-    pub fn clear_of(&self, workspace: &Workspace) {
-        self.clear_where(|name| Arc::ptr_eq(name, workspace.name()));
-    }
-
-    fn clear_where(&self, is_cleared: impl Fn(&Arc<str>) -> bool) {
-        let mut pages = self.pages.lock();
-        let Pages { by_serial, serial_by_id, pending, delivered, failed, held, .. } = &mut *pages;
+    /// Forgets the deliveries of the workspaces whose name is meant.
+    pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
+        let mut state = self.state.lock();
+        let State { by_serial, serial_by_id, pending, delivered, failed, held, .. } = &mut *state;
         by_serial.retain(|serial, record| {
-            let goes = is_cleared(&record.event.workspace);
+            let goes = is_meant(&record.event.workspace);
             if goes {
                 forget_id(serial_by_id, &record.planned.id, *serial);
                 if record.status == DeliveryStatus::Pending {
@@ -216,14 +208,14 @@ impl DeliveryStore {
             ended.shrink_to_fit();
         }
         serial_by_id.shrink_to_fit();
-        drop(pages);
+        drop(state);
         self.changed.notify_waiters();
     }
 
     /// One delivery.
     pub fn get(&self, id: &str) -> Option<DeliveryRecord> {
-        let pages = self.pages.lock();
-        pages.by_serial.get(pages.serial_by_id.get(id)?).cloned()
+        let state = self.state.lock();
+        state.by_serial.get(state.serial_by_id.get(id)?).cloned()
     }
 
     /// Deliveries that `pick` wants, newest first, with their serial numbers; only those below `before`.
@@ -233,8 +225,8 @@ impl DeliveryStore {
         most: usize,
         pick: impl Fn(&DeliveryRecord) -> bool,
     ) -> Vec<(u64, DeliveryRecord)> {
-        let pages = self.pages.lock();
-        let below = pages.by_serial.range(..before.unwrap_or(u64::MAX)).rev();
+        let state = self.state.lock();
+        let below = state.by_serial.range(..before.unwrap_or(u64::MAX)).rev();
         below.filter(|(_, record)| pick(record)).take(most).map(|(serial, record)| (*serial, record.clone())).collect()
     }
 
@@ -246,38 +238,38 @@ impl DeliveryStore {
 
     /// How many changes there were so far: where [`Self::changed_since`] continues.
     pub fn changes(&self) -> u64 {
-        self.pages.lock().log.count
+        self.state.lock().log.count
     }
 
     /// Finished deliveries that had to leave so far. Those that were forgotten on request are not among them.
     pub fn forgotten(&self) -> u64 {
-        self.pages.lock().forgotten
+        self.state.lock().forgotten
     }
 
     /// How many deliveries ended with this status so far.
     pub fn settled(&self, status: DeliveryStatus) -> u64 {
-        self.pages.lock().settled.get(&status).copied().unwrap_or_default()
+        self.state.lock().settled.get(&status).copied().unwrap_or_default()
     }
 
-    /// The deliveries that changed since, as they now stand, with their serial numbers, and where to go on. `None` if more
+    /// The deliveries that changed since, as they are now, with their serial numbers, and where to continue. `None` if more
     /// has changed than is remembered: then look through the whole store.
     pub fn changed_since(&self, seen: u64) -> Option<(u64, Vec<(u64, DeliveryRecord)>)> {
-        let pages = self.pages.lock();
-        let new = usize::try_from(pages.log.count.saturating_sub(seen)).ok()?;
-        let skip = pages.log.serials.len().checked_sub(new)?;
-        let serials: BTreeSet<u64> = pages.log.serials.iter().skip(skip).copied().collect();
-        let records = serials.into_iter().filter_map(|serial| Some((serial, pages.by_serial.get(&serial)?.clone())));
-        Some((pages.log.count, records.collect()))
+        let state = self.state.lock();
+        let new = usize::try_from(state.log.count.saturating_sub(seen)).ok()?;
+        let skip = state.log.serials.len().checked_sub(new)?;
+        let serials: BTreeSet<u64> = state.log.serials.iter().skip(skip).copied().collect();
+        let records = serials.into_iter().filter_map(|serial| Some((serial, state.by_serial.get(&serial)?.clone())));
+        Some((state.log.count, records.collect()))
     }
 
     /// Bytes that all deliveries hold, roughly.
     pub fn bytes(&self) -> usize {
-        self.pages.lock().held.all()
+        self.state.lock().held.all()
     }
 
     /// Deliveries pending.
     pub fn pending(&self) -> usize {
-        self.pages.lock().pending
+        self.state.lock().pending
     }
 
     /// Waits until none of these deliveries is pending, at most for `limit`, and gives them as they then are.
@@ -311,7 +303,7 @@ impl DeliveryStore {
     }
 }
 
-impl Pages {
+impl State {
     /// The delivery of this very event. A workspace that was reset makes the same ids again, and what is still under way for the
     /// one that has left must not be taken for the work of its successor.
     fn serial_of(&self, event: &Arc<EventRecord>, id: &str) -> Option<u64> {
@@ -371,7 +363,7 @@ impl DeliveryRecord {
     }
 }
 
-/// Takes an id out, unless it stands for a later delivery by now.
+/// Takes an id out, unless a later delivery has it by now.
 fn forget_id(ids: &mut HashMap<String, u64>, id: &str, serial: u64) {
     if ids.get(id) == Some(&serial) {
         ids.remove(id);

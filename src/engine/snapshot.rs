@@ -220,8 +220,9 @@ impl Engine {
         }
         // A request that came meanwhile found a fresh workspace, which lived for a moment.
         if let Some(short_lived) = self.registry.replace(workspace, self.registry.clock().now()) {
-            self.deliveries.clear_of(&short_lived);
-            self.journal.clear_of(&short_lived);
+            // Of this very workspace, and of none that has its name as well.
+            self.deliveries.clear(|of| Arc::ptr_eq(of, short_lived.name()));
+            self.journal.clear(|of| Arc::ptr_eq(of, short_lived.name()));
         }
         let by_print: BTreeMap<u64, _> = config.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
         let planned = saved.planned.iter().filter_map(|planned| {

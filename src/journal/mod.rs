@@ -87,7 +87,7 @@ pub struct Journal {
     most_entries: usize,
     most_bytes: usize,
     log: Mutex<Log>,
-    /// Readers that want to be told of each entry; without any, telling costs nothing.
+    /// Readers that are notified of each entry; without any, an entry notifies nobody.
     readers: AtomicUsize,
     appended: Notify,
 }
@@ -146,7 +146,7 @@ impl Journal {
         let number = {
             let mut log = self.log.lock();
             log.tally.count(&entry);
-            log.waiters.tell(&entry);
+            log.waiters.notify(&entry);
             // Looked at under the lock: a workspace is forgotten first and its entries are cleared then, so none comes late.
             let owner = match &entry {
                 Entry::Request(request) => request.workspace.as_deref(),
@@ -223,34 +223,26 @@ impl Journal {
         log.first + log.entries.len() as u64
     }
 
-    /// Becomes a reader that is told of each entry.
+    /// Becomes a reader that is notified of each entry.
     pub fn reader(self: &Arc<Self>) -> Reader {
         self.readers.fetch_add(1, Ordering::SeqCst);
         Reader { journal: Arc::clone(self) }
     }
 
-    /// Forgets the entries of a workspace by its name, or all.
-    pub fn clear(&self, workspace: Option<&str>) {
-        let Some(cleared) = workspace else {
-            let mut log = self.log.lock();
-            log.first += log.entries.len() as u64;
-            log.entries.clear();
-            log.bytes = 0;
-            return;
-        };
-        self.clear_where(|name| **name == *cleared);
+    /// Forgets all entries.
+    pub fn clear_all(&self) {
+        let mut log = self.log.lock();
+        log.first += log.entries.len() as u64;
+        log.entries.clear();
+        log.bytes = 0;
     }
 
-    /// Forgets the entries of this very workspace, and of none that has its name as well.
-    pub fn clear_of(&self, workspace: &Workspace) {
-        self.clear_where(|name| Arc::ptr_eq(name, workspace.name()));
-    }
-
-    fn clear_where(&self, is_cleared: impl Fn(&Arc<str>) -> bool) {
+    /// Forgets the entries of the workspaces whose name is meant.
+    pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
         let mut log = self.log.lock();
         let mut bytes = 0;
         for (size, entry) in &mut log.entries {
-            if entry.workspace().is_some_and(&is_cleared) {
+            if entry.workspace().is_some_and(&is_meant) {
                 *entry = Entry::Gone;
                 *size = entry.bytes();
             }
@@ -338,7 +330,7 @@ mod tests {
         }
         let found = long.search(Some(1_400), usize::MAX, |number, _| Some(number));
         assert_eq!(found, (501..1_400).rev().collect::<Vec<u64>>(), "each entry once, newest first");
-        journal.clear(None);
+        journal.clear_all();
         assert_eq!((journal.append(notice("d")), journal.fill().evicted), (4, 1));
     }
 }

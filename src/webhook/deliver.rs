@@ -82,7 +82,7 @@ impl Deliverer {
         workers.join_all().await;
     }
 
-    /// Makes one attempt and tells everybody how it ended.
+    /// Makes one attempt and reports how it ended.
     pub(super) async fn make(&self, state: &WorkerState, job: Job) {
         if state.workspace.has_left() {
             return self.engine.deliveries.note_cancelled(&job.event, &job.delivery.id, GONE);
@@ -258,7 +258,7 @@ impl Deliverer {
         (outcome, dialled)
     }
 
-    /// Tells queue, store, subscription and journal how an attempt ended.
+    /// Reports to queue, store, subscription and journal how an attempt ended.
     fn settle(&self, state: &WorkerState, profile: &Profile, mut record: AttemptRecord, began: Instant) {
         let workspace = &state.workspace;
         let (delivery, event) = (Arc::clone(&record.delivery), Arc::clone(&record.event));

@@ -64,7 +64,7 @@ struct Lane {
     retried: Option<Key>,
     /// The job whose attempt is under way, and the order in which its delivery came.
     under_way: Option<(u64, Job)>,
-    /// What stands in `ready` for this lane.
+    /// What is in `ready` for this lane.
     listed: Option<Key>,
 }
 
@@ -158,11 +158,11 @@ impl Queue {
             // A forgery that was refused has had the answer that it was sent for.
             Next::Exhausted
         } else {
-            let wish = match outcome {
+            let requested = match outcome {
                 AttemptOutcome::Answered { retry_after, .. } => *retry_after,
                 AttemptOutcome::Failed { .. } => None,
             };
-            match next_delay(webhooks, job.attempt, wish, &mut random()) {
+            match next_delay(webhooks, job.attempt, requested, &mut random()) {
                 None => Next::Exhausted,
                 Some(delay) => {
                     let due = now.plus(delay);
