@@ -8,12 +8,13 @@
 //!
 //! - [`contract`], [`duration`] and [`wording`], layer 0: the API's rules, pure, with the settings of what the published contract leaves open;
 //! - [`profile`], layer 1: all settings, their defaults, and how changes to them are put together;
-//! - [`clock`], [`mod@file`], [`agenda`], [`rate_limit`], [`template`], [`rule_counters`], [`memory`], [`snapshot`], [`workspace`], [`journal`], [`redact`], layer 1: one key's
-//!   state, the log of what happened, and what of it may be shown;
+//! - [`clock`], [`mod@file`], [`agenda`], [`rate_limit`], [`template`], [`rule_counters`], [`memory`], [`snapshot`], [`redact`], layer 1: time, quotas, saved forms, and what
+//!   may be shown;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
-//! - [`http`], layer 3: one request end to end;
-//! - [`webhook`], layer 4: one event to its receivers;
-//! - [`engine`], layer 5: these parts put together, and everything that takes more than one of them;
+//! - [`workspace`], [`journal`], layer 2: one key's state, and the log of what happened;
+//! - [`tasks`], [`engine`], layer 3: these parts put together, and everything that takes more than one of them;
+//! - [`http`], layer 4: one request end to end;
+//! - [`webhook`], layer 4: the attempts to deliver one event to its receivers;
 //! - [`control`], layer 6: the API under `/_emulator/`;
 //! - [`app`] and [`cli`], layer 7: the parts put together, and the command line.
 //!
@@ -40,6 +41,7 @@ pub mod redact;
 pub mod rule_counters;
 pub mod scenario;
 pub mod snapshot;
+pub mod tasks;
 pub mod template;
 pub mod webhook;
 pub mod wording;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Instant, Now};
 use crate::diagnostic::Diagnostic;
+use crate::engine::deliveries::DeliveryStore;
+use crate::engine::sink::Receipt;
 use crate::engine::{Engine, KeyProblem, settle_for_a_moment};
 use crate::journal::{Entry, Journal};
 use crate::profile::Profile;
 use crate::snapshot::{Snapshot, SnapshotProblem};
-use crate::webhook::sink::Receipt;
-use crate::webhook::store::DeliveryStore;
 use crate::workspace::{EventRecord, FireProblem, FireRequest};
 
 /// What a test may do to a running emulator without going over a socket; a cheap handle.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::{Settings, descriptors};
 use crate::contract::{keys, preview, webhook_url};
 use crate::control::limits as control;
-use crate::engine::MOST_PLANNED;
-use crate::http::{BACKLOG, HALF_CLOSED, blocking};
+use crate::engine::{deliveries, held, sink};
+use crate::http::{BACKLOG, HALF_CLOSED};
 use crate::profile::MOST_FORWARDS;
 use crate::scenario::{LARGEST_FILE, limits as scenario};
-use crate::webhook::{client, deliver, egress, held, resolve, sink, store};
-use crate::{cli, journal, rule_counters, template, workspace};
+use crate::webhook::{client, deliver, egress, resolve};
+use crate::{cli, journal, rule_counters, tasks, template, workspace};
 
 /// The page of all limits.
 pub fn limits_markdown() -> String {
@@ -58,10 +58,10 @@ pub fn limits_markdown() -> String {
         events = count(control::EVENTS),
         events_shown = count(control::EVENTS_SHOWN),
         events_shown_bytes = bytes(control::EVENTS_SHOWN_BYTES),
-        pending = count(store::MOST_PENDING),
+        pending = count(deliveries::MOST_PENDING),
         deliveries_bytes = bytes(held::MOST_BYTES),
-        finished = count(store::MOST_FINISHED),
-        planned = count(MOST_PLANNED),
+        finished = count(deliveries::MOST_FINISHED),
+        planned = count(workspace::MOST_PLANNED),
         sink = count(sink::KEPT),
         sinks = count(sink::MOST_NAMES),
         sink_bytes = bytes(sink::MOST_BYTES),
@@ -89,7 +89,7 @@ pub fn limits_markdown() -> String {
         template_text = bytes(template::LONGEST_TEXT),
         templates = count(template::MOST_TEMPLATES),
         template_bytes = bytes(template::MOST_BYTES),
-        blocking = count(blocking::MOST_AT_ONCE),
+        blocking = count(tasks::MOST_AT_ONCE),
         wait = time(control::LONGEST_WAIT),
         guesses = count(control::GUESSES_A_SECOND),
         addresses = count(control::GUESSING_ADDRESSES),

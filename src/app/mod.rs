@@ -101,14 +101,15 @@ impl Emulator {
         };
         settings.check_folders()?;
         let texts = Arc::new(Texts::new(&seed, clock.now().wall));
+        let (stop, stopping) = watch::channel(false);
         let journal = Arc::new(Journal::new(settings.most_journal_entries, settings.most_journal_bytes));
-        let (engine, orders) = Engine::new(
+        let (engine, to_deliver) = Engine::new(
             Library::new(settings.profile.clone()),
             Registry::new(seed, clock, settings.most_workspaces, Arc::clone(&journal)),
             journal,
             settings.scenario_folders.clone(),
+            stopping.clone(),
         );
-        let engine = Arc::new(engine);
         let bodies = Arc::new(BodyReader::new(&settings.limits));
         let egress = Arc::new(Egress::new(&settings.allow_egress));
         let resolver = Arc::new(Resolver::new(settings.look_up.clone()));
@@ -116,14 +117,9 @@ impl Emulator {
             Shares::of_process(settings.limits.connections, 1 + usize::from(settings.control_listen.is_some()));
         let client = Client::new(Reach { egress: Arc::clone(&egress), trust: Arc::new(trust), resolver }, shares.kept);
         let control_token = control_token(&settings);
-        let (stop, stopping) = watch::channel(false);
         let api = Arc::new(Api {
-            library: Arc::clone(&engine.library),
-            registry: Arc::clone(&engine.registry),
-            journal: Arc::clone(&engine.journal),
+            engine: Arc::clone(&engine),
             bodies: Arc::clone(&bodies),
-            emissions: engine.emissions.clone(),
-            blocking: engine.blocking.clone(),
             uri_bytes: settings.limits.uri_bytes,
         });
         let control = Arc::new(Control {
@@ -146,16 +142,7 @@ impl Emulator {
         if let Some(message) = shares.warning() {
             handle.note(message);
         }
-        let deliverer = Deliverer::new(
-            Arc::clone(&engine.journal),
-            Arc::clone(&engine.registry),
-            Arc::clone(&engine.library),
-            Arc::clone(&engine.deliveries),
-            Arc::clone(&engine.sinks),
-            egress,
-            client,
-            shares.attempts,
-        );
+        let deliverer = Deliverer::new(Arc::clone(&engine), egress, client, shares.attempts);
 
         let mut tasks = Vec::new();
         let state = match settings.state {
@@ -173,8 +160,7 @@ impl Emulator {
             let router = Arc::new(Router { api, serves_api: false, control: Some(control) });
             tasks.push(tokio::spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
         }
-        tasks.push(tokio::spawn(engine.run_emissions(orders, stopping.clone())));
-        tasks.push(tokio::spawn(deliverer.run(stopping)));
+        tasks.push(tokio::spawn(deliverer.run(to_deliver, stopping)));
         Ok(Self {
             address,
             control_address,

@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use super::StartError;
 use crate::engine::Engine;
 use crate::file::{self, Claim, write_whole};
-use crate::http::stopped;
 use crate::snapshot::Snapshot;
+use crate::tasks::stopped;
 
 /// How often the state is saved while something happens.
 const INTERVAL: Duration = Duration::from_secs(10);

@@ -15,8 +15,8 @@ use super::{OneArgs, Target};
 use crate::control::api::{
     self, Attempt, Bytes, Delivery, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer, Outcome, name_of,
 };
-use crate::journal::is_elsewhere;
 use crate::redact::Redactor;
+use crate::workspace::is_elsewhere;
 
 /// `deliveries …`
 #[derive(Debug, Subcommand)]

@@ -19,10 +19,10 @@ use crate::contract::routes::Operation;
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::control::api::Millis;
 use crate::duration::duration_text;
-use crate::journal::{AttemptOutcome, AttemptRecord, Entry, Reason, RequestRecord, is_elsewhere};
+use crate::journal::{Entry, Reason, RequestRecord};
 use crate::redact::{Redactor, visible};
 use crate::wording::counted;
-use crate::workspace::EventRecord;
+use crate::workspace::{AttemptOutcome, AttemptRecord, EventRecord, PlannedDelivery, is_elsewhere};
 
 /// How the log looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -286,22 +286,22 @@ fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
         },
         AttemptOutcome::Failed { detail, .. } => detail.clone(),
     };
-    let elsewhere = is_elsewhere(&attempt.url, &attempt.dialled);
+    let elsewhere = is_elsewhere(&attempt.delivery.url, &attempt.dialled);
     let sent = if elsewhere { format!(", sent to {}", attempt.dialled) } else { String::new() };
-    let key = redactor.key(&attempt.workspace);
+    let key = redactor.key(&attempt.event.workspace);
     let about = about(attempt.latency, Some(&key), None);
-    let AttemptRecord { delivery, number, url, .. } = attempt;
-    let damaged = damage(attempt.damage.as_deref());
-    let message = format!("delivery {delivery} attempt {number} to {url}{sent}: {outcome} ({about}){damaged}");
+    let (PlannedDelivery { id, url, .. }, number) = (&*attempt.delivery, attempt.number);
+    let damaged = damage(attempt.event.damage.as_deref());
+    let message = format!("delivery {id} attempt {number} to {url}{sent}: {outcome} ({about}){damaged}");
     let what = AttemptFields {
-        id: delivery,
-        number: *number,
+        id,
+        number,
         key,
         url,
         dialled: &attempt.dialled,
         latency_ms: attempt.latency.into(),
         accepted: attempt.outcome.is_success(),
-        damage: attempt.damage.as_deref(),
+        damage: attempt.event.damage.as_deref(),
     };
     recorded(redactor, Some(attempt.at), "attempt", what, message)
 }

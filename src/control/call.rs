@@ -1,9 +1,11 @@
-//! One call of the control API as it was read: its query parameters, its body, and the key that it names.
+//! One call of the control API as it was read: its query parameters, its body, and the key that it names; the durations in it,
+//! and the page of a listing that it asks for.
 //!
 //! Every call takes `key` as query parameter, and as field of a JSON body. What the key means is `scope`'s business.
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::Method;
 use hyper::body::Bytes;
@@ -14,7 +16,8 @@ use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use super::ControlError;
-use super::api::Endpoint;
+use super::api::{self, DurationInput, Endpoint, Wait};
+use crate::duration::parse_duration;
 use crate::profile::Profile;
 use crate::redact::Redactor;
 
@@ -109,4 +112,62 @@ impl Call {
 fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ControlError> {
     let bytes = if body.trim_ascii().is_empty() { b"{}" } else { body };
     serde_json::from_slice(bytes).map_err(|error| ControlError::invalid(format!("body: {error}")))
+}
+
+/// How long a call waits that does not say.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest a call waits.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(5);
+
+/// The duration in a field of a call.
+pub(super) fn duration(field: &str, DurationInput(text): &DurationInput) -> Result<Duration, ControlError> {
+    parse_duration(text).map_err(|problem| ControlError::invalid(format!("{field}: {problem}")))
+}
+
+/// How long a call waits by its field `timeout`, or for as long as usual.
+pub(super) fn timeout(given: Option<&DurationInput>, usual: Duration) -> Result<Duration, ControlError> {
+    given.map_or(Ok(usual), |given| wait_limit("timeout", given))
+}
+
+/// How long a call waits by its parameter `wait`, if it has one.
+pub(super) fn wait_of(Wait { wait }: &Wait) -> Result<Option<Duration>, ControlError> {
+    wait.as_ref().map(|wait| wait_limit("wait", wait)).transpose()
+}
+
+fn wait_limit(field: &str, given: &DurationInput) -> Result<Duration, ControlError> {
+    let limit = duration(field, given)?;
+    if limit > LONGEST_WAIT { Err(ControlError::invalid(format!("{field}: at most 300s"))) } else { Ok(limit) }
+}
+
+/// The page that a call asks for.
+pub(super) struct Paging {
+    /// Most entries.
+    pub(super) limit: usize,
+    /// Only entries with a number below this.
+    pub(super) before: Option<u64>,
+}
+
+impl Paging {
+    pub(super) fn read(limit: Option<&str>, cursor: Option<&str>) -> Result<Self, ControlError> {
+        let limit = limit.map(|text| {
+            text.parse().ok().filter(|limit| (1..=1000).contains(limit)).ok_or_else(|| {
+                ControlError::invalid(format!("limit: expected 1 to 1000, found `{}`", text.escape_debug()))
+            })
+        });
+        let before = cursor.map(|text| {
+            text.parse().map_err(|_| {
+                let found = text.escape_debug();
+                ControlError::invalid(format!("cursor: expected the `next_cursor` of another page, found `{found}`"))
+            })
+        });
+        Ok(Self { limit: limit.transpose()?.unwrap_or(20), before: before.transpose()? })
+    }
+
+    /// The page as it is answered. Ask for one entry more than `limit`; `entries` are numbered.
+    pub(super) fn wrap<T>(&self, mut entries: Vec<(u64, T)>) -> api::Page<T> {
+        let has_more = entries.len() > self.limit;
+        entries.truncate(self.limit);
+        let next_cursor = entries.last().filter(|_| has_more).map(|(number, _)| number.to_string());
+        api::Page { data: entries.into_iter().map(|(_, entry)| entry).collect(), has_more, next_cursor }
+    }
 }

@@ -7,8 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::api::{self, NewMode, time};
-use super::call::Input;
-use super::duration::{duration, timeout};
+use super::call::{Input, duration, timeout};
 use super::scope::{scope_or_all, whose};
 use super::{Call, Control, ControlError};
 use crate::clock::{ClockMode, Now};
@@ -60,7 +59,7 @@ pub(super) async fn change(
     };
     if let Some(workspace) = &mover.workspace {
         // Whatever else waits for this key is told by its clock; what time sets off may have to be looked for.
-        control.emissions.look(workspace);
+        control.look(workspace);
     }
     Ok(shown(&input, &mover, now))
 }

@@ -1,23 +1,23 @@
-//! `GET deliveries`, `GET deliveries/{id}`, `POST deliveries/wait`, `POST deliveries/{id}/redeliver`.
+//! `GET deliveries`, `GET deliveries/{id}`, `POST deliveries/wait`, `POST deliveries/{id}/redeliver`; `GET sink/{name}` and
+//! `POST sink/{name}`, a built-in receiver.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::api::{
-    self, Attempt, AttemptCount, Attempts, Delivery, DeliveryWhole, DeliveryWith, List, Nearest, Outcome, Page,
-    Redelivered, Sent,
+    self, Attempt, AttemptCount, Attempts, Delivery, DeliveryWhole, DeliveryWith, Integer, List, Nearest, Outcome,
+    Page, Receipt, Redelivered, Sent,
 };
-use super::call::Input;
-use super::duration::{PATIENCE, timeout, wait_of};
+use super::call::{Input, PATIENCE, Paging, timeout, wait_of};
 use super::filter::checked_count;
-use super::paging::Paging;
 use super::requests::{shown_body, shown_headers};
 use super::scope::{scope, scope_or_all};
 use super::{Call, Control, ControlError};
 use crate::contract::error::ErrorKind;
-use crate::journal::{AttemptOutcome, AttemptRecord, Forgery};
+use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus, DeliveryStore};
+use crate::engine::sink;
 use crate::redact::Redactor;
-use crate::webhook::store::{DeliveryRecord, DeliveryStatus, DeliveryStore};
-use crate::workspace::Registry;
+use crate::workspace::{AttemptOutcome, AttemptRecord, Forgery, Registry};
 
 pub(super) fn list(control: &Control, input: &Input<api::ListDeliveries>) -> Result<Page<Delivery>, ControlError> {
     let query = &input.query;
@@ -234,9 +234,9 @@ pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attemp
     Attempt {
         number: attempt.number,
         at: api::time(attempt.at),
-        url: attempt.url.to_string(),
+        url: attempt.delivery.url.to_string(),
         dialled: attempt.dialled.to_string(),
-        damage: attempt.damage.as_deref().map(str::to_owned),
+        damage: attempt.event.damage.as_deref().map(str::to_owned),
         request: Sent { headers: shown_headers(redactor, sent), body: shown_body(redactor, &attempt.body) },
         signed_content: api::Bytes::from(&*redactor.signed(&attempt.signed.to_vec(), &attempt.body)),
         outcome: outcome(&attempt.outcome, redactor),
@@ -254,4 +254,34 @@ fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> Outcome {
             Outcome::Failed { accepted: false, failure: api::name_of(reason), detail: detail.clone() }
         }
     }
+}
+
+/// What a built-in receiver got.
+pub(super) fn sink(control: &Control, input: &Input<api::ShowSink>) -> List<Receipt> {
+    let shown = |receipt: &sink::Receipt| {
+        let sent = receipt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())));
+        Receipt {
+            at: api::time(receipt.at),
+            target: receipt.target.clone(),
+            headers: shown_headers(input.redactor(), sent),
+            body: shown_body(input.redactor(), &receipt.body),
+            verified: receipt.verified.is_ok(),
+            problem: receipt.verified.as_ref().err().map(ToString::to_string),
+            status: receipt.status,
+        }
+    };
+    List { data: control.sinks.received(&input.segment).iter().map(shown).collect() }
+}
+
+/// Sets what a built-in receiver answers next.
+pub(super) fn script(control: &Control, input: &Input<api::ScriptSink>) -> Result<api::Scripted, ControlError> {
+    let statuses: Vec<u16> = input.body.respond.iter().map(|Integer(status)| *status).collect();
+    if let Some(status) = statuses.iter().find(|status| !(200..=599).contains(*status)) {
+        return Err(ControlError::invalid(format!("respond: expected statuses from 200 to 599, found {status}")));
+    }
+    if statuses.len() > 1000 {
+        return Err(ControlError::invalid("respond: at most 1000 statuses"));
+    }
+    control.sinks.script(&input.segment, statuses);
+    Ok(api::Scripted { scripted: true })
 }

@@ -7,16 +7,16 @@ use hyper::header::CONTENT_TYPE;
 
 use super::Control;
 use super::api::{Advice, Step, StepVerdict, time};
-use crate::clock::{ClockMode, Now, machine};
+use crate::clock::{Now, machine};
 use crate::contract::keys::SAMPLE_KEY;
-use crate::contract::signature::{KeyReading, SchemeName, SigningKey, Verified, verify};
+use crate::contract::signature::{KeyReading, SchemeName, Verified, verify};
 use crate::duration::{DurationText, duration_text};
-use crate::journal::{AttemptOutcome, AttemptRecord, Forgery};
-use crate::profile::{Profile, SignatureTime};
+use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus};
+use crate::profile::Profile;
 use crate::redact::{Redactor, visible};
-use crate::webhook::store::{DeliveryRecord, DeliveryStatus};
+use crate::webhook::attempt::{signing_keys, signs_by_clock};
 use crate::wording::counted;
-use crate::workspace::{EventRecord, Workspace};
+use crate::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
 
 /// Longest body that a command repeats.
 const LONGEST_PASTED: usize = 4096;
@@ -129,7 +129,7 @@ impl<'a> Diagnosis<'a> {
             _ => return Vec::new(),
         };
         let profile = self.control.profile_for(Some(workspace.name()));
-        let subscription = &attempt.subscription;
+        let subscription = &attempt.delivery.subscription;
         let Some(verified) = verified(attempt, workspace, &profile) else {
             let text =
                 format!("the secret of {subscription} is another one by now: does your receiver use the newest?");
@@ -184,24 +184,18 @@ impl<'a> Diagnosis<'a> {
 /// Verifies an attempt with the secrets that its subscription has now.
 fn verified(attempt: &AttemptRecord, workspace: &Workspace, profile: &Profile) -> Option<Verified> {
     let scheme = profile.schemes().into_iter().next()?;
-    let secrets = workspace.lock().signing_secrets(&attempt.subscription, workspace.clock().now())?;
-    let keys = secrets.iter().map(|secret| SigningKey::read(secret.reveal(), &scheme, profile.webhooks.secret_key));
-    let keys: Vec<SigningKey> = keys.collect::<Result<_, _>>().ok()?;
+    let secrets = workspace.lock().signing_secrets(&attempt.delivery.subscription, workspace.clock().now())?;
+    let keys = signing_keys(&secrets, &scheme, profile).ok()?;
     let header = |name: &str| attempt.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let now = attempt.at.as_second();
-    verify(&scheme, &keys, &header, &attempt.url, &attempt.body, now, i64::MAX).ok()
+    verify(&scheme, &keys, &header, &attempt.delivery.url, &attempt.body, now, i64::MAX).ok()
 }
 
 /// A receiver compares the signature's time with its own clock, of which the emulator's may be far.
 fn off_clock(verified: &Verified, workspace: &Workspace, profile: &Profile) -> Option<Advice> {
-    let by_clock = match profile.webhooks.timestamp {
-        SignatureTime::Real => false,
-        SignatureTime::Clock => true,
-        SignatureTime::Auto => workspace.clock().mode() == ClockMode::Frozen,
-    };
     let signed_at = jiff::Timestamp::from_second(verified.timestamp?).ok()?;
     let off = machine::wall_time().as_second().abs_diff(signed_at.as_second());
-    (by_clock && off > TOLERANCE_SECONDS).then(|| Advice {
+    (signs_by_clock(workspace.clock(), profile) && off > TOLERANCE_SECONDS).then(|| Advice {
         text: format!(
             "signed at {} by the emulator's clock, {} off this machine's: a receiver that checks the time refuses that; to sign by the machine's clock:",
             time(signed_at),

@@ -9,19 +9,16 @@ use rand::seq::SliceRandom as _;
 use super::api::{
     self, DeliveryShown, Destination, Event, EventIdOnly, Fire, FireEvents, Fired, FiredEvent, Integer, Skipped,
 };
-use super::call::Input;
-use super::duration::{duration, wait_of};
+use super::call::{Input, duration, wait_of};
 use super::requests::shown_body;
 use super::{Control, ControlError, deliveries};
 use crate::contract::signature::Tamper;
 use crate::contract::types::SubscriptionStatus;
-use crate::engine::emitted;
-use crate::http::emissions::events_made;
+use crate::engine::deliveries::{DeliveryRecord, Full};
+use crate::engine::{emitted, events_made, held};
 use crate::profile::Profile;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
-use crate::webhook::held;
-use crate::webhook::store::{DeliveryRecord, Full};
 use crate::workspace::{
     EventRecord, FireProblem, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
@@ -228,13 +225,10 @@ fn no_match(
 /// Who else would have got the event: whoever fires for another key than the one that subscribed sees which was meant.
 fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspace>, event_type: &str) -> String {
     const MOST_NAMED: usize = 3;
-    let now = control.registry.clock().now();
-    let generation = control.library.load();
     let takes = |other: &Arc<Workspace>| {
-        let profile = &generation.config_for(Some(other.name())).profile;
-        let views = other.lock().subscription_views(profile, now);
-        let active = views.iter().filter(|view| view.status == SubscriptionStatus::Active);
-        active.flat_map(|view| &view.events).any(|event| event == event_type)
+        let state = other.lock();
+        let mut active = state.subscriptions.iter().filter(|record| record.status == SubscriptionStatus::Active);
+        active.any(|record| record.events.iter().any(|event| event == event_type))
     };
     let others: Vec<Arc<Workspace>> =
         control.registry.all().into_iter().filter(|other| !Arc::ptr_eq(other, workspace) && takes(other)).collect();
@@ -301,7 +295,7 @@ fn fire_emission(
         return Err(ControlError::not_found(message));
     };
     let damage = emitted(&emit).damage(&config.profile);
-    control.emissions.fire(workspace, emit, workspace.clock().instant());
+    control.set_off(workspace, &emit, workspace.clock().instant());
     let damage = damage.as_deref().map(str::to_owned);
     Ok(Fired { emit: Some(name.to_owned()), damage, ..Fired::default() })
 }

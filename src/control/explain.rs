@@ -5,17 +5,19 @@
 
 use std::sync::Arc;
 
+use hyper::Method;
+
 use super::api::{self, Explained, Explanation, Step, StepVerdict};
 use super::call::Input;
 use super::diagnosis::{Diagnosis, damage_step, delivery_summary};
 use super::scope::scope_or_all;
-use super::trace::{RULES_GONE, RULES_NOTE, Rules, rules_of};
 use super::{Call, Control, ControlError, deliveries, events, requests};
 use crate::contract::routes::Operation;
 use crate::duration::duration_text;
 use crate::journal::{Entry, Reason, RequestRecord};
 use crate::rate_limit::Verdict;
 use crate::redact::Redactor;
+use crate::scenario::{EffectiveConfig, RequestView, RuleTrace};
 use crate::workspace::{EventRecord, SkipReason};
 
 /// In place of an id: the newest request or delivery.
@@ -44,11 +46,7 @@ pub(super) fn explain(control: &Control, input: &Input<api::Explain>) -> Result<
             let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
             let why = decided.map_or("all checks passed", |step| &step.detail);
             let summary = format!("{} because {why}", status_text(&request));
-            let (rules, note) = match rules_of(control, &request) {
-                Rules::None => (None, None),
-                Rules::Gone => (None, Some(RULES_GONE)),
-                Rules::Traced(rules) => (Some(rules), Some(RULES_NOTE)),
-            };
+            let (rules, note) = rules_of(control, &request);
             Ok(Explanation {
                 request: Some(requests::whole(&request, redactor)),
                 rules,
@@ -90,7 +88,7 @@ fn newest(control: &Control, call: &Call) -> Result<String, ControlError> {
         let id = match entry {
             _ if !scope.covers(entry.workspace()) => return None,
             Entry::Request(request) => return Some(request.transcript.id().to_owned()),
-            Entry::Attempt(attempt) => &attempt.delivery,
+            Entry::Attempt(attempt) => &attempt.delivery.id,
             Entry::Event(event) => &event.deliveries.first()?.id,
             Entry::Notice(_) | Entry::Gone => return None,
         };
@@ -225,6 +223,53 @@ fn quota_text(quota: &Verdict) -> String {
         text.push_str(&format!("; the next is allowed in {}", duration_text(quota.wait)));
     }
     text
+}
+
+/// What must be known to read the trace rightly.
+const RULES_NOTE: &str = "recomputed with the scenarios and settings that answered the request, but with the current counters, new \
+     random numbers and the first 64 KiB of its body, so it may differ from what happened then";
+/// What is said in place of a trace.
+const RULES_GONE: &str = "what each rule did cannot be worked out any more: the scenarios and settings that answered this request \
+     have been replaced too often since to be kept";
+
+/// What each active rule makes of a request, up to the one that decides, and what must be known to read that; nothing where no rule
+/// was active, or the request never came as far as the rules.
+///
+/// It is worked out when somebody asks, from what the journal kept and the scenarios and settings that answered the request, with
+/// the counters as they are now. Answering requests costs next to nothing for it, and nothing is counted.
+fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<api::RuleTrace>>, Option<&'static str>) {
+    let is_early = matches!(request.reason, Reason::Unauthorized { .. } | Reason::RateLimited | Reason::Refused(..));
+    if request.operation.is_none() || is_early {
+        return (None, None);
+    }
+    let config = request.config.upgrade().and_then(|config| config.downcast::<EffectiveConfig>().ok());
+    let Some(config) = config else { return (None, Some(RULES_GONE)) };
+    let (method, target) = request.transcript.request_line();
+    let Ok(method) = Method::from_bytes(method.as_bytes()) else { return (None, None) };
+    if config.rules.is_empty() {
+        return (None, None);
+    }
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let headers = request.transcript.header_map();
+    let view = RequestView {
+        operation: request.operation,
+        method: &method,
+        path,
+        query,
+        headers: &headers,
+        body: request.transcript.body(),
+        key: request.key(),
+        keys: &config.profile.keys,
+    };
+    let workspace = request.workspace.clone().unwrap_or_else(|| control.registry.anonymous());
+    let (mut counters, met_at) = {
+        let state = workspace.lock();
+        (state.counters().clone(), state.began(config.activation).unwrap_or(config.activated_at))
+    };
+    counters.begin(config.activation);
+    let traced = config.rules.trace(&view, &counters, request.instant.since(met_at));
+    let shown = |RuleTrace { scenario, rule, applied, outcome }| api::RuleTrace { scenario, rule, applied, outcome };
+    (Some(traced.into_iter().map(shown).collect()), Some(RULES_NOTE))
 }
 
 fn event_summary(event: &EventRecord) -> String {

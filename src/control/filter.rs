@@ -101,25 +101,6 @@ impl Filter {
         }
         differs
     }
-
-    /// Whether a request is meant. Cheaper than asking what differs.
-    pub(super) fn fits(&self, number: u64, request: &RequestRecord) -> bool {
-        let since = match self.since {
-            Since::Ever => true,
-            Since::Time(since) => request.at >= since,
-            Since::Number(first) => number >= first,
-        };
-        since
-            && self.status.is_none_or(|status| request.status == status)
-            && self.operation.is_none_or(|operation| request.operation == Some(operation))
-            && self.line_fits(request)
-    }
-
-    fn line_fits(&self, request: &RequestRecord) -> bool {
-        let (method, target) = request.transcript.request_line();
-        self.method.as_deref().is_none_or(|wanted| method.eq_ignore_ascii_case(wanted))
-            && self.path.as_deref().is_none_or(|wanted| target.split('?').next() == Some(wanted))
-    }
 }
 
 /// An operation by its name; a slip of the keyboard would otherwise find nothing and say nothing.

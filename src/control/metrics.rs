@@ -10,6 +10,7 @@ use hyper::header::HeaderValue;
 use super::stream::MOST_VIEWERS;
 use super::{Control, Reply, api};
 use crate::contract::routes::Operation;
+use crate::engine::deliveries::DeliveryStatus;
 use crate::http::answer::answer;
 use crate::journal::{LATENCY_BOUNDS, Tally};
 
@@ -21,7 +22,6 @@ pub(super) fn metrics(control: &Control) -> Reply {
 
 fn text(control: &Control) -> String {
     let (tally, fill) = (control.journal.tally(), control.journal.fill());
-    let settled = control.deliveries.settled();
     let mut page = Page::default();
     page.family("build_info", "gauge", "The version, as a label.");
     page.sample("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -35,10 +35,9 @@ fn text(control: &Control) -> String {
     );
     page.single("events_total", "counter", "Events fired.", tally.events);
     page.family("deliveries_total", "counter", "Deliveries that ended, by outcome.");
-    for (outcome, count) in
-        [("delivered", settled.delivered), ("exhausted", settled.exhausted), ("cancelled", settled.cancelled)]
-    {
-        page.sample("deliveries_total", &[("outcome", outcome)], count);
+    for status in [DeliveryStatus::Delivered, DeliveryStatus::Exhausted, DeliveryStatus::Cancelled] {
+        let outcome = api::name_of(status);
+        page.sample("deliveries_total", &[("outcome", outcome.as_str())], control.deliveries.settled(status));
     }
     page.single("deliveries_bytes", "gauge", "Bytes that deliveries hold, roughly.", control.deliveries.bytes());
     page.single("sink_bytes", "gauge", "Bytes that built-in receivers hold, roughly.", control.sinks.bytes());
@@ -81,7 +80,7 @@ fn push_attempts(page: &mut Page, tally: &Tally) {
     for (outcome, count) in [("accepted", tally.accepted), ("refused", tally.refused)] {
         page.sample("delivery_attempts_total", &[("outcome", outcome)], count);
     }
-    for (reason, count) in tally.failed().filter(|(_, count)| *count > 0) {
+    for (reason, count) in &tally.failed {
         let reason = api::name_of(reason);
         page.sample("delivery_attempts_total", &[("outcome", reason.as_str())], count);
     }

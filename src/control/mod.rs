@@ -9,7 +9,6 @@ mod call;
 mod clock;
 mod deliveries;
 mod diagnosis;
-mod duration;
 mod events;
 mod explain;
 mod filter;
@@ -18,7 +17,6 @@ mod guesses;
 mod health;
 mod metrics;
 mod openapi;
-mod paging;
 mod profile;
 mod reply;
 mod requests;
@@ -26,11 +24,9 @@ mod reset;
 mod route;
 mod scenarios;
 mod scope;
-mod sinks;
 mod snapshot;
 mod stream;
 mod subscriptions;
-mod trace;
 mod verification;
 
 use std::net::IpAddr;
@@ -55,15 +51,15 @@ use crate::contract::error::ErrorKind;
 use crate::engine::Engine;
 use crate::http::answer::AnswerBody;
 use crate::http::body::BodyReader;
-use crate::http::stopped;
 use crate::profile::Profile;
 use crate::redact::Redactor;
+use crate::tasks::stopped;
 use route::{Handler, Match, Route};
 
 /// How much there may be, for the page that lists it.
 pub(crate) mod limits {
     pub(crate) use super::MOST_VIEWERS as VIEWERS;
-    pub(crate) use super::duration::LONGEST_WAIT;
+    pub(crate) use super::call::LONGEST_WAIT;
     pub(crate) use super::events::{
         MOST_EVENTS as EVENTS, MOST_SHOWN as EVENTS_SHOWN, MOST_SHOWN_BYTES as EVENTS_SHOWN_BYTES,
     };
@@ -100,9 +96,9 @@ pub struct Control {
 }
 
 impl Deref for Control {
-    type Target = Engine;
+    type Target = Arc<Engine>;
 
-    fn deref(&self) -> &Engine {
+    fn deref(&self) -> &Arc<Engine> {
         &self.engine
     }
 }

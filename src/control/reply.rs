@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::api::{self, ErrorText};
 use super::{PREFIX, route};
 use crate::contract::error::ErrorKind;
+use crate::engine::deliveries::Full;
 use crate::http::answer::{AnswerBody, JSON, answer_in_pieces, header_value};
 use crate::memory::Pieces;
 use crate::redact::Redactor;
-use crate::webhook::store::Full;
 
 /// Why a value can be made text.
 const SERIALISES: &str = "texts and numbers always serialise";

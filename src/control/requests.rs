@@ -9,10 +9,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::api::{self, Answer, Bytes, Cleared, Headers, Integer, List, Nearest, Page, Quota, Request, RequestWhole};
-use super::call::Input;
-use super::duration::{PATIENCE, timeout};
+use super::call::{Input, PATIENCE, Paging, timeout};
 use super::filter::{Filter, FilterText, checked_count};
-use super::paging::Paging;
 use super::scope::{Scope, scope, scope_or_all};
 use super::{Call, Control, ControlError};
 use crate::contract::error::ErrorKind;
@@ -39,7 +37,7 @@ pub(super) fn list(control: &Control, input: &Input<api::ListRequests>) -> Resul
     };
     let filter = Filter::read(text, &control.journal)?;
     let rows = control.journal.search(page.before, page.limit + 1, |number, entry| match entry {
-        Entry::Request(request) if is_of(&scope, request) && filter.fits(number, request) => {
+        Entry::Request(request) if is_of(&scope, request) && filter.differs(number, request).is_empty() => {
             Some((number, row(request, input.redactor())))
         }
         _ => None,
@@ -100,7 +98,7 @@ impl Search {
     /// Returns when `count` requests were found; until then it sleeps between those that may fit.
     async fn until(&mut self, count: usize, waiter: &Waiter) {
         while !self.catch_up(count, waiter).await {
-            waiter.told().await;
+            waiter.notified().await;
         }
     }
 
@@ -134,11 +132,11 @@ impl Search {
         if !is_of(&self.scope, request) {
             return;
         }
-        if self.filter.fits(number, request) {
+        let differs = self.filter.differs(number, request);
+        if differs.is_empty() {
             self.found.push(Arc::clone(request));
             return;
         }
-        let differs = self.filter.differs(number, request);
         // Of those equally near the newest is the most telling.
         let place = self.nearest.partition_point(|(known, _)| known.len() < differs.len());
         self.nearest.insert(place, (differs, Arc::clone(request)));
@@ -152,7 +150,10 @@ pub(super) fn show(control: &Control, input: &Input<api::ShowRequest>) -> Result
 }
 
 pub(super) fn clear(control: &Control, input: &Input<api::ClearRequests>) -> Result<Cleared, ControlError> {
-    control.journal.clear(scope(control, input)?.key().as_deref());
+    match scope(control, input)?.key() {
+        Some(cleared) => control.journal.clear(|name| *name == cleared),
+        None => control.journal.clear_all(),
+    }
     Ok(Cleared { cleared: true })
 }
 

@@ -12,7 +12,7 @@ use super::call::{Call, Input};
 use super::openapi::Schemas;
 use super::{Control, ControlError, PREFIX, Reply};
 use super::{
-    clock, deliveries, events, explain, health, metrics, openapi, profile, requests, reset, scenarios, sinks, snapshot,
+    clock, deliveries, events, explain, health, metrics, openapi, profile, requests, reset, scenarios, snapshot,
     stream, subscriptions, verification,
 };
 use crate::contract::nearest;
@@ -184,8 +184,8 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         at_once(reset::reset),
         Route::new::<api::SaveSnapshot>(Handler::Waits(Box::new(snapshot))),
         Route { most_bytes: Some(snapshot::MOST_BYTES), ..raw::<api::LoadSnapshot>(snapshot::load) },
-        at_once::<api::ShowSink>(|control, input| Ok(sinks::show(control, input))),
-        at_once(sinks::script),
+        at_once::<api::ShowSink>(|control, input| Ok(deliveries::sink(control, input))),
+        at_once(deliveries::script),
     ]
 });
 

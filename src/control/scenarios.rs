@@ -213,16 +213,9 @@ pub(super) fn reload(control: &Control, _: &Input<api::ReloadScenarios>) -> Resu
     Ok(Reloaded { generation, files: count, changes: reload.changes, diagnostics: shown(&reload.found) })
 }
 
-/// Whether a scenario was named that is not there.
-fn names_nobody(found: &[Diagnostic]) -> bool {
-    found.iter().any(|problem| problem.code == "scenario/unknown-scenario")
-}
-
 /// Where scenarios come from, for whoever names one that is not there.
 fn read_from(control: &Control, found: &[Diagnostic]) -> Option<String> {
-    if !names_nobody(found) {
-        return None;
-    }
+    found.iter().find(|problem| problem.code == "scenario/unknown-scenario")?;
     let folders = control.scenario_folders.paths().map(|path| {
         let place = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let missing = if path.is_dir() { "" } else { " (not there)" };

@@ -28,29 +28,29 @@ impl Scope {
     }
 
     /// The workspaces meant.
-    pub(super) fn workspaces(&self, engine: &Engine) -> Vec<Arc<Workspace>> {
+    pub(super) fn workspaces(&self, engine: &Arc<Engine>) -> Vec<Arc<Workspace>> {
         self.0.as_ref().map_or_else(|| engine.registry.all(), |workspace| vec![Arc::clone(workspace)])
     }
 }
 
 /// Whose things a call means; without a key those of the sample key.
-pub(super) fn scope(engine: &Engine, call: &Call) -> Result<Scope, ControlError> {
+pub(super) fn scope(engine: &Arc<Engine>, call: &Call) -> Result<Scope, ControlError> {
     read(engine, call.key()?.as_deref())
 }
 
 /// The same for calls that mean everybody's things without a key. So do those that name one thing by its id: a key beside it
 /// must own it.
-pub(super) fn scope_or_all(engine: &Engine, call: &Call) -> Result<Scope, ControlError> {
+pub(super) fn scope_or_all(engine: &Arc<Engine>, call: &Call) -> Result<Scope, ControlError> {
     read(engine, Some(call.key()?.as_deref().unwrap_or("*")))
 }
 
 /// Refuses a call whose key is none. Opens no workspace.
-pub(super) fn check_key(engine: &Engine, call: &Call) -> Result<(), ControlError> {
+pub(super) fn check_key(engine: &Arc<Engine>, call: &Call) -> Result<(), ControlError> {
     let key = call.key()?.filter(|key| key != "*");
     key.map_or(Ok(()), |key| Ok(engine.workspace_name(Some(&key)).map(drop)?))
 }
 
-fn read(engine: &Engine, key: Option<&str>) -> Result<Scope, ControlError> {
+fn read(engine: &Arc<Engine>, key: Option<&str>) -> Result<Scope, ControlError> {
     let one = if key == Some("*") { None } else { Some(engine.workspace(key)?) };
     Ok(Scope(one))
 }

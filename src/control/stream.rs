@@ -27,10 +27,10 @@ use super::{Call, Control, ControlError, Reply, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
 use crate::engine::Engine;
-use crate::http::stopped;
 use crate::journal::{Entry, Reader};
 use crate::memory::kept;
 use crate::redact::Redactor;
+use crate::tasks::stopped;
 
 /// Most viewers at a time.
 pub const MOST_VIEWERS: usize = 64;
@@ -267,10 +267,10 @@ impl Viewer {
             Entry::Event(event) => serde_json::to_value(events::shown(event, &self.engine.registry, redactor)),
             Entry::Attempt(record) => serde_json::to_value(StreamedAttempt {
                 attempt: deliveries::attempt(record, redactor),
-                delivery: record.delivery.as_str().into(),
-                event: record.event.as_str().into(),
-                event_type: record.event_type.clone(),
-                subscription: record.subscription.as_str().into(),
+                delivery: record.delivery.id.as_str().into(),
+                event: record.event.id.as_str().into(),
+                event_type: record.event.event_type.clone(),
+                subscription: record.delivery.subscription.as_str().into(),
             }),
             Entry::Gone => Ok(Value::Null),
             Entry::Notice(notice) => serde_json::to_value(api::Notice {

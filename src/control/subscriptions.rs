@@ -11,8 +11,10 @@ use super::{Call, Control, ControlError};
 use crate::contract::error::Error;
 use crate::contract::rules::check_subscribe;
 use crate::contract::signature::SigningKey;
+use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::SubscriptionStatus;
-use crate::workspace::{SubscriptionView, Workspace};
+use crate::profile::Profile;
+use crate::workspace::{SubscriptionRecord, Workspace};
 
 pub(super) fn list(
     control: &Control,
@@ -21,9 +23,8 @@ pub(super) fn list(
     let scope = scope(control, input)?;
     let mut data = Vec::new();
     for workspace in scope.workspaces(control) {
-        let (profile, now) = (control.profile_for(Some(workspace.name())), workspace.clock().now());
-        let views = workspace.lock().subscription_views(&profile, now);
-        data.extend(views.into_iter().map(|view| shown(view, &workspace, input)));
+        let profile = control.profile_for(Some(workspace.name()));
+        data.extend(workspace.lock().subscriptions.iter().map(|record| shown(record, &workspace, &profile, input)));
     }
     Ok(List { data })
 }
@@ -33,23 +34,24 @@ pub(super) fn show(control: &Control, input: &Input<api::ShowSubscription>) -> R
 }
 
 fn view(control: &Control, call: &Call, workspace: &Workspace, id: &str) -> Result<Subscription, ControlError> {
-    let (profile, now) = (control.profile_for(Some(workspace.name())), workspace.clock().now());
-    let view = workspace.lock().subscription_view(id, &profile, now).ok_or_else(|| unknown(id))?;
-    Ok(shown(view, workspace, call))
+    let profile = control.profile_for(Some(workspace.name()));
+    let state = workspace.lock();
+    let record = state.subscriptions.get(id).ok_or_else(|| unknown(id))?;
+    Ok(shown(record, workspace, &profile, call))
 }
 
-fn shown(view: SubscriptionView, workspace: &Workspace, call: &Call) -> Subscription {
+fn shown(record: &SubscriptionRecord, workspace: &Workspace, profile: &Profile, call: &Call) -> Subscription {
     Subscription {
-        id: view.id.into(),
-        url: view.url,
-        events: view.events,
-        description: view.description,
-        status: match view.status {
+        id: record.id.as_str().into(),
+        url: record.url.clone(),
+        events: record.events.clone(),
+        description: record.description.clone(),
+        status: match record.status {
             SubscriptionStatus::Active => SubscriptionState::Active,
             SubscriptionStatus::Disabled => SubscriptionState::Disabled,
         },
-        created_at: view.created_at.into(),
-        signing_secrets: view.signing_secrets,
+        created_at: timestamp_of(&record.id, record.created_at, profile.time.precision).into(),
+        signing_secrets: record.signing_secrets(workspace.clock().now()).len(),
         workspace: workspace.id().into(),
         key: call.redactor().key(workspace.name()).into_owned(),
     }
@@ -122,11 +124,10 @@ pub(super) fn rotate(control: &Control, input: &Input<api::RotateSecret>) -> Res
     let grace = profile.webhooks.rotation_grace;
     let mut state = workspace.lock();
     let secret = state.rotate_secret(&input.segment, given, grace.get(), now);
-    let view = state.subscription_view(&input.segment, &profile, now);
-    drop(state);
-    let (Some(secret), Some(view)) = (secret, view) else { return Err(unknown(&input.segment)) };
+    let record = state.subscriptions.get(&input.segment);
+    let (Some(secret), Some(record)) = (secret, record) else { return Err(unknown(&input.segment)) };
     Ok(Rotated {
-        subscription: shown(view, &workspace, input),
+        subscription: shown(record, &workspace, &profile, input),
         secret: secret.map_err(refused)?.reveal().to_owned(),
         old_secret_signs_for: grace.to_string(),
     })

@@ -12,26 +12,25 @@ use futures_util::future::join_all;
 use hyper::header::AUTHORIZATION;
 
 use super::api::{
-    self, Delivery, ProblemCounts, ProblemWith, Request, Unfinished, UnfinishedPart, Unused, Verification, WorkspaceId,
+    self, Delivery, ProblemCounts, ProblemWith, Request, Unfinished, UnfinishedPart, Unused, Verification,
 };
-use super::call::Input;
+use super::call::{Input, wait_of};
 use super::diagnosis::delivery_summary;
-use super::duration::wait_of;
 use super::explain::no_endpoint;
 use super::scope::{Scope, scope_or_all};
 use super::{Control, ControlError, deliveries, requests};
 use crate::clock::ClockMode;
+use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::engine::settle_ahead;
-use crate::journal::{AttemptOutcome, Entry, Forgery, RequestRecord};
+use crate::journal::{Entry, RequestRecord};
 use crate::redact::Redactor;
 use crate::rule_counters::RuleCounters;
 use crate::scenario::{
     EffectiveConfig, Generation, Rule, RuleProgress, Scenario, StoryProgress, Trigger, counts_for, rule_progress,
     story_progress,
 };
-use crate::webhook::store::{DeliveryRecord, DeliveryStatus};
-use crate::wording::any_of;
-use crate::workspace::Workspace;
+use crate::wording::{any_of, counted};
+use crate::workspace::{AttemptOutcome, Forgery, Workspace};
 
 /// Most entries shown of each kind, the oldest first; `counts` has them all.
 pub(crate) const MOST_SHOWN: usize = 1_000;
@@ -227,10 +226,6 @@ impl Player {
         counts_for(rule, &keys, &self.turns)
     }
 
-    fn workspace_id(&self) -> Option<WorkspaceId> {
-        self.workspace.as_ref().map(|workspace| workspace.id().into())
-    }
-
     fn name(&self, redactor: Redactor<'_>) -> String {
         match &self.workspace {
             Some(workspace) => format!("workspace {} (key {})", workspace.id(), redactor.key(workspace.name())),
@@ -266,7 +261,7 @@ fn unfinished(
         for scenario in config.active.iter() {
             push_rules(&mut entries, scenario, &players, redactor);
             push_story(&mut entries, scenario, &players, redactor);
-            push_planned(&mut entries, control, scenario, &players, redactor);
+            push_planned(&mut entries, config.activation, scenario, &players, redactor);
         }
     }
     entries
@@ -290,6 +285,12 @@ fn players(control: &Control, scope: &Scope, generation: &Generation, config: &A
     own.map(player).chain(anonymous.map(|anonymous| Player::new(&anonymous, vec![None], config.activation))).collect()
 }
 
+/// What a player, or nobody, has left of a scenario.
+fn entry_of(scenario: &Scenario, player: Option<&Player>, what: UnfinishedPart, message: String) -> Unfinished {
+    let workspace = player.and_then(|player| player.workspace.as_ref()).map(|workspace| workspace.id().into());
+    Unfinished { scenario: scenario.name.to_string(), what, workspace, message }
+}
+
 fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
     for rule in &scenario.rules {
         let what = format!("rule `{}` of scenario `{}`", rule.label, scenario.name);
@@ -301,12 +302,8 @@ fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
                 }
                 None => format!("{what} applied to nobody: no request came that far; all {turns} turns are left"),
             };
-            Unfinished {
-                scenario: scenario.name.to_string(),
-                what: UnfinishedPart::Rule { rule: rule.label.to_string(), applied, turns, left },
-                workspace: player.and_then(Player::workspace_id),
-                message,
-            }
+            let what = UnfinishedPart::Rule { rule: rule.label.to_string(), applied, turns, left };
+            entry_of(scenario, player, what, message)
         };
         let mut meeting = players.iter().filter(|player| player.meets(rule)).peekable();
         if meeting.peek().is_none() {
@@ -330,15 +327,8 @@ fn push_story(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
             story.step,
             any_of(&ends)
         );
-        Unfinished {
-            scenario: scenario.name.to_string(),
-            what: UnfinishedPart::Story {
-                step: story.step.to_string(),
-                ends: story.ends.iter().map(ToString::to_string).collect(),
-            },
-            workspace: player.and_then(Player::workspace_id),
-            message,
-        }
+        let (step, ends) = (story.step.to_string(), story.ends.iter().map(ToString::to_string).collect());
+        entry_of(scenario, player, UnfinishedPart::Story { step, ends }, message)
     };
     let leading = |player: &&Player| scenario.rules.iter().any(|rule| rule.next.is_some() && player.meets(rule));
     let mut meeting = players.iter().filter(leading).peekable();
@@ -354,7 +344,7 @@ fn push_story(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
 /// Emissions that have begun, or that time sets off, with events yet to come. One without an end has none that is missed.
 fn push_planned(
     entries: &mut Vec<Unfinished>,
-    control: &Control,
+    activation: u64,
     scenario: &Scenario,
     players: &[Player],
     redactor: Redactor<'_>,
@@ -363,7 +353,7 @@ fn push_planned(
         let Some(workspace) = &player.workspace else { continue };
         // Counted once: there may be 100,000 plans, and a thousand emissions.
         let mut plans: HashMap<u64, u64> = HashMap::new();
-        for planned in control.planned(workspace) {
+        for planned in workspace.lock().timeline.planned(activation) {
             *plans.entry(planned.emit.fingerprint).or_default() += 1;
         }
         for emit in &scenario.emits {
@@ -379,19 +369,15 @@ fn push_planned(
             if planned == 0 {
                 continue;
             }
-            let events = if planned == 1 { "1 event".to_owned() } else { format!("{planned} events") };
+            let events = counted(planned, "event");
             let message = format!(
                 "{} of scenario `{}` has {events} yet to come for {}; `--settle` waits for them, `clock advance` fires them now",
                 emit.label,
                 scenario.name,
                 player.name(redactor)
             );
-            entries.push(Unfinished {
-                scenario: scenario.name.to_string(),
-                what: UnfinishedPart::Emission { emission: emit.label.to_string(), planned },
-                workspace: player.workspace_id(),
-                message,
-            });
+            let what = UnfinishedPart::Emission { emission: emit.label.to_string(), planned };
+            entries.push(entry_of(scenario, Some(player), what, message));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Moving a clock forward so that everything happens in order: from one due moment to the next, each time waiting until what
 //! was due is done. A schedule of three days is over as soon as its attempts are.
 //!
-//! What is due stands in each workspace's agenda; this file only moves clocks and waits.
+//! What is due is in each workspace's agenda; this file only moves clocks and waits.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +11,6 @@ use std::time::Duration;
 use super::Engine;
 use crate::agenda::Agenda;
 use crate::clock::{Clock, Instant, Now};
-use crate::http::emissions::wait_until;
 use crate::workspace::{Registry, Workspace};
 
 /// A clock that can be moved: the emulator's, and with it that of every workspace whose clock runs, or that of one workspace alone.
@@ -99,7 +98,7 @@ impl Mover {
     }
 
     /// When a workspace has something to do next, as a moment of the clock that is moved. One that has left does nothing more,
-    /// whatever still stands in its agenda.
+    /// whatever is still in its agenda.
     fn due(&self, workspace: &Workspace) -> Option<Instant> {
         if workspace.has_left() {
             return None;
@@ -120,6 +119,25 @@ impl Engine {
         for workspace in self.registry.all() {
             settle(&workspace).await;
         }
+    }
+}
+
+/// Waits until the events are made that time has set off by now. They come before what is sent or commanded then, so that the
+/// same run is the same again: the answer to an attempt may disable a subscription that they go to.
+pub async fn events_made(workspace: &Workspace) {
+    wait_until(workspace, |agenda, now| !agenda.is_firing(now)).await;
+}
+
+/// Waits until a workspace's agenda says so, or the workspace leaves.
+async fn wait_until(workspace: &Workspace, is_done: impl Fn(&Agenda, Instant) -> bool) {
+    let agenda = workspace.agenda();
+    loop {
+        let mut changed = std::pin::pin!(agenda.changed());
+        changed.as_mut().enable();
+        if workspace.has_left() || is_done(agenda, workspace.clock().instant()) {
+            return;
+        }
+        changed.await;
     }
 }
 

@@ -1,23 +1,28 @@
-//! The driver of emissions: fires what scenarios plan and workflows tell, when the workspace's clock says so.
+//! Emissions: what scenarios put in place when a key first meets them, and the events that they and the workflows of the preview
+//! fire, planned in the workspace's timeline.
 //!
-//! What is due is the scenario's business, where an event goes the workspace's; this file only waits and hands over. One task
-//! a workspace, and none while nothing is planned in it.
+//! What is due is the scenario's business, where an event goes the workspace's; this file plans, waits and fires. One task a
+//! workspace, and none while nothing is planned in it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::Notify;
 
 use super::Engine;
-use super::timeline::{MOST_PLANNED, Planned, Plans, Timeline};
-use crate::clock::Instant;
-use crate::http::emissions::EmissionOrder;
-use crate::http::stopped;
+use crate::clock::{Instant, Now};
+use crate::contract::preview::{WorkflowFields, WorkflowStatus};
+use crate::contract::rules::CheckedSubscribe;
+use crate::contract::types::SubscribeRequest;
+use crate::contract::webhook_url::check_webhook_url;
 use crate::profile::Profile;
-use crate::scenario::Emit;
-use crate::workspace::{FireProblem, FireRequest, Origin, Workspace};
+use crate::scenario::{EffectiveConfig, Emit, GivenSubscription, RequestView, after_answer};
+use crate::tasks::stopped;
+use crate::workspace::{
+    FireProblem, FireRequest, MOST_PLANNED, Origin, PlacedWorkflow, PlannedEvent, State, Workspace,
+};
 
-/// Most events made before others may look at the plans.
+/// Most events made before others may look at the workspace.
 const MOST_AT_A_TIME: usize = 16;
 
 /// What an emission fires, each time.
@@ -37,143 +42,144 @@ pub fn emitted(emit: &Emit) -> FireRequest {
 impl Engine {
     /// Events of emissions that were left out so far, because too many were planned or too many deliveries pending.
     pub fn emissions_left_out(&self) -> u64 {
-        self.timelines.left_out.load(Ordering::Relaxed)
+        self.left_out.load(Ordering::Relaxed)
     }
 
-    /// Fires what is set off until `stop` becomes true.
-    pub async fn run_emissions(
-        self: Arc<Self>,
-        mut orders: mpsc::UnboundedReceiver<EmissionOrder>,
-        mut stop: watch::Receiver<bool>,
-    ) {
-        loop {
-            tokio::select! {
-                () = stopped(&mut stop) => return,
-                order = orders.recv() => match order {
-                    Some(order) => self.take_order(order, &stop),
-                    None => return,
-                },
-            }
-        }
-    }
-
-    /// Plans what was set off, and sees to it that a task carries it out.
-    fn take_order(self: &Arc<Self>, order: EmissionOrder, stop: &watch::Receiver<bool>) {
-        let EmissionOrder { workspace, set_off, task } = order;
-        if workspace.has_left() {
+    /// Lets a workspace meet what is active for it; only the first time does anything.
+    pub fn meet(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut State, config: &EffectiveConfig, now: Now) {
+        // On a clock of its own the activation lies as far back as on the emulator's.
+        let clock = workspace.clock();
+        let since = if clock.is_plain() {
+            config.activated_at
+        } else {
+            now.instant.minus(clock.base_moment().since(config.activated_at))
+        };
+        if !state.meets(config.activation, since) {
             return;
         }
-        let timeline = self.timelines.of(&workspace);
-        let mut plans = timeline.plans.lock();
-        if let Some((emit, at)) = set_off {
-            let activation = self.config_for(Some(workspace.name())).activation;
-            let left_out = plans.plan(&emit, activation, at, workspace.lock().event_random());
-            self.too_many_planned(&workspace, left_out);
+        for given in config.active.iter().flat_map(|scenario| &scenario.given.subscriptions) {
+            if let Some(checked) = checked(given, config) {
+                // A full workspace keeps what it has; the same limit stops a client.
+                let _ = state.subscribe(checked, &config.profile, now);
+            }
         }
-        // Due at once: the task looks what there is to do, and notes when there is more.
-        plans.note(Some(Instant::default()));
-        drop(task);
-        if plans.is_carried_out {
-            timeline.changed.notify_one();
-        } else {
-            plans.is_carried_out = true;
-            tokio::spawn(Arc::clone(self).carry_out(workspace, Arc::clone(&timeline), stop.clone()));
+        if config.profile.preview.enabled {
+            place_announced(state, config, now);
+        }
+        if config.profile.preview.enabled || config.emits.iter().any(|emit| emit.is_timed()) {
+            self.look_in(workspace, state);
         }
     }
 
-    /// Works off the plans of one workspace until there are none.
-    async fn carry_out(
-        self: Arc<Self>,
-        workspace: Arc<Workspace>,
-        timeline: Arc<Timeline>,
-        mut stop: watch::Receiver<bool>,
+    /// Plans the emissions that an answer sets off at `at`.
+    pub fn answered(
+        self: &Arc<Self>,
+        workspace: &Arc<Workspace>,
+        config: &EffectiveConfig,
+        view: &RequestView<'_>,
+        status: u16,
+        at: Instant,
     ) {
-        let mut leaving = workspace.leaving();
+        for emit in after_answer(config.emits.iter(), view, status) {
+            self.set_off(workspace, &emit, at);
+        }
+    }
+
+    /// Plans an emission that was set off at `at`.
+    pub fn set_off(self: &Arc<Self>, workspace: &Arc<Workspace>, emit: &Arc<Emit>, at: Instant) {
+        let activation = self.config_for(Some(workspace.name())).activation;
+        let mut state = workspace.lock();
+        let left_out = state.plan(emit, activation, at);
+        self.call(workspace, &mut state);
+        drop(state);
+        self.too_many_planned(workspace, left_out);
+    }
+
+    /// Looks whether time has something to do in a workspace. It draws from the source of events there, so whoever fires one
+    /// waits for the first look.
+    pub fn look(self: &Arc<Self>, workspace: &Arc<Workspace>) {
+        self.look_in(workspace, &mut workspace.lock());
+    }
+
+    fn look_in(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut State) {
+        workspace.agenda().fires_at(Some(Instant::default()));
+        self.call(workspace, state);
+    }
+
+    fn call(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut State) {
+        if state.timeline.call() {
+            let task = Arc::clone(self).carry_out(Arc::clone(workspace), state.timeline.changed());
+            self.runtime.spawn(task);
+        }
+    }
+
+    /// Fires what is planned in one workspace until there is nothing more.
+    async fn carry_out(self: Arc<Self>, workspace: Arc<Workspace>, changed: Arc<Notify>) {
+        let (mut leaving, mut stop) = (workspace.leaving(), self.stopping.clone());
         loop {
             // Making many events takes a while.
-            let (engine, of, plans) = (Arc::clone(&self), Arc::clone(&workspace), Arc::clone(&timeline));
-            let next = self.blocking.run(move || engine.look(&of, &mut plans.plans.lock())).await;
-            let Some(next) = next else { return };
+            let (engine, of) = (Arc::clone(&self), Arc::clone(&workspace));
+            let Some(next) = self.blocking.run(move || engine.fire_what_is_due(&of)).await else { return };
             tokio::select! {
                 () = stopped(&mut stop) => {
                     workspace.agenda().fires_at(None);
                     return;
                 }
                 () = stopped(&mut leaving) => {}
-                () = timeline.changed.notified() => {}
+                () = changed.notified() => {}
                 () = workspace.clock().sleep_until(next) => {}
             }
         }
     }
 
-    /// Does what is due, and notes when there is more to do; `None` ends the task.
-    fn look(&self, workspace: &Arc<Workspace>, plans: &mut Plans) -> Option<Instant> {
-        if workspace.has_left() {
-            plans.clear();
-            workspace.agenda().fires_at(None);
-            return None;
-        }
-        let now = workspace.clock().instant();
-        let next = self.work_off(workspace, plans, now);
-        plans.note(next);
-        // Deliveries wait for the first look at a moment, not for thousands of events.
-        workspace.agenda().fires_at(next.filter(|next| *next > now));
-        plans.is_carried_out = next.is_some();
-        next
-    }
-
-    /// Does some of what is due; says when there is more to do.
-    fn work_off(&self, workspace: &Arc<Workspace>, plans: &mut Plans, now: Instant) -> Option<Instant> {
-        let emission = self.set_off(workspace, plans, now);
-        let mut completion = workspace.lock().next_completion();
-        if completion.is_some_and(|at| at <= now) {
-            let profile = self.profile_for(Some(workspace.name()));
-            let events = workspace.lock().tell_completed(&profile, workspace.clock().now());
-            for request in events {
-                self.fire_due(workspace, request, &profile, "a workflow completed");
-            }
-            completion = workspace.lock().next_completion();
-        }
-        for _ in 0..MOST_AT_A_TIME {
-            let Some(planned) = plans.take_due(now) else { break };
-            let (emit, config) = (&planned.emit, self.config_for(Some(workspace.name())));
-            if config.activation == planned.activation {
-                let request = FireRequest { due: planned.leaves, ..emitted(emit) };
-                self.fire_due(
-                    workspace,
-                    request,
-                    &config.profile,
-                    &format!("scenario {}, {}", emit.scenario, emit.label),
-                );
-            }
-        }
-        [emission, completion, plans.next_due()].into_iter().flatten().min()
-    }
-
-    /// Plans what time has set off; says when it sets off more.
-    fn set_off(&self, workspace: &Workspace, plans: &mut Plans, now: Instant) -> Option<Instant> {
-        let config = self.config_for(Some(workspace.name()));
+    /// Fires some of what is due, and returns when there is more to do; `None` ends the task.
+    fn fire_what_is_due(&self, workspace: &Arc<Workspace>) -> Option<Instant> {
+        let (now, config) = (workspace.clock().now(), self.config_for(Some(workspace.name())));
         let mut state = workspace.lock();
-        let began = state.began(config.activation)?;
-        let (counters, _) = state.counters_and_random();
-        counters.begin(config.activation);
-        let found = config.due_emits(now.since(began), |fingerprint| counters.get(fingerprint).applied);
-        let mut left_out = 0;
-        for (emit, _) in &found.due {
-            state.counters_and_random().0.of(emit.fingerprint).applied += 1;
-            left_out += plans.plan(emit, config.activation, now, state.event_random());
+        state.timeline.begin_look();
+        if workspace.has_left() {
+            state.timeline.clear();
+            workspace.agenda().fires_at(None);
+            return state.timeline.end_look(None);
         }
+        let (timed, left_out) = plan_timed(&mut state, &config, now.instant);
+        let completed = state.tell_completed(&config.profile, now);
+        let happened: Vec<PlannedEvent> =
+            std::iter::from_fn(|| state.timeline.take_due(now.instant)).take(MOST_AT_A_TIME).collect();
         drop(state);
         self.too_many_planned(workspace, left_out);
-        found.next.map(|next| began.plus(next))
+        for request in completed {
+            self.fire_due(workspace, request, &config.profile, || "a workflow completed".to_owned());
+        }
+        for PlannedEvent { emit, leaves, .. } in
+            happened.into_iter().filter(|planned| planned.activation == config.activation)
+        {
+            let request = FireRequest { due: leaves, ..emitted(&emit) };
+            self.fire_due(workspace, request, &config.profile, || {
+                format!("scenario {}, {}", emit.scenario, emit.label)
+            });
+        }
+        let mut state = workspace.lock();
+        let next = [timed, state.next_completion(), state.timeline.next_due()].into_iter().flatten().min();
+        // Deliveries wait for the first look at a moment, not for thousands of events.
+        if !state.timeline.is_called() {
+            workspace.agenda().fires_at(next.filter(|next| *next > now.instant));
+        }
+        state.timeline.end_look(next)
     }
 
     /// Fires what time has brought about; what cannot be fired is logged.
-    fn fire_due(&self, workspace: &Arc<Workspace>, request: FireRequest, profile: &Profile, why: &str) {
+    fn fire_due(
+        &self,
+        workspace: &Arc<Workspace>,
+        request: FireRequest,
+        profile: &Profile,
+        what: impl FnOnce() -> String,
+    ) {
         match self.fire(workspace, request, profile) {
             Ok(_) => {}
             Err(FireProblem::Full(full)) => self.left_out(workspace, 1, &full),
-            Err(problem) => self.note(Some(workspace.name()), format!("{why}: not fired: {problem}"), true),
+            Err(problem) => self.note(Some(workspace.name()), format!("{}: not fired: {problem}", what()), true),
         }
     }
 
@@ -183,25 +189,58 @@ impl Engine {
 
     fn left_out(&self, workspace: &Workspace, count: usize, why: &str) {
         if count > 0 {
-            self.timelines.left_out.fetch_add(count as u64, Ordering::Relaxed);
+            self.left_out.fetch_add(count as u64, Ordering::Relaxed);
             self.note(Some(workspace.name()), format!("{count} events of emissions were left out: {why}"), true);
         }
     }
 
-    /// What is planned in a workspace under its present scenarios, in the order in which it happens.
-    pub fn planned(&self, workspace: &Arc<Workspace>) -> Vec<Planned> {
-        let Some(timeline) = self.timelines.find(workspace) else { return Vec::new() };
-        let activation = self.config_for(Some(workspace.name())).activation;
-        let plans = timeline.plans.lock();
-        plans.all().filter(|planned| planned.activation == activation).cloned().collect()
-    }
-
-    /// Puts plans in place that a snapshot kept. They are carried out once the driver is ordered to look.
-    pub(super) fn restore_plans(&self, workspace: &Arc<Workspace>, planned: impl IntoIterator<Item = Planned>) {
-        let timeline = self.timelines.of(workspace);
-        let mut plans = timeline.plans.lock();
-        let left_out = planned.into_iter().filter(|planned| !plans.add(planned.clone())).count();
-        drop(plans);
+    /// Puts plans in place that a snapshot kept. They are carried out after the next look.
+    pub(super) fn restore_plans(&self, workspace: &Workspace, planned: Vec<PlannedEvent>) {
+        let mut state = workspace.lock();
+        let left_out = planned.into_iter().filter(|planned| !state.timeline.add(planned.clone())).count();
+        drop(state);
         self.too_many_planned(workspace, left_out);
     }
+}
+
+/// Plans what time has set off by now. Returns when it sets off more, and how many events were left out.
+fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Option<Instant>, usize) {
+    let Some(began) = state.began(config.activation) else { return (None, 0) };
+    let (counters, _) = state.counters_and_random();
+    counters.begin(config.activation);
+    let found = config.due_emits(now.since(began), |fingerprint| counters.get(fingerprint).applied);
+    let mut left_out = 0;
+    for (emit, _) in &found.due {
+        state.counters_and_random().0.of(emit.fingerprint).applied += 1;
+        left_out += state.plan(emit, config.activation, now);
+    }
+    (found.next.map(|next| began.plus(next)), left_out)
+}
+
+/// Puts workflows and users in place, which only the preview shows.
+fn place_announced(state: &mut State, config: &EffectiveConfig, now: Now) {
+    for given in config.active.iter().map(|scenario| &scenario.given) {
+        for user in &given.users {
+            state.place_user(user.clone(), &config.profile, now);
+        }
+        for workflow in &given.workflows {
+            let (name, reference) = (Some(workflow.name.clone()), Some(workflow.reference.clone()));
+            let status = WorkflowStatus::from_name(&workflow.status).unwrap_or(WorkflowStatus::Running);
+            let placed = PlacedWorkflow { id: workflow.id.clone(), fields: WorkflowFields { name, reference }, status };
+            // A full workspace keeps what it has.
+            let _ = state.place_workflow(placed, &config.profile, now);
+        }
+    }
+}
+
+/// A given subscription as a client's request; it was checked when the scenario was read.
+fn checked(given: &GivenSubscription, config: &EffectiveConfig) -> Option<CheckedSubscribe> {
+    let url = check_webhook_url(&given.url, config.profile.webhooks.allow_http).ok()?;
+    let request = SubscribeRequest {
+        url: given.url.clone(),
+        events: given.events.clone(),
+        secret: given.secret.clone(),
+        description: given.description.clone(),
+    };
+    Some(CheckedSubscribe { request, url })
 }

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use super::Engine;
+use super::deliveries::{DeliveryRecord, Full};
 use crate::contract::ids::IdKind;
+use crate::journal::Entry;
 use crate::profile::Profile;
-use crate::webhook::store::{DeliveryRecord, Full};
 use crate::workspace::{EventRecord, FireProblem, FireRequest, PlannedDelivery, Workspace};
+
+/// Why what is left of a workspace is given up.
+pub const GONE: &str = "the workspace was reset or had to leave";
 
 impl Engine {
     /// Fires an event at the matching subscriptions of a workspace.
@@ -32,11 +36,19 @@ impl Engine {
         workspace.lock().fire(workspace.name(), request, profile, now).map(Arc::new)
     }
 
-    /// Hands an event over to be delivered: enters its deliveries in the store, then appends it to the journal. Nothing happens if
-    /// there is no room for them.
+    /// Hands an event over to be delivered: enters its deliveries in the store, appends it to the journal and puts the deliveries
+    /// into the workspace's queue. Nothing happens if there is no room for them.
     pub fn hand_over(&self, workspace: &Arc<Workspace>, event: Arc<EventRecord>) -> Result<(), Full> {
         self.deliveries.enter(workspace, &event)?;
-        self.journal.hand_over(workspace, event);
+        self.journal.append_of(Some(workspace), Entry::Event(Arc::clone(&event)));
+        if event.lost {
+            self.deliveries.cancel_all(&event, event.damage.as_deref().unwrap_or("dropped deliberately"));
+        } else if workspace.has_left() {
+            self.deliveries.cancel_all(&event, GONE);
+        } else if !event.deliveries.is_empty() && workspace.enqueue(&event) {
+            // Nobody delivers any more once the emulator stops.
+            let _ = self.to_deliver.send(Arc::clone(workspace));
+        }
         Ok(())
     }
 

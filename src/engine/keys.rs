@@ -24,7 +24,7 @@ pub enum KeyProblem {
 
 impl Engine {
     /// The one workspace that a key means; the sample key's without one. A valid key that made no request yet has an empty one.
-    pub fn workspace(&self, key: Option<&str>) -> Result<Arc<Workspace>, KeyProblem> {
+    pub fn workspace(self: &Arc<Self>, key: Option<&str>) -> Result<Arc<Workspace>, KeyProblem> {
         let name = self.workspace_name(key)?;
         Ok(self.registry.find(&name).unwrap_or_else(|| self.begin(&name)))
     }
@@ -50,21 +50,21 @@ impl Engine {
     }
 
     /// Opens a workspace, within the bound on their number, and starts in it what is active for it.
-    fn begin(&self, name: &str) -> Arc<Workspace> {
+    fn begin(self: &Arc<Self>, name: &str) -> Arc<Workspace> {
         let workspace = self.registry.open(name, self.registry.clock().now());
         {
             let mut state = workspace.lock();
             // Read under the lock, so that of two activations the later one is met last.
             let generation = self.library.load();
             let now = workspace.clock().now();
-            self.emissions.meet(&workspace, &mut state, generation.config_for(Some(name)), now);
+            self.meet(&workspace, &mut state, generation.config_for(Some(name)), now);
         }
         workspace
     }
 
     /// Makes these scenarios, in order, the active ones: for every key, or for the workspace of one, whose list starts at once. `None` lets a key
     /// follow the list of all keys again.
-    pub fn activate(&self, key: Option<&str>, names: Option<&[&str]>) -> Result<u64, Vec<Diagnostic>> {
+    pub fn activate(self: &Arc<Self>, key: Option<&str>, names: Option<&[&str]>) -> Result<u64, Vec<Diagnostic>> {
         let now = self.registry.clock().instant();
         let number = match (names, key) {
             (Some(names), key) => self.library.activate(key, names, now)?,

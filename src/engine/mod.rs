@@ -1,38 +1,41 @@
-//! Layer 5, the engine: the parts of the emulator, and everything that takes more than one of them. Overview of the layer.
+//! Layer 3, the engine: the parts of the emulator, and everything that takes more than one of them. Overview of the layer.
 //!
 //! Whoever drives an emulator, over the control API or from a Rust test, does it by the methods of [`Engine`]; it knows nothing of
-//! HTTP. Reading order: this file, `keys` (whose things are meant), `fire`, `emissions` and `timeline` (what scenarios and workflows fire), `advance` (time), `reset`, `snapshot`, `reload`.
+//! HTTP. Reading order: this file, `keys` (whose things are meant), `fire`, `deliveries` (what became of each delivery) and
+//! `held` (what that holds in memory), `sink` (the built-in receiver), `emissions` (what scenarios and workflows fire), `advance` (time), `reset`, `snapshot`, `reload`.
 
 mod advance;
+pub mod deliveries;
 mod emissions;
 mod fire;
+pub mod held;
 mod keys;
 mod reload;
 mod reset;
+pub mod sink;
 mod snapshot;
-mod timeline;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 
-pub use advance::{Mover, settle, settle_ahead};
+pub use advance::{Mover, events_made, settle, settle_ahead};
 pub use emissions::emitted;
+pub use fire::GONE;
 pub use keys::KeyProblem;
 pub use snapshot::settle_for_a_moment;
-pub use timeline::MOST_PLANNED;
-use timeline::Timelines;
 
 use crate::clock::SavedClock;
-use crate::http::blocking::Blocking;
-use crate::http::emissions::{EmissionOrder, Emissions};
 use crate::journal::Journal;
 use crate::profile::Profile;
 use crate::scenario::{EffectiveConfig, Folders, Library};
-use crate::webhook::sink::Sinks;
-use crate::webhook::store::DeliveryStore;
-use crate::workspace::Registry;
+use crate::tasks::Blocking;
+use crate::workspace::{Registry, Workspace};
+use deliveries::DeliveryStore;
+use sink::Sinks;
 
 /// The parts of one emulator.
 #[derive(Debug)]
@@ -47,14 +50,18 @@ pub struct Engine {
     pub deliveries: Arc<DeliveryStore>,
     /// The built-in receivers.
     pub sinks: Arc<Sinks>,
-    /// The way to the driver of emissions.
-    pub emissions: Emissions,
-    /// What the driver of emissions has planned.
-    timelines: Timelines,
     /// Folders of scenario files, for reloading.
     pub scenario_folders: Folders,
     /// Threads for work that takes a while.
     pub blocking: Blocking,
+    /// Where the tasks run that fire what is planned.
+    runtime: Handle,
+    /// Becomes true when the emulator stops.
+    stopping: watch::Receiver<bool>,
+    /// Where workspaces go that need a worker for their deliveries.
+    to_deliver: UnboundedSender<Arc<Workspace>>,
+    /// Events of emissions that were left out.
+    left_out: AtomicU64,
     /// How many changes from outside have ended.
     writes: Arc<AtomicU64>,
 }
@@ -71,27 +78,31 @@ impl Drop for Writing {
 }
 
 impl Engine {
-    /// An engine over these parts, without deliveries yet; the orders are for the driver of emissions.
+    /// An engine over these parts, without deliveries yet. Its tasks run on the present runtime until `stopping` becomes true. What is
+    /// received are workspaces that need a worker for their deliveries.
     pub fn new(
         library: Library,
         registry: Registry,
         journal: Arc<Journal>,
         scenario_folders: Folders,
-    ) -> (Self, UnboundedReceiver<EmissionOrder>) {
-        let (emissions, orders) = Emissions::new();
+        stopping: watch::Receiver<bool>,
+    ) -> (Arc<Self>, UnboundedReceiver<Arc<Workspace>>) {
+        let (to_deliver, workspaces) = unbounded_channel();
         let engine = Self {
             library: Arc::new(library),
             registry: Arc::new(registry),
             journal,
             deliveries: Arc::default(),
             sinks: Arc::default(),
-            emissions,
-            timelines: Timelines::default(),
             scenario_folders,
             blocking: Blocking::default(),
+            runtime: Handle::current(),
+            stopping,
+            to_deliver,
+            left_out: AtomicU64::new(0),
             writes: Arc::default(),
         };
-        (engine, orders)
+        (Arc::new(engine), workspaces)
     }
 
     /// Begins a change that may leave no trace in the journal.

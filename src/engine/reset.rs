@@ -34,16 +34,16 @@ impl Engine {
         self.registry.forget(name);
         let profile = self.profile_for(Some(name));
         self.registry.tokens().forget(|key| workspace_of(key, &profile.keys) == name.as_ref());
-        self.deliveries.clear(Some(name));
-        self.journal.clear(Some(name));
+        self.deliveries.clear(|of| of == name);
+        self.journal.clear(|of| of == name);
     }
 
     /// Forgets every workspace with its access tokens and its traces, and what the built-in receivers got.
     pub(super) fn clear_all(&self) -> Vec<Arc<Workspace>> {
         let forgotten = self.registry.forget_all();
         self.registry.tokens().forget(|_| true);
-        self.deliveries.clear(None);
-        self.journal.clear(None);
+        self.deliveries.clear(|_| true);
+        self.journal.clear_all();
         self.sinks.clear();
         forgotten
     }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::timeline::Planned;
+use super::deliveries::DeliveryStatus;
 use super::{Engine, settle};
 use crate::clock::{Instant, Now, SavedClock, Seed, machine};
 use crate::contract::keys::workspace_of;
@@ -22,8 +22,9 @@ use crate::snapshot::{
     FORMAT, GlobalState, Nanos, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, SnapshotProblem,
     VERSION,
 };
-use crate::webhook::store::DeliveryStatus;
-use crate::workspace::{Alias, EventRecord, Origin, PlannedDelivery, Workspace, restore_clock, save_clock};
+use crate::workspace::{
+    Alias, EventRecord, Origin, PlannedDelivery, PlannedEvent, Workspace, restore_clock, save_clock,
+};
 
 /// How long what is under way may take to end before a snapshot is taken. A key that is busy all the time never has an end, and
 /// an attempt without an answer is made again after a load.
@@ -78,12 +79,12 @@ impl Engine {
             expires: alias.expires.nanos(),
         };
         saved.tokens = tokens.into_iter().map(token).collect();
-        let emission = |planned: Planned| SavedEmission {
+        let emission = |planned: &PlannedEvent| SavedEmission {
             emission: planned.emit.fingerprint,
             at: planned.at.nanos(),
             leaves: planned.leaves.map(Instant::nanos),
         };
-        saved.planned = self.planned(workspace).into_iter().map(emission).collect();
+        saved.planned = workspace.lock().timeline.planned(config.activation).map(emission).collect();
         saved.deliveries = deliveries;
         saved
     }
@@ -118,7 +119,7 @@ impl Engine {
 
     /// Loads a snapshot: everything is read and checked first, then put in place. Reports what could not
     /// be put in place.
-    pub fn load_snapshot(&self, snapshot: &Snapshot) -> Result<Vec<String>, SnapshotProblem> {
+    pub fn load_snapshot(self: &Arc<Self>, snapshot: &Snapshot) -> Result<Vec<String>, SnapshotProblem> {
         let clock = self.registry.clock();
         let shown = match &snapshot.whole {
             Some(_) if snapshot.clock.frozen => snapshot.clock.now,
@@ -201,7 +202,7 @@ impl Engine {
 
     /// Puts one workspace in place of the one of its key; reports what of it has no place any more.
     fn install(
-        &self,
+        self: &Arc<Self>,
         workspace: &Arc<Workspace>,
         saved: &SavedWorkspace,
         events: Vec<EventRecord>,
@@ -219,23 +220,24 @@ impl Engine {
         }
         // A request that came meanwhile found a fresh workspace, which lived for a moment.
         if let Some(short_lived) = self.registry.replace(workspace, self.registry.clock().now()) {
-            self.deliveries.clear_of(&short_lived);
-            self.journal.clear_of(&short_lived);
+            // Of this very workspace, and of none that has its name as well.
+            self.deliveries.clear(|of| Arc::ptr_eq(of, short_lived.name()));
+            self.journal.clear(|of| Arc::ptr_eq(of, short_lived.name()));
         }
         let by_print: BTreeMap<u64, _> = config.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
         let planned = saved.planned.iter().filter_map(|planned| {
             let emit = Arc::clone(by_print.get(&planned.emission)?);
             let (at, leaves) = (Instant::from_nanos(planned.at), planned.leaves.map(Instant::from_nanos));
-            Some(Planned { emit, activation: config.activation, at, leaves })
+            Some(PlannedEvent { emit, activation: config.activation, at, leaves })
         });
-        let planned: Vec<Planned> = planned.collect();
+        let planned: Vec<PlannedEvent> = planned.collect();
         let lost = saved.planned.len() - planned.len();
         self.restore_plans(workspace, planned);
         let mut refused = 0;
         for event in events {
             refused += usize::from(self.hand_over(workspace, Arc::new(event)).is_err());
         }
-        self.emissions.look(workspace);
+        self.look(workspace);
         let id = workspace.id();
         let warnings = [
             (lost, format!("{lost} planned events of {id} are of emissions that have changed since")),

@@ -1,5 +1,7 @@
 //! One short function per operation: check, apply, answer. Scenario rules come before (`scripted`).
 
+use std::sync::Arc;
+
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use serde::Serialize;
@@ -16,8 +18,8 @@ use crate::contract::signature::secret_warnings;
 use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::SystemStatus;
 use crate::contract::variation::Outermost;
+use crate::engine::Engine;
 use crate::http::answer::Answer;
-use crate::http::emissions::Emissions;
 use crate::http::request::Admitted;
 use crate::http::service::Api;
 use crate::journal::Reason;
@@ -32,13 +34,13 @@ impl Api {
             Operation::EventsSubscribe => events_subscribe(admitted),
             Operation::Hello => admitted.answered(&admitted.profile().hello.body, Reason::Answered),
             Operation::WorkflowsList => list_workflows(admitted),
-            Operation::WorkflowsCreate => create_workflow(admitted, &self.emissions),
+            Operation::WorkflowsCreate => create_workflow(admitted, &self.engine),
             Operation::WorkflowsRead => read_workflow(admitted),
             Operation::WorkflowsUpdate => update_workflow(admitted),
             Operation::WorkflowsCancel => cancel_workflow(admitted),
             Operation::UsersList => list_users(admitted),
             Operation::UsersRead => read_user(admitted),
-            Operation::OauthToken => issue_token(admitted, &self.registry),
+            Operation::OauthToken => issue_token(admitted, &self.engine.registry),
         }
     }
 }
@@ -95,12 +97,12 @@ fn list_workflows(admitted: &Admitted) -> Answer {
     page(admitted, listed)
 }
 
-fn create_workflow(admitted: &Admitted, emissions: &Emissions) -> Answer {
+fn create_workflow(admitted: &Admitted, engine: &Arc<Engine>) -> Answer {
     let created = workflow_fields(admitted).and_then(|fields| {
         admitted.workspace().lock().create_workflow(fields, admitted.profile(), admitted.request.now)
     });
     if created.is_ok() {
-        emissions.look(admitted.workspace());
+        engine.look(admitted.workspace());
     }
     result(admitted, created)
 }

@@ -1,14 +1,12 @@
-//! Layer 3, HTTP: the accept loop, connection settings and the graceful drain. Overview of the layer.
+//! Layer 4, HTTP: the accept loop, connection settings and the graceful drain. Overview of the layer.
 //!
 //! Any [`Handler`] can be served. Reading order: `limits`, `connection` and `socket` (deadlines on the wire), `guard` (panics),
-//! `blocking` (work that takes a while), `host` and `body` (what a proper request is), `request`, `answer`, `service` (one request
+//! `host` and `body` (what a proper request is), `request`, `answer`, `service` (one request
 //! of the emulated API end to end), `handlers` (one function per operation), `scripted` (scenario rules).
 
 pub mod answer;
-pub mod blocking;
 pub mod body;
 pub mod connection;
-pub mod emissions;
 mod fault;
 pub mod guard;
 pub mod handler;
@@ -46,6 +44,7 @@ use crate::http::handler::{Answering, Handler, Sent};
 use crate::http::limits::Limits;
 use crate::http::socket::Socket;
 use crate::http::tls::ServerTls;
+use crate::tasks::stopped;
 
 /// How long after the grace period a stop waits for what should have ended within it.
 const AFTER_GRACE: Duration = Duration::from_millis(500);
@@ -169,11 +168,6 @@ async fn accept(
             None
         }
     }
-}
-
-/// Returns once `stop` is true, or when nothing is left that could make it so.
-pub async fn stopped(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 /// One accepted connection.

@@ -74,7 +74,7 @@ impl Api {
         let random = || admitted.workspace().lock().random().fork();
         let rendered = match Inputs::of(&*action, &admitted.view(), admitted.request.now.wall, random) {
             None => return Ok(action),
-            Some(inputs) if inputs.is_large() => self.blocking.run(move || action.rendered(inputs)).await,
+            Some(inputs) if inputs.is_large() => self.engine.blocking.run(move || action.rendered(inputs)).await,
             Some(inputs) => action.rendered(inputs),
         };
         let (rendered, gaps) = rendered?;

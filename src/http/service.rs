@@ -14,22 +14,21 @@ use hyper::{Response, StatusCode};
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::{KeyRefusal, authenticate, bearer_token, judge, workspace_of};
 use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
+use crate::engine::Engine;
 use crate::http::answer::{
     AdmissionError, Answer, AnswerBody, GENERATION, REQUEST_ID, SendFault, id_value, number_value,
 };
-use crate::http::blocking::Blocking;
 use crate::http::body::BodyReader;
 use crate::http::connection::Progress;
-use crate::http::emissions::Emissions;
 use crate::http::fault::paced;
 use crate::http::guard::{caught, caught_now};
 use crate::http::handler::{Answering, PLAIN_ON_TLS, Sent};
 use crate::http::host::check_host;
 use crate::http::quota::push_quota_headers;
 use crate::http::request::{Admitted, Identity, Request, ValidKey, draw};
-use crate::journal::{Entry, Journal, RequestRecord, Transcript, Wire};
-use crate::scenario::{Decision, Generation, Library};
-use crate::workspace::{Alias, Registry};
+use crate::journal::{Entry, RequestRecord, Transcript, Wire};
+use crate::scenario::{Decision, Generation};
+use crate::workspace::Alias;
 
 /// Marks every answer of an announced endpoint.
 const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
@@ -37,12 +36,8 @@ const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
 /// The emulated API.
 #[derive(Debug)]
 pub struct Api {
-    pub(crate) library: Arc<Library>,
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) journal: Arc<Journal>,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) bodies: Arc<BodyReader>,
-    pub(crate) emissions: Emissions,
-    pub(crate) blocking: Blocking,
     /// Most bytes of a request target.
     pub(crate) uri_bytes: usize,
 }
@@ -61,8 +56,8 @@ impl Api {
     /// Answers one request: at once unless something has to be waited for.
     pub fn handle(self: &Arc<Self>, request: hyper::Request<Incoming>, progress: &Arc<Progress>) -> Answering {
         let (head, body) = request.into_parts();
-        let generation = self.library.load();
-        let mut request = Request::new(head, self.registry.clock().now(), &generation);
+        let generation = self.engine.library.load();
+        let mut request = Request::new(head, self.engine.registry.clock().now(), &generation);
         let (identity, route) = caught_now(|| self.admit(&mut request, &generation))
             .unwrap_or_else(|panic| (self.anonymous(&request), Err(AdmissionError::Panicked(panic))));
         let mut admitted = Admitted::new(request, identity);
@@ -101,7 +96,7 @@ impl Api {
             (_, Sent::PlainHttp) => (ErrorKind::BadRequest, PLAIN_ON_TLS),
         };
         let (head, ()) = hyper::Request::new(()).into_parts();
-        let request = Request::new(head, self.registry.clock().now(), &self.library.load());
+        let request = Request::new(head, self.engine.registry.clock().now(), &self.engine.library.load());
         let identity = self.anonymous(&request);
         let admitted = Admitted::new(request, identity);
         let Answer { response, reason, .. } = admitted.refused(kind, text);
@@ -123,7 +118,7 @@ impl Api {
             answer_body: body,
         });
         let record = admitted.into_record(transcript, status.as_u16(), reason);
-        self.journal.append(Entry::Request(Arc::new(record)));
+        self.engine.journal.append(Entry::Request(Arc::new(record)));
         bytes
     }
 
@@ -162,7 +157,7 @@ impl Api {
             return Err(AdmissionError::Invalid(ErrorKind::UriTooLong, text));
         }
         let found = look_up(method, uri.path());
-        let chosen = request.choose_config(generation, self.registry.tokens());
+        let chosen = request.choose_config(generation, self.engine.registry.tokens());
         let found = match found {
             Lookup::Announced(_) if chosen.is_ok() && request.config.profile.preview.enabled => {
                 request.is_preview = true;
@@ -182,7 +177,7 @@ impl Api {
 
     /// The identity of a request without a valid key.
     fn anonymous(&self, request: &Request) -> Identity {
-        Identity::anonymous(self.registry.anonymous(), &request.config.profile, request.now)
+        Identity::anonymous(self.engine.registry.anonymous(), &request.config.profile, request.now)
     }
 
     /// The identity of a request with a valid key; counts the request if it is one that counts.
@@ -191,12 +186,12 @@ impl Api {
         let profile = &*config.profile;
         // An access token replaces a key; only the preview has such tokens.
         let token = if profile.preview.enabled { bearer_token(&head.headers).ok() } else { None };
-        let alias = token.and_then(|token| self.registry.tokens().find(token));
+        let alias = token.and_then(|token| self.engine.registry.tokens().find(token));
         let key = match &alias {
             Some(Alias { key, .. }) => judge(key, profile.key_rules()).map(|()| &**key)?,
             None => authenticate(&head.headers, profile.key_rules())?,
         };
-        let workspace = self.registry.open(workspace_of(key, &profile.keys), request.now);
+        let workspace = self.engine.registry.open(workspace_of(key, &profile.keys), request.now);
         // From here on it is the workspace's time.
         let now = if workspace.clock().is_plain() { request.now } else { workspace.clock().now() };
         if alias.as_ref().is_some_and(|alias| alias.expires <= now.instant) {
@@ -204,7 +199,7 @@ impl Api {
         }
         let (quota, (id, variety)) = {
             let mut state = workspace.lock();
-            self.emissions.meet(&workspace, &mut state, config, now);
+            self.engine.meet(&workspace, &mut state, config, now);
             let quota = counts.then(|| state.count_request(key, profile, now));
             (quota, draw(&mut state, profile, now))
         };
@@ -269,7 +264,7 @@ impl Api {
             && !config.emits.is_empty()
         {
             let at = owner.clock().instant();
-            self.emissions.answered(owner, config, &admitted.view(), answer_status.as_u16(), at);
+            self.engine.answered(owner, config, &admitted.view(), answer_status.as_u16(), at);
         }
         if admitted.request.is_preview {
             headers.insert(PREVIEW, HeaderValue::from_static("true"));
@@ -295,7 +290,7 @@ impl Api {
         // A scenario's delay is over for the clock once the journal has the request.
         let _task = admitted.rule.as_mut().and_then(|rule| rule.task.take());
         let record = RequestRecord { broken, ..admitted.into_record(transcript, status, reason) };
-        self.journal.append(Entry::Request(Arc::new(record)));
+        self.engine.journal.append(Entry::Request(Arc::new(record)));
         response
     }
 }

@@ -2,31 +2,28 @@
 
 use http_body_util::BodyExt as _;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use super::*;
 use crate::clock::{Clock, Seed};
 use crate::contract::routes::Operation;
 use crate::http::limits::Limits;
-use crate::journal::Reason;
+use crate::journal::{Journal, Reason};
 use crate::profile::Layered;
+use crate::scenario::{Folders, Library};
+use crate::workspace::Registry;
 
 fn api() -> Api {
     let (journal, limits) = (Arc::new(Journal::new(10, 10_000)), Limits::default());
-    let registry = Arc::new(Registry::new(Seed::from_number(7), Clock::real(), 10, Arc::clone(&journal)));
-    Api {
-        library: Arc::new(Library::new(Layered::default())),
-        registry,
-        journal,
-        bodies: Arc::new(BodyReader::new(&limits)),
-        emissions: Emissions::new().0,
-        blocking: Blocking::default(),
-        uri_bytes: limits.uri_bytes,
-    }
+    let registry = Registry::new(Seed::from_number(7), Clock::real(), 10, Arc::clone(&journal));
+    let stopping = watch::Sender::new(false).subscribe();
+    let (engine, _) = Engine::new(Library::new(Layered::default()), registry, journal, Folders::default(), stopping);
+    Api { engine, bodies: Arc::new(BodyReader::new(&limits)), uri_bytes: limits.uri_bytes }
 }
 
 fn admitted(api: &Api) -> Admitted {
     let head = hyper::Request::get("/v1/hello").header("host", "localhost").body(()).expect("a request");
-    let request = Request::new(head.into_parts().0, api.registry.clock().now(), &api.library.load());
+    let request = Request::new(head.into_parts().0, api.engine.registry.clock().now(), &api.engine.library.load());
     let identity = api.anonymous(&request);
     Admitted::new(request, identity)
 }
@@ -42,7 +39,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
     let first = admitted(&api);
     let progress = Progress::default();
     let responded = caught(async {
-        let anonymous = api.registry.anonymous();
+        let anonymous = api.engine.registry.anonymous();
         let _held = anonymous.lock();
         panic!("by the test")
     })
@@ -54,7 +51,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
     assert_eq!(body["error"]["code"], "internal_error");
     assert_eq!(body["error"]["request_id"], id);
     assert!(!body.to_string().contains("by the test"), "{body}");
-    let entries = api.journal.read(0, 10);
+    let entries = api.engine.journal.read(0, 10);
     let told = entries.iter().any(|(_, entry)| match entry {
         Entry::Request(record) => {
             record.transcript.id() == id

@@ -1,10 +1,8 @@
 //! The journal: a bounded, ordered log of requests, events, delivery attempts and notices. The one hand-over between the
-//! service, which appends, and webhooks, control and the log, which read; each reader keeps its own cursor.
+//! parts that do something, which append, and control and the log, which read; each reader keeps its own cursor.
 //!
-//! Bounded by entries and by bytes; what is evicted is counted. Events are handed over separately as well, so that a
-//! burst of requests can push no event out before its deliveries are planned. Who reads is none of its business.
+//! Bounded by entries and by bytes; what is evicted is counted. Who reads is none of its business.
 
-mod attempt;
 mod request;
 mod tally;
 mod waiter;
@@ -17,13 +15,11 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason, Forgery, SignedContent, is_elsewhere};
 pub use request::{Reason, RequestRecord, Scripted, Transcript, Wire};
 pub use tally::{LATENCY_BOUNDS, Tally};
 pub use waiter::{Interest, Waiter};
 
-use crate::agenda::Task;
-use crate::workspace::{EventRecord, Workspace};
+use crate::workspace::{AttemptRecord, EventRecord, Workspace};
 use waiter::Waiters;
 
 /// Most entries kept.
@@ -65,7 +61,7 @@ impl Entry {
         match self {
             Self::Request(request) => request.workspace.as_ref().map(|workspace| workspace.name()),
             Self::Event(event) => Some(&event.workspace),
-            Self::Attempt(attempt) => Some(&attempt.workspace),
+            Self::Attempt(attempt) => Some(&attempt.event.workspace),
             Self::Notice(notice) => notice.workspace.as_ref(),
             Self::Gone => None,
         }
@@ -91,10 +87,9 @@ pub struct Journal {
     most_entries: usize,
     most_bytes: usize,
     log: Mutex<Log>,
-    /// Readers that want to be told of each entry; without any, telling costs nothing.
+    /// Readers that are notified of each entry; without any, an entry notifies nobody.
     readers: AtomicUsize,
     appended: Notify,
-    fired: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -103,20 +98,8 @@ struct Log {
     /// The number of the oldest entry kept; entries are numbered from 1 without gaps.
     first: u64,
     bytes: usize,
-    outbox: VecDeque<HandedOver>,
     tally: Tally,
     waiters: Waiters,
-}
-
-/// An event on its way to whoever delivers it.
-#[derive(Debug)]
-pub struct HandedOver {
-    /// The event.
-    pub event: Arc<EventRecord>,
-    /// The workspace that fired it.
-    pub workspace: Arc<Workspace>,
-    /// Under way until the deliveries are planned.
-    pub task: Task,
 }
 
 /// How full the journal is.
@@ -140,14 +123,13 @@ impl Journal {
             log: Mutex::new(log),
             readers: AtomicUsize::new(0),
             appended: Notify::new(),
-            fired: Notify::new(),
         }
     }
 
     /// Appends an entry; returns its number. The oldest entries leave when a bound is passed. What a workspace still has to
     /// tell after it was reset is counted but not kept, and has the number 0.
     pub fn append(&self, entry: Entry) -> u64 {
-        self.append_and_hand_over(entry, None, None)
+        self.append_of(None, entry)
     }
 
     /// Appends a line about what happened at this time, of this workspace or of none.
@@ -155,39 +137,22 @@ impl Journal {
         self.append(Entry::Notice(Arc::new(Notice { at, workspace, message: message.into(), warning })));
     }
 
-    /// Appends an attempt to deliver an event of this workspace.
-    pub fn append_attempt(&self, workspace: &Workspace, attempt: Arc<AttemptRecord>) {
-        self.append_and_hand_over(Entry::Attempt(attempt), Some(workspace), None);
-    }
-
-    /// Appends an event that a workspace fired, and hands it over to whoever delivers it.
-    pub fn hand_over(&self, workspace: &Arc<Workspace>, event: Arc<EventRecord>) {
-        let task = workspace.agenda().begin();
-        let handed = HandedOver { event: Arc::clone(&event), workspace: Arc::clone(workspace), task };
-        self.append_and_hand_over(Entry::Event(event), Some(workspace), Some(handed));
-    }
-
-    fn append_and_hand_over(&self, entry: Entry, owner: Option<&Workspace>, handed: Option<HandedOver>) -> u64 {
+    /// Appends an entry of this workspace, which a request has by itself.
+    pub fn append_of(&self, owner: Option<&Workspace>, entry: Entry) -> u64 {
         let bytes = entry.bytes();
-        let fired = handed.is_some();
         // Evicted entries are dropped after the lock is released; usually there is one at most.
         let mut evicted = [None, None];
         let mut more = Vec::new();
         let number = {
             let mut log = self.log.lock();
             log.tally.count(&entry);
-            log.waiters.tell(&entry);
-            log.outbox.extend(handed);
+            log.waiters.notify(&entry);
             // Looked at under the lock: a workspace is forgotten first and its entries are cleared then, so none comes late.
             let owner = match &entry {
                 Entry::Request(request) => request.workspace.as_deref(),
                 _ => owner,
             };
             if owner.is_some_and(Workspace::is_forgotten) {
-                drop(log);
-                if fired {
-                    self.fired.notify_one();
-                }
                 return 0;
             }
             log.entries.push_back((bytes, entry));
@@ -206,9 +171,6 @@ impl Journal {
             }
             log.first + log.entries.len() as u64 - 1
         };
-        if fired {
-            self.fired.notify_one();
-        }
         if self.readers.load(Ordering::SeqCst) > 0 {
             self.appended.notify_waiters();
         }
@@ -261,44 +223,26 @@ impl Journal {
         log.first + log.entries.len() as u64
     }
 
-    /// Events that were fired and not yet handed over, oldest first.
-    pub fn take_events(&self) -> VecDeque<HandedOver> {
-        std::mem::take(&mut self.log.lock().outbox)
-    }
-
-    /// Returns when an event was fired since the last call. For the one that takes events.
-    pub fn fired(&self) -> tokio::sync::futures::Notified<'_> {
-        self.fired.notified()
-    }
-
-    /// Becomes a reader that is told of each entry.
+    /// Becomes a reader that is notified of each entry.
     pub fn reader(self: &Arc<Self>) -> Reader {
         self.readers.fetch_add(1, Ordering::SeqCst);
         Reader { journal: Arc::clone(self) }
     }
 
-    /// Forgets the entries of a workspace by its name, or all.
-    pub fn clear(&self, workspace: Option<&str>) {
-        let Some(cleared) = workspace else {
-            let mut log = self.log.lock();
-            log.first += log.entries.len() as u64;
-            log.entries.clear();
-            log.bytes = 0;
-            return;
-        };
-        self.clear_where(|name| **name == *cleared);
+    /// Forgets all entries.
+    pub fn clear_all(&self) {
+        let mut log = self.log.lock();
+        log.first += log.entries.len() as u64;
+        log.entries.clear();
+        log.bytes = 0;
     }
 
-    /// Forgets the entries of this very workspace, and of none that has its name as well.
-    pub fn clear_of(&self, workspace: &Workspace) {
-        self.clear_where(|name| Arc::ptr_eq(name, workspace.name()));
-    }
-
-    fn clear_where(&self, is_cleared: impl Fn(&Arc<str>) -> bool) {
+    /// Forgets the entries of the workspaces whose name is meant.
+    pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
         let mut log = self.log.lock();
         let mut bytes = 0;
         for (size, entry) in &mut log.entries {
-            if entry.workspace().is_some_and(&is_cleared) {
+            if entry.workspace().is_some_and(&is_meant) {
                 *entry = Entry::Gone;
                 *size = entry.bytes();
             }
@@ -386,7 +330,7 @@ mod tests {
         }
         let found = long.search(Some(1_400), usize::MAX, |number, _| Some(number));
         assert_eq!(found, (501..1_400).rev().collect::<Vec<u64>>(), "each entry once, newest first");
-        journal.clear(None);
+        journal.clear_all();
         assert_eq!((journal.append(notice("d")), journal.fill().evicted), (4, 1));
     }
 }

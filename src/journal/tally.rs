@@ -2,10 +2,12 @@
 //!
 //! Counted under the lock that an append holds anyway: a few additions to plain numbers, no shared line of their own.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{AttemptOutcome, AttemptRecord, Entry, FailureReason, Reason, RequestRecord};
+use super::{Entry, Reason, RequestRecord};
 use crate::contract::routes::{Operation, ROUTES};
+use crate::workspace::{AttemptOutcome, AttemptRecord, FailureReason};
 
 /// Upper bounds of the latency histogram, in milliseconds; above the last there is one more bucket.
 pub const LATENCY_BOUNDS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000];
@@ -27,7 +29,8 @@ pub struct Tally {
     pub accepted: u64,
     /// Attempts whose receiver answered something else.
     pub refused: u64,
-    failed: [u64; FailureReason::ALL.len()],
+    /// Attempts that had no answer, by cause.
+    pub failed: BTreeMap<FailureReason, u64>,
     /// Attempts by latency: one more bucket than there are bounds.
     pub latencies: [u64; LATENCY_BOUNDS.len() + 1],
     /// The latencies of all attempts together.
@@ -59,11 +62,7 @@ impl Tally {
         match &attempt.outcome {
             outcome @ AttemptOutcome::Answered { .. } if outcome.is_success() => self.accepted += 1,
             AttemptOutcome::Answered { .. } => self.refused += 1,
-            AttemptOutcome::Failed { reason, .. } => {
-                if let Some(place) = FailureReason::ALL.iter().position(|known| known == reason) {
-                    self.failed[place] += 1;
-                }
-            }
+            AttemptOutcome::Failed { reason, .. } => *self.failed.entry(*reason).or_default() += 1,
         }
         let bucket = LATENCY_BOUNDS.iter().position(|bound| attempt.latency <= Duration::from_millis(*bound));
         self.latencies[bucket.unwrap_or(LATENCY_BOUNDS.len())] += 1;
@@ -78,11 +77,6 @@ impl Tally {
             let row = self.requests[place(operation)];
             row.into_iter().enumerate().map(move |(class, count)| (operation, class, count))
         })
-    }
-
-    /// Attempts that had no answer, by cause.
-    pub fn failed(&self) -> impl Iterator<Item = (FailureReason, u64)> {
-        FailureReason::ALL.into_iter().zip(self.failed)
     }
 }
 

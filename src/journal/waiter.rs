@@ -1,8 +1,8 @@
-//! Readers that wait for requests of one kind: they are told of what may fit and sleep through everything else, so a call
+//! Readers that wait for requests of one kind: they are notified of what may match and sleep through everything else, so a call
 //! that waits costs a request that it does not wait for a few comparisons of numbers.
 //!
-//! What is singled out stands in [`Interest`] as numbers made once; texts are compared by a hash, so a reader may be told of
-//! an entry that does not fit, and looks for itself. Why somebody waits is none of its business.
+//! What is singled out stands in [`Interest`] as numbers made once; texts are compared by a hash, so a reader may be notified
+//! of an entry that does not match, and looks for itself. Why somebody waits is none of its business.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::sync::futures::Notified;
 use super::{Entry, Journal};
 use crate::contract::routes::Operation;
 
-/// What requests a reader is told of. What is `None` stands for any.
+/// What requests a reader is notified of. `None` matches any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
     workspace: Option<u64>,
@@ -27,7 +27,7 @@ impl Interest {
         Self { workspace: workspace.map(hash), operation, status, path: path.map(hash) }
     }
 
-    fn may_fit(&self, marks: &Marks) -> bool {
+    fn may_match(&self, marks: &Marks) -> bool {
         self.operation.is_none_or(|wanted| marks.operation == Some(wanted))
             && self.path.is_none_or(|wanted| marks.path == wanted)
             && self.status.is_none_or(|wanted| marks.status == wanted)
@@ -50,9 +50,9 @@ pub(super) struct Waiters {
 }
 
 impl Waiters {
-    /// Tells those whom a new entry may concern. For the lock under which entries are added: whoever looks at the journal
-    /// after it began to look out misses nothing.
-    pub(super) fn tell(&self, entry: &Entry) {
+    /// Notifies those whom a new entry may concern. For the lock under which entries are added: whoever looks at the journal
+    /// after it began to wait misses nothing.
+    pub(super) fn notify(&self, entry: &Entry) {
         if self.kept.is_empty() {
             return;
         }
@@ -64,9 +64,9 @@ impl Waiters {
             status: request.status,
             path: hash(target.split('?').next().unwrap_or_default()),
         };
-        for (interest, told) in &self.kept {
-            if interest.may_fit(&marks) {
-                told.notify_one();
+        for (interest, notify) in &self.kept {
+            if interest.may_match(&marks) {
+                notify.notify_one();
             }
         }
     }
@@ -76,15 +76,15 @@ impl Waiters {
 #[derive(Debug)]
 pub struct Waiter {
     journal: Arc<Journal>,
-    told: Arc<Notify>,
+    notify: Arc<Notify>,
 }
 
 impl Journal {
-    /// Becomes a reader that is told of requests that may be of interest, and of nothing else.
+    /// Becomes a reader that is notified of requests that may be of interest, and of nothing else.
     pub fn waiter(self: &Arc<Self>, interest: Interest) -> Waiter {
-        let told = Arc::new(Notify::new());
-        self.log.lock().waiters.kept.push((interest, Arc::clone(&told)));
-        Waiter { journal: Arc::clone(self), told }
+        let notify = Arc::new(Notify::new());
+        self.log.lock().waiters.kept.push((interest, Arc::clone(&notify)));
+        Waiter { journal: Arc::clone(self), notify }
     }
 }
 
@@ -95,14 +95,14 @@ impl Waiter {
     }
 
     /// Completes when a request that may be of interest came since the last call, or since the reader began.
-    pub fn told(&self) -> Notified<'_> {
-        self.told.notified()
+    pub fn notified(&self) -> Notified<'_> {
+        self.notify.notified()
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.journal.log.lock().waiters.kept.retain(|(_, told)| !Arc::ptr_eq(told, &self.told));
+        self.journal.log.lock().waiters.kept.retain(|(_, notify)| !Arc::ptr_eq(notify, &self.notify));
     }
 }
 
@@ -150,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_fit_is_told() {
+    fn only_what_may_match_is_told() {
         let journal = Arc::new(Journal::new(100, MOST_BYTES));
-        let check = |interest: Interest, entry: Entry, told: bool| {
+        let check = |interest: Interest, entry: Entry, notified: bool| {
             let waiter = journal.waiter(interest);
             journal.append(entry);
-            assert_eq!(waiter.told().now_or_never().is_some(), told, "{interest:?}");
-            assert!(waiter.told().now_or_never().is_none(), "each entry is told of once");
+            assert_eq!(waiter.notified().now_or_never().is_some(), notified, "{interest:?}");
+            assert!(waiter.notified().now_or_never().is_none(), "each entry notifies once");
         };
         let hello = || request("/v1/hello?x=1", Some(Operation::Hello), 200);
         check(Interest::default(), hello(), true);

@@ -5,11 +5,11 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
 
 use crate::clock::{Clock, ClockMode, Now, machine};
-use crate::contract::signature::{Message, SigningKey, sign_tampered, verify};
-use crate::journal::SignedContent;
+use crate::contract::signature::{Message, Scheme, SigningKey, sign_tampered, verify};
 use crate::profile::{Profile, SignatureTime};
-use crate::webhook::queue::Job;
+use crate::workspace::Job;
 use crate::workspace::Secret;
+use crate::workspace::SignedContent;
 
 /// Names the delivery to whoever looks at the receiver's side.
 const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
@@ -34,9 +34,7 @@ pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) 
     headers.insert(DELIVERY, HeaderValue::from_str(&job.delivery.id).map_err(|error| error.to_string())?);
     let mut content = None;
     for scheme in profile.schemes() {
-        let keys = secrets.iter().map(|secret| SigningKey::read(secret.reveal(), &scheme, profile.webhooks.secret_key));
-        let keys: Vec<SigningKey> =
-            keys.collect::<Result<_, _>>().map_err(|problem| format!("the secret {problem}"))?;
+        let keys = signing_keys(secrets, &scheme, profile).map_err(|problem| format!("the secret {problem}"))?;
         let signed = sign_tampered(&scheme, &keys, &message, job.event.tamper);
         for (name, value) in signed.headers {
             let value = HeaderValue::from_maybe_shared(Bytes::from(value)).map_err(|error| error.to_string())?;
@@ -48,6 +46,12 @@ pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) 
     let body = forged.map_or_else(|| job.event.body.clone(), Bytes::from);
     let signed = content.map(|content| SignedContent::new(content, &job.event.body)).unwrap_or_default();
     Ok(Prepared { headers, body, signed })
+}
+
+/// The keys that secrets are under a scheme. The error names the fault of the first that is none.
+pub fn signing_keys(secrets: &[Secret], scheme: &Scheme, profile: &Profile) -> Result<Vec<SigningKey>, String> {
+    let read = |secret: &Secret| SigningKey::read(secret.reveal(), scheme, profile.webhooks.secret_key);
+    secrets.iter().map(read).collect::<Result<_, _>>().map_err(|problem| problem.to_string())
 }
 
 /// A header's name; the usual ones are at hand, others are read.
@@ -65,12 +69,16 @@ fn header_name(name: &str) -> Result<HeaderName, String> {
 
 /// The time that a signature carries, by the knob `webhooks.timestamp`: receivers compare it with their own clock.
 pub fn signature_time(clock: &Clock, now: Now, profile: &Profile) -> Timestamp {
-    let by_clock = match profile.webhooks.timestamp {
+    if signs_by_clock(clock, profile) { now.wall } else { machine::wall_time() }
+}
+
+/// Whether that is the time of the workspace's clock, and not the machine's.
+pub fn signs_by_clock(clock: &Clock, profile: &Profile) -> bool {
+    match profile.webhooks.timestamp {
         SignatureTime::Real => false,
         SignatureTime::Clock => true,
         SignatureTime::Auto => clock.mode() == ClockMode::Frozen,
-    };
-    if by_clock { now.wall } else { machine::wall_time() }
+    }
 }
 
 /// Verifies a delivery as a receiver would, with every scheme of the profile: what the built-in sink does.
@@ -85,8 +93,7 @@ pub fn verify_delivery(
     const TOLERANCE_SECONDS: i64 = 300;
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     for scheme in profile.schemes() {
-        let keys = secrets.iter().map(|secret| SigningKey::read(secret.reveal(), &scheme, profile.webhooks.secret_key));
-        let keys: Vec<SigningKey> = keys.collect::<Result<_, _>>().map_err(|problem| problem.to_string())?;
+        let keys = signing_keys(secrets, &scheme, profile)?;
         verify(&scheme, &keys, &header, url, body, now.as_second(), TOLERANCE_SECONDS)
             .map_err(|rejection| rejection.to_string())?;
     }

@@ -16,9 +16,9 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::clock::machine;
-use crate::journal::{AttemptOutcome, FailureReason};
 use crate::webhook::dial::{DialProblem, Reach, Sender, dial, permitted, resolve};
 use crate::webhook::egress::Target;
+use crate::workspace::{AttemptOutcome, FailureReason};
 
 /// At most this much of an answer's body is read.
 pub const ANSWER_LIMIT: usize = 16 * 1024;

@@ -1,4 +1,4 @@
-//! The driver: takes events from the journal, makes due attempts, reports outcomes back to the journal and the delivery store.
+//! The driver: makes due attempts, reports outcomes back to the journal and the delivery store.
 //!
 //! One worker a workspace (`worker`) owns its queue and sets workers to what is due; when and whether to retry is the
 //! queue's business, not this file's.
@@ -14,20 +14,20 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::clock::{Clock, Instant};
-use crate::http::stopped;
-use crate::journal::{AttemptOutcome, AttemptRecord, FailureReason, HandedOver, Journal, SignedContent};
+use crate::engine::deliveries::DeliveryStatus;
+use crate::engine::sink::Receipt;
+use crate::engine::{Engine, GONE};
+use crate::journal::Entry;
 use crate::profile::Profile;
-use crate::scenario::Library;
+use crate::tasks::stopped;
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
 use crate::webhook::client::{Client, Post};
 use crate::webhook::dial::DialProblem;
 use crate::webhook::egress::{Destination, Egress, Target};
-use crate::webhook::per_workspace::PerWorkspace;
-use crate::webhook::queue::{Job, Next};
-use crate::webhook::sink::{Receipt, Sinks};
-use crate::webhook::store::{DeliveryStatus, DeliveryStore};
 use crate::webhook::worker::WorkerState;
-use crate::workspace::{EventRecord, PlannedDelivery, Registry, Workspace};
+use crate::workspace::{
+    AttemptOutcome, AttemptRecord, FailureReason, Job, Next, PlannedDelivery, SignedContent, Workspace,
+};
 
 /// Most attempts under way at a time, over all workspaces.
 pub const CONCURRENT_ATTEMPTS: usize = 256;
@@ -37,19 +37,12 @@ const PART_OF_A_WORKSPACE: usize = 4;
 /// Everything deliveries need.
 #[derive(Debug)]
 pub struct Deliverer {
-    journal: Arc<Journal>,
-    registry: Arc<Registry>,
-    library: Arc<Library>,
-    store: Arc<DeliveryStore>,
-    sinks: Arc<Sinks>,
+    engine: Arc<Engine>,
     egress: Arc<Egress>,
     client: Arc<Client>,
     slots: Semaphore,
     pub(super) slots_of_workspace: usize,
 }
-
-/// Why what is left of a workspace is given up.
-pub(super) const GONE: &str = "the workspace was reset or had to leave";
 
 /// Where an attempt goes, with what had to be looked up for it.
 enum Route {
@@ -60,109 +53,67 @@ enum Route {
     Dial { target: Arc<Target>, addresses: Result<Option<Vec<SocketAddr>>, DialProblem>, took: (Duration, Duration) },
 }
 
-/// An attempt that has ended.
-struct Ended {
-    job: Job,
-    record: AttemptRecord,
-    began: Instant,
-}
-
 impl Deliverer {
-    /// A driver over these parts, with so many attempts under way at a time.
-    #[expect(clippy::too_many_arguments, reason = "they are the parts it ties together")]
-    pub fn new(
-        journal: Arc<Journal>,
-        registry: Arc<Registry>,
-        library: Arc<Library>,
-        store: Arc<DeliveryStore>,
-        sinks: Arc<Sinks>,
-        egress: Arc<Egress>,
-        client: Arc<Client>,
-        attempts: usize,
-    ) -> Arc<Self> {
+    /// A driver for this engine, with so many attempts under way at a time.
+    pub fn new(engine: Arc<Engine>, egress: Arc<Egress>, client: Arc<Client>, attempts: usize) -> Arc<Self> {
         let (slots, slots_of_workspace) = (Semaphore::new(attempts), (attempts / PART_OF_A_WORKSPACE).max(1));
-        Arc::new(Self { journal, registry, library, store, sinks, egress, client, slots, slots_of_workspace })
+        Arc::new(Self { engine, egress, client, slots, slots_of_workspace })
     }
 
-    /// Delivers until `stop` becomes true, then tries what is due and returns when those attempts have ended.
-    pub async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
-        let mut workers: PerWorkspace<mpsc::UnboundedSender<HandedOver>> = PerWorkspace::default();
-        let mut tasks = JoinSet::new();
-        loop {
-            for handed in self.journal.take_events() {
-                self.dispatch(handed, &mut workers, &mut tasks);
-            }
-            // What has ended is let go now and not when the emulator stops.
-            while tasks.try_join_next().is_some() {}
-            tokio::select! {
-                () = self.journal.fired() => {}
-                () = stopped(&mut stop) => break,
-            }
-        }
-        drop(workers);
-        while tasks.join_next().await.is_some() {}
-    }
-
-    /// Gives an event to the worker of its workspace.
-    fn dispatch(
-        self: &Arc<Self>,
-        handed: HandedOver,
-        workers: &mut PerWorkspace<mpsc::UnboundedSender<HandedOver>>,
-        tasks: &mut JoinSet<()>,
+    /// Delivers until `stop` becomes true, then tries what is due and returns when those attempts have ended. Each workspace that
+    /// is received gets a worker.
+    pub async fn run(
+        self: Arc<Self>,
+        mut workspaces: mpsc::UnboundedReceiver<Arc<Workspace>>,
+        mut stop: watch::Receiver<bool>,
     ) {
-        let HandedOver { event, workspace, .. } = &handed;
-        if event.lost {
-            return self.cancel_all(event, event.damage.as_deref().unwrap_or("dropped deliberately"));
+        let (mut workers, stopping) = (JoinSet::new(), stop.clone());
+        loop {
+            tokio::select! {
+                received = workspaces.recv() => match received {
+                    Some(workspace) => drop(workers.spawn(Arc::clone(&self).worker(workspace, stopping.clone()))),
+                    None => break,
+                },
+                // What has ended is released now and not when the emulator stops.
+                Some(_) = workers.join_next() => {}
+                () = stopped(&mut stop), if !workspaces.is_closed() => workspaces.close(),
+            }
         }
-        if event.deliveries.is_empty() {
-            return;
-        }
-        if workspace.has_left() {
-            return self.cancel_all(event, GONE);
-        }
-        let worker = workers.of(workspace, mpsc::UnboundedSender::is_closed, || {
-            let (sender, events) = mpsc::unbounded_channel();
-            tasks.spawn(Arc::clone(self).worker(Arc::clone(workspace), events));
-            sender
-        });
-        // A worker ends before its sender is dropped only if the workspace leaves at this very moment.
-        if let Err(mpsc::error::SendError(handed)) = worker.send(handed) {
-            self.cancel_all(&handed.event, GONE);
-        }
+        workers.join_all().await;
     }
 
-    /// Makes one attempt and tells everybody how it ended.
-    pub(super) async fn make(&self, round: &WorkerState, job: Job) {
-        if round.workspace.has_left() {
-            return self.store.note_cancelled(&job.event, &job.delivery.id, GONE);
+    /// Makes one attempt and reports how it ended.
+    pub(super) async fn make(&self, state: &WorkerState, job: Job) {
+        if state.workspace.has_left() {
+            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
-        let route = self.route(round, &job.delivery).await;
+        let route = self.route(state, &job.delivery).await;
         // Only now: a look-up that hangs keeps no slot from an attempt that can be made.
         let _slots = match &route {
             Some(Route::Dial { addresses: Ok(_), .. }) => {
-                Some((round.slots.acquire().await, self.slots.acquire().await))
+                Some((state.slots.acquire().await, self.slots.acquire().await))
             }
             _ => None,
         };
-        if round.workspace.has_left() {
-            return self.store.note_cancelled(&job.event, &job.delivery.id, GONE);
+        if state.workspace.has_left() {
+            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
-        let profile = self.profile_of(&round.workspace);
-        let ended = self.attempt(job, route, round, &profile).await;
-        self.settle(round, &profile, ended);
+        let profile = self.profile_of(&state.workspace);
+        let (record, began) = self.attempt(job, route, state, &profile).await;
+        self.settle(state, &profile, record, began);
     }
 
     /// Where an attempt goes; `None` if no request can be made for its URL. Looks up the name, for at most as long as the
     /// attempt may take.
-    async fn route(&self, round: &WorkerState, delivery: &PlannedDelivery) -> Option<Route> {
-        let profile = self.profile_of(&round.workspace);
+    async fn route(&self, state: &WorkerState, delivery: &PlannedDelivery) -> Option<Route> {
+        let profile = self.profile_of(&state.workspace);
         match self.egress.destination(&profile.webhooks.forwards, &delivery.target, &delivery.url)? {
             Destination::Sink(name) => Some(Route::Sink(name)),
             Destination::Dial(target) => {
                 let limit = profile.webhooks.timeout.get();
-                let (machine, clock) = (Clock::real(), round.workspace.clock());
+                let (machine, clock) = (Clock::real(), state.workspace.clock());
                 let began = (machine.instant(), clock.instant());
-                let addresses = self.client.look_up(&target, &round.look_ups, limit).await;
+                let addresses = self.client.look_up(&target, &state.look_ups, limit).await;
                 let took = (machine.instant().since(began.0), clock.instant().since(began.1));
                 Some(Route::Dial { target, addresses, took })
             }
@@ -177,12 +128,18 @@ impl Deliverer {
     }
 
     pub(super) fn profile_of(&self, workspace: &Workspace) -> Arc<Profile> {
-        Arc::clone(&self.library.load().config_for(Some(workspace.name())).profile)
+        self.engine.profile_for(Some(workspace.name()))
     }
 
-    /// Makes one attempt, by whatever way its URL leads.
-    async fn attempt(&self, job: Job, route: Option<Route>, round: &WorkerState, profile: &Profile) -> Ended {
-        let workspace = &round.workspace;
+    /// Makes one attempt, by whatever way its URL leads. Gives its record, and when it began.
+    async fn attempt(
+        &self,
+        job: Job,
+        route: Option<Route>,
+        state: &WorkerState,
+        profile: &Profile,
+    ) -> (AttemptRecord, Instant) {
+        let workspace = &state.workspace;
         let now = workspace.clock().now();
         let looked_up = match &route {
             Some(Route::Dial { took: (_, by_clock), .. }) => *by_clock,
@@ -217,7 +174,7 @@ impl Deliverer {
                             self.receive(&name, &job.delivery, &prepared, verified, now.wall)
                         }
                         Some(Route::Dial { target, addresses, took: (took, _) }) => {
-                            self.post(round, target, addresses, took, &prepared, profile).await
+                            self.post(state, target, addresses, took, &prepared, profile).await
                         }
                     };
                     (outcome, dialled, Some(prepared))
@@ -229,16 +186,11 @@ impl Deliverer {
             None => (HeaderMap::new(), job.event.body.clone(), SignedContent::default()),
         };
         let record = AttemptRecord {
-            delivery: job.delivery.id.clone(),
-            event: job.event.id.clone(),
-            event_type: job.event.event_type.clone(),
-            subscription: job.delivery.subscription.clone(),
-            workspace: Arc::clone(workspace.name()),
-            damage: job.event.damage.clone(),
+            delivery: job.delivery,
+            event: job.event,
             forged,
             number: job.attempt,
             at: now.wall.checked_sub(looked_up).unwrap_or(now.wall),
-            url: Arc::clone(&job.delivery.url),
             dialled,
             headers,
             signed,
@@ -247,7 +199,7 @@ impl Deliverer {
             latency: Duration::ZERO,
             next: None,
         };
-        Ended { job, record, began: now.instant.minus(looked_up) }
+        (record, now.instant.minus(looked_up))
     }
 
     /// Hands an attempt to the built-in receiver.
@@ -271,7 +223,7 @@ impl Deliverer {
             verified,
             status: 200,
         };
-        let status = self.sinks.receive(name, receipt);
+        let status = self.engine.sinks.receive(name, receipt);
         let outcome = AttemptOutcome::Answered { status, retry_after: None, body: Bytes::new() };
         (outcome, format!("sink {name}").into())
     }
@@ -279,7 +231,7 @@ impl Deliverer {
     /// Posts an attempt to a server, within what its look-up left of the timeout.
     async fn post(
         &self,
-        round: &WorkerState,
+        state: &WorkerState,
         target: Arc<Target>,
         addresses: Result<Option<Vec<SocketAddr>>, DialProblem>,
         took: Duration,
@@ -298,7 +250,7 @@ impl Deliverer {
                     looked_up: took,
                     connect_timeout: profile.webhooks.connect_timeout.get(),
                     addresses,
-                    look_ups: Arc::clone(&round.look_ups),
+                    look_ups: Arc::clone(&state.look_ups),
                 };
                 self.client.post(post).await
             }
@@ -306,20 +258,20 @@ impl Deliverer {
         (outcome, dialled)
     }
 
-    /// Tells queue, store, subscription and journal how an attempt ended.
-    fn settle(&self, round: &WorkerState, profile: &Profile, ended: Ended) {
-        let workspace = &round.workspace;
-        let Ended { job, mut record, began } = ended;
+    /// Reports to queue, store, subscription and journal how an attempt ended.
+    fn settle(&self, state: &WorkerState, profile: &Profile, mut record: AttemptRecord, began: Instant) {
+        let workspace = &state.workspace;
+        let (delivery, event) = (Arc::clone(&record.delivery), Arc::clone(&record.event));
         if workspace.has_left() {
-            return self.store.note_cancelled(&job.event, &job.delivery.id, GONE);
+            return self.engine.deliveries.note_cancelled(&event, &delivery.id, GONE);
         }
         let now = workspace.clock().now();
         // Jitter follows from the delivery alone, so that the order in which receivers answer changes nothing.
-        let random = || self.registry.source(&format!("{}/{}/{}", workspace.name(), record.delivery, record.number));
+        let random = || self.engine.registry.source(&format!("{}/{}/{}", workspace.name(), delivery.id, record.number));
         let gone = matches!(record.outcome, AttemptOutcome::Failed { reason: FailureReason::SubscriptionGone, .. });
-        let subscription = &job.delivery.subscription;
-        let next =
-            round.with(|queue| queue.finish(subscription, &record.outcome, &profile.webhooks, now.instant, random));
+        let subscription = &delivery.subscription;
+        let next = workspace
+            .with_queue(|queue| queue.finish(subscription, &record.outcome, &profile.webhooks, now.instant, random));
         record.latency = now.instant.since(began);
         let status = match &next {
             // It is given up below; until then nobody shall see it end otherwise.
@@ -333,31 +285,25 @@ impl Deliverer {
             }
         };
         let record = Arc::new(record);
-        self.store.note_attempt(&job.event, Arc::clone(&record), status);
-        self.journal.append_attempt(workspace, record);
+        self.engine.deliveries.note_attempt(&event, Arc::clone(&record), status);
+        self.engine.journal.append_of(Some(workspace), Entry::Attempt(record));
         if let Next::Gone(waiting) = next {
-            workspace.lock().disable_subscription(&job.delivery.subscription);
+            workspace.lock().disable_subscription(subscription);
             self.cancel(waiting, "the receiver answered 410 Gone, which disabled the subscription");
             let message = format!(
                 "subscription {subscription} is disabled: its receiver answered 410 Gone; subscribe again to make it active"
             );
-            self.journal.note(now.wall, Some(Arc::clone(workspace.name())), message, true);
+            self.engine.journal.note(now.wall, Some(Arc::clone(workspace.name())), message, true);
         } else if gone {
-            let waiting = round.with(|queue| queue.cancel(subscription));
+            let waiting = workspace.with_queue(|queue| queue.cancel(subscription));
             self.cancel(waiting, "the subscription was deleted or disabled");
-            self.store.note_cancelled(&job.event, &job.delivery.id, "the subscription was deleted or disabled");
+            self.engine.deliveries.note_cancelled(&event, &delivery.id, "the subscription was deleted or disabled");
         }
     }
 
     pub(super) fn cancel(&self, jobs: Vec<Job>, note: &str) {
         for job in jobs {
-            self.store.note_cancelled(&job.event, &job.delivery.id, note);
-        }
-    }
-
-    pub(super) fn cancel_all(&self, event: &Arc<EventRecord>, note: &str) {
-        for delivery in &event.deliveries {
-            self.store.note_cancelled(event, &delivery.id, note);
+            self.engine.deliveries.note_cancelled(&job.event, &job.delivery.id, note);
         }
     }
 }

@@ -19,10 +19,10 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use url::Host;
 
-use crate::journal::FailureReason;
 use crate::webhook::egress::{Egress, Target};
 use crate::webhook::resolve::{NotFound, Resolver, lacks_descriptors};
 use crate::webhook::tls::Trust;
+use crate::workspace::FailureReason;
 
 /// Why a receiver could not be reached.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! Layer 4, webhooks: events become signed POSTs to registered HTTPS URLs. Overview of the layer.
 //!
-//! Reading order: `queue` (what is due, what follows an outcome) and `schedule` (when to retry), both pure; `attempt`
-//! (what is signed and sent); `egress` and `guard` (where it may go); `resolve` (names), `dial`, `tls` and `client` (getting there); `sink`
-//! (the built-in receiver); `store` (what became of each delivery) and `held` (what that holds in memory); `deliver` and `worker` (the driver that ties them together).
+//! What is due and what follows an outcome is the business of the workspace's queue. Reading order: `attempt` (what is signed and
+//! sent); `egress` and `guard` (where it may go); `resolve` (names), `dial`, `tls` and `client` (getting there); `deliver` and `worker`
+//! (the driver that ties them together).
 
 pub mod attempt;
 pub mod client;
@@ -10,12 +10,6 @@ pub mod deliver;
 pub mod dial;
 pub mod egress;
 pub mod guard;
-pub mod held;
-pub(crate) mod per_workspace;
-pub mod queue;
 pub mod resolve;
-pub mod schedule;
-pub mod sink;
-pub mod store;
 pub mod tls;
 mod worker;

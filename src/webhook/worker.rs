@@ -1,131 +1,97 @@
-//! The worker of one workspace: owns its queue, sets workers to what is due, sleeps until more is.
+//! The worker of one workspace: takes what is due from its queue, has the attempts made, sleeps until more is due.
 //!
-//! What an attempt is and how its outcome is told stands in `deliver`; what follows from it in `queue`.
+//! What an attempt is and how its outcome is reported is in `deliver`; what follows from it in the queue.
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::agenda::{Slot, Task};
+use crate::agenda::Task;
 use crate::clock::Instant;
-use crate::http::emissions::events_made;
-use crate::http::stopped;
-use crate::journal::HandedOver;
-use crate::webhook::deliver::{Deliverer, GONE};
-use crate::webhook::queue::{Job, Queue};
+use crate::engine::{GONE, events_made};
+use crate::tasks::stopped;
+use crate::webhook::deliver::Deliverer;
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
-use crate::workspace::Workspace;
+use crate::workspace::{Job, Queue, Workspace};
 
-/// Most events taken over before the next attempts are looked for.
-const MOST_AT_ONCE: usize = 256;
-
-/// What a worker shares with its workers.
+/// What a worker shares with the tasks that make its attempts.
 pub(super) struct WorkerState {
     /// Whose deliveries they are.
     pub(super) workspace: Arc<Workspace>,
-    queue: Mutex<(Queue, Slot)>,
-    /// Told when a worker has nothing more to do.
-    changed: Notify,
     /// What its attempts may take at a time of what all workspaces share.
     pub(super) slots: Semaphore,
     pub(super) look_ups: Arc<Semaphore>,
 }
 
-impl WorkerState {
-    fn new(workspace: Arc<Workspace>, attempts: usize) -> Self {
-        let queue = Mutex::new((Queue::default(), workspace.agenda().slot()));
-        Self {
-            workspace,
-            queue,
-            changed: Notify::new(),
-            slots: Semaphore::new(attempts),
-            look_ups: Arc::new(Semaphore::new(LOOK_UPS_PER_WORKSPACE)),
-        }
-    }
-
-    /// Does something with the queue; the agenda then knows what is due next.
-    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Queue) -> T) -> T {
-        let mut locked = self.queue.lock();
-        let (queue, slot) = &mut *locked;
-        let done = act(queue);
-        slot.set(queue.next_due());
-        done
-    }
-
-    /// The next attempt that is due, under way from here on.
-    fn take_due(&self, queue: &mut Queue) -> Option<(Job, Task)> {
-        let job = queue.take_due(self.workspace.clock().instant())?;
-        Some((job, self.workspace.agenda().begin()))
-    }
+/// The next attempt that is due, under way from here on.
+fn take_due(workspace: &Workspace, queue: &mut Queue) -> Option<(Job, Task)> {
+    let job = queue.take_due(workspace.clock().instant())?;
+    Some((job, workspace.agenda().begin()))
 }
 
 impl Deliverer {
-    /// Owns the queue of one workspace until nobody hands over any more, or the workspace leaves.
-    pub(super) async fn worker(
-        self: Arc<Self>,
-        workspace: Arc<Workspace>,
-        mut events: mpsc::UnboundedReceiver<HandedOver>,
-    ) {
-        let round = Arc::new(WorkerState::new(workspace, self.slots_of_workspace));
-        let mut leaving = round.workspace.leaving();
+    /// Makes the attempts of one workspace until none waits, or the workspace leaves; after `stop`, until none is due.
+    pub(super) async fn worker(self: Arc<Self>, workspace: Arc<Workspace>, mut stop: watch::Receiver<bool>) {
+        let (slots, look_ups) = (Semaphore::new(self.slots_of_workspace), Semaphore::new(LOOK_UPS_PER_WORKSPACE));
+        let state = Arc::new(WorkerState { workspace, slots, look_ups: Arc::new(look_ups) });
+        let workspace = &state.workspace;
+        let mut leaving = workspace.leaving();
         // They end with the worker, so that nobody is posted to once the emulator has stopped.
-        let mut workers = JoinSet::new();
-        let (mut handed, mut draining) = (Vec::new(), false);
-        while !round.workspace.has_left() {
-            let order = self.profile_of(&round.workspace).webhooks.order;
+        let mut attempts = JoinSet::new();
+        while !workspace.has_left() {
+            let order = self.profile_of(workspace).webhooks.order;
+            // Whoever dropped the emulator does not wait either.
+            let draining = *stop.borrow() || stop.has_changed().is_err();
+            while attempts.try_join_next().is_some() {}
             let mut due = Vec::new();
-            let (next, idle) = round.with(|queue| {
+            let (next, is_done) = workspace.with_queue(|queue| {
                 queue.set_order(order);
-                for HandedOver { event, .. } in &handed {
-                    queue.push(event);
-                }
-                due.extend(std::iter::from_fn(|| round.take_due(queue)));
-                (queue.next_due(), queue.under_way() == 0)
+                due.extend(std::iter::from_fn(|| take_due(workspace, queue)));
+                let is_idle = attempts.is_empty() && queue.under_way() == 0;
+                let is_done = is_idle && (draining || queue.pending() == 0);
+                queue.has_worker = !is_done;
+                (queue.next_due(), is_done)
             });
-            // Their deliveries are planned: they are due or under way by themselves.
-            handed.clear();
-            while workers.try_join_next().is_some() {}
-            if self.send_off(&round, due, &mut workers).await {
-                continue;
-            }
-            if draining && idle {
+            if is_done {
                 return;
             }
+            if self.send_off(&state, due, &mut attempts).await {
+                continue;
+            }
             tokio::select! {
-                count = events.recv_many(&mut handed, MOST_AT_ONCE), if !draining => draining = count == 0,
-                () = round.changed.notified() => {}
-                () = sleep_until(&round.workspace, next), if !draining => {}
+                () = workspace.queue_changed().notified() => {}
+                Some(_) = attempts.join_next() => {}
+                () = sleep_until(workspace, next), if !draining => {}
+                () = stopped(&mut stop), if !draining => {}
                 () = stopped(&mut leaving) => {}
             }
         }
-        events.close();
-        handed.extend(std::iter::from_fn(|| events.try_recv().ok()));
-        for late in &handed {
-            self.cancel_all(&late.event, GONE);
-        }
-        self.cancel(round.with(Queue::give_up_all), GONE);
+        let given_up = workspace.with_queue(|queue| {
+            queue.has_worker = false;
+            queue.give_up_all()
+        });
+        self.cancel(given_up, GONE);
     }
 
     /// Sets workers to attempts that are due. Those that stay inside are made here, one after the other, so that their order
     /// does not depend on which processor is free. Returns whether any was.
     async fn send_off(
         self: &Arc<Self>,
-        round: &Arc<WorkerState>,
+        state: &Arc<WorkerState>,
         due: Vec<(Job, Task)>,
-        workers: &mut JoinSet<()>,
+        attempts: &mut JoinSet<()>,
     ) -> bool {
         if !due.is_empty() {
-            events_made(&round.workspace).await;
+            events_made(&state.workspace).await;
         }
         let mut made = false;
         for (job, task) in due {
-            if self.stays_inside(&round.workspace, &job) {
-                self.make(round, job).await;
+            if self.stays_inside(&state.workspace, &job) {
+                self.make(state, job).await;
                 made = true;
             } else {
-                workers.spawn(Arc::clone(self).work(Arc::clone(round), job, task.outside()));
+                attempts.spawn(Arc::clone(self).work(Arc::clone(state), job, task.outside()));
             }
         }
         if made {
@@ -136,14 +102,15 @@ impl Deliverer {
     }
 
     /// Makes one attempt, and then whatever else is due, without a way back to the worker.
-    async fn work(self: Arc<Self>, round: Arc<WorkerState>, first: Job, task: Task) {
+    async fn work(self: Arc<Self>, state: Arc<WorkerState>, first: Job, task: Task) {
         let mut next = Some((first, task));
         while let Some((job, _task)) = next {
-            self.make(&round, job).await;
-            next = round.with(|queue| round.take_due(queue)).map(|(job, task)| (job, task.outside()));
+            self.make(&state, job).await;
+            next = state
+                .workspace
+                .with_queue(|queue| take_due(&state.workspace, queue))
+                .map(|(job, task)| (job, task.outside()));
         }
-        // The worker sleeps until what was due next when it looked last; retries may be due earlier.
-        round.changed.notify_one();
     }
 }
 

@@ -25,7 +25,7 @@ use crate::memory::kept;
 use crate::profile::Profile;
 use crate::template::{Gap, render_noting};
 
-/// A wish to fire an event.
+/// A request to fire an event.
 #[derive(Clone, Debug, Default)]
 pub struct FireRequest {
     /// The event type.

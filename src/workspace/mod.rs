@@ -1,14 +1,19 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time comes in as `now`.
-//! Reading order: this file, `room` (what all keys share), `subscriptions`, `events`, `damage`, `workflows`, `registry`, `tokens`, `saved`.
+//! Reading order: this file, `room` (what all keys share), `subscriptions`, `events`, `damage`,
+//! `queue` (deliveries that wait), `schedule` (when to retry), `attempt`, `workflows`, `timeline`, `registry`, `tokens`, `saved`.
 
+mod attempt;
 mod damage;
 mod events;
+mod queue;
 mod registry;
 mod room;
 mod saved;
+mod schedule;
 mod subscriptions;
+mod timeline;
 mod tokens;
 mod workflows;
 
@@ -17,18 +22,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
+pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason, Forgery, SignedContent, is_elsewhere};
 pub use damage::Origin;
 pub use events::{EventRecord, FireProblem, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription};
+pub use queue::{Job, Next, Queue};
 pub use registry::{MOST_WORKSPACES, Registry};
-pub use room::{Bounds, SUBSCRIPTIONS, WORKFLOWS};
+pub use room::{Bounds, MOST_PLANNED, SUBSCRIPTIONS, WORKFLOWS};
 pub use saved::{restore_clock, save_clock};
-pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, Subscribed, SubscriptionRecord, SubscriptionView};
+pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, Subscribed, SubscriptionRecord};
+pub use timeline::{PlannedEvent, Timeline};
 pub use tokens::{Alias, MOST_TOKENS, Tokens};
 pub use workflows::{Listed, MOST_WORKFLOWS, PlacedWorkflow};
 
-use crate::agenda::Agenda;
+use crate::agenda::{Agenda, Slot};
 use crate::clock::{Clock, Instant, Now, Random, Seed};
 use crate::contract::ids::{IdKind, make_id};
 use crate::contract::quota::CountRule;
@@ -50,6 +58,9 @@ pub struct Workspace {
     forgotten: AtomicBool,
     last_used: AtomicU64,
     state: Mutex<State>,
+    /// The deliveries that wait, and when the next is due.
+    queue: Mutex<(Queue, Slot)>,
+    queue_changed: Notify,
 }
 
 /// Everything in a workspace that changes.
@@ -63,6 +74,8 @@ pub struct State {
     quotas: BTreeMap<Arc<str>, Quota>,
     pub(crate) subscriptions: Subscriptions,
     workflows: Workflows,
+    /// The events that emissions have planned.
+    pub timeline: Timeline,
     counters: RuleCounters,
     met: u64,
     met_at: Instant,
@@ -74,6 +87,7 @@ impl Workspace {
         // The id names the workspace without showing the key; it follows from the key alone, so it is stable.
         let digest = Sha256::digest(name.as_bytes());
         let id = digest[..8].iter().fold(String::from("ws_"), |id, byte| format!("{id}{byte:02x}"));
+        let agenda = Agenda::default();
         let state = State {
             random: seed.source(&name),
             serial: 0,
@@ -83,13 +97,25 @@ impl Workspace {
             quotas: BTreeMap::new(),
             subscriptions: Subscriptions::within(&rooms.subscriptions),
             workflows: Workflows::within(&rooms.workflows),
+            timeline: Timeline::new(&agenda, &rooms.planned),
             counters: RuleCounters::default(),
             met: 0,
             met_at: Instant::default(),
         };
-        let (agenda, left) = (Agenda::default(), watch::Sender::new(false));
-        let (forgotten, last_used) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self { name, id, clock, agenda, left, forgotten, last_used, state: Mutex::new(state) }
+        let (left, forgotten) = (watch::Sender::new(false), AtomicBool::new(false));
+        let queue = Mutex::new((Queue::default(), agenda.slot()));
+        Self {
+            name,
+            id,
+            clock,
+            agenda,
+            left,
+            forgotten,
+            last_used: AtomicU64::new(0),
+            state: Mutex::new(state),
+            queue,
+            queue_changed: Notify::new(),
+        }
     }
 
     /// The key, or the name of the group of keys, that this workspace belongs to. Shown by way of `redact` alone.
@@ -140,6 +166,31 @@ impl Workspace {
     /// Locks the state. Hold it for as long as one step of one request takes, never across a wait.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// Does something with the queue of deliveries; the agenda then knows what is due next.
+    pub fn with_queue<T>(&self, act: impl FnOnce(&mut Queue) -> T) -> T {
+        let mut locked = self.queue.lock();
+        let (queue, slot) = &mut *locked;
+        let done = act(queue);
+        slot.set(queue.next_due());
+        done
+    }
+
+    /// Puts an event's deliveries into the queue. Returns whether a worker has to be started for them.
+    #[must_use]
+    pub fn enqueue(&self, event: &Arc<EventRecord>) -> bool {
+        let starts = self.with_queue(|queue| {
+            queue.push(event);
+            !std::mem::replace(&mut queue.has_worker, true)
+        });
+        self.queue_changed.notify_one();
+        starts
+    }
+
+    /// Notified when the queue's worker has to look at it again.
+    pub fn queue_changed(&self) -> &Notify {
+        &self.queue_changed
     }
 
     fn touch(&self, instant: Instant) {

@@ -20,6 +20,11 @@ pub const SUBSCRIPTIONS: Bounds = Bounds { kind: "subscriptions", count: 50_000,
 /// For the workflows and users of all keys.
 pub const WORKFLOWS: Bounds = Bounds { kind: "workflows and users", count: 50_000, bytes: 32 * 1024 * 1024 };
 
+/// Most events that emissions have planned at a time, over all keys.
+pub const MOST_PLANNED: usize = 100_000;
+/// For them; each is small.
+const PLANNED: Bounds = Bounds { kind: "planned events", count: MOST_PLANNED, bytes: usize::MAX };
+
 /// What is taken of the room; a cheap handle.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
@@ -32,12 +37,13 @@ pub(crate) struct Room {
 pub(crate) struct Rooms {
     pub(super) subscriptions: Room,
     pub(super) workflows: Room,
+    pub(super) planned: Room,
 }
 
 impl Default for Rooms {
     fn default() -> Self {
         let room = |bounds| Room { bounds, taken: Arc::default() };
-        Self { subscriptions: room(SUBSCRIPTIONS), workflows: room(WORKFLOWS) }
+        Self { subscriptions: room(SUBSCRIPTIONS), workflows: room(WORKFLOWS), planned: room(PLANNED) }
     }
 }
 

@@ -13,7 +13,6 @@ use super::workflows::Workflows;
 use super::{Registry, State, Workspace};
 use crate::clock::{Instant, Now, Random, SavedClock, restore_random, save_random};
 use crate::rate_limit::Quota;
-use crate::rule_counters::RuleCounters;
 use crate::snapshot::{SavedClockForm, SavedScenarios, SavedWorkspace, Sources};
 
 impl Workspace {
@@ -53,11 +52,9 @@ impl Registry {
     /// The workspace that a snapshot describes, not yet in force; the error says what cannot be. Its clock continues from its own
     /// moment, `elapsed` later if it ran.
     pub fn restored(&self, saved: &SavedWorkspace, elapsed: Duration) -> Result<Arc<Workspace>, String> {
-        let mut state = State::restore(saved, self.rooms())?;
-        state.counters.restore(0, &saved.scenarios.named_turns, &saved.scenarios.named_steps);
         let workspace = self.fresh(Arc::from(saved.key.as_str()));
         workspace.clock.restore(restore_clock(&saved.clock), elapsed);
-        *workspace.lock() = state;
+        workspace.lock().restore(saved, self.rooms())?;
         Ok(Arc::new(workspace))
     }
 }
@@ -70,20 +67,14 @@ impl Registry {
 }
 
 impl State {
-    fn restore(saved: &SavedWorkspace, rooms: &Rooms) -> Result<Self, String> {
-        let (random, event_random) = restore_sources(&saved.sources)?;
-        Ok(Self {
-            random,
-            serial: saved.sources.serial,
-            event_random,
-            event_serial: saved.sources.event_serial,
-            quotas: saved.quotas.iter().map(|(key, quota)| (Arc::from(key.as_str()), Quota::restore(quota))).collect(),
-            subscriptions: Subscriptions::restore(&saved.subscriptions, &rooms.subscriptions)?,
-            workflows: Workflows::restore(&saved.workflows, &saved.users, &rooms.workflows)?,
-            counters: RuleCounters::default(),
-            met: 0,
-            met_at: Instant::default(),
-        })
+    fn restore(&mut self, saved: &SavedWorkspace, rooms: &Rooms) -> Result<(), String> {
+        self.restore_sources(&saved.sources)?;
+        let quota = |(key, quota): (&String, _)| (Arc::from(key.as_str()), Quota::restore(quota));
+        self.quotas = saved.quotas.iter().map(quota).collect();
+        self.subscriptions = Subscriptions::restore(&saved.subscriptions, &rooms.subscriptions)?;
+        self.workflows = Workflows::restore(&saved.workflows, &saved.users, &rooms.workflows)?;
+        self.counters.restore(0, &saved.scenarios.named_turns, &saved.scenarios.named_steps);
+        Ok(())
     }
 
     /// Lets the workspace stand where a snapshot says its scenarios stood, under the activation that they have now.

@@ -9,7 +9,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use rand::Rng;
-use serde::Serialize;
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -77,25 +76,6 @@ pub struct SubscriptionRecord {
     secret: Secret,
     /// The secret before the last rotation, and when it stops signing.
     previous: Option<(Secret, Instant)>,
-}
-
-/// One subscription as the control API lists it: no secret.
-#[derive(Clone, Debug, Serialize)]
-pub struct SubscriptionView {
-    /// Form `sub_<id>`.
-    pub id: String,
-    /// As the client wrote it.
-    pub url: String,
-    /// Subscribed event types.
-    pub events: Vec<String>,
-    /// Short label.
-    pub description: Option<String>,
-    /// Whether events are delivered.
-    pub status: SubscriptionStatus,
-    /// When it was first made.
-    pub created_at: String,
-    /// Secrets that sign at present: 1, or 2 during a rotation's grace period.
-    pub signing_secrets: usize,
 }
 
 /// What subscribing did.
@@ -281,16 +261,6 @@ impl State {
         Ok(Subscribed { body, id, created: true })
     }
 
-    /// Every subscription, oldest first.
-    pub fn subscription_views(&self, profile: &Profile, now: Now) -> Vec<SubscriptionView> {
-        self.subscriptions.iter().map(|record| record.view(profile, now)).collect()
-    }
-
-    /// One subscription.
-    pub fn subscription_view(&self, id: &str, profile: &Profile, now: Now) -> Option<SubscriptionView> {
-        self.subscriptions.get(id).map(|record| record.view(profile, now))
-    }
-
     /// The secrets that sign for a subscription at present, newest first; `None` if it is gone or disabled.
     pub fn signing_secrets(&self, id: &str, now: Now) -> Option<Vec<Secret>> {
         let record = self.subscriptions.get(id)?;
@@ -362,21 +332,10 @@ impl SubscriptionRecord {
         FIXED + self.url.len() + 2 * self.target_text.len() + events + secrets + description
     }
 
-    fn signing_secrets(&self, now: Now) -> Vec<Secret> {
+    /// The secrets that sign at present, newest first: 1, or 2 during a rotation's grace period.
+    pub fn signing_secrets(&self, now: Now) -> Vec<Secret> {
         let previous = self.previous.iter().filter(|(_, until)| now.instant < *until).map(|(secret, _)| secret.clone());
         std::iter::once(self.secret.clone()).chain(previous).collect()
-    }
-
-    fn view(&self, profile: &Profile, now: Now) -> SubscriptionView {
-        SubscriptionView {
-            id: self.id.clone(),
-            url: self.url.clone(),
-            events: self.events.clone(),
-            description: self.description.clone(),
-            status: self.status,
-            created_at: timestamp_of(&self.id, self.created_at, profile.time.precision),
-            signing_secrets: self.signing_secrets(now).len(),
-        }
     }
 }
 

@@ -7,7 +7,7 @@ mod run;
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use wrs_emulator::webhook::sink::Receipt;
+use wrs_emulator::engine::sink::Receipt;
 use wrs_emulator::workspace::FireRequest;
 
 use promises::{

@@ -12,12 +12,12 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use crate::cli::failure::{Failure, warn};
-use crate::journal::{AttemptOutcome, FailureReason};
 use crate::webhook::client::{Client, Post};
 use crate::webhook::dial::Reach;
 use crate::webhook::egress::{Egress, Target};
 use crate::webhook::resolve::{LookUp, Resolver};
 use crate::webhook::tls::Trust;
+use crate::workspace::{AttemptOutcome, FailureReason};
 
 /// What concerns one connection alone and is not passed on.
 const OF_THE_CONNECTION: [HeaderName; 8] =

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wrs_emulator::Builder;
-use wrs_emulator::webhook::sink::Receipt;
-use wrs_emulator::webhook::store::DeliveryStatus;
+use wrs_emulator::engine::deliveries::DeliveryStatus;
+use wrs_emulator::engine::sink::Receipt;
 use wrs_emulator::workspace::{EventRecord, FireRequest};
 
 use crate::openapi::Document;

@@ -1,4 +1,4 @@
-//! The built-in receiver, `https://NAME.sink.localhost/…`: verifies what it gets, keeps it, and answers as it is told.
+//! The built-in receiver, `https://NAME.sink.localhost/…`: verifies what it gets, keeps it, and answers by its script.
 //! It needs no other program, no certificate and no port.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -97,7 +97,7 @@ impl Sinks {
         scripted.map(|(name, sink)| (name.to_string(), sink.script.iter().copied().collect())).collect()
     }
 
-    /// Forgets what every sink got and was told.
+    /// Forgets what every sink got, and its script.
     pub fn clear(&self) {
         let mut kept = self.kept.lock();
         *kept = Kept { evicted: kept.evicted, ..Kept::default() };

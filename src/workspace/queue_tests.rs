@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::clock::Seed;
-use crate::journal::FailureReason;
 use crate::profile::Layered;
+use crate::workspace::FailureReason;
 
 fn event(number: u64, due: Instant, subscriptions: &[usize]) -> Arc<EventRecord> {
     let deliveries = subscriptions.iter().map(|subscription| {

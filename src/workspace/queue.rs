@@ -6,11 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::schedule::next_delay;
+use super::{AttemptOutcome, EventRecord, PlannedDelivery};
 use crate::clock::{Instant, Random};
-use crate::journal::AttemptOutcome;
 use crate::profile::{DeliveryOrder, Webhooks};
-use crate::webhook::schedule::next_delay;
-use crate::workspace::{EventRecord, PlannedDelivery};
 
 /// One attempt to be made.
 #[derive(Clone, Debug)]
@@ -49,6 +48,8 @@ pub struct Queue {
     serial: u64,
     under_way: usize,
     waiting: usize,
+    /// Whether somebody makes the attempts; there is nobody while none waits.
+    pub has_worker: bool,
 }
 
 /// When a job is due, then the order in which its delivery came.
@@ -63,7 +64,7 @@ struct Lane {
     retried: Option<Key>,
     /// The job whose attempt is under way, and the order in which its delivery came.
     under_way: Option<(u64, Job)>,
-    /// What stands in `ready` for this lane.
+    /// What is in `ready` for this lane.
     listed: Option<Key>,
 }
 
@@ -157,11 +158,11 @@ impl Queue {
             // A forgery that was refused has had the answer that it was sent for.
             Next::Exhausted
         } else {
-            let wish = match outcome {
+            let requested = match outcome {
                 AttemptOutcome::Answered { retry_after, .. } => *retry_after,
                 AttemptOutcome::Failed { .. } => None,
             };
-            match next_delay(webhooks, job.attempt, wish, &mut random()) {
+            match next_delay(webhooks, job.attempt, requested, &mut random()) {
                 None => Next::Exhausted,
                 Some(delay) => {
                     let due = now.plus(delay);

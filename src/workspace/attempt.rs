@@ -1,4 +1,4 @@
-//! A delivery attempt as the journal keeps it: what was signed and sent, what came back, and what follows.
+//! A delivery attempt, as the journal and the delivery keep it: what was signed and sent, what came back, and what follows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,31 +8,22 @@ use hyper::header::HeaderMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::{EventRecord, PlannedDelivery};
 use crate::clock::Instant;
 
 /// One attempt to deliver one event to one subscription.
 #[derive(Clone, Debug)]
 pub struct AttemptRecord {
-    /// Form `dlv_<id>`; all attempts of a delivery share it.
-    pub delivery: String,
+    /// The delivery, with its subscription and URL.
+    pub delivery: Arc<PlannedDelivery>,
     /// The event.
-    pub event: String,
-    /// The event type.
-    pub event_type: String,
-    /// The subscription.
-    pub subscription: String,
-    /// The workspace.
-    pub workspace: Arc<str>,
-    /// What is deliberately wrong with it, and who asked for it.
-    pub damage: Option<Arc<str>>,
+    pub event: Arc<EventRecord>,
     /// Whether it is a forgery that its receiver could detect. The built-in receiver answers by its script.
     pub forged: bool,
     /// 1 for the first attempt.
     pub number: u32,
     /// When it began.
     pub at: Timestamp,
-    /// The subscription's URL.
-    pub url: Arc<str>,
     /// Where the attempt really went, when `--forward` or the sink changed it.
     pub dialled: Arc<str>,
     /// The request's headers in sending order.
@@ -154,7 +145,7 @@ impl AttemptOutcome {
 }
 
 /// Why an attempt had no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureReason {
     /// The host has no address.
@@ -191,28 +182,6 @@ pub enum FailureReason {
     SecretUnreadable,
 }
 
-impl FailureReason {
-    /// Every cause, in the order of their declaration.
-    pub const ALL: [Self; 16] = [
-        Self::NameNotFound,
-        Self::EgressRefused,
-        Self::ConnectionRefused,
-        Self::NoDescriptors,
-        Self::ConnectTimeout,
-        Self::UnknownCertificateAuthority,
-        Self::CertificateNameMismatch,
-        Self::CertificateExpired,
-        Self::NotTls,
-        Self::TlsTimeout,
-        Self::TlsFailed,
-        Self::Timeout,
-        Self::ConnectionReset,
-        Self::InvalidAnswer,
-        Self::SubscriptionGone,
-        Self::SecretUnreadable,
-    ];
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,14 +197,5 @@ mod tests {
         ] {
             assert_eq!(is_elsewhere(url, dialled), expected, "{url} {dialled}");
         }
-    }
-
-    /// A cause that is missing here would be missing in the metrics.
-    #[test]
-    fn every_cause_is_listed_once() {
-        for (place, reason) in FailureReason::ALL.into_iter().enumerate() {
-            assert_eq!(reason as usize, place);
-        }
-        assert_eq!(FailureReason::SecretUnreadable as usize + 1, FailureReason::ALL.len(), "add new causes to ALL");
     }
 }

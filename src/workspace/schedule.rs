@@ -21,7 +21,7 @@ const SHOPIFY: [Duration; 8] =
 const SLACK: [Duration; 3] = [Duration::ZERO, seconds(60), seconds(300)];
 
 /// The delay after failed attempt `attempt` (from 1), before jitter; `None` when there is no further attempt.
-pub fn delay_after(retry: &Retry, attempt: u32) -> Option<Duration> {
+pub(super) fn delay_after(retry: &Retry, attempt: u32) -> Option<Duration> {
     let at = usize::try_from(attempt).ok()?.checked_sub(1)?;
     match retry.preset {
         RetryPreset::None => None,
@@ -35,8 +35,8 @@ pub fn delay_after(retry: &Retry, attempt: u32) -> Option<Duration> {
     }
 }
 
-/// The delay after a failed attempt, with jitter and a receiver's wish, which counts between one and two steps.
-pub fn next_delay(
+/// The delay after a failed attempt, with jitter and a receiver's `Retry-After`, which counts between one and two steps.
+pub(super) fn next_delay(
     webhooks: &Webhooks,
     attempt: u32,
     retry_after: Option<Duration>,
@@ -45,9 +45,9 @@ pub fn next_delay(
     let step = delay_after(&webhooks.retry, attempt)?;
     let jitter = f64::from(webhooks.retry.jitter);
     let spread = if jitter > 0.0 { 1.0 + jitter * random.random_range(-1.0..=1.0) } else { 1.0 };
-    let wished = retry_after.filter(|_| webhooks.honor_retry_after);
-    Some(match wished {
-        Some(wish) => wish.clamp(step, step.saturating_mul(2)),
+    let requested = retry_after.filter(|_| webhooks.honor_retry_after);
+    Some(match requested {
+        Some(requested) => requested.clamp(step, step.saturating_mul(2)),
         None => step.mul_f64(spread),
     })
 }

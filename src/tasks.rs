@@ -1,5 +1,5 @@
-//! Work that may take a while without waiting for anything: checking a scenario, making many events, reading a snapshot. It runs
-//! on threads of its own, so that the async workers keep serving other requests meanwhile.
+//! What tasks of every layer above need: the signal to stop, and threads for work that may take a while without waiting for
+//! anything, such as checking a scenario or making many events. So the async workers keep serving everybody else meanwhile.
 //!
 //! The threads are few and stay: the allocator keeps what was freed for the thread that used it, so each further thread that
 //! has once held a large document costs memory for good. (The runtime's own pool grows whenever a piece of work comes before
@@ -12,7 +12,12 @@ use std::thread;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
+
+/// Returns once `stop` is true, or when nobody is left who could say so.
+pub async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
 
 /// Most pieces of such work at a time; further ones wait in order.
 pub const MOST_AT_ONCE: usize = 4;
@@ -40,13 +45,13 @@ impl Default for Blocking {
 }
 
 impl Blocking {
-    /// Runs `work` to its end, even if its caller no longer waits for it. A panic in it is resumed in the caller.
+    /// Runs `work` to its end, even if nobody waits for it any longer. A panic in it is resumed in the caller.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (done, result) = oneshot::channel();
         let runtime = Handle::current();
         let piece = move || {
             let _inside = runtime.enter();
-            // The caller may no longer wait for it.
+            // Nobody may wait for it any longer.
             let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
         };
         self.pieces.send(Box::new(piece)).expect("the queue holds the other end");
@@ -70,7 +75,7 @@ impl Queue {
             Ok(_) => self.threads += 1,
             // The threads that are there do it.
             Err(_) if self.threads > 0 => {}
-            // Without a thread, the caller's own does it.
+            // Late is better than never.
             Err(_) => {
                 if let Ok(piece) = self.pieces.lock().try_recv() {
                     piece();

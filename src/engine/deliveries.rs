@@ -9,10 +9,9 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::Notify;
 
+use super::held::{DELIVERY, Held, MOST_BYTES};
 use crate::clock::Instant;
-use crate::journal::{AttemptRecord, Forgery};
-use crate::webhook::held::{DELIVERY, Held, MOST_BYTES};
-use crate::workspace::{EventRecord, PlannedDelivery, Workspace};
+use crate::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery, Workspace};
 
 /// Most finished deliveries kept.
 pub const MOST_FINISHED: usize = 10_000;
@@ -32,8 +31,8 @@ pub enum Full {
     Bytes,
 }
 
-/// Where a delivery stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// How far a delivery is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryStatus {
     /// An attempt is under way or due.
@@ -53,7 +52,7 @@ pub struct DeliveryRecord {
     pub planned: Arc<PlannedDelivery>,
     /// The event.
     pub event: Arc<EventRecord>,
-    /// Where it stands.
+    /// How far it is.
     pub status: DeliveryStatus,
     /// How many attempts were made.
     pub made: u32,
@@ -68,12 +67,13 @@ pub struct DeliveryRecord {
 /// Every delivery of one emulator.
 #[derive(Debug, Default)]
 pub struct DeliveryStore {
-    pages: Mutex<Pages>,
+    state: Mutex<State>,
     changed: Notify,
 }
 
+/// What the store knows.
 #[derive(Debug, Default)]
-struct Pages {
+struct State {
     by_serial: BTreeMap<u64, DeliveryRecord>,
     serial_by_id: HashMap<String, u64>,
     made: u64,
@@ -82,7 +82,8 @@ struct Pages {
     /// In the order in which they ended, as what leaves first; some may have gone, or be pending again.
     delivered: VecDeque<u64>,
     failed: VecDeque<u64>,
-    settled: Settled,
+    /// How deliveries ended so far; does not fall when they leave the store.
+    settled: BTreeMap<DeliveryStatus, u64>,
     forgotten: u64,
     held: Held,
 }
@@ -90,25 +91,25 @@ struct Pages {
 impl DeliveryStore {
     /// Enters the deliveries of an event that is being handed over, all or none.
     pub fn enter(&self, workspace: &Workspace, event: &Arc<EventRecord>) -> Result<(), Full> {
-        let mut pages = self.pages.lock();
+        let mut state = self.state.lock();
         // Looked at under the lock: a workspace is forgotten first and its deliveries are cleared then, so none comes late.
         if workspace.is_forgotten() || event.deliveries.is_empty() {
             return Ok(());
         }
         let count = event.deliveries.len();
         // One event may go to more subscriptions than that, so a few over the bound are taken.
-        if pages.pending >= MOST_PENDING {
+        if state.pending >= MOST_PENDING {
             return Err(Full::Count);
         }
-        if !pages.held.has_room(event, count) {
+        if !state.held.has_room(event, count) {
             return Err(Full::Bytes);
         }
         for planned in &event.deliveries {
-            pages.made += 1;
-            pages.pending += 1;
-            let serial = pages.made;
-            pages.serial_by_id.insert(planned.id.clone(), serial);
-            pages.held.keep(event, DELIVERY);
+            state.made += 1;
+            state.pending += 1;
+            let serial = state.made;
+            state.serial_by_id.insert(planned.id.clone(), serial);
+            state.held.keep(event, DELIVERY);
             let record = DeliveryRecord {
                 planned: Arc::clone(planned),
                 event: Arc::clone(event),
@@ -118,18 +119,18 @@ impl DeliveryStore {
                 next: Some(event.due),
                 note: None,
             };
-            pages.by_serial.insert(serial, record);
-            pages.log.push(serial);
+            state.by_serial.insert(serial, record);
+            state.log.push(serial);
         }
-        pages.trim();
-        drop(pages);
+        state.trim();
+        drop(state);
         self.changed.notify_waiters();
         Ok(())
     }
 
-    /// Notes an attempt at one of an event's deliveries, and where it stands after it.
+    /// Notes an attempt at one of an event's deliveries, and how far it is after it.
     pub fn note_attempt(&self, event: &Arc<EventRecord>, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
-        self.change(event, &attempt.delivery, |record| {
+        self.change(event, &attempt.delivery.id, |record| {
             record.next = attempt.next;
             record.made += 1;
             record.attempts.push(Arc::clone(&attempt));
@@ -146,54 +147,52 @@ impl DeliveryStore {
         });
     }
 
+    /// Notes that all of an event's deliveries are given up.
+    pub fn cancel_all(&self, event: &Arc<EventRecord>, note: &str) {
+        for delivery in &event.deliveries {
+            self.note_cancelled(event, &delivery.id, note);
+        }
+    }
+
     fn change(&self, event: &Arc<EventRecord>, id: &str, change: impl FnOnce(&mut DeliveryRecord)) {
-        let mut pages = self.pages.lock();
-        let Some(serial) = pages.serial_of(event, id) else { return };
-        let Some(record) = pages.by_serial.get_mut(&serial) else { return };
+        let mut state = self.state.lock();
+        let Some(serial) = state.serial_of(event, id) else { return };
+        let Some(record) = state.by_serial.get_mut(&serial) else { return };
         let (was_pending, before) = (record.status == DeliveryStatus::Pending, record.bytes());
         change(record);
         let (is_now, after) = (record.status, record.bytes());
         if was_pending {
-            pages.held.end(event, before);
+            state.held.end(event, before);
         }
-        pages.held.resize(before, after);
+        state.held.resize(before, after);
         if is_now == DeliveryStatus::Pending {
-            pages.held.begin(event, after);
+            state.held.begin(event, after);
         }
         match (was_pending, is_now == DeliveryStatus::Pending) {
             (true, false) => {
-                pages.pending -= 1;
-                pages.settled.count(is_now);
+                state.pending -= 1;
+                *state.settled.entry(is_now).or_default() += 1;
                 // An accepted forgery is a problem found, too.
                 let is_fine = is_now == DeliveryStatus::Delivered && event.tamper.is_none();
-                let ended = if is_fine { &mut pages.delivered } else { &mut pages.failed };
+                let ended = if is_fine { &mut state.delivered } else { &mut state.failed };
                 ended.push_back(serial);
             }
-            (false, true) => pages.pending += 1,
+            (false, true) => state.pending += 1,
             _ => {}
         }
-        pages.log.push(serial);
-        pages.trim();
-        pages.release_attempts(serial);
-        drop(pages);
+        state.log.push(serial);
+        state.trim();
+        state.release_attempts(serial);
+        drop(state);
         self.changed.notify_waiters();
     }
 
-    /// Forgets the deliveries of a workspace by its name, or all.
-    pub fn clear(&self, workspace: Option<&str>) {
-        self.clear_where(|name| workspace.is_none_or(|cleared| **name == *cleared));
-    }
-
-    /// Forgets the deliveries of this very workspace, and of none that has its name as well.
-    pub fn clear_of(&self, workspace: &Workspace) {
-        self.clear_where(|name| Arc::ptr_eq(name, workspace.name()));
-    }
-
-    fn clear_where(&self, is_cleared: impl Fn(&Arc<str>) -> bool) {
-        let mut pages = self.pages.lock();
-        let Pages { by_serial, serial_by_id, pending, delivered, failed, held, .. } = &mut *pages;
+    /// Forgets the deliveries of the workspaces whose name is meant.
+    pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
+        let mut state = self.state.lock();
+        let State { by_serial, serial_by_id, pending, delivered, failed, held, .. } = &mut *state;
         by_serial.retain(|serial, record| {
-            let goes = is_cleared(&record.event.workspace);
+            let goes = is_meant(&record.event.workspace);
             if goes {
                 forget_id(serial_by_id, &record.planned.id, *serial);
                 if record.status == DeliveryStatus::Pending {
@@ -209,14 +208,14 @@ impl DeliveryStore {
             ended.shrink_to_fit();
         }
         serial_by_id.shrink_to_fit();
-        drop(pages);
+        drop(state);
         self.changed.notify_waiters();
     }
 
     /// One delivery.
     pub fn get(&self, id: &str) -> Option<DeliveryRecord> {
-        let pages = self.pages.lock();
-        pages.by_serial.get(pages.serial_by_id.get(id)?).cloned()
+        let state = self.state.lock();
+        state.by_serial.get(state.serial_by_id.get(id)?).cloned()
     }
 
     /// Deliveries that `pick` wants, newest first, with their serial numbers; only those below `before`.
@@ -226,8 +225,8 @@ impl DeliveryStore {
         most: usize,
         pick: impl Fn(&DeliveryRecord) -> bool,
     ) -> Vec<(u64, DeliveryRecord)> {
-        let pages = self.pages.lock();
-        let below = pages.by_serial.range(..before.unwrap_or(u64::MAX)).rev();
+        let state = self.state.lock();
+        let below = state.by_serial.range(..before.unwrap_or(u64::MAX)).rev();
         below.filter(|(_, record)| pick(record)).take(most).map(|(serial, record)| (*serial, record.clone())).collect()
     }
 
@@ -237,53 +236,74 @@ impl DeliveryStore {
         self.changed.notified()
     }
 
+    /// How many changes there were so far: where [`Self::changed_since`] continues.
+    pub fn changes(&self) -> u64 {
+        self.state.lock().log.count
+    }
+
+    /// Finished deliveries that had to leave so far. Those that were forgotten on request are not among them.
+    pub fn forgotten(&self) -> u64 {
+        self.state.lock().forgotten
+    }
+
+    /// How many deliveries ended with this status so far.
+    pub fn settled(&self, status: DeliveryStatus) -> u64 {
+        self.state.lock().settled.get(&status).copied().unwrap_or_default()
+    }
+
+    /// The deliveries that changed since, as they are now, with their serial numbers, and where to continue. `None` if more
+    /// has changed than is remembered: then look through the whole store.
+    pub fn changed_since(&self, seen: u64) -> Option<(u64, Vec<(u64, DeliveryRecord)>)> {
+        let state = self.state.lock();
+        let new = usize::try_from(state.log.count.saturating_sub(seen)).ok()?;
+        let skip = state.log.serials.len().checked_sub(new)?;
+        let serials: BTreeSet<u64> = state.log.serials.iter().skip(skip).copied().collect();
+        let records = serials.into_iter().filter_map(|serial| Some((serial, state.by_serial.get(&serial)?.clone())));
+        Some((state.log.count, records.collect()))
+    }
+
     /// Bytes that all deliveries hold, roughly.
     pub fn bytes(&self) -> usize {
-        self.pages.lock().held.all()
+        self.state.lock().held.all()
     }
 
     /// Deliveries pending.
     pub fn pending(&self) -> usize {
-        self.pages.lock().pending
+        self.state.lock().pending
     }
 
-    /// Waits until none of these deliveries is pending, at most for `limit`, and gives them as they then stand.
+    /// Waits until none of these deliveries is pending, at most for `limit`, and gives them as they then are.
     pub async fn wait_settled(&self, ids: &[String], limit: Duration) -> Vec<DeliveryRecord> {
-        let settled = async {
-            loop {
-                let mut changed = std::pin::pin!(self.changed.notified());
-                changed.as_mut().enable();
-                let pending =
-                    ids.iter().filter_map(|id| self.get(id)).any(|record| record.status == DeliveryStatus::Pending);
-                if !pending {
-                    return;
-                }
-                changed.await;
-            }
-        };
-        let _ = tokio::time::timeout(limit, settled).await;
-        ids.iter().filter_map(|id| self.get(id)).collect()
+        self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending).await
     }
 
     /// Waits until each of these deliveries has had an attempt or is settled, at most for `limit`.
     pub async fn wait_attempted(&self, ids: &[String], limit: Duration) -> Vec<DeliveryRecord> {
-        let attempted = async {
+        self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending && record.made == 0).await
+    }
+
+    async fn wait(
+        &self,
+        ids: &[String],
+        limit: Duration,
+        is_open: impl Fn(&DeliveryRecord) -> bool,
+    ) -> Vec<DeliveryRecord> {
+        let done = async {
             loop {
                 let mut changed = std::pin::pin!(self.changed.notified());
                 changed.as_mut().enable();
-                let untried = |record: DeliveryRecord| record.status == DeliveryStatus::Pending && record.made == 0;
-                if !ids.iter().filter_map(|id| self.get(id)).any(untried) {
+                if !ids.iter().filter_map(|id| self.get(id)).any(|record| is_open(&record)) {
                     return;
                 }
                 changed.await;
             }
         };
-        let _ = tokio::time::timeout(limit, attempted).await;
+        let _ = tokio::time::timeout(limit, done).await;
         ids.iter().filter_map(|id| self.get(id)).collect()
     }
 }
 
-impl Pages {
+impl State {
     /// The delivery of this very event. A workspace that was reset makes the same ids again, and what is still under way for the
     /// one that has left must not be taken for the work of its successor.
     fn serial_of(&self, event: &Arc<EventRecord>, id: &str) -> Option<u64> {
@@ -314,9 +334,7 @@ impl Pages {
             }
         }
     }
-}
 
-impl Pages {
     /// Where pending deliveries alone hold too much, the one that has just grown forgets what its attempts said.
     fn release_attempts(&mut self, serial: u64) {
         if self.held.all() <= MOST_BYTES {
@@ -345,32 +363,10 @@ impl DeliveryRecord {
     }
 }
 
-/// Takes an id out, unless it stands for a later delivery by now.
+/// Takes an id out, unless a later delivery has it by now.
 fn forget_id(ids: &mut HashMap<String, u64>, id: &str, serial: u64) {
     if ids.get(id) == Some(&serial) {
         ids.remove(id);
-    }
-}
-
-/// How deliveries ended so far; does not fall when they leave the store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
-    /// Taken by their receivers.
-    pub delivered: u64,
-    /// Failed in every attempt.
-    pub exhausted: u64,
-    /// Given up.
-    pub cancelled: u64,
-}
-
-impl Settled {
-    fn count(&mut self, status: DeliveryStatus) {
-        match status {
-            DeliveryStatus::Pending => {}
-            DeliveryStatus::Delivered => self.delivered += 1,
-            DeliveryStatus::Exhausted => self.exhausted += 1,
-            DeliveryStatus::Cancelled => self.cancelled += 1,
-        }
     }
 }
 
@@ -395,34 +391,6 @@ impl ChangeLog {
     }
 }
 
-impl DeliveryStore {
-    /// How many changes there were so far: where [`Self::changed_since`] continues.
-    pub fn changes(&self) -> u64 {
-        self.pages.lock().log.count
-    }
-
-    /// Finished deliveries that had to leave so far. Those that were forgotten on request are not among them.
-    pub fn forgotten(&self) -> u64 {
-        self.pages.lock().forgotten
-    }
-
-    /// How deliveries ended so far.
-    pub fn settled(&self) -> Settled {
-        self.pages.lock().settled
-    }
-
-    /// The deliveries that changed since, as they now stand, with their serial numbers, and where to go on. `None` if more
-    /// has changed than is remembered: then look through the whole store.
-    pub fn changed_since(&self, seen: u64) -> Option<(u64, Vec<(u64, DeliveryRecord)>)> {
-        let pages = self.pages.lock();
-        let new = usize::try_from(pages.log.count.saturating_sub(seen)).ok()?;
-        let skip = pages.log.serials.len().checked_sub(new)?;
-        let serials: BTreeSet<u64> = pages.log.serials.iter().skip(skip).copied().collect();
-        let records = serials.into_iter().filter_map(|serial| Some((serial, pages.by_serial.get(&serial)?.clone())));
-        Some((pages.log.count, records.collect()))
-    }
-}
-
 #[cfg(test)]
-#[path = "store_tests.rs"]
+#[path = "deliveries_tests.rs"]
 mod tests;
