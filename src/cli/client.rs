@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error as TlsError};
+use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,7 +25,7 @@ use url::{Host, Url, form_urlencoded};
 
 use super::address::address;
 use super::failure::Failure;
-use super::output::{print, print_json};
+use super::output::show;
 use super::{DEFAULT_URL, Target};
 use crate::control::api::{self, Endpoint};
 use crate::http::refusal::PLAIN_ON_TLS;
@@ -57,13 +58,16 @@ pub(super) struct Call<'a, E> {
     query: Vec<(String, String)>,
     body: Vec<u8>,
     limit: Duration,
+    json: bool,
     endpoint: PhantomData<E>,
 }
 
 /// A successful answer, and the JSON that it was read from.
 pub(super) struct Answer<E: Endpoint> {
     pub(super) body: E::Answer,
-    json: Bytes,
+    bytes: Bytes,
+    /// Whether it is printed as JSON.
+    json: bool,
 }
 
 /// The answer to a refused call, and the JSON that it was read from.
@@ -75,7 +79,15 @@ pub(super) struct Refusal {
 
 impl<'a, E: Endpoint> Call<'a, E> {
     pub(super) fn to(target: &'a Target) -> Self {
-        Self { target, segment: "", query: Vec::new(), body: Vec::new(), limit: SHORT, endpoint: PhantomData }
+        Self {
+            target,
+            segment: "",
+            query: Vec::new(),
+            body: Vec::new(),
+            limit: SHORT,
+            json: false,
+            endpoint: PhantomData,
+        }
     }
 
     /// Whom the call means.
@@ -90,14 +102,14 @@ impl<'a, E: Endpoint> Call<'a, E> {
         self
     }
 
-    pub(super) fn query(mut self, query: &E::Query) -> Self {
-        if let Ok(Value::Object(fields)) = serde_json::to_value(query) {
-            self.query.extend(fields.into_iter().filter_map(|(name, value)| Some((name, value.as_str()?.to_owned()))));
-        }
+    /// Adds query parameters, those of `E::Query` or some of them.
+    pub(super) fn query(mut self, query: &impl Serialize) -> Self {
+        self.query.extend(fields(query));
         self
     }
 
-    pub(super) fn body(mut self, body: &E::Body) -> Self {
+    /// Sets the body, of the form of `E::Body`.
+    pub(super) fn body(mut self, body: &impl Serialize) -> Self {
         self.body = serde_json::to_vec(body).expect("texts and numbers always serialise");
         self
     }
@@ -108,6 +120,17 @@ impl<'a, E: Endpoint> Call<'a, E> {
         self
     }
 
+    /// Whether the answer is printed as JSON.
+    pub(super) fn json(mut self, json: bool) -> Self {
+        self.json = json;
+        self
+    }
+
+    /// Sends the call and prints the answer: its JSON as it came, or the text that `text` makes.
+    pub(super) fn show(self, text: impl FnOnce(&E::Answer) -> String) -> Result<ExitCode, Failure> {
+        Ok(self.send()?.print(text))
+    }
+
     /// The answer; a refused call is a failure.
     pub(super) fn send(self) -> Result<Answer<E>, Failure> {
         self.outcome()?.map_err(Refusal::into_failure)
@@ -115,18 +138,18 @@ impl<'a, E: Endpoint> Call<'a, E> {
 
     /// The answer, or that the call was refused.
     pub(super) fn outcome(self) -> Result<Result<Answer<E>, Refusal>, Failure> {
-        let limit = self.limit;
-        let (status, json) = self.outgoing().exchanged(limit)?;
+        let (limit, json) = (self.limit, self.json);
+        let (status, bytes) = self.outgoing().exchanged(limit)?;
         if !(200..300).contains(&status) {
-            let error = serde_json::from_slice(&json).unwrap_or_default();
-            return Ok(Err(Refusal { status, error, json }));
+            let error = serde_json::from_slice(&bytes).unwrap_or_default();
+            return Ok(Err(Refusal { status, error, json: bytes }));
         }
-        let body = serde_json::from_slice(&json).map_err(|error| {
+        let body = serde_json::from_slice(&bytes).map_err(|error| {
             let path = E::PATH;
             let message = format!("the answer to `{path}` is of another form: {error}");
             Failure::usage(message).with_hint("is that the same version of wrs-emulator?")
         })?;
-        Ok(Ok(Answer { body, json }))
+        Ok(Ok(Answer { body, bytes, json }))
     }
 
     /// What is sent. All that follows is the same code for each call, so that it is compiled once.
@@ -213,17 +236,12 @@ impl Call<'_, api::Stream> {
 impl<E: Endpoint> Answer<E> {
     /// The JSON as it came.
     pub(super) fn json(&self) -> Value {
-        serde_json::from_slice(&self.json).unwrap_or_default()
+        serde_json::from_slice(&self.bytes).unwrap_or_default()
     }
 
     /// Prints the JSON as it came, or the text that `text` makes.
-    pub(super) fn print(&self, json: bool, text: impl FnOnce(&E::Answer) -> String) -> ExitCode {
-        if json {
-            print_json(&self.json());
-        } else {
-            print(&text(&self.body));
-        }
-        ExitCode::SUCCESS
+    pub(super) fn print(&self, text: impl FnOnce(&E::Answer) -> String) -> ExitCode {
+        show(self.json, &self.json(), || text(&self.body))
     }
 }
 
@@ -242,6 +260,13 @@ impl Refusal {
             _ => Failure::usage(message),
         }
     }
+}
+
+/// The fields of an object that have a value, as query parameters.
+pub(super) fn fields(object: &impl Serialize) -> Vec<(String, String)> {
+    let Ok(Value::Object(fields)) = serde_json::to_value(object) else { return Vec::new() };
+    let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+    fields.map(|(name, value)| (name, value.as_str().map_or_else(|| value.to_string(), str::to_owned))).collect()
 }
 
 /// Makes what runs a command's tasks.

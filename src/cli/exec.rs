@@ -19,6 +19,7 @@ use tokio::runtime::Builder;
 use super::Target;
 use super::client::{reachable, runtime};
 use super::failure::{Failure, colored, report, warn};
+use super::help::examples;
 use super::log::Log;
 use super::serve::{ServeArgs, Signals, settings, start_failure, write_port_file};
 use super::verdict::{Kind, Verdict, VerdictFormat, wait};
@@ -26,7 +27,8 @@ use crate::app::{Emulator, Raised, Settings};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::file;
 
-const EXIT_STATUS: &str = "\
+const EXIT_STATUS: &str = "
+
 Environment of the command: WRS_BASE_URL, WRS_API_KEY (sk_test_local unless set), WRS_EMULATOR_URL, \
 WRS_EMULATOR_CONTROL_TOKEN if one is required, \
 and WRS_EMULATOR_CA, a PEM file, with --tls self-signed.
@@ -36,7 +38,13 @@ Exit status: the command's, or 128 and its number for a signal; 1 if it succeede
 
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_STATUS)]
+#[command(after_help = examples([
+    "exec -- npm test",
+    "exec --fail-on unmatched,undelivered,forged -- pytest -q",
+    "exec --scenario rate-limit-burst --fail-on unfinished -- ./client-test",
+    "exec --verdict-format junit --verdict-file verdict.xml -- make check",
+    "exec -- sh -c 'curl -s $WRS_BASE_URL/v1/hello'",
+]) + EXIT_STATUS)]
 pub(super) struct ExecArgs {
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]

@@ -68,6 +68,12 @@ pub(super) fn warn(message: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{yellow}warning:{plain} {}", visible_lines(&shown));
 }
 
+/// Prints a remark on stderr.
+pub(super) fn note(message: &str) {
+    let shown = Redactor::default().text(message);
+    let _ = writeln!(std::io::stderr().lock(), "note: {}", visible_lines(&shown));
+}
+
 /// Whether stderr takes colors: a terminal, and `NO_COLOR` is not set.
 pub(super) fn colored() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())

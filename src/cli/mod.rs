@@ -9,11 +9,9 @@ mod clock;
 mod deliveries;
 mod documents;
 mod environment;
-mod examples;
 mod exec;
 mod explain;
 mod failure;
-mod follow;
 mod forwards;
 mod health;
 mod help;
@@ -25,6 +23,7 @@ mod mistakes;
 mod output;
 mod profile;
 mod profile_source;
+mod records;
 mod requests;
 mod reset;
 mod scenarios;
@@ -46,9 +45,8 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::control::api::Endpoint;
 use client::Call;
 use environment::{settled, with_environment};
-use examples::with_examples;
 use failure::report;
-use help::{brief, with_help};
+use help::{brief, examples, with_help};
 pub(crate) use listen::MOST_CONNECTIONS as LISTEN_CONNECTIONS;
 
 const EXAMPLES: &str = "\
@@ -86,6 +84,11 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the emulated API (what happens without a command).
+    #[command(after_help = examples([
+        "serve --listen 127.0.0.1:0 --port-file url.txt",
+        "serve --scenario rate-limit-burst --set rate_limit.window=10s",
+        "serve --forward https://app.example.com=http://localhost:3000",
+    ]))]
     Serve(Box<serve::ServeArgs>),
     /// Serve while a command runs, and exit with its code.
     Exec(Box<exec::ExecArgs>),
@@ -167,7 +170,24 @@ fn definition() -> clap::Command {
     // What runs beside other jobs of the same machine must not fight them for a port.
     let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
     let command = Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
-    with_help(with_environment(with_examples(command)))
+    with_help(with_environment(command))
+}
+
+/// What every command takes that prints an answer of the control API.
+#[derive(Debug, Args)]
+struct CallArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Print JSON.
+    #[arg(long, display_order = help::LAST)]
+    json: bool,
+}
+
+impl CallArgs {
+    /// A call whose answer is printed as text or JSON.
+    fn call<E: Endpoint>(&self) -> Call<'_, E> {
+        Call::to(&self.target).json(self.json)
+    }
 }
 
 /// One thing, named by its id.
@@ -176,16 +196,13 @@ struct OneArgs {
     /// Its id, as listings and answers show it.
     id: String,
     #[command(flatten)]
-    target: Target,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    common: CallArgs,
 }
 
 impl OneArgs {
     /// A call about this thing.
     fn call<E: Endpoint>(&self) -> Call<'_, E> {
-        Call::to(&self.target).id(&self.id)
+        self.common.call().id(&self.id)
     }
 }
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::Target;
 use super::client::{Call, SHORT};
 use super::failure::Failure;
+use super::help::examples;
 use super::junit::junit;
 use super::output::{cell, pretty, print_as_is};
 use crate::control::api::{self, Delivery, DurationInput, ProblemWith, Unused, Verification, name_of};
@@ -88,9 +89,11 @@ pub(super) enum VerdictFormat {
 
 /// Arguments of `verdict`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit status: 0 nothing named by --fail-on was found, 1 something was, 2 wrong usage, 3 the emulator cannot be reached."
-)]
+#[command(after_help = examples([
+    "verdict",
+    "verdict --fail-on unmatched,undelivered --wait 10s",
+    "verdict --fail-on unfinished --format junit > verdict.xml",
+]) + "\n\nExit status: 0 nothing named by --fail-on was found, 1 something was, 2 wrong usage, 3 the emulator cannot be reached.")]
 pub(super) struct VerdictArgs {
     #[command(flatten)]
     target: Target,
