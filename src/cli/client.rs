@@ -21,12 +21,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::TlsConnector;
-use url::{Host, Url, form_urlencoded};
+use url::{Url, form_urlencoded};
 
-use super::address::address;
 use super::failure::Failure;
 use super::output::show;
-use super::{DEFAULT_URL, Target};
+use super::target::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
 use crate::control::api::{self, Endpoint};
 use crate::http::refusal::PLAIN_ON_TLS;
 use crate::webhook::tls::Trust;
@@ -196,7 +195,21 @@ impl Outgoing<'_> {
 
     /// Sends the call, up to the head of the answer.
     async fn open(self, url: &Url) -> Result<Response<Incoming>, Problem> {
-        send(url, self.target, self.method, &self.path, self.body).await
+        let Self { target, method, path, body } = self;
+        let mut sender = connected(url, target).await?;
+        // A reverse proxy may serve the emulator below a path.
+        let uri = format!("{}/_emulator/{}", url.path().trim_end_matches('/'), path.trim_end_matches('?'));
+        let mut request = Request::builder()
+            .method(method)
+            .uri(uri)
+            .header(HOST, &url[url::Position::BeforeHost..url::Position::AfterPort])
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(token) = &target.control_token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let sent = sender.send_request(request.body(Full::new(Bytes::from(body)))?).await;
+        // What a TLS server says to plain HTTP is not HTTP.
+        sent.map_err(|error| if error.is_parse() && url.scheme() == "http" { speaks_tls(url) } else { error.into() })
     }
 }
 
@@ -274,32 +287,12 @@ pub(super) fn runtime(mut builder: Builder) -> Result<Runtime, Failure> {
     builder.enable_all().build().map_err(|error| Failure::usage(format!("cannot start: {error}")))
 }
 
-/// The base URL of an emulator, as people type it: `localhost:9770` has no scheme.
-fn base(text: &str) -> Result<Url, Failure> {
-    let port = text.split('/').next().and_then(|authority| authority.rsplit_once(':')).map(|(_, port)| port);
-    let is_address = port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
-    let spelled = if is_address { format!("http://{text}") } else { text.to_owned() };
-    let url = Url::parse(&spelled).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some());
-    url.ok_or_else(|| {
-        let hint = match text.parse::<u16>() {
-            Ok(port) => format!("use `--url http://127.0.0.1:{port}`"),
-            Err(_) => format!("for example `--url {DEFAULT_URL}`"),
-        };
-        Failure::usage(format!("--url: expected the address of an emulator, found `{text}`")).with_hint(hint)
-    })
-}
-
-async fn send(
-    url: &Url,
-    target: &Target,
-    method: Method,
-    path_and_query: &str,
-    body: Vec<u8>,
-) -> Result<Response<Incoming>, Problem> {
+/// A connection to the emulator.
+async fn connected(url: &Url, target: &Target) -> Result<SendRequest<Full<Bytes>>, Problem> {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().unwrap_or(80);
     let stream = TcpStream::connect((host, port)).await?;
-    let mut sender = if url.scheme() == "https" {
+    if url.scheme() == "https" {
         let trust = Trust::new(&target.ca, target.insecure).map_err(|problem| {
             let base = url.as_str().trim_end_matches('/');
             let hint = format!("save the emulator's authority first: curl -sk -o ca.pem {base}/_emulator/ca.pem");
@@ -307,25 +300,10 @@ async fn send(
         })?;
         let name = ServerName::try_from(host.to_owned())?;
         let connected = TlsConnector::from(trust.config().await).connect(name, stream).await;
-        open(connected.map_err(|error| tls_problem(url, target, &error))?).await?
+        open(connected.map_err(|error| tls_problem(url, target, &error))?).await
     } else {
-        open(stream).await?
-    };
-    // A reverse proxy may serve the emulator below a path.
-    let below = url.path().trim_end_matches('/');
-    let uri = format!("{below}/_emulator/{}", path_and_query.trim_end_matches('?'));
-    let mut request = Request::builder()
-        .method(method)
-        .uri(uri)
-        .header(HOST, &url[url::Position::BeforeHost..url::Position::AfterPort])
-        .header(CONTENT_TYPE, "application/json");
-    if let Some(token) = &target.control_token {
-        request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        open(stream).await
     }
-    let request = request.body(Full::new(Bytes::from(body)))?;
-    let sent = sender.send_request(request).await;
-    // What a TLS server says to plain HTTP is not HTTP.
-    sent.map_err(|error| if error.is_parse() && url.scheme() == "http" { speaks_tls(url) } else { error.into() })
 }
 
 fn speaks_tls(url: &Url) -> Problem {
@@ -396,27 +374,6 @@ fn unreachable(target: &Target, problem: Problem) -> Failure {
     Failure::unreachable(format!("cannot reach the emulator at {}: {cause}", target.url)).with_hint(hint)
 }
 
-/// Whether this is more likely the URL of a webhook: a name of the internet over https.
-pub(super) fn is_webhook_url(text: &str) -> bool {
-    let url = Url::parse(text).ok().filter(|url| url.scheme() == "https");
-    let host = url.as_ref().and_then(Url::host);
-    matches!(host, Some(Host::Domain(name)) if name.contains('.') && !name.ends_with(".localhost"))
-}
-
-/// The same URL with an address that can be dialled, where it names every interface.
-pub(super) fn reachable(text: &str) -> String {
-    let Ok(mut url) = Url::parse(text) else { return text.to_owned() };
-    let loopback = match url.host() {
-        Some(Host::Ipv4(address)) if address.is_unspecified() => "127.0.0.1",
-        Some(Host::Ipv6(address)) if address.is_unspecified() => "[::1]",
-        _ => return text.to_owned(),
-    };
-    match url.set_host(Some(loopback)) {
-        Ok(()) => url.as_str().trim_end_matches('/').to_owned(),
-        Err(_) => text.to_owned(),
-    }
-}
-
 /// The URL of an emulator that answers at this address; `None` if none does.
 pub(super) fn emulator_at(address: SocketAddr) -> Option<String> {
     ["http", "https"].into_iter().find_map(|scheme| {
@@ -434,37 +391,3 @@ pub(super) fn emulator_at(address: SocketAddr) -> Option<String> {
 
 /// How long commands wait that ask for something at hand.
 pub(super) const SHORT: Duration = Duration::from_secs(10);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_interface_is_reached_by_loopback() {
-        for (url, expected) in [
-            ("http://127.0.0.1:9770", "http://127.0.0.1:9770"),
-            ("http://0.0.0.0:9770", "http://127.0.0.1:9770"),
-            ("https://[::]:9770", "https://[::1]:9770"),
-            ("http://10.0.0.7:80", "http://10.0.0.7:80"),
-        ] {
-            assert_eq!(reachable(url), expected);
-        }
-    }
-
-    #[test]
-    fn an_address_needs_no_scheme() {
-        for (text, expected) in [
-            ("http://127.0.0.1:9770", Some("http://127.0.0.1:9770/")),
-            ("localhost:9770", Some("http://localhost:9770/")),
-            ("emulator:80/sub/path", Some("http://emulator/sub/path")),
-            ("[::1]:9770", Some("http://[::1]:9770/")),
-            ("https://emulator/sub/", Some("https://emulator/sub/")),
-            ("nowhere", None),
-            ("localhost:", None),
-            ("ftp://localhost:9770", None),
-            ("localhost:port", None),
-        ] {
-            assert_eq!(base(text).ok().map(|url| url.to_string()).as_deref(), expected, "{text}");
-        }
-    }
-}

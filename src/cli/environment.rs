@@ -38,12 +38,11 @@ fn in_capitals(name: &str) -> String {
 pub(super) fn settled(command: Command) -> Command {
     let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
     let command = command.mut_args(|argument| match argument.get_env() {
-        None => argument,
         Some(name) if is_empty(name) => argument.env(None::<&'static str>),
         Some(_) if matches!(argument.get_action(), ArgAction::SetTrue) => {
             argument.value_parser(BoolishValueParser::new())
         }
-        Some(_) => argument,
+        _ => argument,
     });
     command.mut_subcommands(settled)
 }

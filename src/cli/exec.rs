@@ -17,11 +17,11 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Builder;
 
 use super::Target;
-use super::client::{reachable, runtime};
+use super::client::runtime;
 use super::failure::{Failure, colored, report, warn};
 use super::help::examples;
-use super::log::Log;
-use super::serve::{ServeArgs, Signals, settings, start_failure, write_port_file};
+use super::serve::{ServeArgs, Signals, settings, start};
+use super::target::reachable;
 use super::verdict::{Kind, Verdict, VerdictFormat, wait};
 use crate::app::{Emulator, Raised, Settings};
 use crate::contract::keys::SAMPLE_KEY;
@@ -80,22 +80,13 @@ pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
 
 async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<ExitCode, Failure> {
     // Installed before the command runs: a signal must never end the emulator and leave the command behind.
-    let mut signals =
-        Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
+    let mut signals = Signals::install()?;
     // Opened before the command runs: a path that cannot be written is told at once, and no older verdict is left there.
     let mut file = args.verdict_file.as_deref().map(open).transpose()?;
-    let emulator = match Emulator::start(settings).await {
-        Ok(emulator) => emulator,
-        Err(error) => return Err(start_failure(error).await),
-    };
-    let cannot_log = |error| Failure::usage(format!("cannot start the log: {error}"));
-    let log =
-        (args.verbose && !args.serve.quiet).then(|| Log::start(emulator.control(), args.serve.log).map_err(cannot_log));
-    let log = log.transpose()?;
+    let (emulator, log) = start(&args.serve, settings, args.verbose).await?;
     if log.is_none() && !args.serve.quiet {
         emulator.control().warnings().iter().for_each(|warning| warn(warning));
     }
-    write_port_file(&args.serve, &emulator)?;
     let target = target(&emulator);
     let authority = Authority::write(&emulator)?;
     let path = authority.as_ref().map(|authority| authority.0.as_path());
@@ -246,13 +237,13 @@ async fn judge(args: &ExecArgs, target: Target, file: Option<&mut File>) -> Resu
     let verdict = asked.await.map_err(|error| Failure::usage(format!("the verdict cannot be read: {error}")))??;
     let format = args.verdict_format.unwrap_or(VerdictFormat::Text);
     match file {
-        None => tell(&verdict.render(format, colored())),
+        None => tell(&verdict.render(format, colored(&std::io::stderr()))),
         Some(file) => {
             let text = verdict.render(format, false);
             file.write_all(text.as_bytes())
                 .map_err(|error| Failure::usage(format!("--verdict-file: cannot be written: {error}")))?;
             if verdict.fails() {
-                tell(&verdict.render(VerdictFormat::Text, colored()));
+                tell(&verdict.render(VerdictFormat::Text, colored(&std::io::stderr())));
             }
         }
     }

@@ -300,7 +300,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         if !found.is_empty() {
             let mut stderr = std::io::stderr().lock();
             for problem in &found {
-                let _ = writeln!(stderr, "{}", problem.render(colored()));
+                let _ = writeln!(stderr, "{}", problem.render(colored(&std::io::stderr())));
             }
         }
         let counts = [(files, "file"), (errors, "error"), (warnings, "warning")];

@@ -30,7 +30,7 @@ use crate::scenario::{
     story_progress,
 };
 use crate::webhook::store::{DeliveryRecord, DeliveryStatus};
-use crate::wording::any_of;
+use crate::wording::{any_of, counted};
 use crate::workspace::Workspace;
 
 /// Most entries shown of each kind, the oldest first; `counts` has them all.
@@ -71,6 +71,7 @@ fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verificati
         unfinished: unfinished.len(),
         unused: unused.len(),
     };
+    let refused_forgeries = forgeries - forged.len();
     unmatched.truncate(MOST_SHOWN);
     undelivered.truncate(MOST_SHOWN);
     forged.truncate(MOST_SHOWN);
@@ -89,6 +90,7 @@ fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verificati
         active_scenarios,
         judged_requests,
         judged_deliveries,
+        refused_forgeries,
         forgotten_entries,
         forgotten_deliveries,
     }
@@ -379,7 +381,7 @@ fn push_planned(
             if planned == 0 {
                 continue;
             }
-            let events = if planned == 1 { "1 event".to_owned() } else { format!("{planned} events") };
+            let events = counted(planned, "event");
             let message = format!(
                 "{} of scenario `{}` has {events} yet to come for {}; `--settle` waits for them, `clock advance` fires them now",
                 emit.label,

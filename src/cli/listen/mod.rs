@@ -19,13 +19,13 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use url::Url;
 
-use super::address::address;
 use super::client::runtime;
 use super::failure::{self, Failure};
 use super::help::examples;
 use super::output::{Ready, print};
 use super::serve::Signals;
 use super::signing::{Signing, SigningArgs, check_url};
+use super::target::address;
 use crate::http::limits::Limits;
 use crate::http::tls::{ServerTls, TlsSetting};
 use crate::http::{bind, serve};
@@ -101,8 +101,7 @@ async fn listen(
     application: Option<Url>,
 ) -> Result<ExitCode, Failure> {
     // Installed before the ready line: whoever reads it may send a signal at once.
-    let mut signals =
-        Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
+    let mut signals = Signals::install()?;
     let wanted = address("--listen", &args.listen)?;
     let cannot_bind = |error: std::io::Error| {
         Failure::usage(format!("cannot listen on {wanted}: {error}"))
