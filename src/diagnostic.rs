@@ -8,6 +8,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use crate::redact::{Redactor, visible};
+use crate::wording::counted;
 
 /// Longest part of a source line kept, in characters: a file may hold everything on one line.
 const LONGEST_LINE: usize = 160;
@@ -165,7 +166,6 @@ pub fn render_all(diagnostics: &[Diagnostic], color: bool) -> String {
         return String::new();
     }
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
-    let counted = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     let mut text: String = diagnostics.iter().map(|diagnostic| diagnostic.render(color) + "\n").collect();
     let _ = writeln!(text, "{}, {}", counted(errors, "error"), counted(diagnostics.len() - errors, "warning"));
     text

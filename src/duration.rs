@@ -68,22 +68,35 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    let signed: jiff::SignedDuration = text.parse().or_else(|_| days(text).ok_or_else(wrong))?;
-    let duration =
-        Duration::try_from(signed).map_err(|_| format!("a duration cannot be negative, found \"{text}\""))?;
+    if text.strip_prefix('-').and_then(parts).is_some() {
+        return Err(format!("a duration cannot be negative, found \"{text}\""));
+    }
+    let duration = parts(text).ok_or_else(wrong)?;
     if duration > LONGEST {
         return Err(format!("a duration can be at most ten years, found \"{text}\""));
     }
     Ok(duration)
 }
 
-/// Days are no unit of jiff's durations without a calendar; here a day is 24 hours.
-fn days(text: &str) -> Option<jiff::SignedDuration> {
-    let (count, rest) = text.split_once('d')?;
-    let whole = jiff::SignedDuration::try_from_hours(count.trim().parse::<i64>().ok()?.checked_mul(24)?)?;
-    match rest.trim() {
-        "" => Some(whole),
-        rest => whole.checked_add(rest.parse().ok()?),
+/// The sum of one or more numbers, each with its unit; a day is 24 hours.
+fn parts(mut text: &str) -> Option<Duration> {
+    let mut sum = Duration::ZERO;
+    loop {
+        let (number, rest) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
+        let (unit, rest) = rest.split_at(rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len()));
+        let seconds = match unit {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3_600.0,
+            "d" => 86_400.0,
+            _ => return None,
+        };
+        sum = sum.checked_add(Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?)?;
+        if rest.is_empty() {
+            return Some(sum);
+        }
+        text = rest;
     }
 }
 
@@ -104,6 +117,7 @@ mod tests {
             ("0s", 0, "0s"),
             ("0", 0, "0s"),
             ("1.5s", 1500, "1500ms"),
+            ("0.1h", 360_000, "360s"),
         ] {
             let read = parse_duration(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(read, Duration::from_millis(millis), "{text}");
@@ -130,7 +144,10 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_an_example() {
-        for text in ["", "soon", "10", "-5s", "99999999999999999999d", "1000000000h", "5 parsecs", "d", "\u{0}"] {
+        for text in ["", "soon", "10", "-5s", "99999999999999999999d", "1000000000h", "5 parsecs", "d", "\u{0}"]
+            .into_iter()
+            .chain(["1 second", "1s 500ms", "5min", "PT1H", "1.5.5s", ".s", "1s2", "10us"])
+        {
             assert!(parse_duration(text).is_err(), "{text:?} was taken");
         }
     }

@@ -14,18 +14,18 @@ use hyper_util::rt::TokioIo;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error as TlsError};
+use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::TlsConnector;
-use url::{Host, Url, form_urlencoded};
+use url::{Url, form_urlencoded};
 
-use super::address::address;
 use super::failure::Failure;
-use super::output::{print, print_json};
-use super::{DEFAULT_URL, Target};
+use super::output::show;
+use super::target::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
 use crate::control::api::{self, Endpoint};
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::webhook::tls::Trust;
@@ -57,13 +57,16 @@ pub(super) struct Call<'a, E> {
     query: Vec<(String, String)>,
     body: Vec<u8>,
     limit: Duration,
+    json: bool,
     endpoint: PhantomData<E>,
 }
 
 /// A successful answer, and the JSON that it was read from.
 pub(super) struct Answer<E: Endpoint> {
     pub(super) body: E::Answer,
-    json: Bytes,
+    bytes: Bytes,
+    /// Whether it is printed as JSON.
+    json: bool,
 }
 
 /// The answer to a refused call, and the JSON that it was read from.
@@ -75,7 +78,15 @@ pub(super) struct Refusal {
 
 impl<'a, E: Endpoint> Call<'a, E> {
     pub(super) fn to(target: &'a Target) -> Self {
-        Self { target, segment: "", query: Vec::new(), body: Vec::new(), limit: SHORT, endpoint: PhantomData }
+        Self {
+            target,
+            segment: "",
+            query: Vec::new(),
+            body: Vec::new(),
+            limit: SHORT,
+            json: false,
+            endpoint: PhantomData,
+        }
     }
 
     /// Whom the call means.
@@ -90,14 +101,14 @@ impl<'a, E: Endpoint> Call<'a, E> {
         self
     }
 
-    pub(super) fn query(mut self, query: &E::Query) -> Self {
-        if let Ok(Value::Object(fields)) = serde_json::to_value(query) {
-            self.query.extend(fields.into_iter().filter_map(|(name, value)| Some((name, value.as_str()?.to_owned()))));
-        }
+    /// Adds query parameters, those of `E::Query` or some of them.
+    pub(super) fn query(mut self, query: &impl Serialize) -> Self {
+        self.query.extend(fields(query));
         self
     }
 
-    pub(super) fn body(mut self, body: &E::Body) -> Self {
+    /// Sets the body, of the form of `E::Body`.
+    pub(super) fn body(mut self, body: &impl Serialize) -> Self {
         self.body = serde_json::to_vec(body).expect("texts and numbers always serialise");
         self
     }
@@ -108,6 +119,17 @@ impl<'a, E: Endpoint> Call<'a, E> {
         self
     }
 
+    /// Whether the answer is printed as JSON.
+    pub(super) fn json(mut self, json: bool) -> Self {
+        self.json = json;
+        self
+    }
+
+    /// Sends the call and prints the answer: its JSON as it came, or the text that `text` makes.
+    pub(super) fn show(self, text: impl FnOnce(&E::Answer) -> String) -> Result<ExitCode, Failure> {
+        Ok(self.send()?.print(text))
+    }
+
     /// The answer; a refused call is a failure.
     pub(super) fn send(self) -> Result<Answer<E>, Failure> {
         self.outcome()?.map_err(Refusal::into_failure)
@@ -115,18 +137,18 @@ impl<'a, E: Endpoint> Call<'a, E> {
 
     /// The answer, or that the call was refused.
     pub(super) fn outcome(self) -> Result<Result<Answer<E>, Refusal>, Failure> {
-        let limit = self.limit;
-        let (status, json) = self.outgoing().exchanged(limit)?;
+        let (limit, json) = (self.limit, self.json);
+        let (status, bytes) = self.outgoing().exchanged(limit)?;
         if !(200..300).contains(&status) {
-            let error = serde_json::from_slice(&json).unwrap_or_default();
-            return Ok(Err(Refusal { status, error, json }));
+            let error = serde_json::from_slice(&bytes).unwrap_or_default();
+            return Ok(Err(Refusal { status, error, json: bytes }));
         }
-        let body = serde_json::from_slice(&json).map_err(|error| {
+        let body = serde_json::from_slice(&bytes).map_err(|error| {
             let path = E::PATH;
             let message = format!("the answer to `{path}` is of another form: {error}");
             Failure::usage(message).with_hint("is that the same version of wrs-emulator?")
         })?;
-        Ok(Ok(Answer { body, json }))
+        Ok(Ok(Answer { body, bytes, json }))
     }
 
     /// What is sent. All that follows is the same code for each call, so that it is compiled once.
@@ -173,7 +195,21 @@ impl Outgoing<'_> {
 
     /// Sends the call, up to the head of the answer.
     async fn open(self, url: &Url) -> Result<Response<Incoming>, Problem> {
-        send(url, self.target, self.method, &self.path, self.body).await
+        let Self { target, method, path, body } = self;
+        let mut sender = connected(url, target).await?;
+        // A reverse proxy may serve the emulator below a path.
+        let uri = format!("{}/_emulator/{}", url.path().trim_end_matches('/'), path.trim_end_matches('?'));
+        let mut request = Request::builder()
+            .method(method)
+            .uri(uri)
+            .header(HOST, &url[url::Position::BeforeHost..url::Position::AfterPort])
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(token) = &target.control_token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let sent = sender.send_request(request.body(Full::new(Bytes::from(body)))?).await;
+        // What a TLS server says to plain HTTP is not HTTP.
+        sent.map_err(|error| if error.is_parse() && url.scheme() == "http" { speaks_tls(url) } else { error.into() })
     }
 }
 
@@ -213,17 +249,12 @@ impl Call<'_, api::Stream> {
 impl<E: Endpoint> Answer<E> {
     /// The JSON as it came.
     pub(super) fn json(&self) -> Value {
-        serde_json::from_slice(&self.json).unwrap_or_default()
+        serde_json::from_slice(&self.bytes).unwrap_or_default()
     }
 
     /// Prints the JSON as it came, or the text that `text` makes.
-    pub(super) fn print(&self, json: bool, text: impl FnOnce(&E::Answer) -> String) -> ExitCode {
-        if json {
-            print_json(&self.json());
-        } else {
-            print(&text(&self.body));
-        }
-        ExitCode::SUCCESS
+    pub(super) fn print(&self, text: impl FnOnce(&E::Answer) -> String) -> ExitCode {
+        show(self.json, &self.json(), || text(&self.body))
     }
 }
 
@@ -244,37 +275,24 @@ impl Refusal {
     }
 }
 
+/// The fields of an object that have a value, as query parameters.
+pub(super) fn fields(object: &impl Serialize) -> Vec<(String, String)> {
+    let Ok(Value::Object(fields)) = serde_json::to_value(object) else { return Vec::new() };
+    let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+    fields.map(|(name, value)| (name, value.as_str().map_or_else(|| value.to_string(), str::to_owned))).collect()
+}
+
 /// Makes what runs a command's tasks.
 pub(super) fn runtime(mut builder: Builder) -> Result<Runtime, Failure> {
     builder.enable_all().build().map_err(|error| Failure::usage(format!("cannot start: {error}")))
 }
 
-/// The base URL of an emulator, as people type it: `localhost:9770` has no scheme.
-fn base(text: &str) -> Result<Url, Failure> {
-    let port = text.split('/').next().and_then(|authority| authority.rsplit_once(':')).map(|(_, port)| port);
-    let is_address = port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
-    let spelled = if is_address { format!("http://{text}") } else { text.to_owned() };
-    let url = Url::parse(&spelled).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some());
-    url.ok_or_else(|| {
-        let hint = match text.parse::<u16>() {
-            Ok(port) => format!("use `--url http://127.0.0.1:{port}`"),
-            Err(_) => format!("for example `--url {DEFAULT_URL}`"),
-        };
-        Failure::usage(format!("--url: expected the address of an emulator, found `{text}`")).with_hint(hint)
-    })
-}
-
-async fn send(
-    url: &Url,
-    target: &Target,
-    method: Method,
-    path_and_query: &str,
-    body: Vec<u8>,
-) -> Result<Response<Incoming>, Problem> {
+/// A connection to the emulator.
+async fn connected(url: &Url, target: &Target) -> Result<SendRequest<Full<Bytes>>, Problem> {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().unwrap_or(80);
     let stream = TcpStream::connect((host, port)).await?;
-    let mut sender = if url.scheme() == "https" {
+    if url.scheme() == "https" {
         let trust = Trust::new(&target.ca, target.insecure).map_err(|problem| {
             let base = url.as_str().trim_end_matches('/');
             let hint = format!("save the emulator's authority first: curl -sk -o ca.pem {base}/_emulator/ca.pem");
@@ -282,25 +300,10 @@ async fn send(
         })?;
         let name = ServerName::try_from(host.to_owned())?;
         let connected = TlsConnector::from(trust.config().await).connect(name, stream).await;
-        open(connected.map_err(|error| tls_problem(url, target, &error))?).await?
+        open(connected.map_err(|error| tls_problem(url, target, &error))?).await
     } else {
-        open(stream).await?
-    };
-    // A reverse proxy may serve the emulator below a path.
-    let below = url.path().trim_end_matches('/');
-    let uri = format!("{below}/_emulator/{}", path_and_query.trim_end_matches('?'));
-    let mut request = Request::builder()
-        .method(method)
-        .uri(uri)
-        .header(HOST, &url[url::Position::BeforeHost..url::Position::AfterPort])
-        .header(CONTENT_TYPE, "application/json");
-    if let Some(token) = &target.control_token {
-        request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        open(stream).await
     }
-    let request = request.body(Full::new(Bytes::from(body)))?;
-    let sent = sender.send_request(request).await;
-    // What a TLS server says to plain HTTP is not HTTP.
-    sent.map_err(|error| if error.is_parse() && url.scheme() == "http" { speaks_tls(url) } else { error.into() })
 }
 
 fn speaks_tls(url: &Url) -> Problem {
@@ -371,27 +374,6 @@ fn unreachable(target: &Target, problem: Problem) -> Failure {
     Failure::unreachable(format!("cannot reach the emulator at {}: {cause}", target.url)).with_hint(hint)
 }
 
-/// Whether this is more likely the URL of a webhook: a name of the internet over https.
-pub(super) fn is_webhook_url(text: &str) -> bool {
-    let url = Url::parse(text).ok().filter(|url| url.scheme() == "https");
-    let host = url.as_ref().and_then(Url::host);
-    matches!(host, Some(Host::Domain(name)) if name.contains('.') && !name.ends_with(".localhost"))
-}
-
-/// The same URL with an address that can be dialled, where it names every interface.
-pub(super) fn reachable(text: &str) -> String {
-    let Ok(mut url) = Url::parse(text) else { return text.to_owned() };
-    let loopback = match url.host() {
-        Some(Host::Ipv4(address)) if address.is_unspecified() => "127.0.0.1",
-        Some(Host::Ipv6(address)) if address.is_unspecified() => "[::1]",
-        _ => return text.to_owned(),
-    };
-    match url.set_host(Some(loopback)) {
-        Ok(()) => url.as_str().trim_end_matches('/').to_owned(),
-        Err(_) => text.to_owned(),
-    }
-}
-
 /// The URL of an emulator that answers at this address; `None` if none does.
 pub(super) fn emulator_at(address: SocketAddr) -> Option<String> {
     ["http", "https"].into_iter().find_map(|scheme| {
@@ -409,37 +391,3 @@ pub(super) fn emulator_at(address: SocketAddr) -> Option<String> {
 
 /// How long commands wait that ask for something at hand.
 pub(super) const SHORT: Duration = Duration::from_secs(10);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_interface_is_reached_by_loopback() {
-        for (url, expected) in [
-            ("http://127.0.0.1:9770", "http://127.0.0.1:9770"),
-            ("http://0.0.0.0:9770", "http://127.0.0.1:9770"),
-            ("https://[::]:9770", "https://[::1]:9770"),
-            ("http://10.0.0.7:80", "http://10.0.0.7:80"),
-        ] {
-            assert_eq!(reachable(url), expected);
-        }
-    }
-
-    #[test]
-    fn an_address_needs_no_scheme() {
-        for (text, expected) in [
-            ("http://127.0.0.1:9770", Some("http://127.0.0.1:9770/")),
-            ("localhost:9770", Some("http://localhost:9770/")),
-            ("emulator:80/sub/path", Some("http://emulator/sub/path")),
-            ("[::1]:9770", Some("http://[::1]:9770/")),
-            ("https://emulator/sub/", Some("https://emulator/sub/")),
-            ("nowhere", None),
-            ("localhost:", None),
-            ("ftp://localhost:9770", None),
-            ("localhost:port", None),
-        ] {
-            assert_eq!(base(text).ok().map(|url| url.to_string()).as_deref(), expected, "{text}");
-        }
-    }
-}

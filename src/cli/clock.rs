@@ -5,27 +5,37 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::Target;
-use super::client::Call;
+use super::CallArgs;
 use super::failure::Failure;
+use super::help::examples;
 use super::mistakes::value;
 use crate::control::api::{self, ClockChange, DurationInput, NewMode};
 use crate::duration::parse_duration;
 
 /// `clock …`
 #[derive(Debug, Subcommand)]
+#[command(after_help = examples(["clock", "clock freeze", "clock advance 60s"]))]
 pub(super) enum ClockCommand {
     /// Show the time of the emulator, or of one key.
+    #[command(after_help = examples(["clock show", "clock show --key sk_test_a --json"]))]
     Show(ClockArgs),
     /// Stop the clock.
+    #[command(after_help = examples(["clock freeze"]))]
     Freeze(ClockArgs),
     /// Move the clock forward: windows open, retries and emissions happen, in order. Returns when all that was due is done.
+    #[command(after_help = examples(["clock advance 60s", "clock advance 1h30m"]))]
     Advance(AdvanceArgs),
     /// Show another time: a step forward is time that passes, a step back only another label.
+    #[command(after_help = examples([
+        "clock set 2026-01-31T09:30:00Z",
+        "clock set 2030-01-01T00:00:00Z --key sk_test_a",
+    ]))]
     Set(SetArgs),
     /// Let the clock run again from its current time.
+    #[command(after_help = examples(["clock resume"]))]
     Resume(ClockArgs),
     /// Let a key's clock follow the emulator's again.
+    #[command(after_help = examples(["clock follow --key sk_test_a"]))]
     Follow(ClockArgs),
 }
 
@@ -33,16 +43,13 @@ pub(super) enum ClockCommand {
 #[derive(Debug, Args)]
 pub(super) struct ClockArgs {
     #[command(flatten)]
-    target: Target,
+    common: CallArgs,
     /// The clock of this key, or workspace `ws_…`, alone; without it, the emulator's, which all keys follow.
     #[arg(long)]
     key: Option<String>,
     /// How long to wait until all that was due is done.
     #[arg(long, default_value = "60s", value_name = "DURATION", value_parser = parse_duration)]
     timeout: Duration,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Arguments of `clock advance`.
@@ -69,8 +76,7 @@ pub(super) fn run(command: ClockCommand) -> Result<ExitCode, Failure> {
     let mode = |mode| ClockChange { mode: Some(mode), ..Default::default() };
     match command {
         ClockCommand::Show(args) => {
-            let call = Call::<api::ShowClock>::to(&args.target).key(args.key.as_deref()).limit(args.limit());
-            Ok(call.send()?.print(args.json, line))
+            args.common.call::<api::ShowClock>().key(args.key.as_deref()).limit(args.limit()).show(line)
         }
         ClockCommand::Freeze(args) => change(&args, mode(NewMode::Frozen)),
         ClockCommand::Resume(args) => change(&args, mode(NewMode::Real)),
@@ -94,8 +100,8 @@ impl ClockArgs {
 fn change(args: &ClockArgs, change: ClockChange) -> Result<ExitCode, Failure> {
     let timeout = DurationInput(format!("{}ms", args.timeout.as_millis()));
     let change = ClockChange { timeout: Some(timeout), ..change };
-    let call = Call::<api::MoveClock>::to(&args.target).key(args.key.as_deref()).body(&change);
-    Ok(call.limit(args.limit()).send()?.print(args.json, line))
+    let call = args.common.call::<api::MoveClock>().key(args.key.as_deref());
+    call.body(&change).limit(args.limit()).show(line)
 }
 
 fn line(clock: &api::Clock) -> String {

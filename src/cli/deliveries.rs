@@ -1,43 +1,54 @@
-//! `deliveries list`, `deliveries show`, `deliveries redeliver`.
+//! `deliveries list`, `deliveries show`, `deliveries wait`, `deliveries redeliver`.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
-use super::client::Call;
+use super::OneArgs;
 use super::failure::Failure;
-use super::follow::follow;
-use super::mistakes::value;
-use super::output::{cell, print, print_json, table};
-use super::requests::{headers, more, text, waited};
-use super::{OneArgs, Target};
+use super::help::examples;
+use super::output::{cell, show, table};
+use super::records::{ListArgs, Records, WaitArgs};
+use super::requests::{headers, text};
 use crate::control::api::{
-    self, Attempt, Bytes, Delivery, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer, Outcome, name_of,
+    self, Attempt, Bytes, Delivery, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Outcome, name_of,
 };
 use crate::redact::Redactor;
 use crate::workspace::is_elsewhere;
 
 /// `deliveries …`
 #[derive(Debug, Subcommand)]
+#[command(after_help = examples(["deliveries --status exhausted", "deliveries wait --count 2"]))]
 pub(super) enum DeliveriesCommand {
     /// List deliveries, newest first.
-    List(ListArgs),
+    #[command(after_help = examples([
+        "deliveries list --status pending",
+        "deliveries list --event evt_01k... --json",
+        "deliveries list --follow",
+    ]))]
+    List(ListArgs<Deliveries>),
     /// Show one delivery with each attempt: what was signed and sent, what came back.
+    #[command(after_help = examples(["deliveries show dlv_01k...", "deliveries show dlv_01k... --json"]))]
     Show(OneArgs),
     /// Wait until deliveries fit; on time-out, show the nearest and what differed, and exit 1.
-    Wait(WaitArgs),
+    #[command(after_help = examples([
+        "deliveries wait --status delivered --type workflow.completed --timeout 30s",
+        "deliveries wait --count 3 --key sk_test_mine",
+    ]))]
+    Wait(WaitArgs<Deliveries>),
     /// Send the same event to the same subscription again, signed afresh, or forged as before; exit 1 if it does not arrive.
+    #[command(after_help = examples(["deliveries redeliver dlv_01k..."]))]
     Redeliver(OneArgs),
 }
 
 /// Which deliveries are meant.
-#[derive(Debug, Args)]
-struct Which {
-    #[command(flatten)]
-    target: Target,
+#[derive(Debug, Args, Serialize)]
+pub(super) struct Deliveries {
     /// Only deliveries of this key, or workspace `ws_…`; by default those of all keys.
     #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
+    #[serde(skip)]
     key: String,
     /// Only these: pending, delivered, exhausted or cancelled.
     #[arg(long)]
@@ -47,6 +58,7 @@ struct Which {
     event: Option<String>,
     /// Only deliveries of this event type.
     #[arg(long = "type", value_name = "TYPE")]
+    #[serde(rename = "type")]
     event_type: Option<String>,
     /// Only deliveries to the subscription with this id.
     #[arg(long, value_name = "ID", value_parser = subscription_id)]
@@ -63,55 +75,48 @@ fn subscription_id(text: &str) -> Result<String, String> {
     if text.starts_with("sub_") { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
 }
 
-/// Arguments of `deliveries list`.
-#[derive(Debug, Args)]
-pub(super) struct ListArgs {
-    #[command(flatten)]
-    which: Which,
-    /// At most this many.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    limit: u16,
-    /// Continue where another page ended: its `next_cursor`.
-    #[arg(long)]
-    cursor: Option<String>,
-    /// Print attempts as they are made, until interrupted.
-    #[arg(long, conflicts_with_all = ["status", "event", "event_type", "subscription", "cursor"])]
-    follow: bool,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-}
+impl Records for Deliveries {
+    type Row = Delivery;
+    type List = api::ListDeliveries;
+    type Wait = api::WaitDeliveries;
+    type Streamed = api::StreamedAttempt;
+    const NAME: &'static str = "deliveries";
+    const EVENT: &'static str = "attempt";
+    const FOLLOW: &'static str = "Print attempts as they are made, until interrupted";
+    const PAGED: &'static [&'static str] = &["status", "event", "event_type", "subscription", "cursor"];
 
-/// Arguments of `deliveries wait`.
-#[derive(Debug, Args)]
-pub(super) struct WaitArgs {
-    #[command(flatten)]
-    which: Which,
-    /// How many must fit.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    count: u32,
-    /// How long to wait.
-    #[arg(long, default_value = "10s", value_name = "DURATION", value_parser = value::duration)]
-    timeout: String,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    fn key(&self) -> &str {
+        &self.key
+    }
+
+    fn table(rows: &[Delivery]) -> String {
+        let columns = |row: &Delivery| {
+            let forgery = row.forgery.map_or_else(String::new, |forgery| format!(" (forgery {})", name_of(forgery)));
+            let (status, attempts) = (name_of(row.status) + &forgery, row.attempts.0.to_string());
+            [cell(&row.id), cell(&row.event), cell(&row.event_type), status, attempts, cell(&row.url)]
+        };
+        table(["ID", "EVENT", "TYPE", "STATUS", "ATTEMPTS", "URL"], rows.iter().map(columns))
+    }
+
+    fn line(streamed: &api::StreamedAttempt) -> String {
+        let api::StreamedAttempt { attempt, delivery, event_type, .. } = streamed;
+        let (at, number) = (&attempt.at, attempt.number);
+        let to = destination(&attempt.url, Some(&attempt.dialled));
+        let (said, damaged) = (said(Some(&attempt.outcome)), damaged(attempt.damage.as_deref()));
+        format!("{at}  {delivery}  {}  {number}  {to}  {said}{damaged}", cell(event_type))
+    }
 }
 
 pub(super) fn run(command: DeliveriesCommand) -> Result<ExitCode, Failure> {
     match command {
-        DeliveriesCommand::List(args) => list(&args),
-        DeliveriesCommand::Show(args) => Ok(args.call::<api::ShowDelivery>().send()?.print(args.json, whole)),
-        DeliveriesCommand::Wait(args) => wait(&args),
+        DeliveriesCommand::List(args) => args.run(),
+        DeliveriesCommand::Show(args) => args.call::<api::ShowDelivery>().show(whole),
+        DeliveriesCommand::Wait(args) => args.run(),
         DeliveriesCommand::Redeliver(args) => {
             let wait = api::Wait { wait: Some(DurationInput("30s".to_owned())) };
             let call = args.call::<api::Redeliver>().query(&wait).limit(Duration::from_mins(1));
             let delivery = call.send()?.body.delivery;
-            if args.json {
-                print_json(&delivery);
-            } else if let Some(delivery) = &delivery {
-                print(&whole(delivery));
-            }
+            show(args.common.json, &delivery, || delivery.as_ref().map(whole).unwrap_or_default());
             // A forgery is sent forged again, and refused as it should be.
             let is_well = |delivery: &DeliveryWhole| match delivery.forgery {
                 Some(forgery) => forgery == Forgery::Refused,
@@ -120,32 +125,6 @@ pub(super) fn run(command: DeliveriesCommand) -> Result<ExitCode, Failure> {
             Ok(if delivery.as_ref().is_some_and(is_well) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
-}
-
-fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
-    let which = &args.which;
-    if args.follow {
-        return follow(&which.target, &which.key, "attempt", args.json, attempt_line);
-    }
-    let query = api::DeliveriesQuery {
-        limit: Some(args.limit.to_string()),
-        cursor: args.cursor.clone(),
-        status: which.status.clone(),
-        event: which.event.clone(),
-        event_type: which.event_type.clone(),
-        subscription: which.subscription.clone(),
-    };
-    let answer = Call::<api::ListDeliveries>::to(&which.target).key(&*which.key).query(&query).send()?;
-    Ok(answer.print(args.json, |page| rows(&page.data) + &more(page)))
-}
-
-/// An attempt of the event stream on one line.
-fn attempt_line(streamed: &api::StreamedAttempt) -> String {
-    let api::StreamedAttempt { attempt, delivery, event_type, .. } = streamed;
-    let (at, number) = (&attempt.at, attempt.number);
-    let to = destination(&attempt.url, Some(&attempt.dialled));
-    let (said, damaged) = (said(Some(&attempt.outcome)), damaged(attempt.damage.as_deref()));
-    format!("{at}  {delivery}  {}  {number}  {to}  {said}{damaged}", cell(event_type))
 }
 
 /// What a receiver answered, with the first line of its body, or why it did not.
@@ -179,30 +158,6 @@ pub(super) fn dialled(delivery: &DeliveryWhole) -> Option<&str> {
 /// What is deliberately wrong with an event or a delivery, as the end of a line.
 pub(super) fn damaged(damage: Option<&str>) -> String {
     damage.map_or_else(String::new, |damage| format!("; {}", cell(damage)))
-}
-
-fn wait(args: &WaitArgs) -> Result<ExitCode, Failure> {
-    let which = &args.which;
-    let body = api::WaitForDeliveries {
-        status: which.status.clone(),
-        event: which.event.clone(),
-        event_type: which.event_type.clone(),
-        subscription: which.subscription.clone(),
-        count: Some(Integer(args.count as usize)),
-        timeout: Some(DurationInput(args.timeout.clone())),
-        ..Default::default()
-    };
-    let call = Call::<api::WaitDeliveries>::to(&which.target).key(&*which.key).body(&body);
-    waited(call, args.json, |found| rows(&found.data))
-}
-
-fn rows(rows: &[Delivery]) -> String {
-    let columns = |row: &Delivery| {
-        let forgery = row.forgery.map_or_else(String::new, |forgery| format!(" (forgery {})", name_of(forgery)));
-        let (status, attempts) = (name_of(row.status) + &forgery, row.attempts.0.to_string());
-        [cell(&row.id), cell(&row.event), cell(&row.event_type), status, attempts, cell(&row.url)]
-    };
-    table(["ID", "EVENT", "TYPE", "STATUS", "ATTEMPTS", "URL"], rows.iter().map(columns))
 }
 
 /// A delivery with each attempt.

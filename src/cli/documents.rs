@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::failure::Failure;
-use super::output::{print, print_json};
+use super::help::examples;
+use super::output::{print, print_json, show};
 use super::profile_source::load_profile;
 use crate::contract::openapi::document;
 use crate::control::api::List;
 use crate::control::openapi_document;
-use crate::profile::{ledger, ledger_markdown};
+use crate::profile::{LedgerRow, ledger, ledger_markdown};
 use crate::redact::Redactor;
 
 /// The profile that a document is made for.
@@ -27,6 +28,12 @@ struct ProfileArgs {
 
 /// Arguments of `assumptions`.
 #[derive(Debug, Args)]
+#[command(after_help = examples([
+    "assumptions",
+    "assumptions --set rate_limit.requests=5 --json",
+    "assumptions --profile hostile",
+    "assumptions --markdown",
+]))]
 pub(super) struct AssumptionsArgs {
     #[command(flatten)]
     profile: ProfileArgs,
@@ -40,6 +47,11 @@ pub(super) struct AssumptionsArgs {
 
 /// Arguments of `openapi`.
 #[derive(Debug, Args)]
+#[command(after_help = examples([
+    "openapi > openapi.json",
+    "openapi --set preview.enabled=true",
+    "openapi --control > control.json",
+]))]
 pub(super) struct OpenapiArgs {
     #[command(flatten)]
     profile: ProfileArgs,
@@ -57,18 +69,17 @@ pub(super) fn assumptions(args: AssumptionsArgs) -> Result<ExitCode, Failure> {
     for row in &mut rows {
         Redactor::default().setting(row.knob, &mut row.value);
     }
-    if args.json {
-        print_json(&List { data: rows });
-        return Ok(ExitCode::SUCCESS);
-    }
-    for row in rows {
-        let from = if row.source == "default" { String::new() } else { format!("   (from {})", row.source) };
-        print(&format!(
-            "{} = {}{from}\n    contract: {}\n    assumed:  {}\n    may be:   {}\n",
-            row.knob, row.value, row.contract, row.assumed, row.values
-        ));
-    }
-    Ok(ExitCode::SUCCESS)
+    let ledger = List { data: rows };
+    Ok(show(args.json, &ledger, || ledger.data.iter().map(paragraph).collect()))
+}
+
+/// A row of the ledger as text.
+fn paragraph(row: &LedgerRow) -> String {
+    let from = if row.source == "default" { String::new() } else { format!("   (from {})", row.source) };
+    format!(
+        "{} = {}{from}\n    contract: {}\n    assumed:  {}\n    may be:   {}\n",
+        row.knob, row.value, row.contract, row.assumed, row.values
+    )
 }
 
 pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {

@@ -17,16 +17,18 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Builder;
 
 use super::Target;
-use super::client::{reachable, runtime};
+use super::client::runtime;
 use super::failure::{Failure, colored, report, warn};
-use super::log::Log;
-use super::serve::{ServeArgs, Signals, settings, start_failure, write_port_file};
+use super::help::examples;
+use super::serve::{ServeArgs, Signals, settings, start};
+use super::target::reachable;
 use super::verdict::{Kind, Verdict, VerdictFormat, wait};
 use crate::app::{Emulator, Raised, Settings};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::file;
 
-const EXIT_STATUS: &str = "\
+const EXIT_STATUS: &str = "
+
 Environment of the command: WRS_BASE_URL, WRS_API_KEY (sk_test_local unless set), WRS_EMULATOR_URL, \
 WRS_EMULATOR_CONTROL_TOKEN if one is required, \
 and WRS_EMULATOR_CA, a PEM file, with --tls self-signed.
@@ -36,7 +38,13 @@ Exit status: the command's, or 128 and its number for a signal; 1 if it succeede
 
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_STATUS)]
+#[command(after_help = examples([
+    "exec -- npm test",
+    "exec --fail-on unmatched,undelivered,forged -- pytest -q",
+    "exec --scenario rate-limit-burst --fail-on unfinished -- ./client-test",
+    "exec --verdict-format junit --verdict-file verdict.xml -- make check",
+    "exec -- sh -c 'curl -s $WRS_BASE_URL/v1/hello'",
+]) + EXIT_STATUS)]
 pub(super) struct ExecArgs {
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -72,22 +80,13 @@ pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
 
 async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<ExitCode, Failure> {
     // Installed before the command runs: a signal must never end the emulator and leave the command behind.
-    let mut signals =
-        Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
+    let mut signals = Signals::install()?;
     // Opened before the command runs: a path that cannot be written is told at once, and no older verdict is left there.
     let mut file = args.verdict_file.as_deref().map(open).transpose()?;
-    let emulator = match Emulator::start(settings).await {
-        Ok(emulator) => emulator,
-        Err(error) => return Err(start_failure(error).await),
-    };
-    let cannot_log = |error| Failure::usage(format!("cannot start the log: {error}"));
-    let log =
-        (args.verbose && !args.serve.quiet).then(|| Log::start(emulator.control(), args.serve.log).map_err(cannot_log));
-    let log = log.transpose()?;
+    let (emulator, log) = start(&args.serve, settings, args.verbose).await?;
     if log.is_none() && !args.serve.quiet {
         emulator.control().warnings().iter().for_each(|warning| warn(warning));
     }
-    write_port_file(&args.serve, &emulator)?;
     let target = target(&emulator);
     let authority = Authority::write(&emulator)?;
     let path = authority.as_ref().map(|authority| authority.0.as_path());
@@ -238,13 +237,13 @@ async fn judge(args: &ExecArgs, target: Target, file: Option<&mut File>) -> Resu
     let verdict = asked.await.map_err(|error| Failure::usage(format!("the verdict cannot be read: {error}")))??;
     let format = args.verdict_format.unwrap_or(VerdictFormat::Text);
     match file {
-        None => tell(&verdict.render(format, colored())),
+        None => tell(&verdict.render(format, colored(&std::io::stderr()))),
         Some(file) => {
             let text = verdict.render(format, false);
             file.write_all(text.as_bytes())
                 .map_err(|error| Failure::usage(format!("--verdict-file: cannot be written: {error}")))?;
             if verdict.fails() {
-                tell(&verdict.render(VerdictFormat::Text, colored()));
+                tell(&verdict.render(VerdictFormat::Text, colored(&std::io::stderr())));
             }
         }
     }

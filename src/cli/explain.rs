@@ -4,15 +4,21 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::Target;
-use super::client::Call;
+use super::CallArgs;
 use super::deliveries::{destination, dialled};
 use super::failure::Failure;
+use super::help::examples;
 use super::output::{cell, optional};
 use crate::control::api::{self, Explained, Explanation, RuleTrace, StepVerdict};
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
+#[command(after_help = examples([
+    "explain  the newest request or delivery",
+    "explain req_01k...  why this answer",
+    "explain evt_01k...  where the event went, and where not",
+    "explain dlv_01k...  what the receiver answered, and what to try",
+]))]
 pub(super) struct ExplainArgs {
     /// The id of a request (`X-Emulator-Request-Id`, `request_id`), an event or a delivery; by default the newest request or
     /// delivery.
@@ -21,19 +27,16 @@ pub(super) struct ExplainArgs {
     #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
     key: String,
     #[command(flatten)]
-    target: Target,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    common: CallArgs,
 }
 
 pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
-    let call = Call::<api::Explain>::to(&args.target);
+    let call = args.common.call::<api::Explain>();
     let call = match &args.id {
         Some(id) => call.id(id),
         None => call.id("latest").key(&*args.key),
     };
-    Ok(call.send()?.print(args.json, text))
+    call.show(text)
 }
 
 fn text(explanation: &Explanation) -> String {

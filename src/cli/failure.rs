@@ -1,6 +1,6 @@
 //! What goes wrong on the command line, and the one place where it is printed.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 
 use crate::redact::{Redactor, visible_lines};
@@ -49,26 +49,32 @@ impl Failure {
 
 /// Prints a failure on stderr and gives its exit code.
 pub(super) fn report(failure: &Failure) -> ExitCode {
-    let mut stderr = std::io::stderr().lock();
-    let (red, plain) = if colored() { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
-    // Nobody is left to tell if stderr is gone.
-    let shown = |text: &str| visible_lines(&Redactor::default().text(text)).into_owned();
-    let _ = writeln!(stderr, "{red}error:{plain} {}", shown(&failure.message));
+    say("\u{1b}[1;31m", "error:", &failure.message);
     if let Some(hint) = &failure.hint {
-        let _ = writeln!(stderr, "\nhint: {}", shown(hint));
+        say("", "\nhint:", hint);
     }
     ExitCode::from(failure.code)
 }
 
 /// Prints a warning on stderr.
 pub(super) fn warn(message: &str) {
-    let (yellow, plain) = if colored() { ("\u{1b}[1;33m", "\u{1b}[0m") } else { ("", "") };
-    let shown = Redactor::default().text(message);
-    // Nobody is left to tell if stderr is gone.
-    let _ = writeln!(std::io::stderr().lock(), "{yellow}warning:{plain} {}", visible_lines(&shown));
+    say("\u{1b}[1;33m", "warning:", message);
 }
 
-/// Whether stderr takes colors: a terminal, and `NO_COLOR` is not set.
-pub(super) fn colored() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+/// Prints a remark on stderr.
+pub(super) fn note(message: &str) {
+    say("", "note:", message);
+}
+
+/// Prints on stderr, after a word in this color: credentials masked, control characters escaped.
+fn say(color: &str, word: &str, text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let (color, plain) = if color.is_empty() || !colored(&stderr) { ("", "") } else { (color, "\u{1b}[0m") };
+    // Nobody is left to read it if stderr is gone.
+    let _ = writeln!(stderr, "{color}{word}{plain} {}", visible_lines(&Redactor::default().text(text)));
+}
+
+/// Whether a stream takes colors: a terminal, and `NO_COLOR` is not set.
+pub(super) fn colored(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

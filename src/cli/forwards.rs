@@ -13,7 +13,8 @@ use serde_json::{Map, Value};
 use super::Target;
 use super::client::SHORT;
 use super::failure::Failure;
-use super::output::{cell, print, print_json, whose};
+use super::help::examples;
+use super::output::{cell, show, whose};
 use super::profile::{SettingsArgs, patched, settings_of};
 use crate::control::api::List;
 use crate::profile::Forward;
@@ -23,12 +24,19 @@ const SETTING: &str = "webhooks.forwards";
 
 /// `forwards …`
 #[derive(Debug, Subcommand)]
+#[command(after_help = examples(["forwards", "forwards add https://app.example.com=http://localhost:3000"]))]
 pub(super) enum ForwardsCommand {
     /// List the forwards in force (what happens without a command).
+    #[command(after_help = examples(["forwards list", "forwards list --key sk_test_a --json"]))]
     List(SettingsArgs),
     /// Deliver webhooks elsewhere from now on, also those that wait for a retry.
+    #[command(after_help = examples([
+        "forwards add https://app.example.com=http://localhost:3000",
+        "forwards add https://app.example.com/hooks=http://localhost:4000/in --key sk_test_a",
+    ]))]
     Add(AddArgs),
     /// Deliver to the URL subscribed again.
+    #[command(after_help = examples(["forwards remove https://app.example.com"]))]
     Remove(RemoveArgs),
 }
 
@@ -39,7 +47,7 @@ pub(super) struct AddArgs {
     #[arg(required = true, value_name = "FROM=TO")]
     rules: Vec<String>,
     #[command(flatten)]
-    common: SettingsArgs,
+    settings: SettingsArgs,
 }
 
 /// Arguments of `forwards remove`.
@@ -49,7 +57,7 @@ pub(super) struct RemoveArgs {
     #[arg(required = true, value_name = "FROM")]
     urls: Vec<String>,
     #[command(flatten)]
-    common: SettingsArgs,
+    settings: SettingsArgs,
 }
 
 pub(super) fn run(command: ForwardsCommand) -> Result<ExitCode, Failure> {
@@ -61,17 +69,12 @@ pub(super) fn run(command: ForwardsCommand) -> Result<ExitCode, Failure> {
 }
 
 fn list(args: &SettingsArgs) -> Result<ExitCode, Failure> {
-    let rules = in_force(&args.target, args.key.as_deref(), SHORT)?;
-    if args.json {
-        print_json(&List { data: rules.iter().map(|(from, to)| Rule { from, to }).collect() });
-    } else if rules.is_empty() {
-        print("no forwards\n");
-    } else {
-        for (from, to) in rules {
-            print(&format!("{from} -> {}\n", cell(to)));
-        }
-    }
-    Ok(ExitCode::SUCCESS)
+    let rules = in_force(&args.common.target, args.key.as_deref(), SHORT)?;
+    let data = List { data: rules.iter().map(|(from, to)| Rule { from, to }).collect() };
+    Ok(show(args.common.json, &data, || {
+        let lines: String = rules.iter().map(|(from, to)| format!("{from} -> {}\n", cell(to))).collect();
+        if lines.is_empty() { "no forwards\n".to_owned() } else { lines }
+    }))
 }
 
 /// A forward as JSON.
@@ -90,29 +93,29 @@ fn add(args: &AddArgs) -> Result<ExitCode, Failure> {
         _ => Failure::usage(problem),
     })?;
     let requested = rules.iter().map(|rule| (rule.from().to_owned(), rule.to().into())).collect();
-    Ok(patched(&args.common, settings(requested))?.print(args.common.json, |patched| {
+    Ok(patched(&args.settings, settings(requested))?.print(|patched| {
         let whose = whose(patched.key.as_deref());
         rules.iter().map(|rule| format!("{} -> {}{whose}\n", rule.from(), rule.to())).collect()
     }))
 }
 
 fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
-    let common = &args.common;
-    let before = in_force(&common.target, common.key.as_deref(), SHORT)?;
+    let given = &args.settings;
+    let before = in_force(&given.common.target, given.key.as_deref(), SHORT)?;
     let urls: Vec<&str> = args.urls.iter().map(|url| url.trim_end_matches('/')).collect();
     if let Some(unknown) = urls.iter().find(|url| !before.contains_key(**url)) {
         let failure = Failure::short(format!("unknown forward `{unknown}`"));
         return Err(failure.with_hint("`wrs-emulator forwards` lists those in force; --key shows those of one key"));
     }
-    let mut answer = patched(common, settings(urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect()))?;
+    let mut answer = patched(given, settings(urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect()))?;
     // One that another layer made, such as --forward, stays until an empty target covers it.
-    let after = in_force(&common.target, common.key.as_deref(), SHORT)?;
+    let after = in_force(&given.common.target, given.key.as_deref(), SHORT)?;
     let stay: Map<String, Value> =
         urls.iter().filter(|url| after.contains_key(**url)).map(|url| ((*url).to_owned(), "".into())).collect();
     if !stay.is_empty() {
-        answer = patched(common, settings(stay))?;
+        answer = patched(given, settings(stay))?;
     }
-    Ok(answer.print(common.json, |patched| {
+    Ok(answer.print(|patched| {
         let whose = whose(patched.key.as_deref());
         urls.iter().map(|url| format!("{url} is no longer forwarded{whose}\n")).collect()
     }))

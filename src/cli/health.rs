@@ -4,26 +4,23 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::Target;
-use super::client::Call;
+use super::CallArgs;
 use super::failure::Failure;
+use super::help::examples;
 use crate::control::api;
 use crate::scenario::generation_text;
 
 /// Arguments of `health`.
 #[derive(Debug, Args)]
+#[command(after_help = examples(["health", "health --url http://emulator:9770"]))]
 pub(super) struct HealthArgs {
     #[command(flatten)]
-    target: Target,
-    /// Print the answer as JSON.
-    #[arg(long)]
-    json: bool,
+    common: CallArgs,
 }
 
 pub(super) fn run(args: &HealthArgs) -> Result<ExitCode, Failure> {
-    let answer = Call::<api::Health>::to(&args.target).send()?;
-    Ok(answer.print(args.json, |ready| {
+    args.common.call::<api::Health>().show(|ready| {
         let api::Ready { status, version, scenarios, generation } = ready;
         format!("{status} (version {version}, {}, scenarios {scenarios})\n", generation_text(*generation))
-    }))
+    })
 }

@@ -1,6 +1,9 @@
-//! The two lengths of help: `--help` fits two screens, `--help-all` has everything.
+//! The two lengths of help: `--help` fits two screens, `--help-all` has everything. Examples come below both.
 
 use clap::{Arg, ArgAction, Command};
+
+/// Where `--json` comes in a list of options.
+pub(super) const LAST: usize = 900;
 
 /// Asks for everything.
 pub(super) const ALL: &str = "--help-all";
@@ -8,13 +11,21 @@ pub(super) const ALL: &str = "--help-all";
 /// The program's own help: examples come first, and what holds for every command.
 pub(super) const TEMPLATE: &str = "{about-with-newline}{after-help}\n\n{usage-heading} {usage}\n\n{all-args}";
 
-/// Gives every command both flags of help.
+/// The examples below a command's help, each without the program's name; one may end in a comment, two spaces apart.
+pub(super) fn examples<const N: usize>(lines: [&str; N]) -> String {
+    lines
+        .iter()
+        .fold("Examples:".to_owned(), |text, line| format!("{text}\n  {}", format!("wrs-emulator {line}").trim_end()))
+}
+
+/// Gives every command both flags of help. `--json` comes last in every list of options, but for them.
 pub(super) fn with_help(command: Command) -> Command {
     let short = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
     let all = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong);
     let all = all.help("Print help with every option, limit and environment variable");
-    let command = command.disable_help_flag(true).args([short, all].map(|flag| flag.help_heading(None::<&str>)));
-    on_each_below(command, with_help)
+    let both = [short.display_order(LAST + 1), all.display_order(LAST + 2)];
+    let command = command.disable_help_flag(true).args(both.map(|flag| flag.help_heading(None::<&str>)));
+    command.mut_subcommands(with_help)
 }
 
 /// Leaves out of `--help` what is said once for all flags: an environment variable that is named after its flag.
@@ -23,11 +34,59 @@ pub(super) fn brief(command: Command) -> Command {
         let name = flag.get_long().map(|long| format!("WRS_EMULATOR_{}", long.to_ascii_uppercase().replace('-', "_")));
         name.is_some_and(|name| flag.get_env().is_some_and(|env| *env == *name))
     };
-    let command = command.mut_args(|flag| if is_named(&flag) { flag.hide_env(true) } else { flag });
-    on_each_below(command, brief)
+    command.mut_args(|flag| if is_named(&flag) { flag.hide_env(true) } else { flag }).mut_subcommands(brief)
 }
 
-fn on_each_below(command: Command, change: fn(Command) -> Command) -> Command {
-    let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
-    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, change))
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::super::shorthand::expanded;
+    use super::*;
+
+    /// The words of an example as a shell would pass them on, up to a comment, a pipe or a file.
+    fn words(line: &str) -> Vec<String> {
+        let line = line.trim_start().split("  ").next().unwrap_or_default();
+        let (mut words, mut quoted) = (vec![String::new()], false);
+        for c in line.chars() {
+            match c {
+                '\'' => quoted = !quoted,
+                '<' | '>' | '|' if !quoted => break,
+                ' ' if !quoted => words.push(String::new()),
+                c => words.last_mut().expect("there is always one").push(c),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    /// Every command below this one, with its examples.
+    fn collect(command: &Command, above: &str, found: &mut Vec<(String, Vec<String>)>) {
+        for inner in command.get_subcommands() {
+            let path = format!("{above} {}", inner.get_name()).trim().to_owned();
+            collect(inner, &path, found);
+            let text = inner.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let lines = text.strip_prefix("Examples:\n").and_then(|text| text.split("\n\n").next()).unwrap_or_default();
+            found.push((path, lines.lines().map(str::to_owned).collect()));
+        }
+    }
+
+    #[test]
+    fn every_command_has_examples_and_each_is_a_command_line_that_is_taken() {
+        let definition = super::super::definition();
+        let mut found = Vec::new();
+        collect(&definition, "", &mut found);
+        assert!(found.len() > 50, "the commands were found: {}", found.len());
+        for (path, lines) in found {
+            for line in &lines {
+                let words = words(line).into_iter().map(OsString::from).collect();
+                let taken = definition.clone().try_get_matches_from(expanded(words));
+                assert!(taken.is_ok(), "{path}: `{line}`: {}", taken.expect_err("it is refused"));
+            }
+            let first = path.split(' ').next().unwrap_or_default();
+            assert!(lines.iter().any(|line| words(line).get(1).is_some_and(|word| word == first)), "{path}: {lines:?}");
+        }
+        assert_eq!(words("a 'b  c' - <d"), ["a", "b"], "a comment is cut off first");
+        assert_eq!(words("a 'b c' - <d  why"), ["a", "b c", "-"]);
+    }
 }

@@ -52,7 +52,7 @@ impl Log {
         let control = control.clone();
         let look = match format {
             LogFormat::Json => Look::Json,
-            LogFormat::Text => Look::Text { colored: colored() },
+            LogFormat::Text => Look::Text { colored: colored(&std::io::stderr()) },
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let (ending, end) = watch::channel(false);

@@ -8,10 +8,16 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::failure::Failure;
+use super::help::examples;
 use super::output::print_as_is;
 
 /// Arguments of `completions`.
 #[derive(Debug, Args)]
+#[command(after_help = examples([
+    "completions bash > ~/.local/share/bash-completion/completions/wrs-emulator",
+    "completions zsh > ~/.zfunc/_wrs-emulator",
+    "completions fish > ~/.config/fish/completions/wrs-emulator.fish",
+]))]
 pub(super) struct CompletionsArgs {
     /// The shell.
     #[arg(value_enum)]
@@ -20,6 +26,7 @@ pub(super) struct CompletionsArgs {
 
 /// Arguments of `man`.
 #[derive(Debug, Args)]
+#[command(after_help = examples(["man > wrs-emulator.1", "man --dir ~/.local/share/man/man1"]))]
 pub(super) struct ManArgs {
     /// Write a page for each command to this folder instead; it is made if it is not there.
     #[arg(long, value_name = "DIR")]

@@ -2,18 +2,15 @@
 //!
 //! Data goes to stdout, talk to stderr. Commands other than `serve` are clients of the control API.
 
-mod address;
 mod banner;
 mod client;
 mod clock;
 mod deliveries;
 mod documents;
 mod environment;
-mod examples;
 mod exec;
 mod explain;
 mod failure;
-mod follow;
 mod forwards;
 mod health;
 mod help;
@@ -25,6 +22,7 @@ mod mistakes;
 mod output;
 mod profile;
 mod profile_source;
+mod records;
 mod requests;
 mod reset;
 mod scenarios;
@@ -34,22 +32,23 @@ mod sign;
 mod signing;
 mod snapshot;
 mod subscriptions;
+mod target;
 mod trigger;
 mod verdict;
 mod verify;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::control::api::Endpoint;
 use client::Call;
 use environment::{settled, with_environment};
-use examples::with_examples;
 use failure::report;
-use help::{brief, with_help};
+use help::{brief, examples, with_help};
 pub(crate) use listen::MOST_CONNECTIONS as LISTEN_CONNECTIONS;
+use target::{DEFAULT_URL, Target};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,6 +85,11 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the emulated API (what happens without a command).
+    #[command(after_help = examples([
+        "serve --listen 127.0.0.1:0 --port-file url.txt",
+        "serve --scenario rate-limit-burst --set rate_limit.window=10s",
+        "serve --forward https://app.example.com=http://localhost:3000",
+    ]))]
     Serve(Box<serve::ServeArgs>),
     /// Serve while a command runs, and exit with its code.
     Exec(Box<exec::ExecArgs>),
@@ -141,33 +145,29 @@ enum Command {
     Health(health::HealthArgs),
 }
 
-/// Where an emulator is looked for.
-const DEFAULT_URL: &str = "http://127.0.0.1:9770";
-
-/// How to reach a running emulator.
-#[derive(Clone, Debug, Args)]
-struct Target {
-    /// The emulator's address.
-    // The alias is what `listen` called it.
-    #[arg(long, alias = "emulator", env = "WRS_EMULATOR_URL", default_value = DEFAULT_URL, value_name = "URL")]
-    url: String,
-    /// The control API's token, if it requires one.
-    #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
-    control_token: Option<String>,
-    /// Trust the authority in this PEM file, for an emulator that serves TLS: its /_emulator/ca.pem.
-    #[arg(long, env = "WRS_EMULATOR_CA", value_name = "FILE")]
-    ca: Vec<PathBuf>,
-    /// Trust any certificate of the emulator.
-    #[arg(long, env = "WRS_EMULATOR_INSECURE")]
-    insecure: bool,
-}
-
 /// The command with all that its parts cannot say by themselves.
 fn definition() -> clap::Command {
     // What runs beside other jobs of the same machine must not fight them for a port.
     let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
     let command = Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
-    with_help(with_environment(with_examples(command)))
+    with_help(with_environment(command))
+}
+
+/// What every command takes that prints an answer of the control API.
+#[derive(Debug, Args)]
+struct CallArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Print JSON.
+    #[arg(long, display_order = help::LAST)]
+    json: bool,
+}
+
+impl CallArgs {
+    /// A call whose answer is printed as text or JSON.
+    fn call<E: Endpoint>(&self) -> Call<'_, E> {
+        Call::to(&self.target).json(self.json)
+    }
 }
 
 /// One thing, named by its id.
@@ -176,16 +176,13 @@ struct OneArgs {
     /// Its id, as listings and answers show it.
     id: String,
     #[command(flatten)]
-    target: Target,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    common: CallArgs,
 }
 
 impl OneArgs {
     /// A call about this thing.
     fn call<E: Endpoint>(&self) -> Call<'_, E> {
-        Call::to(&self.target).id(&self.id)
+        self.common.call().id(&self.id)
     }
 }
 
@@ -194,7 +191,10 @@ pub fn main() -> ExitCode {
     let arguments = shorthand::expanded(std::env::args_os().collect());
     let wants_all = arguments.iter().any(|argument| argument == help::ALL);
     let mut command = settled(if wants_all { definition() } else { brief(definition()) });
-    let parsed = command.try_get_matches_from_mut(&arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = command.try_get_matches_from_mut(&arguments).and_then(|matches| {
+        note_key_of_environment(&command, &matches);
+        Cli::from_arg_matches(&matches)
+    });
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => match mistakes::failure(&error, &command, &arguments) {
@@ -231,6 +231,25 @@ pub fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(failure) => report(&failure),
+    }
+}
+
+/// Says that a key in the environment leaves the others out, where a command shows all keys without it.
+fn note_key_of_environment(mut command: &clap::Command, mut matches: &ArgMatches) {
+    while let Some((name, inner)) = matches.subcommand() {
+        let Some(below) = command.find_subcommand(name) else { return };
+        (command, matches) = (below, inner);
+    }
+    let shows_all = |key: &clap::Arg| match key.get_default_values() {
+        _ if key.get_id() != "key" => false,
+        [] => matches!(command.get_name(), "list" | "show"),
+        [default, ..] => default == "*",
+    };
+    if command.get_arguments().any(shows_all)
+        && matches.value_source("key") == Some(ValueSource::EnvVariable)
+        && let Some(key) = matches.get_one::<String>("key").filter(|key| *key != "*")
+    {
+        failure::note(&format!("only what belongs to {key}, the key in WRS_API_KEY; `--key '*'` means every key"));
     }
 }
 

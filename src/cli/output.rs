@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
+use std::process::ExitCode;
 
 use serde::Serialize;
 
@@ -21,6 +22,16 @@ pub(super) fn print_as_is(text: &str) {
 /// Prints JSON, indented.
 pub(super) fn print_json<T: Serialize>(value: &T) {
     print_as_is(&format!("{}\n", pretty(value)));
+}
+
+/// Prints a value as JSON, or the text made of it.
+pub(super) fn show<T: Serialize>(json: bool, value: &T, text: impl FnOnce() -> String) -> ExitCode {
+    if json {
+        print_json(value);
+    } else {
+        print(&text());
+    }
+    ExitCode::SUCCESS
 }
 
 /// JSON over several lines.

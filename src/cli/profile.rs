@@ -6,21 +6,29 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
-use super::Target;
 use super::client::{Answer, Call, SHORT};
 use super::failure::Failure;
-use super::output::{cell, print, print_json, whose};
+use super::help::examples;
+use super::output::{cell, show as show_either, whose};
+use super::{CallArgs, Target};
 use crate::control::api::{self, Setting};
 use crate::scenario::generation_text;
 
 /// `profile …`
 #[derive(Debug, Subcommand)]
+#[command(after_help = examples(["profile set rate_limit.requests=5", "profile unset rate_limit.requests"]))]
 pub(super) enum ProfileCommand {
     /// Show every knob with its value and where it comes from.
+    #[command(after_help = examples(["profile show", "profile show --key sk_test_a --json"]))]
     Show(ShowArgs),
     /// Change knobs: `rate_limit.requests=5`. The value is TOML; what is no TOML is a plain string.
+    #[command(after_help = examples([
+        "profile set rate_limit.requests=5 rate_limit.window=10s",
+        "profile set webhooks.scheme=stripe --key sk_test_a",
+    ]))]
     Set(SetArgs),
     /// Take changes back: a knob, or a group of knobs such as `rate_limit`.
+    #[command(after_help = examples(["profile unset rate_limit.requests"]))]
     Unset(UnsetArgs),
 }
 
@@ -28,13 +36,10 @@ pub(super) enum ProfileCommand {
 #[derive(Debug, Args)]
 pub(super) struct SettingsArgs {
     #[command(flatten)]
-    pub(super) target: Target,
+    pub(super) common: CallArgs,
     /// Only for this key, or workspace `ws_…`; by default for all keys.
     #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
     pub(super) key: Option<String>,
-    /// Print JSON.
-    #[arg(long)]
-    pub(super) json: bool,
 }
 
 /// Arguments of `profile show`.
@@ -46,7 +51,7 @@ pub(super) struct ShowArgs {
     #[arg(long)]
     changed: bool,
     #[command(flatten)]
-    common: SettingsArgs,
+    settings: SettingsArgs,
 }
 
 /// Arguments of `profile set`.
@@ -54,9 +59,9 @@ pub(super) struct ShowArgs {
 pub(super) struct SetArgs {
     /// What to change.
     #[arg(required = true, value_name = "PATH=VALUE")]
-    settings: Vec<String>,
+    assignments: Vec<String>,
     #[command(flatten)]
-    common: SettingsArgs,
+    settings: SettingsArgs,
 }
 
 /// Arguments of `profile unset`.
@@ -66,7 +71,7 @@ pub(super) struct UnsetArgs {
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
     #[command(flatten)]
-    common: SettingsArgs,
+    settings: SettingsArgs,
 }
 
 pub(super) fn run(command: ProfileCommand) -> Result<ExitCode, Failure> {
@@ -74,36 +79,33 @@ pub(super) fn run(command: ProfileCommand) -> Result<ExitCode, Failure> {
         ProfileCommand::Show(args) => show(&args),
         ProfileCommand::Set(args) => {
             let settings: Result<Map<String, Value>, Failure> =
-                args.settings.iter().map(|setting| parsed(setting)).collect();
-            patch(&args.common, settings?)
+                args.assignments.iter().map(|setting| parsed(setting)).collect();
+            patch(&args.settings, settings?)
         }
         ProfileCommand::Unset(args) => {
-            patch(&args.common, args.paths.iter().map(|path| (path.clone(), Value::Null)).collect())
+            patch(&args.settings, args.paths.iter().map(|path| (path.clone(), Value::Null)).collect())
         }
     }
 }
 
 fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
-    let mut profile = settings_of(&args.common.target, args.common.key.as_deref(), SHORT)?;
+    let mut profile = settings_of(&args.settings.common.target, args.settings.key.as_deref(), SHORT)?;
     let prefix = args.prefix.as_deref().unwrap_or_default();
     profile.data.retain(|row| row.knob.starts_with(prefix) && (!args.changed || row.source != "default"));
-    if args.common.json {
-        print_json(&profile);
-        return Ok(ExitCode::SUCCESS);
-    }
-    if profile.data.is_empty() && !args.changed {
+    let json = args.settings.common.json;
+    if profile.data.is_empty() && !args.changed && !json {
         let failure = Failure::short(format!("no setting begins with `{}`", prefix.escape_debug()));
         return Err(failure.with_hint("`wrs-emulator profile show` lists all"));
     }
-    for Setting { knob, value, source } in profile.data {
+    let line = |Setting { knob, value, source }: &Setting| {
         let from = if source == "default" { String::new() } else { format!("   (from {})", cell(source)) };
-        print(&format!("{} = {value}{from}\n", cell(knob)));
-    }
-    Ok(ExitCode::SUCCESS)
+        format!("{} = {value}{from}\n", cell(knob))
+    };
+    Ok(show_either(json, &profile, || profile.data.iter().map(line).collect()))
 }
 
 fn patch(args: &SettingsArgs, settings: Map<String, Value>) -> Result<ExitCode, Failure> {
-    Ok(patched(args, settings)?.print(args.json, |api::Patched { generation, key, changes, unchanged, .. }| {
+    Ok(patched(args, settings)?.print(|api::Patched { generation, key, changes, unchanged, .. }| {
         let texts = |texts: &[String]| texts.iter().map(cell).collect::<Vec<_>>().join(", ");
         let changes = if changes.is_empty() { "nothing".to_owned() } else { texts(changes) };
         let unchanged = if unchanged.is_empty() { String::new() } else { format!("; {}", texts(unchanged)) };
@@ -119,7 +121,7 @@ pub(super) fn settings_of(target: &Target, key: Option<&str>, limit: Duration) -
 
 /// Changes settings.
 pub(super) fn patched(args: &SettingsArgs, settings: Map<String, Value>) -> Result<Answer<api::PatchProfile>, Failure> {
-    Call::to(&args.target).key(args.key.as_deref()).body(&api::Patch(settings)).send()
+    args.common.call().key(args.key.as_deref()).body(&api::Patch(settings)).send()
 }
 
 /// One setting as it travels.

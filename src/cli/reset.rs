@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::Target;
-use super::client::Call;
+use super::CallArgs;
 use super::failure::Failure;
+use super::help::examples;
 use super::output::cell;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
@@ -14,18 +14,19 @@ use crate::wording::counted;
 
 /// Arguments of `reset`.
 #[derive(Debug, Args)]
+#[command(after_help = examples([
+    "reset --key sk_test_a  # forget what one key did",
+    "reset --all  # as after the start: every key, the journal, the clock, scenarios",
+]))]
 pub(super) struct ResetArgs {
     #[command(flatten)]
-    target: Target,
+    common: CallArgs,
     /// Whose workspace: a key, or `ws_…`.
     #[arg(long, env = "WRS_API_KEY", default_value = SAMPLE_KEY, hide_env_values = true)]
     key: String,
     /// Every workspace, the journal, what was said over the control API, and the clock.
     #[arg(long)]
     all: bool,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 pub(super) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
@@ -36,13 +37,12 @@ pub(super) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("`--all` and `--key` exclude each other").with_hint(hint));
     }
     let key = if args.all { "*" } else { args.key.as_str() };
-    let answer = Call::<api::Reset>::to(&args.target).key(key).send()?;
-    Ok(answer.print(args.json, |api::WasReset { keys, .. }| {
+    args.common.call::<api::Reset>().key(key).show(|api::WasReset { keys, .. }| {
         if key == "*" {
             let count = counted(keys.len(), "workspace");
             return format!("{count} reset, with scenarios, settings and clock as at the start\n");
         }
         let keys: Vec<String> = keys.iter().map(cell).collect();
         format!("{} reset; `wrs-emulator reset --all` resets every key\n", keys.join(", "))
-    }))
+    })
 }

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::Target;
-use super::client::Call;
+use super::CallArgs;
 use super::failure::{Failure, colored, warn};
+use super::help::examples;
 use super::output::{cell, optional, print, print_json, table, whose};
 use super::profile_source::load_profile;
 use crate::control::api::{self, name_of};
@@ -20,31 +20,32 @@ use crate::wording::counted;
 
 /// `scenarios …`
 #[derive(Debug, Subcommand)]
+#[command(after_help = examples(["scenarios", "scenarios use rate-limit-burst"]))]
 pub(super) enum ScenariosCommand {
     /// List the scenarios there are and which are active.
-    List(CommonArgs),
+    #[command(after_help = examples(["scenarios list", "scenarios list --json"]))]
+    List(CallArgs),
     /// Show one scenario's text.
+    #[command(after_help = examples(["scenarios show rate-limit-burst > scenarios/mine.toml"]))]
     Show(ShowArgs),
     /// Make these scenarios the active ones, in order.
+    #[command(after_help = examples([
+        "scenarios use rate-limit-burst",
+        "scenarios use key-revoked-midway slow-responses --key sk_test_mine",
+    ]))]
     Use(UseArgs),
     /// Turn scenarios off.
+    #[command(after_help = examples(["scenarios off", "scenarios off --key sk_test_mine"]))]
     Off(OffArgs),
     /// Write a new scenario file to start from.
+    #[command(after_help = examples(["scenarios new quota-runs-out", "scenarios new mine --folder tests/stories"]))]
     New(NewArgs),
     /// Read the scenario folders again now.
-    Reload(CommonArgs),
+    #[command(after_help = examples(["scenarios reload"]))]
+    Reload(CallArgs),
     /// Print the JSON Schema of scenario files, for editors.
+    #[command(after_help = examples(["scenarios schema > scenarios/scenario.schema.json"]))]
     Schema,
-}
-
-/// Arguments of every call.
-#[derive(Debug, Args)]
-pub(super) struct CommonArgs {
-    #[command(flatten)]
-    target: Target,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Arguments of `scenarios show`.
@@ -54,7 +55,7 @@ pub(super) struct ShowArgs {
     #[arg(value_parser = name)]
     name: String,
     #[command(flatten)]
-    common: CommonArgs,
+    common: CallArgs,
 }
 
 /// Arguments of `scenarios use`.
@@ -67,7 +68,7 @@ pub(super) struct UseArgs {
     #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
     key: Option<String>,
     #[command(flatten)]
-    common: CommonArgs,
+    common: CallArgs,
 }
 
 /// Arguments of `scenarios off`.
@@ -77,7 +78,7 @@ pub(super) struct OffArgs {
     #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
     key: Option<String>,
     #[command(flatten)]
-    common: CommonArgs,
+    common: CallArgs,
 }
 
 /// Arguments of `scenarios new`.
@@ -92,7 +93,12 @@ pub(super) struct NewArgs {
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: 0 no errors, 1 a file is broken, 2 a path cannot be read.")]
+#[command(after_help = examples([
+    "check",
+    "check scenarios/mine.toml",
+    "check --deny warnings scenarios",
+    "check --profile profile.toml",
+]) + "\n\nExit status: 0 no errors, 1 a file is broken, 2 a path cannot be read.")]
 pub(super) struct CheckArgs {
     /// Scenario files, or folders of them; ./scenarios if neither these nor --profile are given.
     paths: Vec<PathBuf>,
@@ -109,8 +115,10 @@ pub(super) struct CheckArgs {
 
 pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
     match command {
-        ScenariosCommand::List(args) => list(&args),
-        ScenariosCommand::Show(args) => show(&args),
+        ScenariosCommand::List(args) => args.call::<api::ListScenarios>().show(listing),
+        ScenariosCommand::Show(ShowArgs { name, common }) => {
+            common.call::<api::ShowScenario>().id(&name).show(|scenario| scenario.text.clone())
+        }
         ScenariosCommand::Use(UseArgs { names, key, common }) => {
             let text = names.join(", ");
             activate(names, key.as_deref(), &common, |whose| format!("active{whose}: {text}"))
@@ -120,9 +128,9 @@ pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
         }
         ScenariosCommand::New(args) => new(&args),
         ScenariosCommand::Reload(args) => {
-            let answer = Call::<api::ReloadScenarios>::to(&args.target).send()?;
+            let answer = args.call::<api::ReloadScenarios>().send()?;
             warn_of(&answer.body.diagnostics);
-            Ok(answer.print(args.json, |api::Reloaded { generation, files, changes, .. }| {
+            Ok(answer.print(|api::Reloaded { generation, files, changes, .. }| {
                 let changes: String = changes.iter().map(|change| format!("{}\n", cell(change))).collect();
                 format!("{} read, {}\n{changes}", counted(*files, "file"), generation_text(*generation))
             }))
@@ -138,18 +146,18 @@ pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
 fn activate(
     names: Vec<String>,
     key: Option<&str>,
-    args: &CommonArgs,
+    args: &CallArgs,
     text: impl FnOnce(&str) -> String,
 ) -> Result<ExitCode, Failure> {
     let body = api::Activate { active: Some(names), ..Default::default() };
-    let answer = Call::<api::ActivateScenarios>::to(&args.target).key(key).body(&body).send()?;
+    let answer = args.call::<api::ActivateScenarios>().key(key).body(&body).send()?;
     warn_of(&answer.body.diagnostics);
     // A list for all keys does not reach those that have their own.
     let others = match answer.body.key {
-        None if !args.json => own_lists(&Call::<api::ListScenarios>::to(&args.target).send()?.body),
+        None if !args.json => own_lists(&args.call::<api::ListScenarios>().send()?.body),
         _ => String::new(),
     };
-    Ok(answer.print(args.json, |api::Activated { generation, key, .. }| {
+    Ok(answer.print(|api::Activated { generation, key, .. }| {
         format!("{} ({})\n{others}", text(&whose(key.as_deref())), generation_text(*generation))
     }))
 }
@@ -188,10 +196,6 @@ fn place(problem: &api::Diagnostic) -> String {
     }
 }
 
-fn list(args: &CommonArgs) -> Result<ExitCode, Failure> {
-    Ok(Call::<api::ListScenarios>::to(&args.target).send()?.print(args.json, listing))
-}
-
 fn listing(found: &api::Scenarios) -> String {
     let rows = found.data.iter().map(|row| {
         let active = if row.active { "*" } else { "" };
@@ -209,11 +213,6 @@ fn listing(found: &api::Scenarios) -> String {
         text.push_str(&format!("\n{}: {}{message}\n{hint}", problem.severity, place(problem)));
     }
     text
-}
-
-fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
-    let answer = Call::<api::ShowScenario>::to(&args.common.target).id(&args.name).send()?;
-    Ok(answer.print(args.common.json, |scenario| scenario.text.clone()))
 }
 
 fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
@@ -301,7 +300,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         if !found.is_empty() {
             let mut stderr = std::io::stderr().lock();
             for problem in &found {
-                let _ = writeln!(stderr, "{}", problem.render(colored()));
+                let _ = writeln!(stderr, "{}", problem.render(colored(&std::io::stderr())));
             }
         }
         let counts = [(files, "file"), (errors, "error"), (warnings, "warning")];

@@ -9,13 +9,13 @@ use clap::Args;
 use jiff::Timestamp;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::address::address;
 use super::banner::banner;
 use super::client::{emulator_at, runtime};
 use super::failure::Failure;
 use super::log::{Log, LogFormat};
 use super::output::{Ready, print};
 use super::profile_source::load_profile;
+use super::target::address;
 use crate::app::{ClockSetting, Emulator, Raised, Settings, StartError};
 use crate::diagnostic::render_all;
 use crate::duration::parse_duration;
@@ -220,15 +220,8 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
 
 async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure> {
     // Installed before the ready line: whoever reads it may send a signal at once.
-    let mut signals =
-        Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
-    let emulator = match Emulator::start(settings).await {
-        Ok(emulator) => emulator,
-        Err(error) => return Err(start_failure(error).await),
-    };
-    let cannot_log = |error| Failure::usage(format!("cannot start the log: {error}"));
-    let log = if args.quiet { None } else { Some(Log::start(emulator.control(), args.log).map_err(cannot_log)?) };
-    write_port_file(args, &emulator)?;
+    let mut signals = Signals::install()?;
+    let (emulator, log) = start(args, settings, true).await?;
     announce(args, &emulator);
     signals.wait().await;
     let stop = async {
@@ -247,8 +240,24 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
     }
 }
 
+/// Starts the emulator, its log if there is to be one, and writes the port file.
+pub(super) async fn start(
+    args: &ServeArgs,
+    settings: Settings,
+    logs: bool,
+) -> Result<(Emulator, Option<Log>), Failure> {
+    let emulator = match Emulator::start(settings).await {
+        Ok(emulator) => emulator,
+        Err(error) => return Err(start_failure(error).await),
+    };
+    let log = (logs && !args.quiet).then(|| Log::start(emulator.control(), args.log)).transpose();
+    let log = log.map_err(|error| Failure::usage(format!("cannot start the log: {error}")))?;
+    write_port_file(args, &emulator)?;
+    Ok((emulator, log))
+}
+
 /// Writes the base URL to the file that was asked for.
-pub(super) fn write_port_file(args: &ServeArgs, emulator: &Emulator) -> Result<(), Failure> {
+fn write_port_file(args: &ServeArgs, emulator: &Emulator) -> Result<(), Failure> {
     let Some(file) = &args.port_file else { return Ok(()) };
     let line = format!("{}\n", emulator.base_url());
     let written = file::create(file).and_then(|mut new| Ok(new.write_all(line.as_bytes())?));
@@ -282,8 +291,9 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    pub(super) fn install() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    pub(super) fn install() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")));
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 
     /// Waits for a signal to stop; gives its number.
@@ -296,7 +306,7 @@ impl Signals {
 }
 
 /// What is wrong with the start, and what to do.
-pub(super) async fn start_failure(error: StartError) -> Failure {
+async fn start_failure(error: StartError) -> Failure {
     match &error {
         StartError::Bind { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
             let address = *address;

@@ -10,12 +10,18 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::failure::Failure;
-use super::output::{print, print_json};
+use super::help::examples;
+use super::output::show;
 use super::signing::{Signing, SigningArgs, read_file, signed_url, unix_seconds};
 use crate::contract::signature::{Message, sign};
 
 /// Arguments of `sign`.
 #[derive(Debug, Args)]
+#[command(after_help = examples([
+    "sign --secret whsec_... body.json",
+    "sign --scheme stripe --timestamp 1700000000 body.json",
+    "sign --scheme custom --set webhooks.custom.hash=sha512 - <body.json",
+]))]
 pub(super) struct SignArgs {
     /// The body, exactly as it will be sent; `-` for stdin.
     file: String,
@@ -64,17 +70,12 @@ pub(super) fn run(args: &SignArgs) -> Result<ExitCode, Failure> {
     let body = read_file("the body", &args.file)?;
     let signed = sign(&scheme, &signing.keys(&scheme), &Message { id: &args.id, timestamp, url, body: &body });
     signing.warn();
-    if args.json {
-        let content = match String::from_utf8(signed.content) {
-            Ok(text) => Content::SignedContent(text),
-            Err(error) => Content::SignedContentBase64(STANDARD.encode(error.as_bytes())),
-        };
-        let headers = signed.headers.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
-        print_json(&Shown { scheme: scheme.name().as_str(), headers, content, signatures: signed.signatures });
-    } else {
-        for (name, value) in &signed.headers {
-            print(&format!("{name}: {value}\n"));
-        }
-    }
-    Ok(ExitCode::SUCCESS)
+    let lines = signed.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+    let content = match String::from_utf8(signed.content) {
+        Ok(text) => Content::SignedContent(text),
+        Err(error) => Content::SignedContentBase64(STANDARD.encode(error.as_bytes())),
+    };
+    let headers = signed.headers.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
+    let shown = Shown { scheme: scheme.name().as_str(), headers, content, signatures: signed.signatures };
+    Ok(show(args.json, &shown, || lines))
 }

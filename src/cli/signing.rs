@@ -5,13 +5,12 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::failure::Failure;
+use super::failure::{Failure, warn};
 use super::profile_source::load_profile;
 use crate::contract::signature::{
     CustomScheme, KeyReading, Message, Scheme, SchemeName, SigningKey, secret_warnings, sign,
 };
 use crate::file;
-use crate::redact::visible;
 
 /// Largest file that is read: far beyond any webhook, and no danger to memory.
 const LARGEST: u64 = 16 * 1024 * 1024;
@@ -101,11 +100,10 @@ impl Signing {
     }
 
     /// Tells on stderr where libraries disagree about the secrets.
-    #[allow(clippy::print_stderr, reason = "talk goes to stderr")]
     pub(super) fn warn(&self) {
         let pairs = self.secrets.iter().flat_map(|secret| self.schemes.iter().map(move |scheme| (secret, scheme)));
         for warning in pairs.flat_map(|(secret, scheme)| secret_warnings(secret, scheme, self.reading)) {
-            eprintln!("warning: {}", visible(&warning));
+            warn(&warning);
         }
     }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
-use super::Target;
 use super::client::Call;
 use super::failure::Failure;
+use super::help::examples;
 use super::output::{cell, print, print_json};
+use super::{CallArgs, Target};
 use crate::control::api;
 use crate::file::{self, write_whole};
 use crate::scenario::generation_text;
@@ -23,10 +24,17 @@ const LARGEST: u64 = 64 * 1024 * 1024;
 
 /// `snapshot …`
 #[derive(Debug, Subcommand)]
+#[command(after_help = examples(["snapshot save before.json", "snapshot load before.json"]))]
 pub(super) enum SnapshotCommand {
     /// Write the state of one key, or everything, to a file: subscriptions, counters, scenarios, clock, random source.
+    #[command(after_help = examples([
+        "snapshot save before.json  # everything",
+        "snapshot save a.json --key sk_test_a  # one key",
+        "snapshot save -  # on stdout",
+    ]))]
     Save(SaveArgs),
     /// Put a saved state in place; what was there of its keys is forgotten.
+    #[command(after_help = examples(["snapshot load before.json", "snapshot load - < before.json"]))]
     Load(LoadArgs),
 }
 
@@ -48,10 +56,7 @@ pub(super) struct LoadArgs {
     /// The file, or `-` for stdin.
     file: PathBuf,
     #[command(flatten)]
-    target: Target,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    common: CallArgs,
 }
 
 pub(super) fn run(command: SnapshotCommand) -> Result<ExitCode, Failure> {
@@ -76,14 +81,14 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
 }
 
 fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
-    let answer = Call::<api::LoadSnapshot>::to(&args.target).body(&read(&args.file)?).limit(LIMIT).send()?;
-    Ok(answer.print(args.json, |api::Loaded { loaded, keys, generation, warnings }| {
+    let call = args.common.call::<api::LoadSnapshot>().body(&read(&args.file)?).limit(LIMIT);
+    call.show(|api::Loaded { loaded, keys, generation, warnings }| {
         let more = if *loaded > keys.len() { ", …" } else { "" };
         let names = if keys.is_empty() { String::new() } else { format!(": {}{more}", keys.join(", ")) };
         let loaded = counted(*loaded, "workspace");
         let warnings: String = warnings.iter().map(|warning| format!("  but {}\n", cell(warning))).collect();
         format!("{loaded} loaded{names} ({})\n{warnings}", generation_text(*generation))
-    }))
+    })
 }
 
 fn read(file: &Path) -> Result<api::Snapshot, Failure> {

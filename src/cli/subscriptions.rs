@@ -5,29 +5,43 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::client::Call;
 use super::failure::Failure;
+use super::help::examples;
 use super::output::{cell, optional, table};
-use super::{OneArgs, Target};
+use super::{CallArgs, OneArgs};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{self, Subscription, SubscriptionState, name_of};
 
 /// `subscriptions …`
 #[derive(Debug, Subcommand)]
+#[command(after_help = examples(["subscriptions", "subscriptions create https://app.example.com/hooks"]))]
 pub(super) enum SubscriptionsCommand {
     /// List subscriptions, oldest first.
+    #[command(after_help = examples(["subscriptions list", "subscriptions list --key sk_test_a --json"]))]
     List(ListArgs),
     /// Subscribe a URL, as a client of the key would, without a request of its own.
+    #[command(after_help = examples([
+        "subscriptions create https://app.example.com/hooks",
+        "subscriptions create https://app.example.com/hooks --events workflow.completed --key sk_test_a",
+    ]))]
     Create(CreateArgs),
     /// Show one subscription.
+    #[command(after_help = examples(["subscriptions show sub_01k..."]))]
     Show(OneArgs),
     /// Give a subscription a new secret and print it; the old one keeps signing for a while.
+    #[command(after_help = examples([
+        "subscriptions rotate sub_01k...",
+        "subscriptions rotate sub_01k... --secret whsec_...",
+    ]))]
     Rotate(RotateArgs),
     /// Delete a subscription.
+    #[command(after_help = examples(["subscriptions delete sub_01k..."]))]
     Delete(OneArgs),
     /// Stop deliveries to a subscription, as a 410 would.
+    #[command(after_help = examples(["subscriptions disable sub_01k..."]))]
     Disable(OneArgs),
     /// Let deliveries to a subscription go on.
+    #[command(after_help = examples(["subscriptions enable sub_01k..."]))]
     Enable(OneArgs),
 }
 
@@ -35,13 +49,10 @@ pub(super) enum SubscriptionsCommand {
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
     #[command(flatten)]
-    target: Target,
+    common: CallArgs,
     /// Only subscriptions of this key, or workspace `ws_…`; by default those of all keys.
     #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
     key: String,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Arguments of `subscriptions create`.
@@ -63,10 +74,7 @@ pub(super) struct CreateArgs {
     #[arg(long, env = "WRS_API_KEY", default_value = SAMPLE_KEY, hide_env_values = true)]
     key: String,
     #[command(flatten)]
-    target: Target,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    common: CallArgs,
 }
 
 /// Arguments of `subscriptions rotate`.
@@ -83,16 +91,15 @@ pub(super) fn run(command: SubscriptionsCommand) -> Result<ExitCode, Failure> {
     match command {
         SubscriptionsCommand::List(args) => list(&args),
         SubscriptionsCommand::Create(args) => create(args),
-        SubscriptionsCommand::Show(args) => Ok(args.call::<api::ShowSubscription>().send()?.print(args.json, lines)),
+        SubscriptionsCommand::Show(args) => args.call::<api::ShowSubscription>().show(lines),
         SubscriptionsCommand::Rotate(RotateArgs { one, secret }) => {
-            let rotated = one.call::<api::RotateSecret>().body(&api::Rotate { secret, ..Default::default() }).send()?;
-            Ok(rotated.print(one.json, |api::Rotated { secret, old_secret_signs_for: grace, .. }| {
+            let call = one.call::<api::RotateSecret>().body(&api::Rotate { secret, ..Default::default() });
+            call.show(|api::Rotated { secret, old_secret_signs_for: grace, .. }| {
                 format!("{}\nthe old secret keeps signing for {}\n", cell(secret), cell(grace))
-            }))
+            })
         }
         SubscriptionsCommand::Delete(args) => {
-            let deleted = args.call::<api::DeleteSubscription>().send()?;
-            Ok(deleted.print(args.json, |api::Deleted { deleted }| format!("{deleted} deleted\n")))
+            args.call::<api::DeleteSubscription>().show(|api::Deleted { deleted }| format!("{deleted} deleted\n"))
         }
         SubscriptionsCommand::Disable(args) => put_in(&args, SubscriptionState::Disabled),
         SubscriptionsCommand::Enable(args) => put_in(&args, SubscriptionState::Active),
@@ -100,11 +107,13 @@ pub(super) fn run(command: SubscriptionsCommand) -> Result<ExitCode, Failure> {
 }
 
 fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
-    let answer = Call::<api::ListSubscriptions>::to(&args.target).key(&*args.key).send()?;
     let columns = |row: &Subscription| {
         [cell(&row.id), cell(&row.key), name_of(row.status), cell(row.events.join(",")), cell(&row.url)]
     };
-    Ok(answer.print(args.json, |found| table(["ID", "KEY", "STATUS", "EVENTS", "URL"], found.data.iter().map(columns))))
+    args.common
+        .call::<api::ListSubscriptions>()
+        .key(&*args.key)
+        .show(|found| table(["ID", "KEY", "STATUS", "EVENTS", "URL"], found.data.iter().map(columns)))
 }
 
 fn create(args: CreateArgs) -> Result<ExitCode, Failure> {
@@ -115,19 +124,19 @@ fn create(args: CreateArgs) -> Result<ExitCode, Failure> {
         description: args.description,
         ..Default::default()
     };
-    let answer = Call::<api::CreateSubscription>::to(&args.target).key(&*args.key).body(&body).send()?;
-    Ok(answer.print(args.json, |api::Created { subscription, secret, created }| {
+    let call = args.common.call::<api::CreateSubscription>().key(&*args.key).body(&body);
+    call.show(|api::Created { subscription, secret, created }| {
         let did = if *created { "created" } else { "updated" };
         let Subscription { id, events, url, .. } = subscription;
         let secret = secret.as_ref().map_or_else(String::new, |secret| format!("secret: {secret}\n"));
         format!("{id} {did}: {} to {}\n{secret}", cell(events.join(",")), cell(url))
-    }))
+    })
 }
 
 fn put_in(args: &OneArgs, status: SubscriptionState) -> Result<ExitCode, Failure> {
     let change = api::SubscriptionChange { status: Some(status), ..Default::default() };
-    let answer = args.call::<api::ChangeSubscription>().body(&change).send()?;
-    Ok(answer.print(args.json, |Subscription { id, status, .. }| format!("{id} is {}\n", name_of(status))))
+    let call = args.call::<api::ChangeSubscription>().body(&change);
+    call.show(|Subscription { id, status, .. }| format!("{id} is {}\n", name_of(status)))
 }
 
 fn lines(subscription: &Subscription) -> String {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::Target;
-use super::client::Call;
+use super::CallArgs;
 use super::deliveries::{damaged, destination, dialled, said};
 use super::failure::Failure;
+use super::help::examples;
 use super::mistakes::value;
 use super::output::{cell, print_json};
 use super::verdict::Kind;
@@ -25,6 +25,11 @@ const EXPLAIN: &str = "`wrs-emulator explain ID` says why and what to try; `deli
 
 /// Arguments of `trigger`.
 #[derive(Debug, Args)]
+#[command(after_help = examples([
+    "trigger workflow.completed --wait",
+    "trigger workflow.completed --data workflow_id=wf_42 --count 3",
+    "trigger reference.matched --data-json '{\"reference_id\":\"ref_1\"}' --key sk_test_other",
+]))]
 pub(super) struct TriggerArgs {
     /// The event type, such as workflow.completed.
     #[arg(required_unless_present = "emit")]
@@ -33,7 +38,7 @@ pub(super) struct TriggerArgs {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["event", "data", "data_json", "subscription", "delay", "wait", "tamper"])]
     emit: Option<String>,
     #[command(flatten)]
-    target: Target,
+    common: CallArgs,
     /// Whose subscriptions: a key, or a workspace `ws_…`.
     #[arg(long, env = "WRS_API_KEY", default_value = "sk_test_local", hide_env_values = true)]
     key: String,
@@ -70,9 +75,6 @@ pub(super) struct TriggerArgs {
     /// How long --wait waits.
     #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = value::duration)]
     timeout: String,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
@@ -83,9 +85,9 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     let limit = crate::duration::parse_duration(&args.timeout)
         .map_err(|problem| Failure::usage(format!("--timeout: {problem}")))?;
     let wait = api::Wait { wait: args.wait.then(|| DurationInput(args.timeout.clone())) };
-    let call = Call::<api::FireEvents>::to(&args.target).key(&*args.key).query(&wait).body(&fire);
+    let call = args.common.call::<api::FireEvents>().key(&*args.key).query(&wait).body(&fire);
     let answer = call.limit(limit + Duration::from_secs(30)).outcome()?.map_err(|refusal| {
-        if args.json && refusal.status == 404 {
+        if args.common.json && refusal.status == 404 {
             print_json(&refusal.json());
         }
         let nobody = refusal.error.error.code == "no_match";
@@ -94,7 +96,7 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
             _ => refusal.into_failure(),
         }
     })?;
-    answer.print(args.json, |fired| text(fired, args.drop));
+    answer.print(|fired| text(fired, args.drop));
     let deliveries: Vec<DeliveryShown> = answer.body.deliveries.unwrap_or_default();
     let deliveries: Vec<Shown<'_>> = deliveries.iter().map(Shown::of).collect();
     if args.drop || !args.wait {
@@ -196,11 +198,11 @@ fn key_from_environment(key: &str) -> Option<&'static str> {
 /// Sets off a named emission; the scenario says what is fired.
 fn set_off(args: &TriggerArgs, name: &str) -> Result<ExitCode, Failure> {
     let body = api::Fire { emit: Some(name.to_owned()), ..Default::default() };
-    let answer = Call::<api::FireEvents>::to(&args.target).key(&*args.key).body(&body).send()?;
-    Ok(answer.print(args.json, |fired| {
+    let call = args.common.call::<api::FireEvents>().key(&*args.key).body(&body);
+    call.show(|fired| {
         let damage = fired.damage.as_ref().map_or_else(String::new, |damage| format!(": {damage}"));
         format!("emission {name} set off{damage}\n")
-    }))
+    })
 }
 
 /// The events fired, and what became of the deliveries if the call waited.

@@ -3,7 +3,6 @@
 //! The control API decides what is a problem; the caller decides which kinds fail a run (`--fail-on`).
 
 use std::fmt::Display;
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,7 +11,8 @@ use serde::Serialize;
 
 use super::Target;
 use super::client::{Call, SHORT};
-use super::failure::Failure;
+use super::failure::{Failure, colored};
+use super::help::examples;
 use super::junit::junit;
 use super::output::{cell, pretty, print_as_is};
 use crate::control::api::{self, Delivery, DurationInput, ProblemWith, Unused, Verification, name_of};
@@ -88,9 +88,11 @@ pub(super) enum VerdictFormat {
 
 /// Arguments of `verdict`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit status: 0 nothing named by --fail-on was found, 1 something was, 2 wrong usage, 3 the emulator cannot be reached."
-)]
+#[command(after_help = examples([
+    "verdict",
+    "verdict --fail-on unmatched,undelivered --wait 10s",
+    "verdict --fail-on unfinished --format junit > verdict.xml",
+]) + "\n\nExit status: 0 nothing named by --fail-on was found, 1 something was, 2 wrong usage, 3 the emulator cannot be reached.")]
 pub(super) struct VerdictArgs {
     #[command(flatten)]
     target: Target,
@@ -112,8 +114,7 @@ pub(super) struct VerdictArgs {
 
 pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     let verdict = Verdict::ask(&args.target, &args.key, args.wait, &args.fail_on)?;
-    let colors = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    print_as_is(&verdict.render(args.format, colors));
+    print_as_is(&verdict.render(args.format, colored(&std::io::stdout())));
     Ok(if verdict.fails() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -170,6 +171,18 @@ impl Verdict {
             entry.kind == Kind::Unmatched.name() || self.fail_on.iter().any(|named| entry.kind == named.name())
         };
         self.body.unused.iter().filter(concerns)
+    }
+
+    /// What was found of a kind, in a sentence.
+    fn sentence(&self, kind: Kind) -> String {
+        let sentence = kind.sentence(self.count(kind));
+        match self.body.refused_forgeries {
+            1 if kind == Kind::Undelivered => format!("{sentence}; 1 forged delivery was refused, as intended"),
+            2.. if kind == Kind::Undelivered => {
+                format!("{sentence}; {} forged deliveries were refused, as intended", self.body.refused_forgeries)
+            }
+            _ => sentence,
+        }
     }
 
     /// The entries of a kind, a line each.
@@ -257,7 +270,7 @@ impl Verdict {
         for kind in Kind::ALL.into_iter().filter(|kind| self.judges(*kind)) {
             let count = self.count(kind);
             let mark = if count == 0 { format!("{green}✓{plain}") } else { format!("{red}✗{plain}") };
-            text.push_str(&format!("{mark} {}: {}\n", kind.name(), kind.sentence(count)));
+            text.push_str(&format!("{mark} {}: {}\n", kind.name(), self.sentence(kind)));
             for line in self.lines(kind) {
                 text.push_str(&format!("    {line}\n"));
             }

@@ -8,14 +8,18 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::failure::Failure;
-use super::output::{print, print_json};
+use super::help::examples;
+use super::output::show;
 use super::signing::{Signing, SigningArgs, read_file, signed_url, unix_seconds};
 use crate::contract::signature::{Evidence, Rejection, Remedy};
 use crate::redact::visible;
 
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: 0 verified, 1 not, 2 wrong usage.")]
+#[command(after_help = examples([
+    "verify --secret whsec_... --headers headers.txt body.json",
+    "verify --scheme github --header 'x-hub-signature-256: sha256=...' - <body.json",
+]) + "\n\nExit status: 0 verified, 1 not, 2 wrong usage.")]
 pub(super) struct VerifyArgs {
     /// The body, exactly as it was received; `-` for stdin.
     file: String,
@@ -65,19 +69,16 @@ pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     };
     let verdict = evidence.verify();
     let remedies = evidence.remedies();
-    if args.json {
-        print_json(&Checked {
-            verified: verdict.is_ok(),
-            scheme: scheme.name().as_str(),
-            matched: verdict.as_ref().ok().map(|found| Matched { id: &found.id, timestamp: found.timestamp }),
-            rejected: verdict.as_ref().err().map(|rejection| Rejected::new(rejection, &remedies)),
-        });
-    } else {
-        match &verdict {
-            Ok(_) => print("verified\n"),
-            Err(rejection) => print(&explanation(rejection, &remedies)),
-        }
-    }
+    let checked = Checked {
+        verified: verdict.is_ok(),
+        scheme: scheme.name().as_str(),
+        matched: verdict.as_ref().ok().map(|found| Matched { id: &found.id, timestamp: found.timestamp }),
+        rejected: verdict.as_ref().err().map(|rejection| Rejected::new(rejection, &remedies)),
+    };
+    show(args.json, &checked, || match &verdict {
+        Ok(_) => "verified\n".to_owned(),
+        Err(rejection) => explanation(rejection, &remedies),
+    });
     Ok(if verdict.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -70,6 +70,7 @@ fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verificati
         unfinished: unfinished.len(),
         unused: unused.len(),
     };
+    let refused_forgeries = forgeries - forged.len();
     unmatched.truncate(MOST_SHOWN);
     undelivered.truncate(MOST_SHOWN);
     forged.truncate(MOST_SHOWN);
@@ -88,6 +89,7 @@ fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verificati
         active_scenarios,
         judged_requests,
         judged_deliveries,
+        refused_forgeries,
         forgotten_entries,
         forgotten_deliveries,
     }

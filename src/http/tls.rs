@@ -60,6 +60,17 @@ pub enum TlsProblem {
         /// What is wrong with it.
         source: rustls::pki_types::pem::Error,
     },
+    /// The key was given where the certificate is expected, and the other way round.
+    #[error(
+        "`{0}` has a private key and `{1}` a certificate; expected CERT:KEY, which is {1}:{0}",
+        certificate.display(), key.display()
+    )]
+    Swapped {
+        /// The file given as the certificate.
+        certificate: PathBuf,
+        /// The file given as its key.
+        key: PathBuf,
+    },
     /// The certificate and the key do not fit.
     #[error("the certificate and its key cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
@@ -108,9 +119,15 @@ impl ServerTls {
             let path = path.to_owned();
             move |source| TlsProblem::Malformed { path, source }
         };
-        let chain = CertificateDer::pem_slice_iter(&text(certificate)?).collect::<Result<Vec<_>, _>>();
+        let (certificate_pem, key_pem) = (text(certificate)?, text(key)?);
+        let has_certificate = |pem: &[u8]| CertificateDer::from_pem_slice(pem).is_ok();
+        let has_key = |pem: &[u8]| PrivateKeyDer::from_pem_slice(pem).is_ok();
+        if !has_certificate(&certificate_pem) && has_key(&certificate_pem) && has_certificate(&key_pem) {
+            return Err(TlsProblem::Swapped { certificate: certificate.to_owned(), key: key.to_owned() });
+        }
+        let chain = CertificateDer::pem_slice_iter(&certificate_pem).collect::<Result<Vec<_>, _>>();
         let chain = chain.map_err(malformed(certificate))?;
-        let key_der = PrivateKeyDer::from_pem_slice(&text(key)?).map_err(malformed(key))?;
+        let key_der = PrivateKeyDer::from_pem_slice(&key_pem).map_err(malformed(key))?;
         Self::serving(chain, key_der, None)
     }
 

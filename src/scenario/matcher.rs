@@ -15,6 +15,7 @@ use url::form_urlencoded;
 use super::RequestView;
 use crate::contract::routes::Operation;
 use crate::redact::{Redactor, is_credential_header, is_secret_field};
+use crate::wording::any_of;
 
 /// What a condition looks at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -350,7 +351,7 @@ impl When {
         if !self.operation_holds(reading) {
             let wanted: Vec<_> = self.operations.iter().map(|operation| format!("`{}`", operation.name())).collect();
             let is = reading.view.operation.map_or("none".to_owned(), |operation| format!("`{}`", operation.name()));
-            return Some(format!("operation is {is}; expected {}", wanted.join(" or ")));
+            return Some(format!("operation is {is}; expected {}", any_of(&wanted)));
         }
         self.conditions.iter().find_map(|condition| condition.failure(reading))
     }

@@ -15,6 +15,7 @@ use super::matcher::{Found, Reading, Subject, When};
 use crate::clock::Random;
 use crate::contract::routes::{Credential, Operation, ROUTES};
 use crate::rule_counters::{RuleCounter, RuleCounters};
+use crate::wording::counted;
 
 /// The step at which every story begins.
 pub const FIRST_STEP: &str = "start";
@@ -292,7 +293,7 @@ impl Rule {
         counters: &RuleCounters,
         since: Duration,
     ) -> String {
-        let requests = |count: u64| format!("{count} matching request{}", if count == 1 { "" } else { "s" });
+        let requests = |count: u64| counted(count, "matching request");
         match refusal {
             Refusal::When => self.when.failure(reading).unwrap_or_else(|| "a condition does not hold".to_owned()),
             Refusal::Step => format!(

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::contract::nearest;
+use crate::wording::counted;
 
 /// Longest source of one template, in bytes.
 pub const LONGEST_SOURCE: usize = 4 * 1024;
@@ -300,7 +301,7 @@ fn named<T: Copy>(table: &[Named<T>], kind: &str, name: &str, arguments: usize) 
     if *takes == arguments {
         return Ok(*meant);
     }
-    Err(format!("the {kind} `{name}` takes {takes} argument{}, found {arguments}", if *takes == 1 { "" } else { "s" }))
+    Err(format!("the {kind} `{name}` takes {}, found {arguments}", counted(*takes, "argument")))
 }
 
 fn unknown(kind: &str, name: &str, known: &[&str]) -> String {

@@ -22,6 +22,7 @@ use url::Host;
 use crate::webhook::egress::{Egress, Target};
 use crate::webhook::resolve::{NotFound, Resolver, lacks_descriptors};
 use crate::webhook::tls::Trust;
+use crate::wording::any_of;
 use crate::workspace::FailureReason;
 
 /// Why a receiver could not be reached.
@@ -110,7 +111,7 @@ async fn connect(target: &Target, addresses: &[SocketAddr], limit: Duration) -> 
             }
             Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 refused.push(address.to_string());
-                let (tried, elsewhere) = (refused.join(" or "), target.elsewhere());
+                let (tried, elsewhere) = (any_of(&refused), target.elsewhere());
                 let detail = format!("nothing listens on {tried}; start your receiver there; {elsewhere}");
                 DialProblem::new(FailureReason::ConnectionRefused, detail)
             }

@@ -1,6 +1,7 @@
 //! The command line as a client of the control API: what it prints, and its exit codes.
 
 use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::program::Program;
 use crate::support::text;
 
 #[test]
@@ -26,20 +27,28 @@ fn requests_are_waited_for_and_listed_from_a_time_on() {
 #[test]
 fn knobs_are_changed_shown_and_taken_back() {
     let served = Served::start(&[]);
-    let changed = served.call(&["profile", "set", "rate_limit.requests=5", "rate_limit.window=30s"]);
-    assert_eq!(changed.status.code(), Some(0), "{changed:?}");
-    assert!(
-        text(&changed.stdout)
-            .starts_with("changed: rate_limit.requests = 5 (was 100), rate_limit.window = \"30s\" (was \"60s\") (gen")
-    );
-    let own = served.call(&["profile", "set", "rate_limit.requests=7", "--key", "sk_test_qa"]);
-    assert_eq!(own.status.code(), Some(0), "{own:?}");
-    let shown = served.call(&["profile", "show", "rate_limit.r", "--changed", "--key", "sk_test_qa"]);
-    assert_eq!(text(&shown.stdout), "rate_limit.requests = 7   (from control API)\n");
-    let back = served.call(&["profile", "unset", "rate_limit"]);
-    assert!(text(&back.stdout).starts_with("changed: rate_limit.requests = 100 again (from default), rate_limit.window = \"60s\" again (from default) (gen"), "{back:?}");
-    let shown = served.call(&["profile", "show", "rate_limit.requests"]);
-    assert_eq!(text(&shown.stdout), "rate_limit.requests = 100\n");
+    for (arguments, stdout) in [
+        (
+            &["profile", "set", "rate_limit.requests=5", "rate_limit.window=30s"][..],
+            "changed: rate_limit.requests = 5 (was 100), rate_limit.window = \"30s\" (was \"60s\") (generation 2 of settings and scenarios)\n",
+        ),
+        (
+            &["profile", "set", "rate_limit.requests=7", "--key", "sk_test_qa"],
+            "changed for sk_test_qa: rate_limit.requests = 7 (was 5) (generation 3 of settings and scenarios)\n",
+        ),
+        (
+            &["profile", "show", "rate_limit.r", "--changed", "--key", "sk_test_qa"],
+            "rate_limit.requests = 7   (from control API)\n",
+        ),
+        (
+            &["profile", "unset", "rate_limit"],
+            "changed: rate_limit.requests = 100 again (from default), rate_limit.window = \"60s\" again (from default) \
+             (generation 4 of settings and scenarios)\n",
+        ),
+        (&["profile", "show", "rate_limit.requests"], "rate_limit.requests = 100\n"),
+    ] {
+        Program::new(arguments).at(&served).stdout(stdout).run();
+    }
     let wrong = served.call(&["profile", "set", "rate_limit.request=5"]);
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     assert!(text(&wrong.stderr).contains("did you mean `rate_limit.requests`"), "{wrong:?}");

@@ -6,11 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{text, wrs_emulator};
-
-fn run(arguments: &[&str]) -> Output {
-    wrs_emulator(arguments).output().expect("the binary runs")
-}
+use crate::support::{run, text, wrs_emulator};
 
 /// Starts an emulator; gives the process and the first line that it prints.
 pub(crate) fn spawn(command: &mut Command) -> (Child, String) {
@@ -157,96 +153,6 @@ fn lookups_that_find_nothing_and_an_absent_emulator_have_their_exit_codes() {
 }
 
 #[test]
-fn wrong_usage_is_exit_2_naming_value_place_and_remedy() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = |name: &str, content: &[u8]| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, content).expect("the file is written");
-        path.display().to_string()
-    };
-    let broken = file("broken.toml", b"[rate_limit]\nrequest = 5\nwindow = 'soon'\n");
-    let no_toml = file("no.toml", b"rate_limit = {\n");
-    let not_utf8 = file("bytes.toml", b"\xff\xfe");
-    let empty_pem = file("empty.pem", b"nothing here\n");
-    let missing = folder.path().join("missing.toml").display().to_string();
-    let here = folder.path().display().to_string();
-    for (arguments, parts) in [
-        (&["--nonsense"][..], &["--nonsense"][..]),
-        (&["serve", "--listen", "here"], &["--listen", "`here`", "127.0.0.1:9770"]),
-        (&["serve", "--listen", "127.0.0.1:99999"], &["--listen", "99999"]),
-        (&["serve", "--clock", "noon"], &["--clock", "`noon`", "2026-"]),
-        (&["serve", "--seed", "x"], &["--seed", "x"]),
-        (
-            &["serve", "--forward", "app.example.com=localhost:3000"],
-            &[
-                "--forward",
-                "FROM=TO",
-                "https://app.example.com=http://localhost:3000, found `app.example.com=localhost:3000`",
-            ],
-        ),
-        (&["serve", "--grace", "later"], &["--grace", "later", "30s"]),
-        (&["serve", "--max-header-bytes", "10"], &["--max-header-bytes", "8192", "10"]),
-        (&["serve", "--profile", &missing], &["--profile", "missing.toml"]),
-        (
-            &["serve", "--profile", "hostil"],
-            &["--profile", "no preset `hostil`", "`contract`, `friendly`, `hostile`", "did you mean `hostile`", "./"],
-        ),
-        (&["assumptions", "--profile", "kind"], &["no preset `kind`"]),
-        (&["openapi", "--profile", "./friendly"], &["cannot read `./friendly`"]),
-        (&["serve", "--profile", &here], &["--profile", "not a regular file"]),
-        (&["serve", "--profile", &not_utf8], &["--profile", "not UTF-8"]),
-        (&["serve", "--profile", &no_toml], &["no.toml:1:", "profile/syntax"]),
-        (
-            &["serve", "--profile", &broken],
-            &[
-                "broken.toml:2:1: unknown knob `rate_limit.request`",
-                "did you mean `rate_limit.requests`",
-                "broken.toml:3:10:",
-                "expected a duration",
-                "found \"soon\"",
-            ],
-        ),
-        (
-            &["serve", "--set", "rate_limit.request=5"],
-            &["--set rate_limit.request=5", "did you mean `rate_limit.requests`"],
-        ),
-        (
-            &["serve", "--set", "rate_limit.requests=many"],
-            &[
-                "--set rate_limit.requests=many",
-                "rate_limit.requests",
-                "expected an integer, found \"many\"",
-                "hint: may be set to: an integer from 0 to 4294967295, such as 100",
-            ],
-        ),
-        (
-            &["serve", "--set", "rate_limit.window=ten"],
-            &["--set rate_limit.window=ten", "found \"ten\"", "hint: may be set to: a duration such as \"10s\""],
-        ),
-        (&["serve", "--set", "nonsense"], &["--set nonsense", "path=value"]),
-        (&["serve", "--webhook-ca", &missing], &["--webhook-ca", "missing.toml"]),
-        (&["serve", "--webhook-ca", &empty_pem], &["--webhook-ca", "no certificate"]),
-        (&["serve", "--scenarios", &missing], &["--scenarios", "missing.toml"]),
-        (&["serve", "--scenario", "rate-limit-brust"], &["rate-limit-brust", "did you mean `rate-limit-burst`"]),
-        (&["serve", "--scenario-text", "rule = 5"], &["scenario/"]),
-        (&["trigger"], &["<EVENT>", "hint: "]),
-        (&["check"], &["no folder ./scenarios", "hint: "]),
-        (&["check", &missing], &["missing.toml"]),
-        (&["health", "--url", "nowhere"], &["--url", "nowhere"]),
-        (&["assumptions", "--set", "x=1"], &["unknown knob `x`"]),
-    ] {
-        let output = run(arguments);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        assert_eq!(text(&output.stdout), "", "{arguments:?}");
-        for part in parts {
-            assert!(said.contains(part), "{arguments:?}: `{part}` is not in\n{said}");
-        }
-        assert!(!said.contains("panicked"), "{said}");
-    }
-}
-
-#[test]
 fn wrong_settings_are_told_before_a_port_in_use() {
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = other.local_addr().expect("an address").to_string();
@@ -257,32 +163,6 @@ fn wrong_settings_are_told_before_a_port_in_use() {
         assert_eq!(output.status.code(), Some(2), "{flag}: {said}");
         let file = value.split(':').next().unwrap_or(value);
         assert!(said.contains(file) && !said.contains(&address), "{flag}: {said}");
-    }
-}
-
-#[test]
-fn files_that_never_end_and_limits_of_nothing_are_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let pipe = folder.path().join("pipe").display().to_string();
-    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
-    let key = format!("{pipe}:{pipe}");
-    for (arguments, said) in [
-        (&["serve", "--listen", "127.0.0.1:0", "--webhook-ca", &pipe][..], "not a regular file"),
-        (&["serve", "--listen", "127.0.0.1:0", "--tls", &key], "not a regular file"),
-        (&["serve", "--listen", "127.0.0.1:0", "--port-file", &pipe], "not a regular file"),
-        (&["serve", "--profile", &pipe], "not a regular file"),
-        (&["serve", "--listen", "127.0.0.1:0", "--state", &pipe], "not a regular file"),
-        (&["exec", "--verdict-file", &pipe, "--", "true"], "not a regular file"),
-        (&["check", &pipe], "expected a regular file"),
-        (&["check", "--profile", &pipe], "not a regular file"),
-        (&["serve", "--max-header-fields", "0"], "--max-header-fields: expected more than 0"),
-        (&["serve", "--idle-timeout", "0s"], "--idle-timeout: expected more than 0"),
-        (&["serve", "--allow-egress", "http://x"], "--allow-egress: expected a host name"),
-        (&["serve", "--allow-host", "a b"], "--allow-host: expected a host name"),
-    ] {
-        let output = run(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
-        assert!(text(&output.stderr).contains(said), "{arguments:?}: {}", text(&output.stderr));
     }
 }
 

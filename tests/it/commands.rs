@@ -6,6 +6,7 @@ use std::process::{Output, Stdio};
 use serde_json::Value;
 
 use crate::command_line::{SUBSCRIBE, Served, request, spawn};
+use crate::program::Program;
 use crate::support::{text, wrs_emulator};
 
 const HOOK: &str = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
@@ -35,16 +36,8 @@ fn state_is_saved_reset_and_loaded() {
     // By pipes, and one key alone.
     let saved = said(&call(&["snapshot", "save", "-", "--key", "sk_test_local"]));
     assert!(said(&call(&["reset", "--all", "--json"])).contains("\"reset\": ["));
-    let mut load = wrs_emulator(&["snapshot", "load", "-", "--json"]);
-    let mut load = load
-        .env("WRS_EMULATOR_URL", &served.url)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    std::io::Write::write_all(&mut load.stdin.take().expect("a pipe"), saved.as_bytes()).expect("it reads");
-    let loaded: Value = serde_json::from_str(&said(&load.wait_with_output().expect("it ends"))).expect("JSON");
-    assert_eq!(loaded["loaded"], 1);
+    let loaded = "1 workspace loaded: sk_test_local (generation 3 of settings and scenarios)\n";
+    Program::new(&["snapshot", "load", "-"]).at(&served).stdin(&saved).stdout(loaded).run();
     said(&call(&["trigger", "workflow.completed", "--wait"]));
     // What is no snapshot changes nothing.
     std::fs::write(&file, "not JSON").expect("the file is written");
@@ -107,6 +100,45 @@ fn deliveries_are_listed_shown_repeated_and_waited_for() {
         let unknown = deliveries(&[command, "dlv_nothing"]);
         assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
         assert!(text(&unknown.stderr).contains("dlv_nothing"), "{unknown:?}");
+    }
+}
+
+#[test]
+fn filters_that_match_nothing_say_which_values_there_are() {
+    const REQUESTS: &str = "ID  AT  KEY  STATUS  METHOD  PATH  REASON\n";
+    const DELIVERIES: &str = "ID  EVENT  TYPE  STATUS  ATTEMPTS  URL\n";
+    let served = subscribed();
+    let check = |arguments: &[&str], stdout: &str, stderr: &str| {
+        Program::new(arguments).at(&served).stdout(stdout).stderr(stderr).run();
+    };
+    check(&["deliveries", "--type", "workflow.complete"], DELIVERIES, "note: there are no deliveries yet\n");
+    check(&["deliveries"], DELIVERIES, "");
+    said(&served.call(&["trigger", "workflow.completed", "--wait"]));
+    request(&served.url, "GET /v1/hello HTTP/1.1", "");
+    let types = "note: no deliveries with --type workflow.complete; there are: workflow.completed\n";
+    check(&["deliveries", "--type", "workflow.complete"], DELIVERIES, types);
+    let paths = "note: no requests with --path /v1/helo; there are: /v1/events/subscribe, /v1/hello\n";
+    check(&["requests", "--path", "/v1/helo", "--status", "200"], REQUESTS, paths);
+    let both = "note: no requests match --method POST --path /v1/hello\n";
+    check(&["requests", "--path", "/v1/hello", "--method", "POST"], REQUESTS, both);
+    let page = "{\n  \"data\": [],\n  \"has_more\": false,\n  \"next_cursor\": null\n}\n";
+    check(&["requests", "--path", "/v1/helo", "--json"], page, "");
+}
+
+#[test]
+fn a_key_of_the_environment_that_leaves_the_others_out_is_named() {
+    const NOTE: &str =
+        "note: only what belongs to sk_test_other, the key in WRS_API_KEY; `--key '*'` means every key\n";
+    let served = subscribed();
+    for (arguments, stdout, note) in [
+        (&["requests"][..], "ID  AT  KEY  STATUS  METHOD  PATH  REASON\n", NOTE),
+        (&["deliveries", "list"], "ID  EVENT  TYPE  STATUS  ATTEMPTS  URL\n", NOTE),
+        (&["subscriptions", "list", "--key", "sk_test_other"], "ID  KEY  STATUS  EVENTS  URL\n", ""),
+        (&["profile", "show", "rate_limit.requests"], "rate_limit.requests = 100\n", NOTE),
+        (&["forwards"], "no forwards\n", NOTE),
+        (&["forwards", "--key", "*"], "no forwards\n", ""),
+    ] {
+        Program::new(arguments).at(&served).env("WRS_API_KEY", "sk_test_other").stdout(stdout).stderr(note).run();
     }
 }
 

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::command_line::{SUBSCRIBE, Served, request};
 use crate::diagnosis::receiver;
-use crate::support::{text, wrs_emulator};
+use crate::program::Program;
+use crate::support::{run, text};
 
 const TRIGGER: [&str; 5] = ["trigger", "workflow.completed", "--wait", "--tamper", "signature"];
 
@@ -69,7 +70,7 @@ fn exec_fails_for_an_accepted_forgery_if_that_is_asked_for() {
     );
     for (kind, code) in [("forged", 1), ("unmatched,undelivered", 0)] {
         let arguments = ["exec", "--forward", &forward, "--fail-on", kind, "--", "sh", "-c", &script];
-        let output = wrs_emulator(&arguments).output().expect("the binary runs");
+        let output = run(&arguments);
         assert_eq!(output.status.code(), Some(code), "{kind}: {output:?}");
         assert!(text(&output.stderr).contains("1 forged delivery was accepted (2xx)"), "{kind}: {output:?}");
     }
@@ -83,6 +84,10 @@ fn a_refused_forgery_is_a_success_and_is_not_retried() {
         assert_eq!((fired.status.code(), text(&fired.stderr).as_str()), (Some(0), ""), "{fired:?}");
         let line = format!(": answered {status}: said; refused, as it should be\n");
         assert!(text(&fired.stdout).ends_with(&line), "{fired:?}");
+        Program::new(&["verdict", "--fail-on", "undelivered"])
+            .at(&served)
+            .stdout("✓ undelivered: every delivery arrived; 1 forged delivery was refused, as intended\n")
+            .run();
         let row = served.json(&["deliveries", "list", "--json"])["data"][0].clone();
         assert_eq!(
             (&row["status"], &row["attempts"], &row["next_attempt_in_ms"], &row["forgery"]),

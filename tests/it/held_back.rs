@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use wrs_emulator::journal::Entry;
 use wrs_emulator::{Builder, Emulator};
 
-use crate::support::{activate, builder, control, get, get_as, send, text, write_scenario, wrs_emulator};
+use crate::support::{activate, builder, control, get, get_as, run, send, text, write_scenario};
 
 const OWN: &str = "sk_test_own";
 const BROKEN: &str = "[[rule]]\nwhen = { operaton = \"hello\" }\npass = true\n";
@@ -42,9 +42,7 @@ fn notices(emulator: &Emulator) -> Vec<String> {
 
 async fn listed_by_command(emulator: &Emulator) -> String {
     let url = emulator.control_url();
-    let output = tokio::task::spawn_blocking(move || {
-        wrs_emulator(&["scenarios", "list", "--url", &url]).output().expect("the binary runs")
-    });
+    let output = tokio::task::spawn_blocking(move || run(&["scenarios", "list", "--url", &url]));
     let output = output.await.expect("it ends");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     text(&output.stdout)

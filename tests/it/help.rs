@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::{text, wrs_emulator};
+use crate::support::{self, text, wrs_emulator};
 
 /// The help of a command, whole, as wide as it is without a terminal.
 fn help(path: &[String]) -> String {
@@ -31,7 +31,7 @@ fn all_help() -> Vec<(Vec<String>, String)> {
 }
 
 fn run(arguments: &[&str]) -> Output {
-    let output = wrs_emulator(arguments).output().expect("the binary runs");
+    let output = support::run(arguments);
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
     output
 }
@@ -83,7 +83,7 @@ fn completions_know_every_command() {
     std::io::copy(&mut run(&["completions", "bash"]).stdout.as_slice(), &mut bash.stdin.take().expect("a pipe"))
         .expect("bash reads");
     assert!(bash.wait().expect("it ends").success(), "bash can read its script");
-    assert_eq!(wrs_emulator(&["completions", "tcsh"]).output().expect("the binary runs").status.code(), Some(2));
+    assert_eq!(support::run(&["completions", "tcsh"]).status.code(), Some(2));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn the_manual_has_a_page_for_each_command() {
     }
     let file = folder.path().join("file");
     std::fs::write(&file, "").expect("the file is written");
-    let refused = wrs_emulator(&["man", "--dir", &file.display().to_string()]).output().expect("the binary runs");
+    let refused = support::run(&["man", "--dir", &file.display().to_string()]);
     assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains("--dir"), "{refused:?}");
 }
 

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 
 use crate::command_line::{Served, request};
-use crate::support::{text, wrs_emulator};
+use crate::support::{run, text, wrs_emulator};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const NOWHERE: &str = "http://127.0.0.1:1";
@@ -102,7 +102,7 @@ fn the_url_of_a_webhook_is_not_taken_for_the_emulators() {
         let hint = "hint: --url is the emulator's address; the URL of the subscription is --webhook-url";
         assert!(said.contains(hint), "{said}");
     }
-    let output = wrs_emulator(&["health", "--url", hook]).output().expect("the binary runs");
+    let output = run(&["health", "--url", hook]);
     let said = text(&output.stderr);
     assert!(output.status.code() == Some(3) && said.contains("not the URL of a webhook"), "{said}");
     let listening = Listening::start(&["--webhook-url", hook, "--url", NOWHERE]);

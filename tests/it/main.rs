@@ -44,6 +44,7 @@ mod packaging;
 mod patches;
 mod presets;
 mod preview;
+mod program;
 mod quota;
 mod receivers;
 mod recipes;

@@ -6,7 +6,8 @@ use std::process::Output;
 use serde_json::Value;
 
 use crate::command_line::Served;
-use crate::support::{text, wrs_emulator};
+use crate::program::Program;
+use crate::support::{run, text, wrs_emulator};
 
 const GOOD: &str = "[[rule]]\nwhen = { operation = 'hello' }\nreply = { status = 503, code = 'one', message = 'm' }\n";
 const BROKEN: &str = "[[rule]]\nwhen = { operaton = \"hello\" }\npass = true\n";
@@ -43,12 +44,33 @@ fn code(output: &Output) -> Option<i32> {
 }
 
 #[test]
+fn curly_quotes_and_files_of_comments_are_named_by_check() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (text, expected) in [
+        (
+            "title = “mine”\n",
+            "error[scenario/syntax]: `“` is not a quote in TOML\n --> mine.toml:1:9\n  |\n1 | title = “mine”\n  |         \
+             ^^^^^^\n  hint: write strings in straight quotes: \"…\" or '…'\n\n",
+        ),
+        (
+            "# mine\n",
+            "error[scenario/no-effect]: the file has nothing but comments\n --> mine.toml:1:1\n  |\n1 | # mine\n  | ^\n  \
+             hint: `wrs-emulator scenarios new NAME` writes one to begin with\n\n",
+        ),
+    ] {
+        std::fs::write(folder.path().join("mine.toml"), text).expect("the file is written");
+        let check = Program::new(&["check", "mine.toml"]).within(folder.path()).status(1);
+        check.stdout("1 file, 1 error, 0 warnings\n").stderr(expected).run();
+    }
+}
+
+#[test]
 fn files_that_are_not_read_are_named_by_check_by_the_list_and_in_the_log() {
     let folder = mixed();
     let path = folder.path().display().to_string();
-    let checked = wrs_emulator(&["check", &path]).output().expect("the binary runs");
+    let checked = run(&["check", &path]);
     assert_eq!((code(&checked), text(&checked.stdout).as_str()), (Some(0), "1 file, 0 errors, 5 warnings\n"));
-    let as_json = wrs_emulator(&["check", "--json", &path]).output().expect("the binary runs");
+    let as_json = run(&["check", "--json", &path]);
     let as_json: Value = serde_json::from_slice(&as_json.stdout).expect("JSON");
     let found = as_json["diagnostics"].as_array().expect("a list");
     assert!(found.len() == 5 && found.iter().all(|found| found["code"] == "file/ignored"), "{as_json}");
@@ -195,6 +217,6 @@ fn a_format_of_the_verdict_asks_for_the_verdict() {
         assert_eq!(code(&output), Some(0), "{output:?}");
         assert!(text(&output.stderr).starts_with(begin), "{format}: {output:?}");
     }
-    let plain = wrs_emulator(&["exec", "--", "true"]).output().expect("the binary runs");
+    let plain = run(&["exec", "--", "true"]);
     assert_eq!(text(&plain.stderr), "", "nothing was asked for");
 }

@@ -6,7 +6,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::command_line::Served;
-use crate::support::{PATIENCE, Receiver, text, wrs_emulator};
+use crate::program::Program;
+use crate::support::{PATIENCE, Receiver, run, text, wrs_emulator};
 
 #[test]
 fn a_group_of_commands_alone_lists_or_shows() {
@@ -25,7 +26,7 @@ fn a_group_of_commands_alone_lists_or_shows() {
         assert!(long.status.success() && !long.stdout.is_empty(), "{long:?}");
         assert_eq!((short.status, text(&short.stdout)), (long.status, text(&long.stdout)));
     }
-    let help = |arguments: &[&str]| text(&wrs_emulator(arguments).output().expect("the binary runs").stdout);
+    let help = |arguments: &[&str]| text(&run(arguments).stdout);
     assert_eq!(help(&["help", "clock", "advance"]), help(&["clock", "advance", "--help"]));
     assert!(help(&["requests", "--help"]).contains("wait"));
 }
@@ -33,15 +34,13 @@ fn a_group_of_commands_alone_lists_or_shows() {
 #[test]
 fn check_reads_the_usual_folder() {
     let folder = tempfile::tempdir().expect("a folder");
-    let check = || wrs_emulator(&["check"]).current_dir(folder.path()).output().expect("the binary runs");
-    let absent = check();
-    assert_eq!(absent.status.code(), Some(2), "{absent:?}");
-    assert!(text(&absent.stderr).contains("scenarios") && text(&absent.stderr).contains("hint: "), "{absent:?}");
+    let check = || Program::new(&["check"]).within(folder.path());
+    let absent = "error: there is no folder ./scenarios here\n\nhint: name files or folders to check\n";
+    check().status(2).stderr(absent).run();
     std::fs::create_dir(folder.path().join("scenarios")).expect("a folder");
-    std::fs::write(folder.path().join("scenarios/mine.toml"), "title = 'mine'\n").expect("the file is written");
-    let checked = check();
-    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
-    assert!(text(&checked.stdout).starts_with("1 file, 0 errors"), "{checked:?}");
+    std::fs::write(folder.path().join("scenarios/mine.toml"), "[profile]\nrate_limit.requests = 5\n")
+        .expect("the file is written");
+    check().stdout("1 file, 0 errors, 0 warnings\n").run();
 }
 
 #[test]
@@ -157,7 +156,7 @@ async fn listen_answers_502_where_the_application_is_not() {
     let delivery: Value = serde_json::from_str(&listening.line()).expect("JSON");
     let found = delivery["forwarded"]["problem"].as_str().expect("a problem");
     assert!(found.contains(problem) && delivery["status"] == 502 && delivery["verified"] == false, "{delivery}");
-    let wrong = wrs_emulator(&["listen", "--forward-to", "ftp://x"]).output().expect("the binary runs");
+    let wrong = run(&["listen", "--forward-to", "ftp://x"]);
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     assert!(text(&wrong.stderr).contains("hint: for example `--forward-to localhost:3000/hooks`"), "{wrong:?}");
     // Without an emulator it works all the same, and says what is missing.

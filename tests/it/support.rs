@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +36,11 @@ pub(crate) fn wrs_emulator(arguments: &[&str]) -> Command {
         command.env_remove(name);
     }
     command
+}
+
+/// The binary run with these arguments.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    wrs_emulator(arguments).output().expect("the binary runs")
 }
 
 /// What a program wrote, as text.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{ask, builder, control, get, text, wrs_emulator};
+use crate::support::{ask, builder, control, get, run, text, wrs_emulator};
 
 const STORY: &str = r#"
 [[rule]]
@@ -128,7 +128,7 @@ fn what_the_author_of_a_template_did_wrong_is_found_when_the_file_is_checked() {
     let many = "{{ now }},".repeat(400);
     let check = |reply: &str| {
         std::fs::write(&file, format!("[[rule]]\nreply = {{ status = 200, {reply} }}\n")).expect("the file is written");
-        let output = wrs_emulator(&["check", file.to_str().expect("text")]).output().expect("the binary runs");
+        let output = run(&["check", file.to_str().expect("text")]);
         (output.status.code(), text(&output.stderr))
     };
     for (reply, expected) in [

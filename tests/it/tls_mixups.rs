@@ -3,13 +3,13 @@
 use std::io::{Read as _, Write as _};
 
 use crate::command_line::Served;
-use crate::support::text;
-use crate::support::wrs_emulator;
+use crate::program::Program;
+use crate::support::{run, text, wrs_emulator};
 
 const PLAIN: &str = "this is plain HTTP on a TLS port: use https://";
 
 fn health(url: &str, arguments: &[&str]) -> String {
-    let output = wrs_emulator(&[&["health", "--url", url], arguments].concat()).output().expect("the binary runs");
+    let output = run(&[&["health", "--url", url], arguments].concat());
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let said = text(&output.stderr);
     assert!(!said.contains("start it there"), "{said}");
@@ -78,6 +78,25 @@ fn plain_http_on_a_tls_port_is_answered_logged_and_journalled() {
     assert!(!String::from_utf8_lossy(&rest).contains("HTTP"), "{rest:?}");
     let (_, log) = served.stop();
     assert_eq!(log.matches(PLAIN).count(), 1, "{log}");
+}
+
+#[test]
+fn a_certificate_and_a_key_in_the_wrong_order_are_told_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let names = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
+    let certificate = names.self_signed(&key).expect("a certificate");
+    for (name, pem) in [("cert.pem", certificate.pem()), ("key.pem", key.serialize_pem())] {
+        std::fs::write(folder.path().join(name), pem).expect("the file is written");
+    }
+    Program::new(&["serve", "--listen", "127.0.0.1:0", "--tls", "key.pem:cert.pem"])
+        .within(folder.path())
+        .status(2)
+        .stderr(
+            "error: --tls: `key.pem` has a private key and `cert.pem` a certificate; expected CERT:KEY, which is \
+             cert.pem:key.pem\n",
+        )
+        .run();
 }
 
 #[test]

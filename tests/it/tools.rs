@@ -217,7 +217,7 @@ fn bad_input_is_exit_2_with_its_reason() {
         assert!(parts.iter().all(|part| said.contains(part)), "{arguments:?}: {parts:?} in\n{said}");
         assert!(!said.contains("panicked"), "{said}");
     }
-    let unset = wrs_emulator(&["sign", &body]).output().expect("the binary runs");
+    let unset = crate::support::run(&["sign", &body]);
     assert_eq!(unset.status.code(), Some(2));
     assert!(text(&unset.stderr).contains("WRS_WEBHOOK_SECRET"), "{unset:?}");
     let help = run(&["sign", "--help"], b"");

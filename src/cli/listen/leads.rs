@@ -7,9 +7,10 @@ use std::time::Duration;
 use url::{Host, Url};
 
 use super::registration::RegistrationArgs;
-use crate::cli::client::{Call, is_webhook_url};
+use crate::cli::client::Call;
 use crate::cli::failure::Failure;
 use crate::cli::forwards::in_force;
+use crate::cli::target::is_webhook_url;
 use crate::cli::{DEFAULT_URL, Target};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::ListSubscriptions;

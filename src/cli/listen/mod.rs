@@ -19,16 +19,16 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use url::Url;
 
-use super::address::address;
 use super::client::runtime;
-use super::failure::Failure;
+use super::failure::{self, Failure};
+use super::help::examples;
 use super::output::{Ready, print};
 use super::serve::Signals;
 use super::signing::{Signing, SigningArgs, check_url};
+use super::target::address;
 use crate::http::limits::Limits;
 use crate::http::tls::{ServerTls, TlsSetting};
 use crate::http::{bind, serve};
-use crate::redact::{Redactor, visible_lines};
 use application::{Application, application_url};
 use receiver::{Answers, Receiver, Tally};
 use registration::{Registration, RegistrationArgs, registered};
@@ -41,9 +41,12 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Arguments of `listen`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit status: 0 ended by a signal, or --count deliveries came and none failed to verify; 1 one did; 2 wrong usage."
-)]
+#[command(after_help = examples([
+    "listen --secret whsec_...",
+    "listen --forward-to localhost:3000/hooks",
+    "listen --respond 500,500,200 --count 3 --json",
+    "serve --forward https://app.example.com=http://127.0.0.1:9780",
+]) + "\n\nExit status: 0 ended by a signal, or --count deliveries came and none failed to verify; 1 one did; 2 wrong usage.")]
 pub(super) struct ListenArgs {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:9780", value_name = "ADDRESS")]
@@ -98,8 +101,7 @@ async fn listen(
     application: Option<Url>,
 ) -> Result<ExitCode, Failure> {
     // Installed before the ready line: whoever reads it may send a signal at once.
-    let mut signals =
-        Signals::install().map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
+    let mut signals = Signals::install()?;
     let wanted = address("--listen", &args.listen)?;
     let cannot_bind = |error: std::io::Error| {
         Failure::usage(format!("cannot listen on {wanted}: {error}"))
@@ -118,11 +120,19 @@ async fn listen(
     let note = if application.is_none() { leads::note(&args.registration, &url, local).await? } else { None };
     match &registration {
         Some(registration) => signing.secrets.push(registration.secret.clone()),
-        None if application.is_some() && !wants_subscription => note_own_subscription(&url),
-        None => warn_without_secret(&signing),
+        None if application.is_some() && !wants_subscription => failure::note(&format!(
+            "as a secret is set, nothing is subscribed here; forward a subscription with that secret to {url}, or unset \
+             WRS_WEBHOOK_SECRET to have it done"
+        )),
+        None if signing.secrets.is_empty() => failure::warn(
+            "no secret is set, so no delivery is verified; pass the subscription's with --secret or in WRS_WEBHOOK_SECRET",
+        ),
+        None => {}
     }
     announce(&url, registration.as_ref(), args.json);
-    print_note(note);
+    if let Some(note) = note {
+        failure::note(&note);
+    }
     let (stop, stopping) = watch::channel(false);
     let limits = Limits { connections: MOST_CONNECTIONS, ..Limits::default() };
     let base = args.webhook_url.map_or(receiver::Address::Own(url.clone()), receiver::Address::Fixed);
@@ -158,32 +168,6 @@ fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     print(&format!("wrs-emulator listening on {url}\n"));
     if let Some(Registration { subscription, secret, key, .. }) = registration {
         print(&format!("{subscription} of {key} is delivered here; its signing secret is {secret}\n"));
-    }
-}
-
-/// Says on stderr that nothing is delivered here.
-#[allow(clippy::print_stderr, reason = "talk goes to stderr")]
-fn print_note(note: Option<String>) {
-    if let Some(note) = note {
-        eprintln!("note: {}", visible_lines(&Redactor::default().text(&note)));
-    }
-}
-
-/// Says on stderr that a secret of one's own means a subscription of one's own.
-#[allow(clippy::print_stderr, reason = "talk goes to stderr")]
-fn note_own_subscription(url: &str) {
-    eprintln!(
-        "note: as a secret is set, nothing is subscribed here; forward a subscription with that secret to {url}, or unset WRS_WEBHOOK_SECRET to have it done"
-    );
-}
-
-/// Tells on stderr that nothing will be verified.
-#[allow(clippy::print_stderr, reason = "talk goes to stderr")]
-fn warn_without_secret(signing: &Signing) {
-    if signing.secrets.is_empty() {
-        eprintln!(
-            "warning: no secret is set, so no delivery is verified; pass the subscription's with --secret or in WRS_WEBHOOK_SECRET"
-        );
     }
 }
 

@@ -9,12 +9,11 @@ use serde_json::{Map, Value};
 use super::leads::no_emulator;
 use crate::cli::Target;
 use crate::cli::client::Call;
-use crate::cli::failure::Failure;
+use crate::cli::failure::{Failure, warn};
 use crate::cli::forwards::settings;
 use crate::clock::{Random, Seed};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
-use crate::redact::visible;
 
 /// The emulator whose deliveries come here, and whose they are.
 #[derive(Clone, Debug, Args)]
@@ -40,7 +39,6 @@ pub(super) struct Registration {
 }
 
 /// Subscribes, and makes the emulator deliver to `here`. Where no emulator answers, says so and gives `None`.
-#[allow(clippy::print_stderr, reason = "talk goes to stderr")]
 pub(super) async fn registered(args: &RegistrationArgs, here: &str) -> Result<Option<Registration>, Failure> {
     let (target, wanted, here) = (&args.target, args.clone(), here.to_owned());
     let made = tokio::task::spawn_blocking(move || register(wanted, &here)).await;
@@ -49,7 +47,7 @@ pub(super) async fn registered(args: &RegistrationArgs, here: &str) -> Result<Op
         Err(failure) => {
             let message = failure.message.clone();
             no_emulator(target, failure)?;
-            eprintln!("warning: nothing is subscribed: {}", visible(&message));
+            warn(&format!("nothing is subscribed: {message}"));
             Ok(None)
         }
     }

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::key::{PREFIX, reads_base64};
 use super::{KeyReading, Scheme, SigningKey};
+use crate::wording::counted;
 
 /// Keys below this many bytes are guessable.
 const SHORT: usize = 16;
@@ -44,9 +45,9 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
 
 fn length_warning(length: usize, scheme: &Scheme, reading: KeyReading, knob: &str) -> Option<String> {
     if length < SHORT {
-        let bytes = if length == 1 { "byte" } else { "bytes" };
+        let bytes = counted(length, "byte");
         Some(format!(
-            "the secret makes a key of {length} {bytes}, under {SHORT} can be guessed; \
+            "the secret makes a key of {bytes}, under {SHORT} can be guessed; \
              it was read by `{knob} = \"{reading}\"`",
         ))
     } else if reads_base64(scheme) && !STANDARD_LENGTHS.contains(&length) {

@@ -28,6 +28,8 @@ pub(crate) struct Verification {
     pub(crate) active_scenarios: Vec<String>,
     pub(crate) judged_requests: usize,
     pub(crate) judged_deliveries: usize,
+    /// Forged deliveries that were refused, as they should be; they are not undelivered.
+    pub(crate) refused_forgeries: usize,
     /// Entries that the journal has no more.
     pub(crate) forgotten_entries: u64,
     /// Deliveries that are kept no more.

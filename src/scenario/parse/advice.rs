@@ -8,6 +8,7 @@ use super::words::{self, Words};
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
 use crate::profile::setting_group;
+use crate::wording::any_of;
 
 /// What a key expects, as messages say it.
 pub(super) const STRING: &str = "a string";
@@ -76,7 +77,7 @@ pub(super) fn hint_for_key(name: &str, words: &Words) -> String {
     if words.has("when") || words.place == words::FILE.place || tables.iter().any(|table| table.place == words.place) {
         let places: Vec<&str> = tables.iter().filter(|table| table.has(name)).map(|table| table.place).collect();
         if !places.is_empty() {
-            return format!("`{name}` belongs in {}", places.join(" or "));
+            return format!("`{name}` belongs in {}", any_of(&places));
         }
     }
     if let Some(group) = setting_group(name) {

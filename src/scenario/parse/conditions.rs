@@ -17,6 +17,7 @@ use crate::contract::nearest;
 use crate::contract::openapi::statuses;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::scenario::matcher::{Condition, Found, Literal, Subject, Test, When, glob_pattern};
+use crate::wording::any_of;
 
 /// Largest compiled regular expression, and the size up to which one costs next to nothing.
 const LARGEST_PATTERN: usize = 1 << 20;
@@ -333,7 +334,7 @@ impl Parser<'_> {
                 (format!("this never holds: no endpoint has this {key}"), answered)
             } else {
                 let real: Vec<_> = routes().map(|route| format!("{} {}", route.method, route.path)).collect();
-                let message = format!("this never holds: the operation is {}", real.join(" or "));
+                let message = format!("this never holds: the operation is {}", any_of(&real));
                 (message, format!("drop `{key}`: the operation says it already"))
             };
             let span = table.get(key).map_or(0..0, Spanned::span);

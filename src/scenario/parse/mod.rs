@@ -116,7 +116,9 @@ impl Parser<'_> {
         if file.is_empty() {
             // An editor that empties a file before it writes is seen here; the empty state must not be served.
             let hint = "`wrs-emulator scenarios new NAME` writes one to begin with";
-            self.problems.error("scenario/no-effect", 0..0, "the file is empty", hint);
+            let is_blank = text.trim().is_empty();
+            let message = if is_blank { "the file is empty" } else { "the file has nothing but comments" };
+            self.problems.error("scenario/no-effect", 0..0, message, hint);
             return None;
         }
         let weight = text.len() + table_weight(file);

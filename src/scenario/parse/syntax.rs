@@ -27,6 +27,10 @@ pub(super) fn problems_of(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnos
                 let hint = format!("this file is TOML: write {key} = …");
                 return (0, at(span, format!("expected `=` after `{key}`, found `:`"), &hint));
             }
+            if let Some(quote) = text.get(span.clone()).and_then(|text| text.chars().next()).filter(|c| is_curly(*c)) {
+                let message = format!("`{quote}` is not a quote in TOML");
+                return (0, at(span, message, "write strings in straight quotes: \"…\" or '…'"));
+            }
             match message.split_once("string, expected ") {
                 Some((_, quote)) => {
                     let message = format!("the string is not closed; expected {quote}");
@@ -53,6 +57,11 @@ pub(super) fn problems_of(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnos
         }
     }
     kept
+}
+
+/// Whether this is a quote as word processors set it.
+fn is_curly(c: char) -> bool {
+    matches!(c, '“' | '”' | '„' | '‘' | '’' | '‚' | '«' | '»')
 }
 
 /// The key that a colon at this place follows, as other languages write it.

@@ -1,0 +1,118 @@
+//! The emulator that a command calls, and addresses as people type them: of an emulator, and to listen at.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Args;
+use url::{Host, Url};
+
+use super::failure::Failure;
+
+/// Where an emulator is looked for.
+pub(super) const DEFAULT_URL: &str = "http://127.0.0.1:9770";
+
+/// How to reach a running emulator.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Target {
+    /// The emulator's address.
+    // The alias is what `listen` called it.
+    #[arg(long, alias = "emulator", env = "WRS_EMULATOR_URL", default_value = DEFAULT_URL, value_name = "URL")]
+    pub(super) url: String,
+    /// The control API's token, if it requires one.
+    #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub(super) control_token: Option<String>,
+    /// Trust the authority in this PEM file, for an emulator that serves TLS: its /_emulator/ca.pem.
+    #[arg(long, env = "WRS_EMULATOR_CA", value_name = "FILE")]
+    pub(super) ca: Vec<PathBuf>,
+    /// Trust any certificate of the emulator.
+    #[arg(long, env = "WRS_EMULATOR_INSECURE")]
+    pub(super) insecure: bool,
+}
+
+/// The base URL of an emulator, as people type it: `localhost:9770` has no scheme.
+pub(super) fn base(text: &str) -> Result<Url, Failure> {
+    let port = text.split('/').next().and_then(|authority| authority.rsplit_once(':')).map(|(_, port)| port);
+    let is_address = port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+    let spelled = if is_address { format!("http://{text}") } else { text.to_owned() };
+    let url = Url::parse(&spelled).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some());
+    url.ok_or_else(|| {
+        let hint = match text.parse::<u16>() {
+            Ok(port) => format!("use `--url http://127.0.0.1:{port}`"),
+            Err(_) => format!("for example `--url {DEFAULT_URL}`"),
+        };
+        Failure::usage(format!("--url: expected the address of an emulator, found `{text}`")).with_hint(hint)
+    })
+}
+
+/// Whether this is more likely the URL of a webhook: a name of the internet over https.
+pub(super) fn is_webhook_url(text: &str) -> bool {
+    let url = Url::parse(text).ok().filter(|url| url.scheme() == "https");
+    let host = url.as_ref().and_then(Url::host);
+    matches!(host, Some(Host::Domain(name)) if name.contains('.') && !name.ends_with(".localhost"))
+}
+
+/// The same URL with an address that can be dialled, where it names every interface.
+pub(super) fn reachable(text: &str) -> String {
+    let Ok(mut url) = Url::parse(text) else { return text.to_owned() };
+    let loopback = match url.host() {
+        Some(Host::Ipv4(address)) if address.is_unspecified() => "127.0.0.1",
+        Some(Host::Ipv6(address)) if address.is_unspecified() => "[::1]",
+        _ => return text.to_owned(),
+    };
+    match url.set_host(Some(loopback)) {
+        Ok(()) => url.as_str().trim_end_matches('/').to_owned(),
+        Err(_) => text.to_owned(),
+    }
+}
+
+/// An address to listen at, as people type it.
+pub(super) fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
+    // `:0` and `localhost:9770` are what people type.
+    let spelled = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None if text.starts_with(':') => format!("127.0.0.1{text}"),
+        None => text.to_owned(),
+    };
+    spelled.parse().map_err(|_| {
+        let hint = match (text.parse::<u16>(), text.parse::<IpAddr>()) {
+            (Ok(port), _) => format!("use `{flag} 127.0.0.1:{port}`"),
+            (_, Ok(ip)) => format!("add a port: `{flag} {}`", SocketAddr::new(ip, 9770)),
+            _ => format!("for example `{flag} 127.0.0.1:9770`, or 0.0.0.0:9770 for every interface"),
+        };
+        Failure::usage(format!("{flag}: expected an IP address and a port, found `{text}`")).with_hint(hint)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_interface_is_reached_by_loopback() {
+        for (url, expected) in [
+            ("http://127.0.0.1:9770", "http://127.0.0.1:9770"),
+            ("http://0.0.0.0:9770", "http://127.0.0.1:9770"),
+            ("https://[::]:9770", "https://[::1]:9770"),
+            ("http://10.0.0.7:80", "http://10.0.0.7:80"),
+        ] {
+            assert_eq!(reachable(url), expected);
+        }
+    }
+
+    #[test]
+    fn an_address_needs_no_scheme() {
+        for (text, expected) in [
+            ("http://127.0.0.1:9770", Some("http://127.0.0.1:9770/")),
+            ("localhost:9770", Some("http://localhost:9770/")),
+            ("emulator:80/sub/path", Some("http://emulator/sub/path")),
+            ("[::1]:9770", Some("http://[::1]:9770/")),
+            ("https://emulator/sub/", Some("https://emulator/sub/")),
+            ("nowhere", None),
+            ("localhost:", None),
+            ("ftp://localhost:9770", None),
+            ("localhost:port", None),
+        ] {
+            assert_eq!(base(text).ok().map(|url| url.to_string()).as_deref(), expected, "{text}");
+        }
+    }
+}
