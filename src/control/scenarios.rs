@@ -10,9 +10,9 @@ use super::api::{self, Activated, Added, KeyList, Reloaded, Removed, ScenarioSta
 use super::call::Input;
 use super::scope::whose;
 use super::{Call, Control, ControlError, Reply};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{Generation, HeldBack, Origin, ReadProblem, Scenario, generation_text, json_to_toml, read_file};
+use crate::scenario::{Generation, HeldBack, Origin, Scenario, generation_text, json_to_toml, read_file};
 
 pub(super) fn list(control: &Control, redactor: Redactor<'_>) -> Scenarios {
     let generation = control.library.load();
@@ -171,17 +171,15 @@ fn is_as_saved(generation: &Generation, name: &str) -> bool {
 fn not_as_saved(generation: &Generation, names: &[&str]) -> Vec<Diagnostic> {
     let earlier = names.iter().filter_map(|name| match generation.held_back(name)? {
         HeldBack::Broken(problem) => {
-            let mut warning = Diagnostic::clone(problem);
-            warning.severity = Severity::Warning;
+            let mut warning = Diagnostic::clone(problem).as_warning();
             warning.message = format!("`{name}` is broken now and its last valid text plays: {}", problem.message);
             Some(warning)
         }
         HeldBack::Deleted => {
             let file = generation.find(name)?.file_name();
             let message = format!("the file of `{name}` is gone and its last valid text plays");
-            let mut warning = Diagnostic::of_file("scenario/active-missing", message, "bring the file back");
-            warning.severity = Severity::Warning;
-            Some(warning.in_file(file))
+            let warning = Diagnostic::of_file("scenario/active-missing", message, "bring the file back");
+            Some(warning.as_warning().in_file(file))
         }
     });
     earlier.collect()
@@ -197,10 +195,7 @@ fn way_out(control: &Control, found: &[Diagnostic]) -> Option<String> {
 /// Reads the folders again now, whether or not a change was seen. With a broken file it is a 422, and all others are loaded.
 pub(super) fn reload(control: &Control, _: &Input<api::ReloadScenarios>) -> Result<Reloaded, ControlError> {
     let files = control.scenario_folders.read();
-    let is_file = |text: &Result<String, ReadProblem>| {
-        text.as_ref().err().is_none_or(|problem| problem.severity == Severity::Error)
-    };
-    let count = files.iter().filter(|(_, text)| is_file(text)).count();
+    let count = files.iter().filter(|(_, text)| text.as_ref().err().is_none_or(|problem| problem.is_error())).count();
     let reload = control.take_files(files);
     let generation = reload.generation;
     if reload.found.iter().any(Diagnostic::is_error) {

@@ -59,11 +59,6 @@ pub fn built_in(name: &str) -> Option<Arc<Scenario>> {
     shipped.checked.get_or_init(read).clone()
 }
 
-/// The shipped scenarios that were asked for so far.
-pub(super) fn built_in_loaded() -> Vec<Arc<Scenario>> {
-    SHIPPED.iter().filter_map(|shipped| shipped.checked.get().cloned().flatten()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,9 +10,8 @@ use std::time::Duration;
 use rand::SeedableRng;
 use serde::Serialize;
 
-use super::matcher::{Found, Reading, Subject};
+use super::matcher::{Found, Reading, RequestView, Subject};
 use super::rule::{Decision, Rule};
-use super::{RequestView, Scenario};
 use crate::clock::Random;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::rule_counters::RuleCounters;
@@ -60,9 +59,8 @@ struct Bucket {
 
 impl RuleSet {
     /// The rules of scenarios, in the order given.
-    pub fn new(scenarios: &[Arc<Scenario>]) -> Self {
-        let with_rules = scenarios.iter().filter(|scenario| !scenario.rules.is_empty());
-        Self { indexes: with_rules.map(|scenario| Arc::clone(scenario.rule_index())).collect() }
+    pub(super) fn new<'i>(indexes: impl Iterator<Item = &'i Arc<RuleIndex>>) -> Self {
+        Self { indexes: indexes.filter(|index| !index.rules.is_empty()).cloned().collect() }
     }
 
     /// The rules.

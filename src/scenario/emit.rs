@@ -8,9 +8,8 @@ use std::time::Duration;
 use rand::seq::SliceRandom;
 use serde_json::{Map, Value};
 
-use super::RequestView;
 use super::action::Delay;
-use super::matcher::{Reading, When};
+use super::matcher::{Reading, RequestView, When};
 use crate::clock::Random;
 use crate::contract::signature::Tamper;
 

@@ -7,14 +7,36 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::fmt;
 
-use hyper::header::HeaderName;
+use hyper::Method;
+use hyper::header::{HeaderMap, HeaderName};
 use regex::Regex;
 use serde_json::Value;
 use url::form_urlencoded;
 
-use super::RequestView;
+use crate::contract::keys::Keys;
 use crate::contract::routes::Operation;
 use crate::redact::{Redactor, is_credential_header, is_secret_field};
+
+/// What a scenario sees of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestView<'a> {
+    /// The operation that the route led to.
+    pub operation: Option<Operation>,
+    /// The method.
+    pub method: &'a Method,
+    /// The path as it was sent.
+    pub path: &'a str,
+    /// The query without its question mark.
+    pub query: Option<&'a str>,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// The body.
+    pub body: &'a [u8],
+    /// The API key, if it is valid.
+    pub key: Option<&'a str>,
+    /// The profile's rules for keys, by which one is shown.
+    pub keys: &'a Keys,
+}
 
 /// What a condition looks at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

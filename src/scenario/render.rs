@@ -5,12 +5,11 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::RequestView;
 use super::action::{Patch, Reply, ReplyBody};
-use super::matcher::Reading;
+use super::matcher::{Reading, RequestView};
 use crate::clock::Random;
 use crate::contract::keys::shown;
-use crate::template::{Gap, TemplateProblem, each_template, is_template, render_noting};
+use crate::template::{Gap, TemplateProblem, each_template, is_template, render_map};
 
 /// Longest text body of a request that templates see, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
@@ -125,7 +124,7 @@ impl Templated for Reply {
             };
             values.insert("body".to_owned(), value);
         }
-        let (mut rendered, gaps) = render_noting(&values, &inputs.facts, inputs.wall, || inputs.random)?;
+        let (mut rendered, gaps) = render_map(&values, &inputs.facts, inputs.wall, || inputs.random)?;
         let message = rendered.remove("message").and_then(|message| message.as_str().map(str::to_owned));
         let body = match (&self.body, rendered.remove("body")) {
             (Some(ReplyBody::Text(_)), Some(Value::String(text))) => Some(ReplyBody::Text(text)),
@@ -141,7 +140,7 @@ impl Templated for Patch {
     }
 
     fn rendered(&self, inputs: Inputs) -> Result<(Self, Vec<Gap>), TemplateProblem> {
-        let (merge, gaps) = render_noting(&self.merge, &inputs.facts, inputs.wall, || inputs.random)?;
+        let (merge, gaps) = render_map(&self.merge, &inputs.facts, inputs.wall, || inputs.random)?;
         Ok((Self { merge, remove: self.remove.clone() }, gaps))
     }
 }

@@ -20,7 +20,6 @@ use std::sync::{Arc, OnceLock};
 use sha2::{Digest, Sha256};
 use toml::de::{DeTable, DeValue};
 
-use super::content::MOST_WEIGHT;
 use super::{Origin, Overlay, Scenario};
 use crate::contract::routes::Operation;
 use crate::diagnostic::Diagnostic;
@@ -29,6 +28,9 @@ use reader::{Problems, shown};
 
 /// Most entries of a `[profile]`, all levels together; there are far fewer knobs.
 const MOST_KNOBS: usize = 2_000;
+/// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
+/// hundred times as much as their text.
+pub(crate) const MOST_WEIGHT: usize = 64 * 1024 * 1024;
 /// Longest name of a scenario.
 const LONGEST_NAME: usize = 100;
 
