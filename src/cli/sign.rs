@@ -70,7 +70,7 @@ pub(super) fn run(args: &SignArgs) -> Result<ExitCode, Failure> {
             Err(error) => Content::SignedContentBase64(STANDARD.encode(error.as_bytes())),
         };
         let headers = signed.headers.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
-        print_json(&Shown { scheme: scheme.name().as_str(), headers, content, signatures: signed.signatures });
+        print_json(&Shown { scheme: scheme.name().name(), headers, content, signatures: signed.signatures });
     } else {
         for (name, value) in &signed.headers {
             print(&format!("{name}: {value}\n"));

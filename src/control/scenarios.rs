@@ -12,7 +12,7 @@ use super::scope::whose;
 use super::{Call, Control, ControlError, Reply};
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{Generation, HeldBack, Origin, Scenario, generation_text, json_to_toml, read_file};
+use crate::scenario::{Generation, HeldBack, Scenario, ScenarioOrigin, generation_text, json_to_toml, read_file};
 
 pub(super) fn list(control: &Control, redactor: Redactor<'_>) -> Scenarios {
     let generation = control.library.load();
@@ -42,9 +42,9 @@ fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> api:
         Some(HeldBack::Broken(problem)) => (ScenarioState::Broken, Some(&**problem)),
     };
     let origin = match scenario.map(|scenario| &scenario.origin) {
-        Some(Origin::BuiltIn) => "built-in".to_owned(),
-        Some(Origin::File(path)) => path.display().to_string(),
-        Some(Origin::Inline) => "inline".to_owned(),
+        Some(ScenarioOrigin::BuiltIn) => "built-in".to_owned(),
+        Some(ScenarioOrigin::File(path)) => path.display().to_string(),
+        Some(ScenarioOrigin::Inline) => "inline".to_owned(),
         None => problem.and_then(|problem| problem.file.clone()).unwrap_or_default(),
     };
     api::Scenario {
@@ -117,7 +117,7 @@ fn without_key(text: &str) -> Cow<'_, str> {
 pub(super) fn remove(control: &Control, input: &Input<api::RemoveScenario>) -> Result<Removed, ControlError> {
     let name = &input.segment;
     let present = control.library.load().find(name);
-    if let Some(scenario) = present.filter(|scenario| scenario.origin != Origin::Inline) {
+    if let Some(scenario) = present.filter(|scenario| scenario.origin != ScenarioOrigin::Inline) {
         let message = format!("`{}` was not added over the control API, so it cannot be removed here", scenario.name);
         return Err(ControlError::invalid(message));
     }
@@ -162,8 +162,8 @@ pub(super) fn activate(control: &Control, input: &Input<api::ActivateScenarios>)
 fn is_as_saved(generation: &Generation, name: &str) -> bool {
     let found = generation.find(name).filter(|_| generation.held_back(name).is_none());
     found.is_some_and(|scenario| match &scenario.origin {
-        Origin::File(path) => read_file(path).is_ok_and(|text| *text == *scenario.text),
-        Origin::BuiltIn | Origin::Inline => true,
+        ScenarioOrigin::File(path) => read_file(path).is_ok_and(|text| *text == *scenario.text),
+        ScenarioOrigin::BuiltIn | ScenarioOrigin::Inline => true,
     })
 }
 

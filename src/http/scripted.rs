@@ -18,7 +18,7 @@ use crate::http::exchange::{Exchange, Outcome};
 use crate::http::fault::{ConnectionFault, Pace, paced};
 use crate::http::handlers::perform;
 use crate::journal::{Reason, Scripted};
-use crate::scenario::{Action, Decision, Fault, Inputs, Patch, Reply, ReplyBody, Rule, Templated};
+use crate::scenario::{Action, Decision, Fault, Inputs, Patch, ReplyBody, Rule, ScriptedReply, Templated};
 use crate::template::TemplateProblem;
 use crate::workspace::Workspace;
 
@@ -123,7 +123,7 @@ async fn rendered<T: Templated + Send + Sync + 'static>(
     Ok(Arc::new(rendered))
 }
 
-async fn scripted(exchange: &mut Exchange, reply: Arc<Reply>, blocking: &Blocking) -> Outcome {
+async fn scripted(exchange: &mut Exchange, reply: Arc<ScriptedReply>, blocking: &Blocking) -> Outcome {
     let reply = match rendered(exchange, reply, blocking).await {
         Ok(reply) => reply,
         Err(problem) => return broken(exchange, &problem.to_string()),
@@ -150,7 +150,7 @@ async fn scripted(exchange: &mut Exchange, reply: Arc<Reply>, blocking: &Blockin
     outcome
 }
 
-fn enveloped(exchange: &Exchange, reply: &Reply, status: StatusCode) -> Outcome {
+fn enveloped(exchange: &Exchange, reply: &ScriptedReply, status: StatusCode) -> Outcome {
     let kind = reply.error.unwrap_or(ErrorKind::InternalError);
     let message = reply.message.as_deref().unwrap_or_else(|| kind.message());
     let error = Error { status: status.as_u16(), ..Error::new(kind, message) };

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{Origin, Scenario, parse};
+use super::{Scenario, ScenarioOrigin, parse};
 use crate::profile::Layered;
 
 struct Shipped {
@@ -54,8 +54,9 @@ pub fn built_in_names() -> impl Iterator<Item = &'static str> {
 /// A shipped scenario by its name.
 pub fn built_in(name: &str) -> Option<Arc<Scenario>> {
     let shipped = SHIPPED.iter().find(|shipped| shipped.name == name)?;
-    let read =
-        || parse::parse_scenario(shipped.name, shipped.text, Origin::BuiltIn, &Layered::default()).0.map(Arc::new);
+    let read = || {
+        parse::parse_scenario(shipped.name, shipped.text, ScenarioOrigin::BuiltIn, &Layered::default()).0.map(Arc::new)
+    };
     shipped.checked.get_or_init(read).clone()
 }
 

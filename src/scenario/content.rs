@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::knob_patch::KnobPatches;
 use super::parse::MOST_WEIGHT;
-use super::{Origin, Scenario, built_in, built_in_names};
+use super::{Scenario, ScenarioOrigin, built_in, built_in_names};
 use crate::clock::Instant;
 use crate::contract::nearest;
 use crate::diagnostic::Diagnostic;
@@ -107,7 +107,7 @@ impl LibraryContent {
         names: impl Iterator<Item = &'n str>,
     ) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
         Self::resolve_by(names, |name| match (self.find(name), self.held.get(name)) {
-            (Some(found), Some(HeldBack::Broken(problem))) if found.origin == Origin::BuiltIn => {
+            (Some(found), Some(HeldBack::Broken(problem))) if found.origin == ScenarioOrigin::BuiltIn => {
                 Err(Box::new(Diagnostic::clone(problem)))
             }
             (Some(found), _) => Ok(found),
@@ -137,7 +137,7 @@ impl LibraryContent {
                     return Err(vec![Diagnostic::of_file("scenario/too-many", message, "")]);
                 }
                 Ok(scenario) => active.push(scenario),
-                // The first few say it.
+                // The first few are enough.
                 Err(_) if problems.len() == MOST_ACTIVE => break,
                 Err(problem) => problems.push(*problem),
             }

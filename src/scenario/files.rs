@@ -11,7 +11,7 @@ use super::changes::{Reload, changes};
 use super::content::{ByName, HeldBack};
 use super::library::{Generation, Library};
 use super::parse::{MOST_WEIGHT, parse_scenario};
-use super::{Origin, Scenario};
+use super::{Scenario, ScenarioOrigin};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 
@@ -123,8 +123,7 @@ impl Library {
     fn read_files(&self, files: FileTexts, current: &Generation, listed: &HashSet<Arc<str>>) -> Taken {
         let known = &current.content().files;
         let mut taken = Taken::default();
-        let present: HashSet<String> =
-            files.iter().filter_map(|(path, text)| name_of(path, text.as_ref().err())).collect();
+        let present: HashSet<String> = files.iter().filter_map(|(path, text)| name_of(path, text.is_ok())).collect();
         for (name, scenario) in known {
             if !present.contains(&**name) && listed.contains(name) {
                 taken.files.insert(Arc::clone(name), Arc::clone(scenario));
@@ -138,7 +137,7 @@ impl Library {
         let (mut seen, mut full) = (BTreeMap::new(), None);
         for (path, text) in files {
             let shown = path.display().to_string();
-            let Some(name) = name_of(&path, text.as_ref().err()) else {
+            let Some(name) = name_of(&path, text.is_ok()) else {
                 taken.found.extend(text.err().map(|problem| problem.in_file(shown)));
                 continue;
             };
@@ -158,7 +157,7 @@ impl Library {
             let same = |text: &str| {
                 known
                     .get(name.as_str())
-                    .filter(|known| *known.text == *text && known.origin == Origin::File(path.clone()))
+                    .filter(|known| *known.text == *text && known.origin == ScenarioOrigin::File(path.clone()))
             };
             let mut found = Vec::new();
             let scenario = match text {
@@ -169,7 +168,7 @@ impl Library {
                 Ok(text) => {
                     let unread = same(&text).filter(|_| !reported.contains(shown.as_str())).cloned();
                     unread.or_else(|| {
-                        let origin = Origin::File(path.clone());
+                        let origin = ScenarioOrigin::File(path.clone());
                         let (scenario, problems) = parse_scenario(&name, &text, origin, &current.base);
                         found.extend(problems);
                         scenario.map(|scenario| same(&text).cloned().unwrap_or_else(|| Arc::new(scenario)))
@@ -200,8 +199,8 @@ impl Library {
 }
 
 /// The name of the scenario in a file; `None` for a problem of a folder.
-fn name_of(path: &Path, problem: Option<&Box<Diagnostic>>) -> Option<String> {
-    let is_file = path.extension().is_some_and(|extension| extension == "toml") || problem.is_none();
+fn name_of(path: &Path, was_read: bool) -> Option<String> {
+    let is_file = path.extension().is_some_and(|extension| extension == "toml") || was_read;
     let stem = path.file_stem().filter(|_| is_file)?;
     Some(stem.to_string_lossy().into_owned())
 }

@@ -1,7 +1,7 @@
 //! The scenarios there are and which are active, as one generation that is swapped whole.
 //!
 //! Readers take the present generation without a lock. Every change parses and builds everything first and swaps once; if
-//! anything is wrong, nothing changes. What a rule means is none of its business; files are the business of `files`.
+//! anything is wrong, nothing changes. What a rule means is not known here; `files` takes files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::content::{Activation, HeldBack, LibraryContent, MOST_ACTIVE, Start};
 use super::effective_config::EffectiveConfig;
 use super::kept_configs::{MOST_NAMED_TEXT, NamedConfigs, RetiredConfigs};
 use super::knob_patch::KnobPatches;
-use super::{Origin, Scenario, parse};
+use super::{Scenario, ScenarioOrigin, parse};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 use crate::profile::Layered;
@@ -103,7 +103,7 @@ impl Generation {
     /// Whether a scenario comes from a file in this folder.
     pub fn has_files_in(&self, folder: &Path) -> bool {
         let is_inside =
-            |scenario: &Scenario| matches!(&scenario.origin, Origin::File(path) if path.starts_with(folder));
+            |scenario: &Scenario| matches!(&scenario.origin, ScenarioOrigin::File(path) if path.starts_with(folder));
         self.content.files.values().any(|scenario| is_inside(scenario))
     }
 
@@ -185,7 +185,7 @@ impl Library {
     /// Adds a scenario from a text, or replaces it. The warnings come with the number of the new generation.
     pub fn put_inline(&self, name: &str, text: &str, now: Instant) -> Result<(u64, Vec<Diagnostic>), Vec<Diagnostic>> {
         let changing = self.changing.lock();
-        let (scenario, found) = parse::parse_scenario(name, text, Origin::Inline, &self.load().base);
+        let (scenario, found) = parse::parse_scenario(name, text, ScenarioOrigin::Inline, &self.load().base);
         let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(name)).collect();
         let Some(scenario) = scenario else { return Err(found) };
         let number = self.change_while(&changing, now, |content, _| content.put_inline(scenario))?;

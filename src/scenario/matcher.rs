@@ -119,7 +119,7 @@ impl Literal {
     }
 }
 
-/// What stands at a subject.
+/// What a request has at a subject.
 #[derive(Clone, Debug)]
 pub(crate) enum Found<'a> {
     Absent,
@@ -227,7 +227,7 @@ impl Condition {
 impl Test {
     pub(crate) fn holds(&self, found: &Found<'_>) -> bool {
         match (self, found) {
-            (Self::Present(wanted), found) => *wanted != matches!(found, Found::Absent),
+            (Self::Present(expected), found) => *expected != matches!(found, Found::Absent),
             (Self::Not(tests), found) => !tests.iter().all(|test| test.holds(found)),
             (_, Found::Absent) => false,
             (Self::Equals(literal), found) => literal.equals(found),
@@ -292,7 +292,7 @@ fn same(left: &Value, right: &Value) -> bool {
 }
 
 impl Subject {
-    /// Whether what stands here is a secret by its name.
+    /// Whether the value here is a secret by its name.
     fn names_secret(&self) -> bool {
         match self {
             Self::Query(name) => is_secret_field(name),
@@ -370,9 +370,9 @@ impl When {
     /// The first condition that does not hold, in words; `None` if all do.
     pub(crate) fn failure(&self, reading: &Reading<'_>) -> Option<String> {
         if !self.operation_holds(reading) {
-            let wanted: Vec<_> = self.operations.iter().map(|operation| format!("`{}`", operation.name())).collect();
+            let expected: Vec<_> = self.operations.iter().map(|operation| format!("`{}`", operation.name())).collect();
             let is = reading.view.operation.map_or("none".to_owned(), |operation| format!("`{}`", operation.name()));
-            return Some(format!("operation is {is}; expected {}", wanted.join(" or ")));
+            return Some(format!("operation is {is}; expected {}", expected.join(" or ")));
         }
         self.conditions.iter().find_map(|condition| condition.failure(reading))
     }

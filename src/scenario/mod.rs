@@ -32,7 +32,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-pub use action::{Action, Delay, Fault, Patch, Reply, ReplyBody};
+pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
 pub use built_in::{STARTER_TEXT, built_in, built_in_names};
 pub use changes::Reload;
 pub use content::{Activation, HeldBack};
@@ -49,7 +49,7 @@ pub use parse::{check_text, json_to_toml};
 pub use progress::{RuleProgress, StoryProgress, counts_for, rule_progress, story_progress};
 pub use reference::language_markdown;
 pub use render::{Inputs, Templated, request_facts};
-pub use rule::{Decision, FIRST_STEP, Next, Rule, Sequence, Step, Then};
+pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, Then};
 pub use schema::schema;
 pub use watch::{Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
@@ -70,7 +70,7 @@ pub(crate) mod limits {
 }
 
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::profile::{Draft, ProfileProblem, Settings};
+use crate::profile::{Draft, OverlaySettings, ProfileProblem};
 
 /// A checked scenario.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ pub struct Scenario {
     /// The text it was read from.
     pub text: Arc<str>,
     /// Where the text comes from.
-    pub origin: Origin,
+    pub origin: ScenarioOrigin,
     /// Knobs in force while it is active.
     pub overlay: Option<Overlay>,
     /// State put in place at activation.
@@ -101,7 +101,7 @@ pub struct Scenario {
 
 /// Where a scenario comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ScenarioOrigin {
     /// Shipped with the binary.
     BuiltIn,
     /// A file.
@@ -113,7 +113,7 @@ pub enum Origin {
 /// The `[profile]` of a scenario: read once, and laid over whatever profile is in force when the scenario is activated.
 #[derive(Clone, Debug)]
 pub struct Overlay {
-    settings: Arc<Settings>,
+    settings: Arc<OverlaySettings>,
     source: String,
 }
 
@@ -176,8 +176,8 @@ impl Scenario {
     /// The scenario as diagnostics name it: the file's path, or the name.
     pub fn file_name(&self) -> String {
         match &self.origin {
-            Origin::File(path) => path.display().to_string(),
-            Origin::BuiltIn | Origin::Inline => self.name.to_string(),
+            ScenarioOrigin::File(path) => path.display().to_string(),
+            ScenarioOrigin::BuiltIn | ScenarioOrigin::Inline => self.name.to_string(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::Origin;
+use super::ScenarioOrigin;
 use super::content::{Activation, LibraryContent, Start};
 use super::knob_patch::{KnobPatch, KnobPatches, MOST_BYTES_IN_ALL, MOST_KEYS};
 use super::library::Library;
@@ -130,7 +130,7 @@ impl Library {
             if let Some(whole) = restored.whole {
                 content.inline.clear();
                 for (name, text) in &whole.inline {
-                    let (scenario, found) = parse_scenario(name, text, Origin::Inline, &base);
+                    let (scenario, found) = parse_scenario(name, text, ScenarioOrigin::Inline, &base);
                     let scenario = scenario
                         .ok_or_else(|| found.into_iter().map(|problem| problem.in_file(name)).collect::<Vec<_>>())?;
                     content.put_inline(scenario)?;
@@ -168,7 +168,7 @@ fn inline_still_valid(content: &LibraryContent, unpatched: &Layered) -> Result<(
     }
     let base = content.patches.global.over(unpatched)?;
     for scenario in content.inline.values() {
-        let (_, found) = parse_scenario(&scenario.name, &scenario.text, Origin::Inline, &base);
+        let (_, found) = parse_scenario(&scenario.name, &scenario.text, ScenarioOrigin::Inline, &base);
         if let Some(problem) = found.into_iter().find(Diagnostic::is_error) {
             let name = &scenario.name;
             let message =

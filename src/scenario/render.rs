@@ -1,11 +1,11 @@
 //! Templates in replies and patches: the request as facts, and the rendered forms.
 //!
-//! Time and chance are arguments; what a template may use and its bounds are `template`'s business.
+//! Time and chance are arguments; what a template may use, and its bounds, are defined by `template`.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::action::{Patch, Reply, ReplyBody};
+use super::action::{Patch, ReplyBody, ScriptedReply};
 use super::matcher::{Reading, RequestView};
 use crate::clock::Random;
 use crate::contract::keys::shown;
@@ -97,7 +97,7 @@ impl Inputs {
     }
 }
 
-impl Templated for Reply {
+impl Templated for ScriptedReply {
     fn each_template(&self, see: &mut impl FnMut(&str)) {
         let mut text = |text: &str| {
             if is_template(text) {
@@ -187,9 +187,9 @@ mod tests {
         let Action::Reply(reply) = &scenario.rules[0].sequence.steps()[0].action else { panic!("it is a reply") };
         match as_rendered(&**reply) {
             Err(problem) => format!("problem: {problem}"),
-            Ok(Reply { message, body: None, .. }) => message.unwrap_or_default(),
-            Ok(Reply { body: Some(ReplyBody::Text(text)), .. }) => text,
-            Ok(Reply { body: Some(ReplyBody::Json(value)), .. }) => value.to_string(),
+            Ok(ScriptedReply { message, body: None, .. }) => message.unwrap_or_default(),
+            Ok(ScriptedReply { body: Some(ReplyBody::Text(text)), .. }) => text,
+            Ok(ScriptedReply { body: Some(ReplyBody::Json(value)), .. }) => value.to_string(),
         }
     }
 

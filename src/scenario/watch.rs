@@ -1,7 +1,7 @@
-//! Watches scenario directories: tells when contents changed, however an editor or a container platform changed them.
+//! Watches scenario directories: reports when contents changed, however an editor or a container platform changed them.
 //!
 //! The directory is watched, not its files, as a watch on a file dies when an editor saves by renaming; it is polled as well, for
-//! mounts where no event arrives. Contents are compared by hash, and read only if a file's stamp changed or is too young to tell. What a rule means is none of its business.
+//! mounts where no event arrives. Contents are compared by hash, and read only if a file's stamp changed or is too young to be sure of. What a rule means is not known here.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -172,7 +172,7 @@ fn not_taken(message: impl Into<String>, hint: &str) -> Box<Diagnostic> {
     Diagnostic::of_file("file/ignored", message, hint).as_warning().into()
 }
 
-/// What the system says of a file that differs once it was written: device and number, size, times of change.
+/// What the system reports of a file that differs once it was written: device and number, size, times of change.
 type Stamp = (u64, u64, u64, [i64; 4]);
 
 /// What the folders were when they were read.
@@ -205,7 +205,7 @@ fn stamps(folders: &Folders) -> Vec<(PathBuf, Option<Stamp>)> {
     for folder in folders.paths() {
         let (mut paths, mut ignored) =
             std::fs::read_dir(folder).map_or_else(|_| (vec![folder.clone()], Vec::new()), listed);
-        // One more than are read tells that there are more.
+        // One more than are read shows that there are more.
         paths.truncate(MOST_FILES + 1);
         ignored.truncate(MOST_IGNORED + 1);
         paths.append(&mut ignored);
@@ -244,7 +244,7 @@ fn read(folders: &Folders) -> ([u8; 32], FileTexts) {
 
 enum Message {
     Changed,
-    /// A program is writing this file, and says so when it closes it.
+    /// A program is writing this file; its close is reported.
     Writing(PathBuf),
     /// The file is closed, renamed or gone.
     Closed(PathBuf),
@@ -299,7 +299,7 @@ fn watch_events(sender: Sender<Message>) -> Option<RecommendedWatcher> {
             | EventKind::Modify(ModifyKind::Name(_)) => Message::Closed,
             // Our own reading is an event as well; taking it for a change would never end.
             EventKind::Access(_) => return,
-            // Only Linux tells of the close that ends the writing.
+            // Only Linux reports the close that ends the writing.
             EventKind::Modify(ModifyKind::Data(_)) if cfg!(target_os = "linux") => Message::Writing,
             _ => |_| Message::Changed,
         };

@@ -1,6 +1,6 @@
 //! Templates in strings, such as `wf_{{ ulid() }}`: bounded in size, depth and work, fed by the workspace's clock and chance.
 //!
-//! Between `{{` and `}}` stand paths (`request.body.url`, `now`, `now_unix`), literals, calls (`ulid()`, `uuid()`,
+//! Between `{{` and `}}` are paths (`request.body.url`, `now`, `now_unix`), literals, calls (`ulid()`, `uuid()`,
 //! `random_int(low, high)`) and filters (`| default('none')`). There are no loops, no operators and no definitions: whatever a
 //! template asks for costs no more than the bounds below. Knows nothing of events, scenarios or requests.
 //! Reading order: this file, `parse`, `evaluate`.
