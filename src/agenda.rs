@@ -1,8 +1,8 @@
 //! What one workspace waits for and what is under way in it, so that its clock can be moved from one due moment to the next
 //! and somebody can wait until all is done that is due.
 //!
-//! Drivers note here when they have to be called next ([`Slot`]) and that they are at work ([`Task`]). What they do is none
-//! of its business, nor is the clock: `now` is an argument.
+//! Drivers note here when they have to be called next ([`Slot`]) and that they are at work ([`Task`]). Neither what they
+//! do nor the clock is known here: `now` is an argument.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

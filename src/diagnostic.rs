@@ -101,6 +101,13 @@ impl Diagnostic {
         }
     }
 
+    /// The same problem as a warning.
+    #[must_use]
+    pub fn as_warning(mut self) -> Self {
+        self.severity = Severity::Warning;
+        self
+    }
+
     /// The same problem with the name of its file.
     #[must_use]
     pub fn in_file(mut self, file: impl Into<String>) -> Self {

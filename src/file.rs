@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_grows_while_it_is_read_is_bounded() {
-        // Its size is said to be 0.
+        // Its size is reported as 0.
         assert!(matches!(read(Path::new("/proc/self/maps"), 16), Err(FileProblem::TooLarge(16))));
     }
 }

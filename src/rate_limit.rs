@@ -102,14 +102,14 @@ impl Quota {
         }
     }
 
-    /// What a snapshot says was used.
+    /// What was used according to a snapshot.
     pub fn restore(saved: &SavedQuota) -> Self {
         let usage = match saved {
             SavedQuota::None => Usage::None,
             SavedQuota::Fixed { opened, used } => Usage::Fixed { opened: Instant::from_nanos(*opened), used: *used },
             SavedQuota::Sliding { log } => Usage::Sliding {
                 used: log.iter().map(|(_, count)| u64::from(*count)).sum(),
-                // A file may say anything; an entry without requests could not give one back.
+                // A file may contain anything; an entry without requests could not give one back.
                 log: log
                     .iter()
                     .filter(|(_, count)| *count > 0)

@@ -1,7 +1,7 @@
-//! How often each scenario rule has matched and applied in one workspace, and where each story stands: plain counters by
+//! How often each scenario rule has matched and applied in one workspace, and the step of each story: plain counters by
 //! fingerprint, apart for each activation.
 //!
-//! Kept with the workspace so that scenarios themselves hold no state; what a rule means is none of its business.
+//! Kept with the workspace so that scenarios themselves hold no state; what a rule means is not known here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct RuleCounters {
 }
 
 impl RuleCounters {
-    /// Switches to the counters of one activation; those of an activation that was never seen are all zero. Zero stands for
+    /// Switches to the counters of one activation; those of an activation that was never seen are all zero. Zero means
     /// scenarios that were not activated at all.
     pub fn begin(&mut self, activation: u64) {
         if self.activation == activation {
@@ -64,7 +64,7 @@ impl RuleCounters {
         self.by_rule.get(&(self.activation, rule)).copied().unwrap_or_default()
     }
 
-    /// The named step at which a story stands; `None` before the first change of step.
+    /// The present step of a story; `None` before the first change of step.
     pub fn step(&self, story: u64) -> Option<&Arc<str>> {
         self.steps.get(&(self.activation, story))
     }

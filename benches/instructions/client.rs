@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Connections in all.
 pub(crate) const CONNECTIONS: usize = 16;
 /// The longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An answer: its head, with the status line, and its body.
 #[derive(Clone, Debug)]

@@ -81,7 +81,7 @@ impl Options {
                 "--bench" => {}
                 "--check" => options.check = true,
                 "--write" => options.write = true,
-                "--only" => options.only = (*words.next().ok_or("--only needs a name")?).to_owned(),
+                "--only" => options.only = words.next().ok_or("--only needs a name")?.to_string(),
                 unknown => return Err(format!("unknown argument `{unknown}`")),
             }
         }

@@ -14,7 +14,7 @@ fuzz_target!(|text: &str| {
     let (map, facts) = (map.as_object().expect("an object"), facts.as_object().expect("an object"));
     let now = "2026-01-31T09:30:00Z".parse().expect("a time");
     let rendered = render_map(map, facts, now, || Seed::from_number(1).source("fuzz"));
-    if let Ok(made) = rendered
+    if let Ok((made, _)) = rendered
         && is_template(text)
     {
         assert!(checked.is_ok(), "what is rendered was checked");

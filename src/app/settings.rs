@@ -133,7 +133,7 @@ impl Settings {
     /// Takes the scenario files and texts, and activates what is to be active from the start; a file that is broken matters only
     /// if it is.
     pub(super) fn fill(&self, library: &Library, files: FileTexts, now: Now) -> Result<(), StartError> {
-        let (_, found) = library.replace_files(files, now.instant);
+        let found = library.reload_files(files, now.instant).found;
         let mut active: Vec<String> = self.scenarios.clone();
         for (text, number) in self.scenario_texts.iter().zip(1..) {
             let name = format!("inline-{number}");

@@ -325,7 +325,7 @@ fn texts(path: &Path, found: &mut Vec<Diagnostic>) -> Result<Vec<(PathBuf, Strin
             Ok(text) => readable.push((file, text)),
             Err(problem) => {
                 let shown = file.display().to_string();
-                found.push(Diagnostic::from(problem).in_file(shown));
+                found.push(problem.in_file(shown));
             }
         }
     }

@@ -76,6 +76,6 @@ pub(super) fn run(args: &SignArgs) -> Result<ExitCode, Failure> {
         Err(error) => Content::SignedContentBase64(STANDARD.encode(error.as_bytes())),
     };
     let headers = signed.headers.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
-    let shown = Shown { scheme: scheme.name().as_str(), headers, content, signatures: signed.signatures };
+    let shown = Shown { scheme: scheme.name().name(), headers, content, signatures: signed.signatures };
     Ok(show(args.json, &shown, || lines))
 }

@@ -86,7 +86,7 @@ impl Signing {
                 Ok((signing, scheme))
             }
             several => {
-                let names: Vec<&str> = several.iter().map(|scheme| scheme.name().as_str()).collect();
+                let names: Vec<&str> = several.iter().map(|scheme| scheme.name().name()).collect();
                 Err(Failure::usage(format!("expected one scheme, found {}", names.join(", ")))
                     .with_hint(format!("name it: --scheme {}", names[0])))
             }
@@ -109,18 +109,15 @@ impl Signing {
 }
 
 fn parse_scheme(text: &str) -> Result<SchemeName, String> {
-    let names = SchemeName::ALL.map(SchemeName::as_str);
-    SchemeName::ALL
-        .into_iter()
-        .find(|name| name.as_str() == text)
+    let names = SchemeName::ALL.map(SchemeName::name);
+    SchemeName::from_name(text)
         .ok_or_else(|| format!("expected one of {}, found `{}`", names.join(", "), text.escape_debug()))
 }
 
 fn parse_reading(text: &str) -> Result<KeyReading, String> {
-    let all = [KeyReading::Auto, KeyReading::Base64, KeyReading::Utf8, KeyReading::Utf8WithPrefix];
-    all.into_iter().find(|reading| reading.as_str() == text).ok_or_else(|| {
-        format!("expected one of {}, found `{}`", all.map(KeyReading::as_str).join(", "), text.escape_debug())
-    })
+    let names = KeyReading::ALL.map(KeyReading::name);
+    KeyReading::from_name(text)
+        .ok_or_else(|| format!("expected one of {}, found `{}`", names.join(", "), text.escape_debug()))
 }
 
 /// The bytes of a file, or of stdin for `-`; `what` names them in messages.

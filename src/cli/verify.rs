@@ -71,7 +71,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let remedies = evidence.remedies();
     let checked = Checked {
         verified: verdict.is_ok(),
-        scheme: scheme.name().as_str(),
+        scheme: scheme.name().name(),
         matched: verdict.as_ref().ok().map(|found| Matched { id: &found.id, timestamp: found.timestamp }),
         rejected: verdict.as_ref().err().map(|rejection| Rejected::new(rejection, &remedies)),
     };

@@ -41,7 +41,7 @@ impl Instant {
         Self(Duration::from_nanos(nanos))
     }
 
-    /// Nanoseconds since the start, for a snapshot: as many as fit, which is five centuries.
+    /// Nanoseconds since the start, for a snapshot: at most five centuries.
     pub fn nanos(self) -> u64 {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
     }

@@ -98,13 +98,13 @@ impl Clock {
         Self::start(Base::Machine(machine::monotonic()), FOLLOWING, None)
     }
 
-    /// A clock that stands at `wall` until it is advanced.
+    /// A clock frozen at `wall` until it is advanced.
     pub fn frozen(wall: Timestamp) -> Self {
         let stands = State::Frozen(Now { instant: Instant::default(), wall });
         Self::start(Base::Machine(machine::monotonic()), stands, Some(wall))
     }
 
-    /// A clock that stands at the machine's present time until it is advanced.
+    /// A clock frozen at the machine's present time until it is advanced.
     pub fn frozen_now() -> Self {
         Self::frozen(machine::wall_time())
     }
@@ -158,7 +158,7 @@ impl Clock {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Whether the clock stands still by itself, whatever its base does.
+    /// Whether the clock itself is frozen, whatever its base does.
     pub fn stands_alone(&self) -> bool {
         matches!((*self.shared.state.read(), &self.shared.base), (State::Frozen(_), Base::Clock(_)))
     }
@@ -182,12 +182,12 @@ impl Clock {
         }
     }
 
-    /// Stops the clock where it stands.
+    /// Freezes the clock at its present time.
     pub fn freeze(&self) -> Now {
         self.change(|_, now| State::Frozen(now))
     }
 
-    /// Lets a frozen clock move on with its base from where it stands.
+    /// Lets a frozen clock continue with its base from its present time.
     pub fn resume(&self) -> Now {
         self.change(|state, now| match state {
             State::Running { .. } | State::Held { .. } => state,

@@ -7,93 +7,70 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// What went wrong, as clients may branch on it. The text sent for each kind is the knob `errors.codes`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorKind {
-    /// 401: Bearer token missing or invalid. The one code the contract publishes.
-    Unauthorized,
-    /// 422: query parameters or body failed validation.
-    ValidationError,
-    /// 429: the key's quota is used up.
-    RateLimitExceeded,
-    /// 404: no such path.
-    NotFound,
-    /// 405: the path exists, the method does not.
-    MethodNotAllowed,
-    /// 400: not a valid HTTP request.
-    BadRequest,
-    /// 408: the request did not arrive in time.
-    RequestTimeout,
-    /// 413: the body is larger than the limit.
-    PayloadTooLarge,
-    /// 414: the target is longer than the limit.
-    UriTooLong,
-    /// 415: a transfer or content coding that the emulator does not read.
-    UnsupportedMediaType,
-    /// 421: the request names a host that is not this one.
-    MisdirectedRequest,
-    /// 431: the header block is larger than the limit.
-    HeadersTooLarge,
-    /// 500: a fault of the emulator itself; never sent on purpose.
-    InternalError,
+use crate::contract::named::named;
+
+named! {
+    /// What went wrong, as clients may branch on it. The text sent for each kind is the knob `errors.codes`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ErrorKind {
+        /// 401: Bearer token missing or invalid. The one code the contract publishes.
+        Unauthorized = "unauthorized",
+        /// 422: query parameters or body failed validation.
+        ValidationError = "validation_error",
+        /// 429: the key's quota is used up.
+        RateLimitExceeded = "rate_limit_exceeded",
+        /// 404: no such path.
+        NotFound = "not_found",
+        /// 405: the path exists, the method does not.
+        MethodNotAllowed = "method_not_allowed",
+        /// 400: not a valid HTTP request.
+        BadRequest = "bad_request",
+        /// 408: the request did not arrive in time.
+        RequestTimeout = "request_timeout",
+        /// 413: the body is larger than the limit.
+        PayloadTooLarge = "payload_too_large",
+        /// 414: the target is longer than the limit.
+        UriTooLong = "uri_too_long",
+        /// 415: a transfer or content coding that the emulator does not read.
+        UnsupportedMediaType = "unsupported_media_type",
+        /// 421: the request names a host that is not this one.
+        MisdirectedRequest = "misdirected_request",
+        /// 431: the header block is larger than the limit.
+        HeadersTooLarge = "headers_too_large",
+        /// 500: a fault of the emulator itself; never sent on purpose.
+        InternalError = "internal_error",
+    }
 }
 
 impl ErrorKind {
-    /// Every kind.
-    pub const ALL: [Self; 13] = [
-        Self::Unauthorized,
-        Self::ValidationError,
-        Self::RateLimitExceeded,
-        Self::NotFound,
-        Self::MethodNotAllowed,
-        Self::BadRequest,
-        Self::RequestTimeout,
-        Self::PayloadTooLarge,
-        Self::UriTooLong,
-        Self::UnsupportedMediaType,
-        Self::MisdirectedRequest,
-        Self::HeadersTooLarge,
-        Self::InternalError,
-    ];
-
-    /// Name, status and message of the kind.
-    const fn row(self) -> (&'static str, u16, &'static str) {
+    /// Status and message of the kind.
+    const fn row(self) -> (u16, &'static str) {
         match self {
-            Self::Unauthorized => ("unauthorized", 401, "the Bearer token is missing or invalid"),
-            Self::ValidationError => ("validation_error", 422, "the request failed validation"),
-            Self::RateLimitExceeded => ("rate_limit_exceeded", 429, "too many requests; back off before retrying"),
-            Self::NotFound => ("not_found", 404, "there is no such endpoint"),
-            Self::MethodNotAllowed => ("method_not_allowed", 405, "the endpoint does not take this method"),
-            Self::BadRequest => ("bad_request", 400, "the request is malformed"),
-            Self::RequestTimeout => ("request_timeout", 408, "the request did not arrive in time"),
-            Self::PayloadTooLarge => ("payload_too_large", 413, "the body is too large"),
-            Self::UriTooLong => ("uri_too_long", 414, "the request target is too long"),
-            Self::UnsupportedMediaType => ("unsupported_media_type", 415, "the coding of the body is not supported"),
-            Self::MisdirectedRequest => ("misdirected_request", 421, "the request is for another host"),
-            Self::HeadersTooLarge => ("headers_too_large", 431, "the header block is too large"),
-            Self::InternalError => ("internal_error", 500, "the emulator failed; please report this"),
+            Self::Unauthorized => (401, "the Bearer token is missing or invalid"),
+            Self::ValidationError => (422, "the request failed validation"),
+            Self::RateLimitExceeded => (429, "too many requests; back off before retrying"),
+            Self::NotFound => (404, "there is no such endpoint"),
+            Self::MethodNotAllowed => (405, "the endpoint does not take this method"),
+            Self::BadRequest => (400, "the request is malformed"),
+            Self::RequestTimeout => (408, "the request did not arrive in time"),
+            Self::PayloadTooLarge => (413, "the body is too large"),
+            Self::UriTooLong => (414, "the request target is too long"),
+            Self::UnsupportedMediaType => (415, "the coding of the body is not supported"),
+            Self::MisdirectedRequest => (421, "the request is for another host"),
+            Self::HeadersTooLarge => (431, "the header block is too large"),
+            Self::InternalError => (500, "the emulator failed; please report this"),
         }
-    }
-
-    /// The name used in profiles and scenarios, and the default code on the wire.
-    pub const fn name(self) -> &'static str {
-        self.row().0
-    }
-
-    /// The kind with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// The HTTP status that goes with the kind.
     pub const fn status(self) -> u16 {
-        self.row().1
+        self.row().0
     }
 
     /// A message for the kind when nothing more is known, as a scripted error uses it.
     pub const fn message(self) -> &'static str {
-        self.row().2
+        self.row().1
     }
 }
 
@@ -101,7 +78,7 @@ impl ErrorKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Errors {
-    /// Where validation reasons stand beside `message`.
+    /// Where validation reasons appear beside `message`.
     pub details: ErrorDetails,
     /// Status of a body that is not JSON: 400 or 422.
     pub malformed_json_status: MalformedStatus,
@@ -118,7 +95,7 @@ impl Errors {
     }
 }
 
-/// Where validation reasons stand beside `message`.
+/// Where validation reasons appear beside `message`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorDetails {
@@ -171,7 +148,7 @@ impl FieldProblem {
 pub struct Error {
     /// What went wrong.
     pub kind: ErrorKind,
-    /// The status; the kind's own unless a knob says otherwise.
+    /// The status; the kind's own unless a setting gives another.
     pub status: u16,
     /// Text for people.
     pub message: String,

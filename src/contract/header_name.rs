@@ -47,7 +47,7 @@ impl From<HeaderNameText> for String {
     }
 }
 
-/// The name of a header that is sent only if it has a name; empty stands for none.
+/// The name of a header that is sent only if it has a name; empty means none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct OptionalHeaderName(Option<HeaderNameText>);

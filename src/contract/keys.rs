@@ -4,12 +4,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::contract::named::named;
 use crate::contract::types::Environment;
 
 /// The key of the examples, and the one that the control API means when none is named.
@@ -55,31 +55,44 @@ pub struct KeyRules<'p> {
     pub keys: &'p Keys,
 }
 
-/// Why a request's key was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyRefusal {
-    /// No `Authorization` header.
-    Missing,
-    /// More than one `Authorization` header.
-    Doubled,
-    /// A scheme other than `Bearer`.
-    OtherScheme,
-    /// `Bearer` without a token.
-    Empty,
-    /// Characters that no key has, or nothing after the prefix.
-    Malformed,
-    /// Longer than any key.
-    TooLong,
-    /// A live key in the sandbox.
-    LiveKey,
-    /// A test key in production.
-    TestKey,
-    /// Neither prefix.
-    UnknownPrefix,
-    /// Not among the listed keys.
-    NotListed,
-    /// An access token whose time is over.
-    Expired,
+named! {
+    /// Why a request's key was refused.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+    pub enum KeyRefusal {
+        /// No `Authorization` header.
+        #[error("the Authorization header is missing; send `Authorization: Bearer <API_KEY>`")]
+        Missing = "missing",
+        /// More than one `Authorization` header.
+        #[error("there is more than one Authorization header")]
+        Doubled = "doubled",
+        /// A scheme other than `Bearer`.
+        #[error("the Authorization scheme is not Bearer")]
+        OtherScheme = "other_scheme",
+        /// `Bearer` without a token.
+        #[error("the Bearer token is empty")]
+        Empty = "empty",
+        /// Characters that no key has, or nothing after the prefix.
+        #[error("the Bearer token is malformed: after its prefix stand one or more of A-Z a-z 0-9 _ -")]
+        Malformed = "malformed",
+        /// Longer than any key.
+        #[error("the Bearer token is malformed: it is longer than 256 characters")]
+        TooLong = "too_long",
+        /// A live key in the sandbox.
+        #[error("the Bearer token is a live key, and the sandbox takes test keys")]
+        LiveKey = "live_key",
+        /// A test key in production.
+        #[error("the Bearer token is a test key, and production takes live keys")]
+        TestKey = "test_key",
+        /// Neither prefix.
+        #[error("the Bearer token does not have the prefix of an API key")]
+        UnknownPrefix = "unknown_prefix",
+        /// Not among the listed keys.
+        #[error("the Bearer token is not a known API key")]
+        NotListed = "not_listed",
+        /// An access token whose time is over.
+        #[error("the Bearer token has expired")]
+        Expired = "expired",
+    }
 }
 
 impl KeyRefusal {
@@ -108,41 +121,6 @@ impl KeyRefusal {
             (_, None) => "send one that the knob `keys.list` or `keys.workspaces` has".to_owned(),
         };
         format!("{self}; {remedy}")
-    }
-
-    /// A stable word for listings, such as `live_key`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Doubled => "doubled",
-            Self::OtherScheme => "other_scheme",
-            Self::Empty => "empty",
-            Self::Malformed => "malformed",
-            Self::TooLong => "too_long",
-            Self::LiveKey => "live_key",
-            Self::TestKey => "test_key",
-            Self::UnknownPrefix => "unknown_prefix",
-            Self::NotListed => "not_listed",
-            Self::Expired => "expired",
-        }
-    }
-}
-
-impl fmt::Display for KeyRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Missing => "the Authorization header is missing; send `Authorization: Bearer <API_KEY>`",
-            Self::Doubled => "there is more than one Authorization header",
-            Self::OtherScheme => "the Authorization scheme is not Bearer",
-            Self::Empty => "the Bearer token is empty",
-            Self::Malformed => "the Bearer token is malformed: after its prefix stand one or more of A-Z a-z 0-9 _ -",
-            Self::TooLong => "the Bearer token is malformed: it is longer than 256 characters",
-            Self::LiveKey => "the Bearer token is a live key, and the sandbox takes test keys",
-            Self::TestKey => "the Bearer token is a test key, and production takes live keys",
-            Self::UnknownPrefix => "the Bearer token does not have the prefix of an API key",
-            Self::NotListed => "the Bearer token is not a known API key",
-            Self::Expired => "the Bearer token has expired",
-        })
     }
 }
 
@@ -239,7 +217,7 @@ pub fn workspace_of<'k>(key: &'k str, keys: &'k Keys) -> &'k str {
     groups.iter().find(|(_, keys)| keys.iter().any(|member| member == key)).map_or(key, |(name, _)| name.as_str())
 }
 
-/// A key as it is shown: a test key whole, as it protects nothing and must be told from others, and so the name of a group of keys;
+/// A key as it is shown: a test key whole, as it protects nothing and people must distinguish them, and so the name of a group of keys;
 /// any other by its prefix and last four characters.
 pub fn shown<'k>(key: &'k str, keys: &Keys) -> Cow<'k, str> {
     if is_test_key(key, keys) || keys.workspaces.contains_key(key) {
@@ -249,7 +227,7 @@ pub fn shown<'k>(key: &'k str, keys: &Keys) -> Cow<'k, str> {
     Cow::Owned(masked(key, prefix))
 }
 
-/// Whether a text is a test key and nothing else. Of two prefixes that fit the longer one counts.
+/// Whether a text is a test key and nothing else. Of two prefixes that match the longer one counts.
 pub fn is_test_key(key: &str, keys: &Keys) -> bool {
     let is_live = keys.live_prefix.len() > keys.test_prefix.len() && key.starts_with(&keys.live_prefix);
     !is_live && key.strip_prefix(&keys.test_prefix).is_some_and(is_key_text)

@@ -279,7 +279,7 @@ fn hello_schema(shape: &ApiShape<'_>) -> Value {
     if !shape.variation.unknown_fields {
         return json!({ "type": "object", "const": body, "x-assumed": "hello.body" });
     }
-    // Objects within may grow as well, so only plain values are told.
+    // Objects within may grow as well, so only plain values are described.
     let plain = body.iter().filter(|(_, value)| !value.is_object() && !value.is_array());
     let plain: Map<String, Value> = plain.map(|(name, value)| (name.clone(), json!({ "const": value }))).collect();
     let names: Vec<&String> = body.keys().collect();
@@ -309,7 +309,7 @@ fn error_schema(shape: &ApiShape<'_>) -> Value {
     })
 }
 
-/// What a subscription's URL must look like, as far as a pattern can say it: an https URL without user information,
+/// What a subscription's URL must look like, as far as a pattern can express it: an https URL without user information,
 /// fragment, spaces or port 0, whose host is a plain name. Other valid URLs (IP literals, internationalised names) are
 /// taken as well; a pattern that covered them would be unreadable.
 fn url_schema(shape: &ApiShape<'_>) -> Value {

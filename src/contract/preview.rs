@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use crate::contract::error::{Error, FieldProblem, MalformedStatus};
+use crate::contract::named::named;
 use crate::contract::rules::{Unknown, Validation, json_type, parse_object, quoted, shortened};
 use crate::duration::DurationText;
 
@@ -30,34 +31,17 @@ pub struct Preview {
     pub run_time: DurationText,
 }
 
-/// How far a workflow is. The contract shows `completed` alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WorkflowStatus {
-    /// From its creation on.
-    Running,
-    /// Its time is over.
-    Completed,
-    /// A client cancelled it.
-    Cancelled,
-}
-
-impl WorkflowStatus {
-    /// Every status.
-    pub const ALL: [Self; 3] = [Self::Running, Self::Completed, Self::Cancelled];
-
-    /// The word on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Completed => "completed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// The status with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.name() == name)
+named! {
+    /// How far a workflow is. The contract shows `completed` alone.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum WorkflowStatus {
+        /// From its creation on.
+        Running = "running",
+        /// Its time is over.
+        Completed = "completed",
+        /// A client cancelled it.
+        Cancelled = "cancelled",
     }
 }
 
@@ -124,7 +108,7 @@ fn label(fields: &Map<String, Value>, name: &str) -> Result<Option<Option<String
     }
 }
 
-/// Which page of a list is wanted.
+/// Which page of a list is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// Most entries.

@@ -6,54 +6,34 @@ use std::borrow::Cow;
 
 use hyper::Method;
 
-/// An operation of the contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operation {
-    /// `GET /v1/system/status`
-    SystemStatus,
-    /// `POST /v1/events/subscribe`
-    EventsSubscribe,
-    /// `GET /v1/hello`
-    Hello,
-    /// `GET /v1/workflows`, announced.
-    WorkflowsList,
-    /// `POST /v1/workflows`, announced.
-    WorkflowsCreate,
-    /// `GET /v1/workflows/{id}`, announced.
-    WorkflowsRead,
-    /// `PATCH /v1/workflows/{id}`, announced.
-    WorkflowsUpdate,
-    /// `POST /v1/workflows/{id}/cancel`, announced.
-    WorkflowsCancel,
-    /// `GET /v1/users`, announced.
-    UsersList,
-    /// `GET /v1/users/{id}`, announced.
-    UsersRead,
-    /// `POST /v1/oauth/token`, announced.
-    OauthToken,
-}
+use crate::contract::named::named;
 
-impl Operation {
-    /// The name used in scenarios, the journal and the `OpenAPI` document.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SystemStatus => "system.status",
-            Self::EventsSubscribe => "events.subscribe",
-            Self::Hello => "hello",
-            Self::WorkflowsList => "workflows.list",
-            Self::WorkflowsCreate => "workflows.create",
-            Self::WorkflowsRead => "workflows.read",
-            Self::WorkflowsUpdate => "workflows.update",
-            Self::WorkflowsCancel => "workflows.cancel",
-            Self::UsersList => "users.list",
-            Self::UsersRead => "users.read",
-            Self::OauthToken => "oauth.token",
-        }
-    }
-
-    /// The operation with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        ROUTES.iter().map(|route| route.operation).find(|operation| operation.name() == name)
+named! {
+    /// An operation of the contract.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Operation {
+        /// `GET /v1/system/status`
+        SystemStatus = "system.status",
+        /// `POST /v1/events/subscribe`
+        EventsSubscribe = "events.subscribe",
+        /// `GET /v1/hello`
+        Hello = "hello",
+        /// `GET /v1/workflows`, announced.
+        WorkflowsList = "workflows.list",
+        /// `POST /v1/workflows`, announced.
+        WorkflowsCreate = "workflows.create",
+        /// `GET /v1/workflows/{id}`, announced.
+        WorkflowsRead = "workflows.read",
+        /// `PATCH /v1/workflows/{id}`, announced.
+        WorkflowsUpdate = "workflows.update",
+        /// `POST /v1/workflows/{id}/cancel`, announced.
+        WorkflowsCancel = "workflows.cancel",
+        /// `GET /v1/users`, announced.
+        UsersList = "users.list",
+        /// `GET /v1/users/{id}`, announced.
+        UsersRead = "users.read",
+        /// `POST /v1/oauth/token`, announced.
+        OauthToken = "oauth.token",
     }
 }
 
@@ -80,7 +60,7 @@ pub enum Stage {
 pub struct Route {
     /// The method; HEAD is answered wherever GET is.
     pub method: Method,
-    /// The path; in an announced one `{id}` stands for any segment.
+    /// The path; in an announced one `{id}` is any segment.
     pub path: &'static str,
     /// What it does.
     pub operation: Operation,
@@ -232,7 +212,7 @@ pub fn allow<'m>(methods: impl Iterator<Item = &'m Method>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// What stands for `{id}` in the path of an announced endpoint.
+/// The segment at `{id}` in the path of an announced endpoint.
 pub fn id_in(path: &str) -> Cow<'_, str> {
     decode_unreserved(path.split('/').nth(3).unwrap_or_default())
 }

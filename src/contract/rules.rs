@@ -46,7 +46,7 @@ pub enum ContentTypeRule {
 /// The checked query of `GET /v1/system/status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusQuery {
-    /// Whether dependency details are wanted; false when the parameter is absent.
+    /// Whether dependency details are requested; false when the parameter is absent.
     pub include_checks: bool,
 }
 
@@ -299,6 +299,7 @@ mod tests {
     use super::*;
     use crate::contract::error::Errors;
     use crate::contract::section;
+    use crate::contract::signature::{CustomScheme, SchemeName};
 
     fn subscribe(body: &[u8], unknown: Unknown) -> Result<CheckedSubscribe, Error> {
         let rules = SubscribeRules {
@@ -306,7 +307,7 @@ mod tests {
             malformed_json_status: section::<Errors>("errors").malformed_json_status,
             events: &section("events"),
             allow_http: false,
-            schemes: vec![Scheme::Standard],
+            schemes: vec![Scheme::new(SchemeName::Standard, &CustomScheme::default())],
             secret_key: KeyReading::Auto,
         };
         parse_subscribe(body, &rules)

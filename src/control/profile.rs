@@ -35,7 +35,7 @@ pub(super) fn show(control: &Control, input: &Input<api::ShowProfile>) -> Result
     let settings = ledger(&control.config_for(name.as_deref()).layered);
     let setting =
         |setting: LedgerRow| Setting { knob: setting.knob.to_owned(), value: setting.value, source: setting.source };
-    let patches = control.library.patches();
+    let patches = control.library.load().patches().clone();
     let own = name.and_then(|name| patches.keys.get(&name).cloned()).unwrap_or_default();
     Ok(api::Profile {
         data: settings.into_iter().map(setting).collect(),
@@ -58,7 +58,7 @@ pub(super) fn patch(control: &Control, input: &Input<api::PatchProfile>) -> Resu
     let before = ledger(&control.config_for(name.as_deref()).layered);
     let generation = control.library.patch_profile(name.as_deref(), &settings, now).map_err(|found| refused(&found))?;
     let after = ledger(&control.config_for(name.as_deref()).layered);
-    let patches = control.library.patches();
+    let patches = control.library.load().patches().clone();
     let patch: Arc<KnobPatch> = match &name {
         None => patches.global,
         Some(name) => patches.keys.get(name).cloned().unwrap_or_default(),

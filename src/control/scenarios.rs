@@ -10,9 +10,9 @@ use super::api::{self, Activated, Added, KeyList, Reloaded, Removed, ScenarioSta
 use super::call::Input;
 use super::scope::whose;
 use super::{Call, Control, ControlError, Reply};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{Generation, HeldBack, Origin, ReadProblem, Scenario, generation_text, json_to_toml, read_file};
+use crate::scenario::{Generation, HeldBack, Scenario, ScenarioOrigin, generation_text, json_to_toml, read_file};
 
 pub(super) fn list(control: &Control, redactor: Redactor<'_>) -> Scenarios {
     let generation = control.library.load();
@@ -42,9 +42,9 @@ fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> api:
         Some(HeldBack::Broken(problem)) => (ScenarioState::Broken, Some(&**problem)),
     };
     let origin = match scenario.map(|scenario| &scenario.origin) {
-        Some(Origin::BuiltIn) => "built-in".to_owned(),
-        Some(Origin::File(path)) => path.display().to_string(),
-        Some(Origin::Inline) => "inline".to_owned(),
+        Some(ScenarioOrigin::BuiltIn) => "built-in".to_owned(),
+        Some(ScenarioOrigin::File(path)) => path.display().to_string(),
+        Some(ScenarioOrigin::Inline) => "inline".to_owned(),
         None => problem.and_then(|problem| problem.file.clone()).unwrap_or_default(),
     };
     api::Scenario {
@@ -117,7 +117,7 @@ fn without_key(text: &str) -> Cow<'_, str> {
 pub(super) fn remove(control: &Control, input: &Input<api::RemoveScenario>) -> Result<Removed, ControlError> {
     let name = &input.segment;
     let present = control.library.load().find(name);
-    if let Some(scenario) = present.filter(|scenario| scenario.origin != Origin::Inline) {
+    if let Some(scenario) = present.filter(|scenario| scenario.origin != ScenarioOrigin::Inline) {
         let message = format!("`{}` was not added over the control API, so it cannot be removed here", scenario.name);
         return Err(ControlError::invalid(message));
     }
@@ -162,8 +162,8 @@ pub(super) fn activate(control: &Control, input: &Input<api::ActivateScenarios>)
 fn is_as_saved(generation: &Generation, name: &str) -> bool {
     let found = generation.find(name).filter(|_| generation.held_back(name).is_none());
     found.is_some_and(|scenario| match &scenario.origin {
-        Origin::File(path) => read_file(path).is_ok_and(|text| *text == *scenario.text),
-        Origin::BuiltIn | Origin::Inline => true,
+        ScenarioOrigin::File(path) => read_file(path).is_ok_and(|text| *text == *scenario.text),
+        ScenarioOrigin::BuiltIn | ScenarioOrigin::Inline => true,
     })
 }
 
@@ -171,17 +171,15 @@ fn is_as_saved(generation: &Generation, name: &str) -> bool {
 fn not_as_saved(generation: &Generation, names: &[&str]) -> Vec<Diagnostic> {
     let earlier = names.iter().filter_map(|name| match generation.held_back(name)? {
         HeldBack::Broken(problem) => {
-            let mut warning = Diagnostic::clone(problem);
-            warning.severity = Severity::Warning;
+            let mut warning = Diagnostic::clone(problem).as_warning();
             warning.message = format!("`{name}` is broken now and its last valid text plays: {}", problem.message);
             Some(warning)
         }
         HeldBack::Deleted => {
             let file = generation.find(name)?.file_name();
             let message = format!("the file of `{name}` is gone and its last valid text plays");
-            let mut warning = Diagnostic::of_file("scenario/active-missing", message, "bring the file back");
-            warning.severity = Severity::Warning;
-            Some(warning.in_file(file))
+            let warning = Diagnostic::of_file("scenario/active-missing", message, "bring the file back");
+            Some(warning.as_warning().in_file(file))
         }
     });
     earlier.collect()
@@ -197,10 +195,7 @@ fn way_out(control: &Control, found: &[Diagnostic]) -> Option<String> {
 /// Reads the folders again now, whether or not a change was seen. With a broken file it is a 422, and all others are loaded.
 pub(super) fn reload(control: &Control, _: &Input<api::ReloadScenarios>) -> Result<Reloaded, ControlError> {
     let files = control.scenario_folders.read();
-    let is_file = |text: &Result<String, ReadProblem>| {
-        text.as_ref().err().is_none_or(|problem| problem.severity == Severity::Error)
-    };
-    let count = files.iter().filter(|(_, text)| is_file(text)).count();
+    let count = files.iter().filter(|(_, text)| text.as_ref().err().is_none_or(|problem| problem.is_error())).count();
     let reload = control.take_files(files);
     let generation = reload.generation;
     if reload.found.iter().any(Diagnostic::is_error) {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::Engine;
 use crate::diagnostic::Diagnostic;
-use crate::scenario::{FileTexts, HeldBack, ReadProblem, Reload, generation_text};
+use crate::scenario::{FileTexts, HeldBack, Reload, generation_text};
 
 /// Most files reported at a time; `GET scenarios` lists all.
 const MOST_REPORTED: usize = 10;
@@ -56,10 +56,15 @@ impl Engine {
     }
 
     /// A warning where the usual folder is gone since it was read.
-    fn gone_folder(&self) -> Option<(PathBuf, Result<String, ReadProblem>)> {
+    fn gone_folder(&self) -> Option<(PathBuf, Result<String, Box<Diagnostic>>)> {
         let folder = self.scenario_folders.usual.as_ref().filter(|folder| !folder.is_dir())?;
         let had_files = self.library.load().has_files_in(folder);
-        had_files.then(|| (folder.clone(), Err(ReadProblem::folder_gone())))
+        let problem = || {
+            let message = "the folder is gone, and with it its scenarios; what a list names stays active";
+            let hint = "bring the folder back, or choose other scenarios";
+            Box::new(Diagnostic::of_file("file/folder-gone", message, hint).as_warning())
+        };
+        had_files.then(|| (folder.clone(), Err(problem())))
     }
 
     /// What the scenario folders contain that is not read, and which of them is gone, one line each.

@@ -61,7 +61,7 @@ impl Request {
     /// what is wrong with that header, and leaves the configuration as it is.
     pub(super) fn choose_config(&mut self, generation: &Generation, tokens: &Tokens) -> Result<(), String> {
         let headers = &self.head.headers;
-        let token = if generation.has_key_setups() { bearer_token(headers).ok() } else { None };
+        let token = if generation.has_key_configs() { bearer_token(headers).ok() } else { None };
         let alias = token.and_then(|token| tokens.find(token));
         let key = alias.as_ref().map(|alias| &*alias.key).or(token);
         let workspace = key.map(|key| workspace_of(key, &generation.base.profile().keys));

@@ -19,7 +19,7 @@ use crate::http::fault::Pace;
 use crate::http::request::{Admitted, AppliedRule, Story};
 use crate::http::service::Api;
 use crate::journal::{Reason, Scripted};
-use crate::scenario::{Action, Decision, Fault, Inputs, Patch, Reply, ReplyBody, Templated};
+use crate::scenario::{Action, Decision, Fault, Inputs, Patch, ReplyBody, ScriptedReply, Templated};
 use crate::template::TemplateProblem;
 use crate::workspace::Workspace;
 
@@ -84,7 +84,7 @@ impl Api {
         Ok(Arc::new(rendered))
     }
 
-    async fn reply(&self, admitted: &mut Admitted, reply: Arc<Reply>) -> Answer {
+    async fn reply(&self, admitted: &mut Admitted, reply: Arc<ScriptedReply>) -> Answer {
         let reply = match self.rendered(admitted, reply).await {
             Ok(reply) => reply,
             Err(problem) => return unrendered(admitted, &problem),
@@ -168,7 +168,7 @@ fn describe(decision: &Decision) -> String {
     }
 }
 
-fn enveloped(admitted: &Admitted, reply: &Reply, status: StatusCode) -> Answer {
+fn enveloped(admitted: &Admitted, reply: &ScriptedReply, status: StatusCode) -> Answer {
     let kind = reply.error.unwrap_or(ErrorKind::InternalError);
     let message = reply.message.as_deref().unwrap_or_else(|| kind.message());
     if reply.code.is_none() && reply.error.is_some() {

@@ -90,7 +90,7 @@ pub(super) fn check(profile: &Profile) -> Vec<Broken> {
         push(&["events.extra"], message);
     }
     if let Err(problem) = webhooks.custom.check() {
-        push(&["webhooks.custom"], problem.to_string());
+        push(&["webhooks.custom"], problem);
     }
     found
 }

@@ -19,9 +19,9 @@ use super::problem::ProfileProblem;
 
 /// Settings of a text, read once; each with its place in the text.
 #[derive(Clone, Debug)]
-pub struct Settings(Vec<(&'static Knob, Value, Range<usize>)>);
+pub struct OverlaySettings(Vec<(&'static Knob, Value, Range<usize>)>);
 
-impl Settings {
+impl OverlaySettings {
     /// Whether both set the same knobs to the same values, wherever in their texts.
     pub fn same_values(&self, other: &Self) -> bool {
         let set = |settings: &Self| -> BTreeMap<&'static str, String> {
@@ -81,20 +81,20 @@ impl Draft {
     }
 
     /// Adds the knobs of a parsed table, as in a scenario's `[profile]`; gives those settings by themselves.
-    pub fn table(&mut self, overlay: &DeTable<'_>, source: &str) -> Settings {
+    pub fn table(&mut self, overlay: &DeTable<'_>, source: &str) -> OverlaySettings {
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         collect(overlay, "", &mut found, &mut problems);
         for problem in problems {
             self.refuse(problem, source, "");
         }
         let alone = found.into_iter().map(|(knob, value)| (knob, without_spans(value.get_ref()), value.span()));
-        let settings = Settings(alone.collect());
+        let settings = OverlaySettings(alone.collect());
         self.settings(&settings, source);
         settings
     }
 
     /// Adds settings that were read before.
-    pub fn settings(&mut self, settings: &Settings, source: &str) {
+    pub fn settings(&mut self, settings: &OverlaySettings, source: &str) {
         let source: Arc<str> = Arc::from(source);
         for (knob, value, span) in &settings.0 {
             let (value, span, source) = (value.clone(), span.clone(), Arc::clone(&source));
@@ -169,7 +169,7 @@ impl Draft {
         self.validated(|_| true)
     }
 
-    /// The same for settings that are later laid over another profile: only what is wrong whatever that profile says counts.
+    /// The same for settings that are later laid over another profile: only what is wrong over every profile counts.
     pub fn finish_alone(self) -> Result<Layered, Vec<ProfileProblem>> {
         let set: Vec<&str> = self.settings.iter().map(|setting| setting.knob.path).collect();
         self.validated(|broken| broken.knobs.iter().all(|knob| set.contains(knob)))
@@ -197,7 +197,7 @@ impl Draft {
         Err(Self::in_order(problems))
     }
 
-    /// A schedule of one's own is meant to be kept, whether or not the preset is said to be one's own.
+    /// A schedule that is set without a preset implies the preset `custom`.
     fn keep_schedule(&mut self) {
         const SCHEDULE: &str = "webhooks.retry.schedule";
         const PRESET: &str = "webhooks.retry.preset";
@@ -209,7 +209,7 @@ impl Draft {
         }
     }
 
-    /// Takes out the settings whose values are of a wrong type by themselves, and says so of each.
+    /// Takes out the settings whose values are of a wrong type by themselves, with a problem for each.
     fn drop_ill_typed(&mut self, message: &str) -> Vec<ProfileProblem> {
         let settings = std::mem::take(&mut self.settings);
         let (mut good, mut problems) = (Vec::new(), Vec::new());
@@ -220,7 +220,7 @@ impl Draft {
             }
         }
         if problems.is_empty() {
-            // Values that fit alone and not together are those of one knob: the last is the one that was too much.
+            // Values that are valid alone and not together are those of one knob: the last one is refused.
             problems.extend(good.pop().map(|setting| setting.problem(message)));
         }
         (self.table, self.sources) = (self.base.table().clone(), self.base.sources().clone());

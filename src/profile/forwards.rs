@@ -19,7 +19,7 @@ pub struct Forward {
 impl Forward {
     /// Reads `FROM=TO`; both are absolute http or https URLs without query and fragment.
     pub fn parse(text: &str) -> Result<Self, String> {
-        // `=` may stand in a path; the target starts with a scheme, so the last `=http` divides.
+        // `=` may be part of a path; the target starts with a scheme, so the last `=http` divides.
         let at = text.rfind("=http").ok_or_else(|| {
             format!(
                 "expected FROM=TO with two URLs, such as https://app.example.com=http://localhost:3000, found `{text}`"

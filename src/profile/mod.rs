@@ -20,7 +20,7 @@ mod schema;
 mod sections;
 
 pub use defaults::DEFAULT_TEXT;
-pub use draft::{Draft, Settings};
+pub use draft::{Draft, OverlaySettings};
 pub use forwards::{Forward, Forwards, MOST_FORWARDS};
 pub use knobs::{KNOBS, Knob};
 pub use layers::Layered;
@@ -31,5 +31,6 @@ pub use presets::{PRESETS, Preset};
 pub use problem::ProfileProblem;
 pub use schema::schema;
 pub use sections::{
-    DeliveryOrder, Fraction, Hello, Profile, Retry, RetryPreset, SignatureTime, Status, Subscriptions, Upsert, Webhooks,
+    DeliveryOrder, Fraction, Hello, Profile, Retry, RetryPreset, SignatureTime, Status, SubscriptionSettings, Upsert,
+    Webhooks,
 };

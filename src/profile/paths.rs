@@ -127,7 +127,7 @@ fn below(group: &str) -> impl Iterator<Item = &'static str> {
         .filter(move |path| path.strip_prefix(group).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Puts a knob's value in its place; a table is laid over the old one where the knob is so and `merge` says it.
+/// Puts a knob's value in its place; a table is merged into the old one if the knob merges and `merge` is set.
 pub(super) fn put(table: &mut Table, knob: &Knob, value: Value, merge: bool) {
     let (last, parents) = knob.path.rsplit_once('.').map_or((knob.path, None), |(parents, last)| (last, Some(parents)));
     let mut place = table;

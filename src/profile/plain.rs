@@ -1,13 +1,13 @@
-//! What the readers of TOML and of types say of a wrong value, in TOML's own terms, not Rust's.
+//! The messages of the TOML parser and of serde about a wrong value, in TOML's own terms, not Rust's.
 
 use std::ops::Range;
 
 /// A complaint of serde: expected before found, and no names of Rust's types.
 pub(super) fn in_words(message: &str) -> String {
     let kinds = ["invalid type: ", "invalid value: ", "invalid ", "unknown variant "];
-    let told = kinds.iter().find_map(|kind| message.strip_prefix(kind));
+    let rest = kinds.iter().find_map(|kind| message.strip_prefix(kind));
     // What was found may hold `, expected ` itself; what is expected never does.
-    match told.and_then(|told| told.rsplit_once(", expected ")) {
+    match rest.and_then(|rest| rest.rsplit_once(", expected ")) {
         Some((found, expected)) => format!("expected {}, found {}", expected_words(expected), found_words(found)),
         None => message.to_owned(),
     }
@@ -35,7 +35,7 @@ fn found_words(found: &str) -> &str {
         "unit variant" => "something else",
         // A table may be written as a list of its values, which nobody means.
         found if found.starts_with("length ") => "an array",
-        // The text stands in its own quotes.
+        // The text is in its own quotes.
         _ => number.and_then(|rest| rest.strip_suffix('`')).or_else(|| found.strip_prefix("string ")).unwrap_or(found),
     }
 }
@@ -59,7 +59,7 @@ pub(crate) fn other_language(text: &str) -> Option<&'static str> {
 /// What is wrong with a text that is no TOML, and where.
 pub(crate) fn syntax_problem(text: &str, error: &toml::de::Error) -> (Range<usize>, String) {
     let span = error.span().unwrap_or(0..0);
-    // Where nothing stands, the reader of TOML finds an empty word without quotes.
+    // Where a value is missing, the TOML parser finds an empty word without quotes.
     let before = text.get(..span.start).unwrap_or_default().trim_end_matches([' ', '\t']);
     if span.is_empty() && before.ends_with('=') && error.message().starts_with("string values must be quoted") {
         return (before.len() - 1..before.len(), "a value is missing after `=`".to_owned());

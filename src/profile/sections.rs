@@ -44,7 +44,7 @@ pub struct Profile {
     /// What a JSON body may be like beyond its published fields.
     pub variation: Variation,
     /// Subscribing.
-    pub subscriptions: Subscriptions,
+    pub subscriptions: SubscriptionSettings,
     /// Event types and their `data`.
     pub events: Events,
     /// Signing and delivering webhooks.
@@ -117,7 +117,7 @@ pub struct Hello {
 /// Subscribing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Subscriptions {
+pub struct SubscriptionSettings {
     /// What subscribing twice to one URL does.
     pub upsert: Upsert,
     /// Name of the response field with a generated secret.

@@ -109,7 +109,7 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// What a quoted string says.
+/// The text of a quoted string.
 fn content(quoted: &str) -> Cow<'_, str> {
     if quoted.contains('\\') {
         // A lone surrogate is a valid escape and no text.
@@ -139,7 +139,7 @@ fn value_end(bytes: &[u8], start: usize) -> usize {
                 at += 1;
             }
             b'}' | b']' => {
-                // The end of what the value stands in.
+                // The end of what contains the value.
                 if depth == 0 {
                     return at;
                 }

@@ -8,7 +8,7 @@ use super::Redactor;
 const MOST: usize = 120;
 
 impl Redactor<'_> {
-    /// The first line of a body that says something; JSON over several lines is joined to one. `None` if the body is empty.
+    /// The first line of a body that has content; JSON over several lines is joined to one. `None` if the body is empty.
     pub fn first_line(self, body: &[u8]) -> Option<String> {
         let text = String::from_utf8_lossy(body);
         let shown = if let Ok(mut value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(&text) {

@@ -21,14 +21,14 @@ use crate::contract::keys::Keys;
 use crate::contract::keys::{is_test_key, masked, shown};
 use crate::profile::Layered;
 
-/// What stands in place of a value that is not shown.
+/// Shown in place of a value that is masked.
 pub const MASK: &str = "…";
 
 /// Fields of JSON, forms and queries whose values are never shown, in lower case.
 const SECRET_FIELDS: [&str; 5] = ["secret", "client_secret", "password", "token", "access_token"];
 /// Settings whose value is a list of keys.
 const KEY_LISTS: [&str; 2] = ["keys.list", "keys.workspaces"];
-/// The live prefix of the contract, which is masked whatever the profile says.
+/// The live prefix of the contract, which is masked whatever the profile.
 const LIVE_PREFIX: &str = "sk_live_";
 /// What signing secrets begin with.
 const SECRET_PREFIX: &str = "whsec_";

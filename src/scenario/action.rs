@@ -18,7 +18,7 @@ pub enum Action {
     /// The ordinary answer.
     Pass,
     /// A scripted answer in place of the ordinary one; the request changes nothing.
-    Reply(Arc<Reply>),
+    Reply(Arc<ScriptedReply>),
     /// The ordinary answer, its JSON body changed.
     Patch(Arc<Patch>),
     /// Something goes wrong on the connection.
@@ -27,10 +27,10 @@ pub enum Action {
 
 /// A scripted answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reply {
+pub struct ScriptedReply {
     /// A contract error, with the headers that belong to it.
     pub error: Option<ErrorKind>,
-    /// The status, 200 to 599; the error's own unless said otherwise.
+    /// The status, 200 to 599; the error's own unless another is given.
     pub status: u16,
     /// `error.code`; the profile's for the error when absent.
     pub code: Option<String>,
@@ -42,7 +42,7 @@ pub struct Reply {
     pub body: Option<ReplyBody>,
 }
 
-impl Reply {
+impl ScriptedReply {
     /// Whether the answer carries the error envelope: an error, code or message was given, and no body.
     pub fn has_envelope(&self) -> bool {
         self.body.is_none() && (self.error.is_some() || self.code.is_some() || self.message.is_some())
@@ -54,7 +54,7 @@ impl Reply {
 pub enum ReplyBody {
     /// Sent as JSON.
     Json(Value),
-    /// Sent as it is, `text/plain` unless a header says otherwise.
+    /// Sent as it is, `text/plain` unless a header names another type.
     Text(String),
 }
 

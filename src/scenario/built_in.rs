@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{Origin, Scenario, parse};
+use super::{Scenario, ScenarioOrigin, parse};
 use crate::profile::Layered;
 
 struct Shipped {
@@ -54,14 +54,10 @@ pub fn built_in_names() -> impl Iterator<Item = &'static str> {
 /// A shipped scenario by its name.
 pub fn built_in(name: &str) -> Option<Arc<Scenario>> {
     let shipped = SHIPPED.iter().find(|shipped| shipped.name == name)?;
-    let read =
-        || parse::parse_scenario(shipped.name, shipped.text, Origin::BuiltIn, &Layered::default()).0.map(Arc::new);
+    let read = || {
+        parse::parse_scenario(shipped.name, shipped.text, ScenarioOrigin::BuiltIn, &Layered::default()).0.map(Arc::new)
+    };
     shipped.checked.get_or_init(read).clone()
-}
-
-/// The shipped scenarios that were asked for so far.
-pub(super) fn built_in_loaded() -> Vec<Arc<Scenario>> {
-    SHIPPED.iter().filter_map(|shipped| shipped.checked.get().cloned().flatten()).collect()
 }
 
 #[cfg(test)]

@@ -5,10 +5,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::files::HeldBack;
 use super::knob_patch::KnobPatches;
-use super::restart::Start;
-use super::{Origin, Scenario, built_in, built_in_names};
+use super::parse::MOST_WEIGHT;
+use super::{Scenario, ScenarioOrigin, built_in, built_in_names};
 use crate::clock::Instant;
 use crate::contract::nearest;
 use crate::diagnostic::Diagnostic;
@@ -20,10 +19,6 @@ pub(crate) const MOST_ACTIVE: usize = 32;
 pub(crate) const MOST_INLINE: usize = 1_000;
 /// Most bytes of their texts.
 pub(crate) const MOST_INLINE_TEXT: usize = 16 * 1024 * 1024;
-/// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
-/// hundred times as much as their text.
-pub(crate) const MOST_WEIGHT: usize = 64 * 1024 * 1024;
-
 /// Which scenarios are active, for all keys or for one.
 #[derive(Clone, Debug, Default)]
 pub struct Activation {
@@ -35,12 +30,28 @@ pub struct Activation {
     pub serial: u64,
 }
 
+/// Why a scenario is not as its file is saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeldBack {
+    /// The file has this problem, and maybe others; the last good version stays if there is one.
+    Broken(Arc<Diagnostic>),
+    /// The file was deleted; the last good version stays active as long as a list names it.
+    Deleted,
+}
+
+/// What a reset goes back to; files are as they are saved.
+#[derive(Debug, Default)]
+pub(super) struct Start {
+    pub(super) inline: ByName,
+    pub(super) active: Vec<Arc<str>>,
+}
+
 /// Scenarios by name.
 pub(super) type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
 
 /// What a generation is made from: the scenarios there are, which are active, and the knobs changed while running.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Content {
+pub(super) struct LibraryContent {
     pub(super) files: ByName,
     /// Names of which the file is broken or gone.
     pub(super) held: BTreeMap<Arc<str>, HeldBack>,
@@ -51,7 +62,7 @@ pub(super) struct Content {
     pub(super) patches: KnobPatches,
 }
 
-impl Content {
+impl LibraryContent {
     pub(super) fn find(&self, name: &str) -> Option<Arc<Scenario>> {
         self.inline.get(name).or_else(|| self.files.get(name)).cloned().or_else(|| built_in(name))
     }
@@ -96,7 +107,7 @@ impl Content {
         names: impl Iterator<Item = &'n str>,
     ) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
         Self::resolve_by(names, |name| match (self.find(name), self.held.get(name)) {
-            (Some(found), Some(HeldBack::Broken(problem))) if found.origin == Origin::BuiltIn => {
+            (Some(found), Some(HeldBack::Broken(problem))) if found.origin == ScenarioOrigin::BuiltIn => {
                 Err(Box::new(Diagnostic::clone(problem)))
             }
             (Some(found), _) => Ok(found),
@@ -126,7 +137,7 @@ impl Content {
                     return Err(vec![Diagnostic::of_file("scenario/too-many", message, "")]);
                 }
                 Ok(scenario) => active.push(scenario),
-                // The first few say it.
+                // The first few are enough.
                 Err(_) if problems.len() == MOST_ACTIVE => break,
                 Err(problem) => problems.push(*problem),
             }
@@ -153,6 +164,22 @@ impl Content {
             && same(&self.inline, &other.inline)
             && self.activations == other.activations
             && self.keys.len() == other.keys.len()
-            && self.patches.same_as(&other.patches)
+            && self.patches == other.patches
+    }
+
+    /// Drops the scenarios whose files are gone and that no list names any more.
+    pub(super) fn forget_deleted(&mut self, listed: impl FnOnce(&Self) -> HashSet<Arc<str>>) {
+        if !self.held.values().any(|held| *held == HeldBack::Deleted) {
+            return;
+        }
+        let listed = listed(self);
+        let Self { held, files, .. } = self;
+        held.retain(|name, held| {
+            let stays = *held != HeldBack::Deleted || listed.contains(name);
+            if !stays {
+                files.remove(name);
+            }
+            stays
+        });
     }
 }

@@ -10,9 +10,8 @@ use std::time::Duration;
 use rand::SeedableRng;
 use serde::Serialize;
 
-use super::matcher::{Found, Reading, Subject};
+use super::matcher::{Found, Reading, RequestView, Subject};
 use super::rule::{Decision, Rule};
-use super::{RequestView, Scenario};
 use crate::clock::Random;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::rule_counters::RuleCounters;
@@ -20,7 +19,7 @@ use crate::rule_counters::RuleCounters;
 /// Rules with one exact condition on the same subject are looked up instead of tried, from this many on.
 const WORTH_LOOKING_UP: usize = 8;
 
-/// What one rule made of a request.
+/// What one rule did with a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RuleTrace {
     /// The scenario's name.
@@ -60,9 +59,8 @@ struct Bucket {
 
 impl RuleSet {
     /// The rules of scenarios, in the order given.
-    pub fn new(scenarios: &[Arc<Scenario>]) -> Self {
-        let with_rules = scenarios.iter().filter(|scenario| !scenario.rules.is_empty());
-        Self { indexes: with_rules.map(|scenario| Arc::clone(scenario.rule_index())).collect() }
+    pub(super) fn new<'i>(indexes: impl Iterator<Item = &'i Arc<RuleIndex>>) -> Self {
+        Self { indexes: indexes.filter(|index| !index.rules.is_empty()).cloned().collect() }
     }
 
     /// The rules.
@@ -94,7 +92,7 @@ impl RuleSet {
         self.indexes.iter().find_map(|index| index.decide(&reading, counters, since_activation, random))
     }
 
-    /// Like [`Self::decide`], and says of each rule up to the deciding one what it made of the request.
+    /// Like [`Self::decide`], and traces each rule up to the deciding one.
     pub fn decide_traced(
         &self,
         view: &RequestView<'_>,
@@ -119,8 +117,8 @@ impl RuleSet {
         (None, traces)
     }
 
-    /// What each rule would make of a request, with the counters as they stand; nothing is counted. Chances are rolled with
-    /// dice of their own.
+    /// What each rule would do with a request, by the present counters; nothing is counted. Chances are rolled with a random
+    /// source of their own.
     pub fn trace(&self, view: &RequestView<'_>, counters: &RuleCounters, since_activation: Duration) -> Vec<RuleTrace> {
         self.decide_traced(view, &mut counters.clone(), since_activation, &mut Random::seed_from_u64(0)).1
     }

@@ -50,7 +50,7 @@ impl Request {
 
 fn rules(text: &str) -> RuleSet {
     let (scenario, problems) = check_text("test", text);
-    RuleSet::new(&[Arc::new(scenario.unwrap_or_else(|| panic!("{text}\n{problems:?}")))])
+    RuleSet::new([scenario.unwrap_or_else(|| panic!("{text}\n{problems:?}")).rule_index()].into_iter())
 }
 
 fn word(decision: Option<Decision>) -> String {

@@ -1,14 +1,15 @@
-//! What is in force for one key: the profile with every overlay, the rules of the active scenarios, indexed. Computed when
+//! What is in force for one key: the profile with every overlay, and the indexed rules of the active scenarios. Computed when
 //! scenarios or profile change, never for a request.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Scenario;
 use super::decide::RuleSet;
 use super::emit::{DueEmits, Emit, due_emits};
 use super::knob_patch::{KnobPatch, diagnostic};
+use super::matcher::RequestView;
 use super::rule::Decision;
-use super::{RequestView, Scenario};
 use crate::clock::{Instant, Random};
 use crate::diagnostic::Diagnostic;
 use crate::profile::{Draft, Layered, Profile, ProfileProblem};
@@ -27,7 +28,7 @@ pub struct EffectiveConfig {
     pub emits: Arc<[Arc<Emit>]>,
     /// The active scenarios, in order.
     pub active: Arc<[Arc<Scenario>]>,
-    /// The generation in which this effective configuration was made. A later generation that changes nothing for the key keeps it.
+    /// The generation in which it was made. A later generation that changes nothing for the key keeps it.
     pub generation: u64,
     /// When the scenarios were activated, by the emulator's clock; a reload does not change it.
     pub activated_at: Instant,
@@ -37,8 +38,8 @@ pub struct EffectiveConfig {
 }
 
 impl EffectiveConfig {
-    /// The effective configuration of these scenarios over a profile and what was changed for the key. All are merged before anything is judged: a
-    /// knob that fits alone may clash with one of another scenario, and the other way round.
+    /// The effective configuration of these scenarios over a profile and what was changed for the key. All are merged before
+    /// anything is validated: a setting that is valid alone may clash with one of another scenario, and the other way round.
     pub(crate) fn build(
         base: &Layered,
         patch: Option<&KnobPatch>,
@@ -54,19 +55,19 @@ impl EffectiveConfig {
         let overlays = active.iter().filter_map(|scenario| Some((scenario, scenario.overlay.as_ref()?)));
         overlays.clone().for_each(|(_, overlay)| overlay.add_to(&mut draft));
         let layered = draft.finish().map_err(|problems| {
-            let told = |problem: ProfileProblem| match overlays
+            let placed = |problem: ProfileProblem| match overlays
                 .clone()
                 .find(|(_, overlay)| *overlay.source == *problem.source)
             {
                 Some((scenario, _)) => problem.in_text(&scenario.text).in_file(scenario.file_name()),
                 None => diagnostic(problem),
             };
-            problems.into_iter().map(told).collect::<Vec<_>>()
+            problems.into_iter().map(placed).collect::<Vec<_>>()
         })?;
         Ok(Self {
             profile: Arc::clone(layered.profile()),
             layered,
-            rules: Arc::new(RuleSet::new(&active)),
+            rules: Arc::new(RuleSet::new(active.iter().map(|scenario| scenario.rule_index()))),
             emits: active.iter().flat_map(|scenario| scenario.emits.iter().cloned()).collect(),
             active: active.into(),
             generation,
@@ -75,7 +76,7 @@ impl EffectiveConfig {
         })
     }
 
-    /// What the scenarios make of a request so long after activation; `None` for the ordinary answer.
+    /// The decision of the scenarios on a request, so long after activation; `None` for the ordinary answer.
     pub fn decide(
         &self,
         view: &RequestView<'_>,

@@ -8,9 +8,8 @@ use std::time::Duration;
 use rand::seq::SliceRandom;
 use serde_json::{Map, Value};
 
-use super::RequestView;
 use super::action::Delay;
-use super::matcher::{Reading, When};
+use super::matcher::{Reading, RequestView, When};
 use crate::clock::Random;
 use crate::contract::signature::Tamper;
 
@@ -127,7 +126,7 @@ impl Emit {
 #[derive(Clone, Debug, Default)]
 pub struct DueEmits {
     /// Each emission that is set off, with how often it was before: in the order of time, then of the files. The driver
-    /// raises its count by one for each, and fires what [`Emit::plan`] says.
+    /// raises its count by one for each, and fires what [`Emit::plan`] returns.
     pub due: Vec<(Arc<Emit>, u64)>,
     /// The time after activation at which the next one is set off; `None` if there is none.
     pub next: Option<Duration>,

@@ -1,72 +1,26 @@
-//! Scenario files taken one by one: a broken one holds back only itself, and one that was deleted stays active as long as a list names it.
+//! Scenario files taken one by one: a broken one holds back only itself, and one that was deleted stays active as long as a
+//! list names it.
 //!
-//! Knows texts and their paths; reading and watching folders is `watch`'s business.
+//! Knows texts and their paths; reading and watching folders is the work of `watch`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::changes::{Reload, changes};
-use super::content::{ByName, Content, MOST_WEIGHT};
+use super::content::{ByName, HeldBack};
 use super::library::{Generation, Library};
-use super::{Origin, Scenario, parse};
+use super::parse::{MOST_WEIGHT, parse_scenario};
+use super::{Scenario, ScenarioOrigin};
 use crate::clock::Instant;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 
 /// Most problems kept of all files together; the first ones of each file come first.
 const MOST_PROBLEMS: usize = 10_000;
 
-/// A file that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadProblem {
-    /// A warning if the other files are taken all the same.
-    pub severity: Severity,
-    /// Stable code: `file/unreadable`, `file/not-regular`, `file/too-large`, `file/not-utf8`, `file/too-many`,
-    /// `file/ignored` or `file/folder-gone`.
-    pub code: &'static str,
-    /// What is wrong.
-    pub message: String,
-    /// What to do.
-    pub hint: String,
-}
-
-impl ReadProblem {
-    /// A warning about something in a folder that is not a scenario file.
-    pub(super) fn ignored(message: impl Into<String>, hint: &str) -> Self {
-        let (message, hint) = (message.into(), hint.to_owned());
-        Self { severity: Severity::Warning, code: "file/ignored", message, hint }
-    }
-
-    /// A warning: a folder that nobody asked for by name is gone, and with it scenarios.
-    pub fn folder_gone() -> Self {
-        Self {
-            severity: Severity::Warning,
-            code: "file/folder-gone",
-            message: "the folder is gone, and with it its scenarios; what a list names stays active".to_owned(),
-            hint: "bring the folder back, or choose other scenarios".to_owned(),
-        }
-    }
-}
-
-impl From<ReadProblem> for Diagnostic {
-    fn from(ReadProblem { severity, code, message, hint }: ReadProblem) -> Self {
-        let mut diagnostic = Self::of_file(code, message, hint);
-        diagnostic.severity = severity;
-        diagnostic
-    }
-}
-
-/// Scenario files as they were read, in the order of their paths.
-pub type FileTexts = Vec<(PathBuf, Result<String, ReadProblem>)>;
-
-/// Why a scenario is not as its file is saved.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HeldBack {
-    /// The file has this problem, and maybe others; the last good version stays if there is one.
-    Broken(Arc<Diagnostic>),
-    /// The file was deleted; the last good version stays active as long as a list names it.
-    Deleted,
-}
+/// Scenario files as they were read, in the order of their paths; for one that could not be read, why. It is a warning if the
+/// other files are taken all the same.
+pub type FileTexts = Vec<(PathBuf, Result<String, Box<Diagnostic>>)>;
 
 /// The files as they can be taken.
 #[derive(Default)]
@@ -77,7 +31,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Leaves a scenario at its last good version.
+    /// Keeps the last good version of a scenario.
     fn hold_back(&mut self, current: &Generation, name: &str, problem: Diagnostic) {
         let name: Arc<str> = Arc::from(name);
         match current.content().files.get(&name) {
@@ -87,7 +41,7 @@ impl Taken {
         self.held.insert(name, HeldBack::Broken(Arc::new(problem)));
     }
 
-    /// Holds back what is right alone and clashes with other active scenarios; says whether that changes anything.
+    /// Holds back what is valid alone and clashes with other active scenarios; returns whether that changes anything.
     fn hold_back_clashing(
         &mut self,
         current: &Generation,
@@ -116,14 +70,9 @@ impl Taken {
 }
 
 impl Library {
-    /// The same as [`Self::reload_files`], for whoever needs only the generation's number and what is wrong.
-    pub fn replace_files(&self, files: FileTexts, now: Instant) -> (u64, Vec<Diagnostic>) {
-        let reload = self.reload_files(files, now);
-        (reload.generation, reload.found)
-    }
-
-    /// Takes the contents of all scenario files in place of those before. A file with an error leaves its scenario at the last good version; one that is gone does so as long as a
-    /// list names it. Files that did not change keep everything, and if none did there is no new generation.
+    /// Takes the contents of all scenario files in place of those before. A file with an error leaves its scenario at the last
+    /// good version; one that is gone does so as long as a list names it. Files that did not change keep everything, and if
+    /// none did there is no new generation.
     pub fn reload_files(&self, files: FileTexts, now: Instant) -> Reload {
         let changing = self.changing();
         let current = self.load();
@@ -159,12 +108,8 @@ impl Library {
         let content = generation.content();
         let deleted = content.held.iter().filter(|(_, held)| **held == HeldBack::Deleted).filter_map(|(name, _)| {
             let message = format!("the file of `{name}` was deleted, but an active list still names it; its last good version stays active");
-            let mut problem = Diagnostic::of_file(
-                "scenario/active-missing",
-                message,
-                "bring the file back, or choose other scenarios",
-            );
-            problem.severity = Severity::Warning;
+            let hint = "bring the file back, or choose other scenarios";
+            let problem = Diagnostic::of_file("scenario/active-missing", message, hint).as_warning();
             Some(problem.in_file(content.files.get(name)?.file_name()))
         });
         self.found.load().iter().cloned().chain(deleted).collect()
@@ -178,8 +123,7 @@ impl Library {
     fn read_files(&self, files: FileTexts, current: &Generation, listed: &HashSet<Arc<str>>) -> Taken {
         let known = &current.content().files;
         let mut taken = Taken::default();
-        let present: HashSet<String> =
-            files.iter().filter_map(|(path, text)| name_of(path, text.as_ref().err())).collect();
+        let present: HashSet<String> = files.iter().filter_map(|(path, text)| name_of(path, text.is_ok())).collect();
         for (name, scenario) in known {
             if !present.contains(&**name) && listed.contains(name) {
                 taken.files.insert(Arc::clone(name), Arc::clone(scenario));
@@ -187,14 +131,14 @@ impl Library {
             }
         }
         let mut weight: usize = taken.files.values().map(|scenario| scenario.weight).sum();
-        // Warnings must be told again, so only a file without any is taken over unread.
+        // Warnings must be reported again, so only a file without any is taken over unread.
         let before = self.found.load();
-        let told: HashSet<&str> = before.iter().filter_map(|problem| problem.file.as_deref()).collect();
+        let reported: HashSet<&str> = before.iter().filter_map(|problem| problem.file.as_deref()).collect();
         let (mut seen, mut full) = (BTreeMap::new(), None);
         for (path, text) in files {
             let shown = path.display().to_string();
-            let Some(name) = name_of(&path, text.as_ref().err()) else {
-                taken.found.extend(text.err().map(|problem| Diagnostic::from(problem).in_file(shown)));
+            let Some(name) = name_of(&path, text.is_ok()) else {
+                taken.found.extend(text.err().map(|problem| problem.in_file(shown)));
                 continue;
             };
             if let Some(other) = seen.insert(name.clone(), shown.clone()) {
@@ -204,7 +148,7 @@ impl Library {
                 continue;
             }
             if let Some(problem) = &full {
-                // What nobody plays need not stay.
+                // A scenario that no list names need not stay.
                 if listed.contains(name.as_str()) {
                     taken.hold_back(current, &name, Diagnostic::clone(problem).in_file(shown));
                 }
@@ -213,19 +157,19 @@ impl Library {
             let same = |text: &str| {
                 known
                     .get(name.as_str())
-                    .filter(|known| *known.text == *text && known.origin == Origin::File(path.clone()))
+                    .filter(|known| *known.text == *text && known.origin == ScenarioOrigin::File(path.clone()))
             };
             let mut found = Vec::new();
             let scenario = match text {
                 Err(problem) => {
-                    found.push(Diagnostic::from(problem));
+                    found.push(*problem);
                     None
                 }
                 Ok(text) => {
-                    let unread = same(&text).filter(|_| !told.contains(shown.as_str())).cloned();
+                    let unread = same(&text).filter(|_| !reported.contains(shown.as_str())).cloned();
                     unread.or_else(|| {
-                        let origin = Origin::File(path.clone());
-                        let (scenario, problems) = parse::parse_scenario(&name, &text, origin, &current.base);
+                        let origin = ScenarioOrigin::File(path.clone());
+                        let (scenario, problems) = parse_scenario(&name, &text, origin, &current.base);
                         found.extend(problems);
                         scenario.map(|scenario| same(&text).cloned().unwrap_or_else(|| Arc::new(scenario)))
                     })
@@ -254,9 +198,9 @@ impl Library {
     }
 }
 
-/// The name of the scenario in a file; none for what was said of a folder.
-fn name_of(path: &Path, problem: Option<&ReadProblem>) -> Option<String> {
-    let is_file = path.extension().is_some_and(|extension| extension == "toml") || problem.is_none();
+/// The name of the scenario in a file; `None` for a problem of a folder.
+fn name_of(path: &Path, was_read: bool) -> Option<String> {
+    let is_file = path.extension().is_some_and(|extension| extension == "toml") || was_read;
     let stem = path.file_stem().filter(|_| is_file)?;
     Some(stem.to_string_lossy().into_owned())
 }
@@ -264,25 +208,5 @@ fn name_of(path: &Path, problem: Option<&ReadProblem>) -> Option<String> {
 fn too_heavy() -> Diagnostic {
     let message =
         format!("this file is not taken: together the files would take more than {MOST_WEIGHT} bytes once read");
-    let mut problem = Diagnostic::of_file("scenario/too-many", message, "remove what is not needed");
-    problem.severity = Severity::Warning;
-    problem
-}
-
-impl Content {
-    /// Drops the scenarios whose files are gone and that no list names any more.
-    pub(super) fn forget_deleted(&mut self, listed: impl FnOnce(&Self) -> HashSet<Arc<str>>) {
-        if !self.held.values().any(|held| *held == HeldBack::Deleted) {
-            return;
-        }
-        let listed = listed(self);
-        let Self { held, files, .. } = self;
-        held.retain(|name, held| {
-            let stays = *held != HeldBack::Deleted || listed.contains(name);
-            if !stays {
-                files.remove(name);
-            }
-            stays
-        });
-    }
+    Diagnostic::of_file("scenario/too-many", message, "remove what is not needed").as_warning()
 }

@@ -8,10 +8,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::content::Content;
-use super::library::Library;
-use super::{Origin, parse};
-use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 use crate::profile::{Draft, KNOBS, Layered, ProfileProblem, knob_path};
 
@@ -56,10 +52,10 @@ impl KnobPatch {
 
     /// A patch from its JSON text: an object as `PATCH profile` takes it.
     pub fn from_text(text: &str) -> Result<Self, Vec<Diagnostic>> {
-        let wish: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
+        let changes: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
             vec![Diagnostic::of_file("profile/syntax", format!("expected a JSON object of knobs: {error}"), "")]
         })?;
-        Self::default().with(&wish)
+        Self::default().with(&changes)
     }
 
     /// The dotted paths of the knobs, or groups of them, that a call names.
@@ -70,9 +66,9 @@ impl KnobPatch {
     }
 
     /// This patch with another on top: nested like a scenario's `[profile]`, by dotted names, or both. `null` takes back.
-    fn with(&self, wish: &Map<String, Value>) -> Result<Self, Vec<Diagnostic>> {
+    pub(super) fn with(&self, changes: &Map<String, Value>) -> Result<Self, Vec<Diagnostic>> {
         let (mut found, mut problems) = (Vec::new(), Vec::new());
-        collect(wish, "", &mut found, &mut problems);
+        collect(changes, "", &mut found, &mut problems);
         if !problems.is_empty() {
             return Err(problems.into_iter().map(diagnostic).collect());
         }
@@ -112,17 +108,12 @@ impl KnobPatch {
 }
 
 impl KnobPatches {
-    /// Whether both are the very same, or hold the same.
-    pub(super) fn same_as(&self, other: &Self) -> bool {
-        self == other
-    }
-
     /// Bytes of all patches as text.
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.keys.values().chain([&self.global]).map(|patch| patch.text().len()).sum()
     }
 
-    fn set(&mut self, key: Option<&str>, patch: KnobPatch) {
+    pub(super) fn set(&mut self, key: Option<&str>, patch: KnobPatch) {
         match key {
             None => self.global = Arc::new(patch),
             Some(key) if patch.is_empty() => drop(self.keys.remove(key)),
@@ -131,94 +122,15 @@ impl KnobPatches {
     }
 }
 
-impl Library {
-    /// Changes knobs for all keys, or for the workspace of one; `null` takes a change back. Refused whole, with every reason,
-    /// if a knob is unknown or a value wrong, also for a scenario that is active.
-    pub fn patch_profile(
-        &self,
-        key: Option<&str>,
-        wish: &Map<String, Value>,
-        now: Instant,
-    ) -> Result<u64, Vec<Diagnostic>> {
-        self.change(now, |content, _| {
-            let known = key.map_or(Some(&content.patches.global), |key| content.patches.keys.get(key));
-            let is_new = known.is_none();
-            let patch = known.map_or_else(KnobPatch::default, |known| KnobPatch::clone(known)).with(wish)?;
-            if is_new && !patch.is_empty() && content.patches.keys.len() >= MOST_KEYS {
-                let message = format!("at most {MOST_KEYS} keys can have knobs of their own");
-                let hint = "take the patches of other keys back";
-                return Err(vec![Diagnostic::of_file("profile/bad-value", message, hint)]);
-            }
-            content.patches.set(key, patch);
-            if key.is_none() {
-                inline_still_valid(content, &self.load().unpatched)?;
-            }
-            if content.patches.bytes() > MOST_BYTES_IN_ALL {
-                let most = MOST_BYTES_IN_ALL / (1024 * 1024);
-                let message = format!("the patches of all keys together hold more than {most} MiB");
-                let hint = "take the patches of other keys back";
-                return Err(vec![Diagnostic::of_file("profile/bad-value", message, hint)]);
-            }
-            Ok(())
-        })
-    }
-
-    /// The patches in force.
-    pub fn patches(&self) -> KnobPatches {
-        self.load().patches().clone()
-    }
-
-    /// Puts these patches in place of all there are: what a saved state needs.
-    pub fn restore_patches(&self, patches: KnobPatches, now: Instant) -> Result<u64, Vec<Diagnostic>> {
-        self.change(now, |content, _| {
-            content.patches = patches;
-            Ok(())
-        })
-    }
-
-    /// Takes the patch of one key back, or with `None` every patch.
-    pub fn clear_patches(&self, key: Option<&str>, now: Instant) -> Result<u64, Vec<Diagnostic>> {
-        self.change(now, |content, _| {
-            match key {
-                None => content.patches = KnobPatches::default(),
-                Some(key) => drop(content.patches.keys.remove(key)),
-            }
-            Ok(())
-        })
-    }
-}
-
-/// Refuses settings with which a scenario given as text could not be read again: a saved state is loaded with the settings that
-/// come with it.
-fn inline_still_valid(content: &Content, unpatched: &Layered) -> Result<(), Vec<Diagnostic>> {
-    if content.inline.is_empty() {
-        return Ok(());
-    }
-    let base = content.patches.global.over(unpatched)?;
-    for scenario in content.inline.values() {
-        let (_, found) = parse::parse_scenario(&scenario.name, &scenario.text, Origin::Inline, &base);
-        if let Some(problem) = found.into_iter().find(Diagnostic::is_error) {
-            let name = &scenario.name;
-            let message =
-                format!("the scenario `{name}`, which was given as text, needs another value: {}", problem.message);
-            let hint = format!("remove it first with DELETE /_emulator/scenarios/{name}, or keep the setting");
-            let mut problem = problem.in_file(&**name);
-            (problem.message, problem.hint) = (message, hint);
-            return Err(vec![problem]);
-        }
-    }
-    Ok(())
-}
-
-/// Walks a wish down to the knobs. Entries of knobs that are merged entry by entry are kept one by one, so that each can be
+/// Walks changes down to the settings. Entries of knobs that are merged entry by entry are kept one by one, so that each can be
 /// taken back alone.
 fn collect(
-    wish: &Map<String, Value>,
+    changes: &Map<String, Value>,
     above: &str,
     found: &mut Vec<(String, Value)>,
     problems: &mut Vec<ProfileProblem>,
 ) {
-    for (name, value) in wish {
+    for (name, value) in changes {
         // More than any patch has, even one that takes back everything and sets as much.
         if found.len() + problems.len() > 2 * MOST_ENTRIES {
             return;

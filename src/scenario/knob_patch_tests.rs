@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::scenario::Generation;
+use crate::clock::Instant;
+use crate::scenario::{Generation, Library, Restored, RestoredKey, RestoredWhole};
 
 const NOW: Instant = Instant::after_start(std::time::Duration::from_secs(1));
 
@@ -45,7 +46,7 @@ fn the_layers_lie_in_their_order() {
     assert_eq!(requests(&library.load(), Some("k")).0, 40);
     patch(&library, None, json!({ "rate_limit": { "requests": null } })).expect("valid");
     assert_eq!(requests(&library.load(), None), (50, "--set".to_owned()));
-    assert_eq!(library.patches(), KnobPatches::default());
+    assert_eq!(library.load().patches().clone(), KnobPatches::default());
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn wrong_patches_change_nothing_and_say_why() {
     let before = library.load().number;
     let clash = patch(&library, None, json!({ "rate_limit.header_names.remaining": "X-A" }));
     assert!(clash.is_err(), "a value that fits alone may clash with an active scenario");
-    assert_eq!((library.load().number, library.patches()), (before, KnobPatches::default()));
+    assert_eq!((library.load().number, library.load().patches().clone()), (before, KnobPatches::default()));
 }
 
 #[test]
@@ -96,7 +97,7 @@ fn entries_are_set_and_taken_back_one_by_one() {
         .expect("valid");
     patch(&library, None, json!({ "errors.codes.not_found": null })).expect("valid");
     patch(&library, None, json!({ "events.data": { "workflow.completed": { "a": 1 } } })).expect("valid");
-    let patches = library.patches();
+    let patches = library.load().patches().clone();
     let paths: Vec<&str> = patches.global.entries().keys().map(String::as_str).collect();
     assert_eq!(paths, ["errors.codes.unauthorized", "events.data.\"workflow.completed\""]);
     let profile = Arc::clone(&library.load().config_for(None).profile);
@@ -113,18 +114,20 @@ fn patches_are_saved_as_text_and_restored() {
     patch(&library, None, json!({ "errors.codes": { "not_found": "gone" }, "rate_limit.window": "9s" }))
         .expect("valid");
     patch(&library, Some("k"), json!({ "rate_limit.requests": 1 })).expect("valid");
-    let saved = library.patches();
+    let saved = library.load().patches().clone();
     let text = saved.keys["k"].text();
     assert_eq!(text, r#"{"rate_limit.requests":1}"#);
-    let keys = [(Arc::from("k"), Arc::new(KnobPatch::from_text(&text).expect("its own text")))].into();
-    let global = Arc::new(KnobPatch::from_text(&saved.global.text()).expect("its own text"));
-    library.clear_patches(Some("k"), NOW).expect("valid");
+    let own = KnobPatch::from_text(&text).expect("its own text");
+    let global = KnobPatch::from_text(&saved.global.text()).expect("its own text");
+    library.forget_key("k", NOW);
     assert_eq!(requests(&library.load(), Some("k")).0, 50);
-    library.clear_patches(None, NOW).expect("valid");
-    assert_eq!(library.patches(), KnobPatches::default());
+    library.restart(NOW).expect("valid");
+    assert_eq!(*library.load().patches(), KnobPatches::default());
     let number = library.load().number;
-    library.restore_patches(KnobPatches { global, keys }, NOW).expect("valid");
-    assert_eq!((library.patches(), requests(&library.load(), Some("k")).0), (saved, 1));
+    let whole = RestoredWhole { knobs: global, ..RestoredWhole::default() };
+    let key = RestoredKey { name: Arc::from("k"), active: None, knobs: own };
+    library.restore(Restored { whole: Some(whole), keys: vec![key] }, NOW).expect("valid");
+    assert_eq!((library.load().patches().clone(), requests(&library.load(), Some("k")).0), (saved, 1));
     assert_eq!(library.load().number, number + 1);
     assert!(KnobPatch::from_text("[]").is_err() && KnobPatch::from_text(r#"{"nope":1}"#).is_err());
 }
@@ -136,7 +139,7 @@ fn all_patches_together_are_bounded_by_bytes() {
     let refused = (0..100).find_map(|number| patch(&library, Some(&format!("k{number}")), large.clone()).err());
     let problem = refused.expect("a hundred such patches are more than 4 MiB");
     assert!(problem[0].message.contains("more than 4 MiB"), "{problem:?}");
-    assert!(library.patches().bytes() <= MOST_BYTES_IN_ALL);
+    assert!(library.load().patches().clone().bytes() <= MOST_BYTES_IN_ALL);
     // What is taken back makes room.
     patch(&library, Some("k0"), json!({ "hello": null })).expect("valid");
     patch(&library, Some("another"), large).expect("there is room again");

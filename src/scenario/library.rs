@@ -1,7 +1,7 @@
 //! The scenarios there are and which are active, as one generation that is swapped whole.
 //!
 //! Readers take the present generation without a lock. Every change parses and builds everything first and swaps once; if
-//! anything is wrong, nothing changes. What a rule means is none of its business; files are the business of `files`.
+//! anything is wrong, nothing changes. What a rule means is not known here; `files` takes files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -10,15 +10,11 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::built_in::built_in_loaded;
-use super::content::{Content, MOST_ACTIVE};
+use super::content::{Activation, HeldBack, LibraryContent, MOST_ACTIVE, Start};
 use super::effective_config::EffectiveConfig;
-use super::files::HeldBack;
+use super::kept_configs::{MOST_NAMED_TEXT, NamedConfigs, RetiredConfigs};
 use super::knob_patch::KnobPatches;
-use super::named::{MOST_NAMED_TEXT, Named};
-use super::restart::Start;
-use super::retired::Retired;
-use super::{Activation, Origin, Scenario, parse};
+use super::{Scenario, ScenarioOrigin, parse};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 use crate::profile::Layered;
@@ -38,13 +34,11 @@ pub struct Generation {
     pub number: u64,
     /// The profile without any scenario, with the knobs that were changed for all keys.
     pub base: Layered,
-    /// The profile that the emulator was started with.
-    pub(super) unpatched: Layered,
     made_at: Instant,
-    content: Content,
+    content: LibraryContent,
     config: Arc<EffectiveConfig>,
-    key_setups: HashMap<Arc<str>, Arc<EffectiveConfig>>,
-    named: Mutex<Named>,
+    key_configs: HashMap<Arc<str>, Arc<EffectiveConfig>>,
+    named: Mutex<NamedConfigs>,
 }
 
 impl Generation {
@@ -52,14 +46,14 @@ impl Generation {
     /// and copies nothing.
     pub fn config_for(&self, key: Option<&str>) -> &Arc<EffectiveConfig> {
         match key {
-            Some(key) if !self.key_setups.is_empty() => self.key_setups.get(key).unwrap_or(&self.config),
+            Some(key) if !self.key_configs.is_empty() => self.key_configs.get(key).unwrap_or(&self.config),
             _ => &self.config,
         }
     }
 
     /// Whether any key has a list or knobs of its own.
-    pub fn has_key_setups(&self) -> bool {
-        !self.key_setups.is_empty()
+    pub fn has_key_configs(&self) -> bool {
+        !self.key_configs.is_empty()
     }
 
     /// What is in force for a request of a key that names its scenarios: these over the key's own knobs. Times count from
@@ -109,7 +103,7 @@ impl Generation {
     /// Whether a scenario comes from a file in this folder.
     pub fn has_files_in(&self, folder: &Path) -> bool {
         let is_inside =
-            |scenario: &Scenario| matches!(&scenario.origin, Origin::File(path) if path.starts_with(folder));
+            |scenario: &Scenario| matches!(&scenario.origin, ScenarioOrigin::File(path) if path.starts_with(folder));
         self.content.files.values().any(|scenario| is_inside(scenario))
     }
 
@@ -134,19 +128,8 @@ impl Generation {
     }
 
     /// What the generation was made from.
-    pub(super) fn content(&self) -> &Content {
+    pub(super) fn content(&self) -> &LibraryContent {
         &self.content
-    }
-
-    /// The fingerprints of all rules, stories and emissions that a request can meet: the counters worth keeping.
-    pub fn fingerprints(&self) -> HashSet<u64> {
-        let mut prints = HashSet::new();
-        let shipped = built_in_loaded();
-        for scenario in self.content.inline.values().chain(self.content.files.values()).chain(&shipped) {
-            prints.extend(scenario.rules.iter().flat_map(|rule| [rule.fingerprint, rule.story]));
-            prints.extend(scenario.emits.iter().map(|emit| emit.fingerprint));
-        }
-        prints
     }
 }
 
@@ -154,11 +137,13 @@ impl Generation {
 #[derive(Debug)]
 pub struct Library {
     current: ArcSwap<Generation>,
+    /// The profile that the emulator was started with.
+    pub(super) unpatched: Layered,
     /// Held while a change is worked out, so that none is lost.
     changing: Mutex<()>,
     /// What was found in the files at the last reading, whether or not they were taken.
     pub(super) found: ArcSwap<Vec<Diagnostic>>,
-    retired: Retired,
+    retired: RetiredConfigs,
     /// What was there when the emulator had started.
     pub(super) start: ArcSwap<Start>,
 }
@@ -166,31 +151,23 @@ pub struct Library {
 impl Library {
     /// A library with the shipped scenarios, none active.
     pub fn new(base: Layered) -> Self {
-        let config = EffectiveConfig {
-            profile: Arc::clone(base.profile()),
-            layered: base.clone(),
-            rules: Arc::default(),
-            emits: Arc::default(),
-            active: Arc::default(),
-            generation: 1,
-            activated_at: Instant::default(),
-            activation: 0,
-        };
+        let unpatched = base.clone();
+        let config = EffectiveConfig::build(&base, None, Vec::new(), 1, Instant::default(), 0);
         let first = Generation {
             number: 1,
-            unpatched: base.clone(),
             base,
             made_at: Instant::default(),
-            content: Content::default(),
-            config: Arc::new(config),
-            key_setups: HashMap::new(),
+            content: LibraryContent::default(),
+            config: Arc::new(config.expect("a valid profile with nothing on top is valid")),
+            key_configs: HashMap::new(),
             named: Mutex::default(),
         };
         Self {
             current: ArcSwap::from_pointee(first),
+            unpatched,
             changing: Mutex::default(),
             found: ArcSwap::default(),
-            retired: Retired::default(),
+            retired: RetiredConfigs::default(),
             start: ArcSwap::default(),
         }
     }
@@ -208,7 +185,7 @@ impl Library {
     /// Adds a scenario from a text, or replaces it. The warnings come with the number of the new generation.
     pub fn put_inline(&self, name: &str, text: &str, now: Instant) -> Result<(u64, Vec<Diagnostic>), Vec<Diagnostic>> {
         let changing = self.changing.lock();
-        let (scenario, found) = parse::parse_scenario(name, text, Origin::Inline, &self.load().base);
+        let (scenario, found) = parse::parse_scenario(name, text, ScenarioOrigin::Inline, &self.load().base);
         let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(name)).collect();
         let Some(scenario) = scenario else { return Err(found) };
         let number = self.change_while(&changing, now, |content, _| content.put_inline(scenario))?;
@@ -254,18 +231,11 @@ impl Library {
         changed.unwrap_or_else(|_| self.load().number)
     }
 
-    /// Replaces the profile below patches and scenarios.
-    pub fn set_base(&self, base: Layered, now: Instant) -> Result<u64, Vec<Diagnostic>> {
-        let _changing = self.changing.lock();
-        let current = self.current.load_full();
-        self.swap(&current, current.content.clone(), base, now)
-    }
-
     /// Works a change out and swaps once; a change that changes nothing makes no generation.
     pub(super) fn change(
         &self,
         now: Instant,
-        edit: impl FnOnce(&mut Content, Instant) -> Result<(), Vec<Diagnostic>>,
+        edit: impl FnOnce(&mut LibraryContent, Instant) -> Result<(), Vec<Diagnostic>>,
     ) -> Result<u64, Vec<Diagnostic>> {
         self.change_while(&self.changing.lock(), now, edit)
     }
@@ -274,7 +244,7 @@ impl Library {
         &self,
         _changing: &MutexGuard<'_, ()>,
         now: Instant,
-        edit: impl FnOnce(&mut Content, Instant) -> Result<(), Vec<Diagnostic>>,
+        edit: impl FnOnce(&mut LibraryContent, Instant) -> Result<(), Vec<Diagnostic>>,
     ) -> Result<u64, Vec<Diagnostic>> {
         let current = self.current.load_full();
         let mut content = current.content.clone();
@@ -283,25 +253,18 @@ impl Library {
         if content.same_as(&current.content) && content.held == current.content.held {
             return Ok(current.number);
         }
-        self.swap(&current, content, current.unpatched.clone(), now)
+        self.swap(&current, content, now)
     }
 
-    fn swap(
-        &self,
-        current: &Generation,
-        content: Content,
-        unpatched: Layered,
-        now: Instant,
-    ) -> Result<u64, Vec<Diagnostic>> {
+    fn swap(&self, current: &Generation, content: LibraryContent, now: Instant) -> Result<u64, Vec<Diagnostic>> {
         // That a file is held back changes no answer.
-        let same_profile = Arc::ptr_eq(current.unpatched.profile(), unpatched.profile());
-        let is_same = content.same_as(&current.content) && same_profile;
+        let is_same = content.same_as(&current.content);
         let (number, made_at) = if is_same { (current.number, current.made_at) } else { (current.number + 1, now) };
         let (patches, old_patches) = (&content.patches, &current.content.patches);
-        let base = if same_profile && Arc::ptr_eq(&patches.global, &old_patches.global) {
+        let base = if Arc::ptr_eq(&patches.global, &old_patches.global) {
             current.base.clone()
         } else {
-            patches.global.over(&unpatched)?
+            patches.global.over(&self.unpatched)?
         };
         let same_base = Arc::ptr_eq(current.base.profile(), base.profile());
         // Keys with the same list and the same knobs share what is built for them.
@@ -311,7 +274,7 @@ impl Library {
             let (patch, old_patch) = (own(patches), own(old_patches));
             let activation = key.and_then(|key| content.keys.get(key)).unwrap_or(&content.global);
             let active = content.resolve_listed(activation).map_err(still_active)?;
-            let old = key.map_or(Some(&current.config), |key| current.key_setups.get(key));
+            let old = key.map_or(Some(&current.config), |key| current.key_configs.get(key));
             let unchanged = |old: &&Arc<EffectiveConfig>| {
                 same_base
                     && patch == old_patch
@@ -334,24 +297,15 @@ impl Library {
         };
         let global = config(None)?;
         let keys: BTreeSet<&Arc<str>> = content.keys.keys().chain(patches.keys.keys()).collect();
-        let key_setups = keys
+        let key_configs = keys
             .into_iter()
             .map(|key| Ok((Arc::clone(key), config(Some(key))?)))
             .collect::<Result<_, Vec<Diagnostic>>>()?;
-        let next = Generation {
-            number,
-            base,
-            unpatched,
-            made_at,
-            content,
-            config: global,
-            key_setups,
-            named: Mutex::default(),
-        };
+        let next = Generation { number, base, made_at, content, config: global, key_configs, named: Mutex::default() };
         let in_force: HashSet<*const EffectiveConfig> =
-            next.key_setups.values().chain([&next.config]).map(Arc::as_ptr).collect();
+            next.key_configs.values().chain([&next.config]).map(Arc::as_ptr).collect();
         self.current.store(Arc::new(next));
-        let old = current.key_setups.values().chain([&current.config]);
+        let old = current.key_configs.values().chain([&current.config]);
         old.filter(|old| !in_force.contains(&Arc::as_ptr(old))).for_each(|old| self.retired.keep(Arc::clone(old)));
         Ok(number)
     }

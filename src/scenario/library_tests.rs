@@ -11,7 +11,7 @@ use crate::clock::{Random, Seed};
 use crate::contract::routes::Operation;
 use crate::diagnostic::Severity;
 use crate::rule_counters::RuleCounters;
-use crate::scenario::{FileTexts, ReadProblem, RequestView, parse};
+use crate::scenario::{FileTexts, Reload, RequestView, parse};
 
 const NOW: Instant = Instant::after_start(Duration::from_secs(1));
 const LATER: Instant = Instant::after_start(Duration::from_secs(9));
@@ -20,7 +20,7 @@ fn reply(status: u16) -> String {
     format!("[[rule]]\nwhen = {{ operation = \"system.status\" }}\nreply = {{ status = {status} }}\n")
 }
 
-fn file(name: &str, text: &str) -> (PathBuf, Result<String, ReadProblem>) {
+fn file(name: &str, text: &str) -> (PathBuf, Result<String, Box<Diagnostic>>) {
     (PathBuf::from(format!("dir/{name}.toml")), Ok(text.to_owned()))
 }
 
@@ -58,13 +58,15 @@ fn decided(config: &EffectiveConfig, counters: &mut RuleCounters, query: Option<
 
 /// Reads files; gives the number of the generation and the codes of what is wrong.
 fn replace(library: &Library, files: FileTexts, now: Instant) -> (u64, Vec<&'static str>) {
-    let (number, found) = library.replace_files(files, now);
+    let Reload { generation: number, found, .. } = library.reload_files(files, now);
     assert_eq!(found, library.diagnostics());
     (number, found.iter().map(|problem| problem.code).collect())
 }
 
-fn unread(path: &str, severity: Severity, code: &'static str) -> (PathBuf, Result<String, ReadProblem>) {
-    (PathBuf::from(path), Err(ReadProblem { severity, code, message: String::new(), hint: String::new() }))
+fn unread(path: &str, severity: Severity, code: &'static str) -> (PathBuf, Result<String, Box<Diagnostic>>) {
+    let problem = Diagnostic::of_file(code, "", "");
+    let problem = if severity == Severity::Error { problem } else { problem.as_warning() };
+    (PathBuf::from(path), Err(problem.into()))
 }
 
 #[test]
@@ -166,11 +168,11 @@ fn unchanged_files_make_no_generation_and_unchanged_rules_keep_counters() {
     let library = Library::new(Layered::default());
     let counters = &mut RuleCounters::default();
     let two = format!("{}{}", reply(201).replace("reply", "times = 1\nreply"), reply(202));
-    library.replace_files(vec![file("a", &two)], NOW);
+    library.reload_files(vec![file("a", &two)], NOW);
     library.activate(None, &["a"], NOW).expect("known");
     assert_eq!(status(library.load().config_for(None), counters), Some((201, 1)));
-    assert_eq!(library.replace_files(vec![file("a", &two)], LATER).0, 3);
-    assert_eq!(library.replace_files(vec![file("a", &two.replace("202", "203"))], LATER).0, 4);
+    assert_eq!(library.reload_files(vec![file("a", &two)], LATER).generation, 3);
+    assert_eq!(library.reload_files(vec![file("a", &two.replace("202", "203"))], LATER).generation, 4);
     assert_eq!(status(library.load().config_for(None), counters), Some((203, 1)));
     assert_eq!(library.activate(None, &["a"], LATER), Ok(5));
     assert_eq!(status(library.load().config_for(None), counters), Some((201, 1)), "activating starts the story afresh");
@@ -180,7 +182,7 @@ fn unchanged_files_make_no_generation_and_unchanged_rules_keep_counters() {
 fn a_key_may_have_its_own_list() {
     let library = Library::new(Layered::default());
     let counters = &mut RuleCounters::default();
-    library.replace_files(vec![file("a", &reply(201)), file("b", &reply(202))], NOW);
+    library.reload_files(vec![file("a", &reply(201)), file("b", &reply(202))], NOW);
     library.activate(None, &["a"], NOW).expect("known");
     library.activate(Some("k"), &["b", "a", "b"], NOW).expect("known");
     library.activate(Some("off"), &[], NOW).expect("known");
@@ -219,7 +221,7 @@ fn combinations_share_the_rules_of_their_scenarios_and_leave_one_by_one() {
         .iter()
         .zip(201..)
         .map(|(name, status)| file(name, &(large(status) + "[profile.rate_limit]\nrequests = 7\n")));
-    library.replace_files(texts.collect(), NOW);
+    library.reload_files(texts.collect(), NOW);
     let generation = library.load();
     let combination = |bits: usize| -> Vec<&str> {
         names.iter().enumerate().filter(|(at, _)| bits & (1 << at) != 0).map(|(_, name)| name.as_str()).collect()
@@ -248,7 +250,7 @@ fn what_a_request_may_name_is_bounded() {
     let library = Library::new(Layered::default());
     let text = large(201) + &format!("# {}\n", "x".repeat(900_000));
     let files = (0..3).map(|at| file(&format!("s{at}"), &text)).collect();
-    library.replace_files(files, NOW);
+    library.reload_files(files, NOW);
     let generation = library.load();
     assert!(generation.config_named(None, &["s0", "s1"]).is_ok());
     let large = generation.config_named(None, &["s0", "s1", "s2"]).expect_err("too large");
@@ -265,12 +267,12 @@ fn inline_comes_before_files_before_shipped() {
     let library = Library::new(Layered::default());
     let title = |library: &Library| library.load().find("rate-limit-burst").map(|found| found.title.clone());
     let shipped = title(&library);
-    library.replace_files(vec![file("rate-limit-burst", &format!("title = 'file'\n{}", reply(201)))], NOW);
+    library.reload_files(vec![file("rate-limit-burst", &format!("title = 'file'\n{}", reply(201)))], NOW);
     assert_eq!(title(&library).as_deref(), Some("file"));
     library.put_inline("rate-limit-burst", &format!("title = 'inline'\n{}", reply(201)), NOW).expect("valid");
     assert_eq!(title(&library).as_deref(), Some("inline"));
     library.remove_inline("rate-limit-burst", NOW).expect("it is there");
-    library.replace_files(Vec::new(), NOW);
+    library.reload_files(Vec::new(), NOW);
     assert_eq!(title(&library), shipped);
     library.put_inline("mine", &reply(201), NOW).expect("valid");
     library.activate(None, &["mine"], NOW).expect("known");
@@ -281,11 +283,10 @@ fn inline_comes_before_files_before_shipped() {
 
 #[test]
 fn knobs_of_scenarios_lie_over_the_base() {
-    let library = Library::new(Layered::default());
+    let base = Layered::default().with_assignment("rate_limit.window=5s", "--set").expect("valid");
+    let library = Library::new(base);
     library.put_inline("few", "[profile]\nrate_limit.requests = 3\n", NOW).expect("valid");
     library.activate(Some("k"), &["few"], NOW).expect("known");
-    let base = Layered::default().with_assignment("rate_limit.window=5s", "--set").expect("valid");
-    library.set_base(base, NOW).expect("they fit");
     let generation = library.load();
     let limits = |key| {
         let limit = &generation.config_for(key).profile.rate_limit;
@@ -304,7 +305,7 @@ fn readers_never_see_a_mixture() {
         let second = reply(status).replace("system.status", "hello");
         vec![file("a", &reply(status)), file("b", &second)]
     };
-    library.replace_files(version(200), NOW);
+    library.reload_files(version(200), NOW);
     library.activate(None, &["a", "b"], NOW).expect("known");
     let over = &AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -322,9 +323,9 @@ fn readers_never_see_a_mixture() {
         for round in 0..500 {
             if round % 5 == 4 {
                 let broken = vec![file("a", "broken"), file("b", "broken")];
-                assert!(!library.replace_files(broken, NOW).1.is_empty());
+                assert!(!library.reload_files(broken, NOW).found.is_empty());
             } else {
-                library.replace_files(version(200 + round % 300), NOW);
+                library.reload_files(version(200 + round % 300), NOW);
             }
         }
         over.store(true, Ordering::Relaxed);
@@ -355,16 +356,14 @@ fn keys_with_different_scenarios_do_not_cross() {
 #[test]
 fn files_beyond_a_cap_hold_no_others_back() {
     let library = Library::new(Layered::default());
-    let problem =
-        ReadProblem { severity: Severity::Warning, code: "file/too-many", message: String::new(), hint: String::new() };
-    let capped = vec![file("a", &reply(201)), (PathBuf::from("dir"), Err(problem))];
-    assert_eq!(library.replace_files(capped, NOW).0, 2);
+    let capped = vec![file("a", &reply(201)), unread("dir", Severity::Warning, "file/too-many")];
+    assert_eq!(library.reload_files(capped, NOW).generation, 2);
     assert_eq!(library.diagnostics()[0].code, "file/too-many");
 
     // A body of that many small values takes more than 40 MiB, so the second is one too many.
     let dense = format!("[[rule]]\nreply = {{ status = 200, body = [{}] }}\n", "0,".repeat(250_000));
     let files = vec![file("a", &reply(201)), file("b", &dense), file("c", &dense), file("d", &reply(202))];
-    assert_eq!(library.replace_files(files, NOW).0, 3);
+    assert_eq!(library.reload_files(files, NOW).generation, 3);
     let found = library.diagnostics();
     assert_eq!((found.len(), found[0].code, found[0].file.as_deref()), (1, "scenario/too-many", Some("dir/c.toml")));
     let generation = library.load();

@@ -7,15 +7,37 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::fmt;
 
-use hyper::header::HeaderName;
+use hyper::Method;
+use hyper::header::{HeaderMap, HeaderName};
 use regex::Regex;
 use serde_json::Value;
 use url::form_urlencoded;
 
-use super::RequestView;
+use crate::contract::keys::Keys;
 use crate::contract::routes::Operation;
 use crate::redact::{Redactor, is_credential_header, is_secret_field};
 use crate::wording::any_of;
+
+/// What a scenario sees of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestView<'a> {
+    /// The operation that the route led to.
+    pub operation: Option<Operation>,
+    /// The method.
+    pub method: &'a Method,
+    /// The path as it was sent.
+    pub path: &'a str,
+    /// The query without its question mark.
+    pub query: Option<&'a str>,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// The body.
+    pub body: &'a [u8],
+    /// The API key, if it is valid.
+    pub key: Option<&'a str>,
+    /// The profile's rules for keys, by which one is shown.
+    pub keys: &'a Keys,
+}
 
 /// What a condition looks at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -98,7 +120,7 @@ impl Literal {
     }
 }
 
-/// What stands at a subject.
+/// What a request has at a subject.
 #[derive(Clone, Debug)]
 pub(crate) enum Found<'a> {
     Absent,
@@ -206,7 +228,7 @@ impl Condition {
 impl Test {
     pub(crate) fn holds(&self, found: &Found<'_>) -> bool {
         match (self, found) {
-            (Self::Present(wanted), found) => *wanted != matches!(found, Found::Absent),
+            (Self::Present(expected), found) => *expected != matches!(found, Found::Absent),
             (Self::Not(tests), found) => !tests.iter().all(|test| test.holds(found)),
             (_, Found::Absent) => false,
             (Self::Equals(literal), found) => literal.equals(found),
@@ -271,7 +293,7 @@ fn same(left: &Value, right: &Value) -> bool {
 }
 
 impl Subject {
-    /// Whether what stands here is a secret by its name.
+    /// Whether the value here is a secret by its name.
     fn names_secret(&self) -> bool {
         match self {
             Self::Query(name) => is_secret_field(name),
@@ -349,9 +371,9 @@ impl When {
     /// The first condition that does not hold, in words; `None` if all do.
     pub(crate) fn failure(&self, reading: &Reading<'_>) -> Option<String> {
         if !self.operation_holds(reading) {
-            let wanted: Vec<_> = self.operations.iter().map(|operation| format!("`{}`", operation.name())).collect();
+            let expected: Vec<_> = self.operations.iter().map(|operation| format!("`{}`", operation.name())).collect();
             let is = reading.view.operation.map_or("none".to_owned(), |operation| format!("`{}`", operation.name()));
-            return Some(format!("operation is {is}; expected {}", any_of(&wanted)));
+            return Some(format!("operation is {is}; expected {}", any_of(&expected)));
         }
         self.conditions.iter().find_map(|condition| condition.failure(reading))
     }

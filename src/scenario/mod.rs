@@ -1,10 +1,10 @@
-//! Scenarios: a story in a file, checked, and what it makes of each request. Overview of layer 2.
+//! Scenarios: a story in a file, checked, and what it does with each request. Overview of layer 2.
 //!
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `decide` (which rule applies),
-//! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active, as one generation;
-//! `content` is what it is made from, `changes` what a reload reports, `files` takes files into it, `named` what requests choose by name, `knob_patch` the knobs changed while running, `restart` the way back), `progress`
-//! (what is left of them), `watch` (files on disk).
+//! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active, as one generation: `content` is what it
+//! is made from, `files` takes files into it, `changes` is what a reload reports, `knob_patch` holds settings changed while
+//! running, `overrides` what single keys have of their own), `progress` (how far rules and stories are), `watch` (files on disk).
 
 mod action;
 mod built_in;
@@ -14,16 +14,15 @@ mod decide;
 mod effective_config;
 mod emit;
 mod files;
+mod kept_configs;
 mod knob_patch;
 mod library;
 mod matcher;
-mod named;
+mod overrides;
 mod parse;
 mod progress;
 mod reference;
 mod render;
-mod restart;
-mod retired;
 mod rule;
 mod schema;
 mod watch;
@@ -31,50 +30,47 @@ mod watch;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use hyper::Method;
-use hyper::header::HeaderMap;
 use serde_json::{Map, Value};
 
-pub use action::{Action, Delay, Fault, Patch, Reply, ReplyBody};
+pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
 pub use built_in::{STARTER_TEXT, built_in, built_in_names};
 pub use changes::Reload;
-pub use content::Activation;
+pub use content::{Activation, HeldBack};
 use decide::RuleIndex;
 pub use decide::{RuleSet, RuleTrace};
 pub use effective_config::EffectiveConfig;
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
-pub use files::{FileTexts, HeldBack, ReadProblem};
+pub use files::FileTexts;
 pub use knob_patch::{KnobPatch, KnobPatches, PATCH_SOURCE};
 pub use library::{Generation, Library, generation_text};
-pub use matcher::{Condition, Literal, Subject, Test, When};
+pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
+pub use overrides::{Restored, RestoredKey, RestoredWhole};
 pub use parse::{check_text, json_to_toml};
 pub use progress::{RuleProgress, StoryProgress, counts_for, rule_progress, story_progress};
 pub use reference::language_markdown;
 pub use render::{Inputs, Templated, request_facts};
-pub use restart::{Restored, RestoredKey, RestoredWhole};
-pub use rule::{Decision, FIRST_STEP, Next, Rule, Sequence, Step, Then};
+pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, Then};
 pub use schema::schema;
 pub use watch::{Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
 /// How much there may be, for the page that lists it.
 pub(crate) mod limits {
-    pub(crate) use super::content::{
-        MOST_ACTIVE as ACTIVE, MOST_INLINE as INLINE, MOST_INLINE_TEXT as INLINE_BYTES, MOST_WEIGHT as WEIGHT,
+    pub(crate) use super::content::{MOST_ACTIVE as ACTIVE, MOST_INLINE as INLINE, MOST_INLINE_TEXT as INLINE_BYTES};
+    pub(crate) use super::kept_configs::{
+        MOST_NAMED as NAMED, MOST_NAMED_TEXT as NAMED_BYTES, MOST_RETIRED as RETIRED,
+        MOST_RETIRED_BYTES as RETIRED_BYTES,
     };
     pub(crate) use super::knob_patch::{
         MOST_BYTES as SETTING_BYTES, MOST_BYTES_IN_ALL as SETTING_BYTES_IN_ALL, MOST_ENTRIES as SETTING_ENTRIES,
         MOST_KEYS as SETTING_KEYS,
     };
     pub(crate) use super::library::MOST_KEYS as SCENARIO_KEYS;
-    pub(crate) use super::named::{MOST_NAMED as NAMED, MOST_NAMED_TEXT as NAMED_BYTES};
-    pub(crate) use super::retired::{MOST as RETIRED, MOST_BYTES as RETIRED_BYTES};
+    pub(crate) use super::parse::MOST_WEIGHT as WEIGHT;
     pub(crate) use super::watch::{MOST_BYTES as FOLDER_BYTES, MOST_FILES as FOLDER_FILES};
 }
 
-use crate::contract::keys::Keys;
-use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::profile::{Draft, ProfileProblem, Settings};
+use crate::profile::{Draft, OverlaySettings, ProfileProblem};
 
 /// A checked scenario.
 #[derive(Clone, Debug)]
@@ -88,7 +84,7 @@ pub struct Scenario {
     /// The text it was read from.
     pub text: Arc<str>,
     /// Where the text comes from.
-    pub origin: Origin,
+    pub origin: ScenarioOrigin,
     /// Knobs in force while it is active.
     pub overlay: Option<Overlay>,
     /// State put in place at activation.
@@ -105,7 +101,7 @@ pub struct Scenario {
 
 /// Where a scenario comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ScenarioOrigin {
     /// Shipped with the binary.
     BuiltIn,
     /// A file.
@@ -117,7 +113,7 @@ pub enum Origin {
 /// The `[profile]` of a scenario: read once, and laid over whatever profile is in force when the scenario is activated.
 #[derive(Clone, Debug)]
 pub struct Overlay {
-    settings: Arc<Settings>,
+    settings: Arc<OverlaySettings>,
     source: String,
 }
 
@@ -172,27 +168,6 @@ pub struct GivenWorkflow {
     pub status: String,
 }
 
-/// What a scenario sees of a request.
-#[derive(Clone, Copy, Debug)]
-pub struct RequestView<'a> {
-    /// The operation that the route led to.
-    pub operation: Option<Operation>,
-    /// The method.
-    pub method: &'a Method,
-    /// The path as it was sent.
-    pub path: &'a str,
-    /// The query without its question mark.
-    pub query: Option<&'a str>,
-    /// The headers.
-    pub headers: &'a HeaderMap,
-    /// The body.
-    pub body: &'a [u8],
-    /// The API key, if it is valid.
-    pub key: Option<&'a str>,
-    /// The profile's rules for keys, by which one is shown.
-    pub keys: &'a Keys,
-}
-
 impl Scenario {
     fn rule_index(&self) -> &Arc<RuleIndex> {
         self.index.get_or_init(|| Arc::new(RuleIndex::new(&self.rules)))
@@ -201,8 +176,8 @@ impl Scenario {
     /// The scenario as diagnostics name it: the file's path, or the name.
     pub fn file_name(&self) -> String {
         match &self.origin {
-            Origin::File(path) => path.display().to_string(),
-            Origin::BuiltIn | Origin::Inline => self.name.to_string(),
+            ScenarioOrigin::File(path) => path.display().to_string(),
+            ScenarioOrigin::BuiltIn | ScenarioOrigin::Inline => self.name.to_string(),
         }
     }
 }

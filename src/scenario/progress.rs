@@ -29,7 +29,7 @@ impl RuleProgress {
 /// How far a story that has an end is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoryProgress {
-    /// The step at which it stands.
+    /// The present step.
     pub step: Arc<str>,
     /// The steps from which no rule leads on.
     pub ends: Vec<Arc<str>>,
@@ -42,9 +42,9 @@ impl StoryProgress {
     }
 }
 
-/// Whether a rule is to be counted for whoever has these keys; `None` stands for requests without a key.
+/// Whether a rule counts for these keys; `None` means requests without a key.
 ///
-/// A rule that says neither operation nor key would match requests without a key as well; it counts there only once it did.
+/// A rule that names neither operation nor key would match requests without a key as well; it counts there once it has.
 pub fn counts_for(rule: &Rule, keys: &[Option<&str>], counters: &RuleCounters) -> bool {
     keys.iter().any(|key| {
         let meant = key.is_some() || !rule.when.operations.is_empty() || counters.get(rule.fingerprint).matched > 0;

@@ -1,16 +1,15 @@
 //! Templates in replies and patches: the request as facts, and the rendered forms.
 //!
-//! Time and chance are arguments; what a template may use and its bounds are `template`'s business.
+//! Time and chance are arguments; what a template may use, and its bounds, are defined by `template`.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::RequestView;
-use super::action::{Patch, Reply, ReplyBody};
-use super::matcher::Reading;
+use super::action::{Patch, ReplyBody, ScriptedReply};
+use super::matcher::{Reading, RequestView};
 use crate::clock::Random;
 use crate::contract::keys::shown;
-use crate::template::{Gap, TemplateProblem, each_template, is_template, render_noting};
+use crate::template::{Gap, TemplateProblem, each_template, is_template, render_map};
 
 /// Longest text body of a request that templates see, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
@@ -98,7 +97,7 @@ impl Inputs {
     }
 }
 
-impl Templated for Reply {
+impl Templated for ScriptedReply {
     fn each_template(&self, see: &mut impl FnMut(&str)) {
         let mut text = |text: &str| {
             if is_template(text) {
@@ -125,7 +124,7 @@ impl Templated for Reply {
             };
             values.insert("body".to_owned(), value);
         }
-        let (mut rendered, gaps) = render_noting(&values, &inputs.facts, inputs.wall, || inputs.random)?;
+        let (mut rendered, gaps) = render_map(&values, &inputs.facts, inputs.wall, || inputs.random)?;
         let message = rendered.remove("message").and_then(|message| message.as_str().map(str::to_owned));
         let body = match (&self.body, rendered.remove("body")) {
             (Some(ReplyBody::Text(_)), Some(Value::String(text))) => Some(ReplyBody::Text(text)),
@@ -141,7 +140,7 @@ impl Templated for Patch {
     }
 
     fn rendered(&self, inputs: Inputs) -> Result<(Self, Vec<Gap>), TemplateProblem> {
-        let (merge, gaps) = render_noting(&self.merge, &inputs.facts, inputs.wall, || inputs.random)?;
+        let (merge, gaps) = render_map(&self.merge, &inputs.facts, inputs.wall, || inputs.random)?;
         Ok((Self { merge, remove: self.remove.clone() }, gaps))
     }
 }
@@ -188,9 +187,9 @@ mod tests {
         let Action::Reply(reply) = &scenario.rules[0].sequence.steps()[0].action else { panic!("it is a reply") };
         match as_rendered(&**reply) {
             Err(problem) => format!("problem: {problem}"),
-            Ok(Reply { message, body: None, .. }) => message.unwrap_or_default(),
-            Ok(Reply { body: Some(ReplyBody::Text(text)), .. }) => text,
-            Ok(Reply { body: Some(ReplyBody::Json(value)), .. }) => value.to_string(),
+            Ok(ScriptedReply { message, body: None, .. }) => message.unwrap_or_default(),
+            Ok(ScriptedReply { body: Some(ReplyBody::Text(text)), .. }) => text,
+            Ok(ScriptedReply { body: Some(ReplyBody::Json(value)), .. }) => value.to_string(),
         }
     }
 

@@ -48,14 +48,14 @@ pub struct Rule {
     /// The probability with which it applies; always when absent.
     pub chance: Option<f64>,
     /// Where the story continues once the rule is used up: after `times`, after its sequence, or else at once.
-    pub next: Option<Next>,
+    pub next: Option<NextStep>,
     /// What it does.
     pub sequence: Sequence,
 }
 
 /// Where a story continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Next {
+pub struct NextStep {
     /// The step.
     pub step: Arc<str>,
     /// The status that the answer must have; any if absent.
@@ -141,7 +141,7 @@ impl Sequence {
     }
 }
 
-/// What a scenario makes of a request.
+/// The decision of a scenario on a request.
 #[derive(Clone, Debug)]
 pub struct Decision {
     /// The scenario's name.
@@ -154,7 +154,7 @@ pub struct Decision {
     pub delay: Option<Duration>,
     /// What happens.
     pub action: Action,
-    /// The rule, if its story depends on the answer: [`Rule::settle`] has to hear of it.
+    /// The rule, if its story depends on the answer: [`Rule::settle`] needs its status.
     pub unsettled: Option<Arc<Rule>>,
 }
 
@@ -174,7 +174,7 @@ pub(crate) enum Refusal {
 }
 
 impl Rule {
-    /// Plays the rule for one request: counts it, and says what happens or why nothing does.
+    /// Plays the rule for one request: counts it, and returns what happens or why nothing does.
     pub(crate) fn play(
         self: &Arc<Self>,
         reading: &Reading<'_>,
@@ -235,7 +235,7 @@ impl Rule {
     /// with another status than the story waits for gives its turn back, so that `times` counts the right ones alone; what
     /// the rule itself answered keeps it. The story moves on once the rule is used up by answers, the last with the status.
     pub fn settle(&self, action: &Action, status: u16, counters: &mut RuleCounters) {
-        let Some(Next { step, status: Some(expected) }) = &self.next else { return };
+        let Some(NextStep { step, status: Some(expected) }) = &self.next else { return };
         let turn = counters.of(self.fingerprint);
         turn.pending = turn.pending.saturating_sub(1);
         if status != *expected {

@@ -1,6 +1,6 @@
 //! The JSON Schema of the language, made from the table of keys, so that editors complete and check.
 //!
-//! What a schema cannot say (which keys exclude each other, what can never hold) the parser's diagnostics say.
+//! What a schema cannot express (which keys exclude each other, what can never hold) the parser's diagnostics report.
 
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,7 @@
-//! Watches scenario directories: tells when contents changed, however an editor or a container platform changed them.
+//! Watches scenario directories: reports when contents changed, however an editor or a container platform changed them.
 //!
 //! The directory is watched, not its files, as a watch on a file dies when an editor saves by renaming; it is polled as well, for
-//! mounts where no event arrives. Contents are compared by hash, and read only if a file's stamp changed or is too young to tell. What a rule means is none of its business.
+//! mounts where no event arrives. Contents are compared by hash, and read only if a file's stamp changed or is too young to be sure of. What a rule means is not known here.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -16,9 +16,9 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use super::files::{FileTexts, ReadProblem};
+use super::files::FileTexts;
 use crate::clock::machine;
-use crate::diagnostic::Severity;
+use crate::diagnostic::Diagnostic;
 use crate::file::{self, FileProblem};
 
 /// Largest scenario file taken, in bytes.
@@ -63,36 +63,29 @@ impl Folders {
 }
 
 /// Reads one file: regular, UTF-8, at most 1 MiB. Symbolic links are followed; pipes and devices are refused.
-pub fn read_file(path: &Path) -> Result<String, ReadProblem> {
+pub fn read_file(path: &Path) -> Result<String, Box<Diagnostic>> {
     let bytes = file::read(path, LARGEST_FILE).map_err(|problem| match problem {
-        FileProblem::Io(error) => ReadProblem {
-            severity: Severity::Error,
-            code: "file/unreadable",
-            message: format!("the file cannot be read: {error}"),
-            hint: "check the path and its permissions".to_owned(),
-        },
-        FileProblem::NotRegular => ReadProblem {
-            severity: Severity::Error,
-            code: "file/not-regular",
-            message: "expected a regular file, found a pipe, socket, device or folder".to_owned(),
-            hint: "a scenario is read from a regular file or a link to one".to_owned(),
-        },
-        FileProblem::TooLarge(_) => ReadProblem {
-            severity: Severity::Error,
-            code: "file/too-large",
-            message: "the file is larger than 1 MiB".to_owned(),
-            hint: "a scenario is one story; split it into several files".to_owned(),
-        },
-    })?;
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        ReadProblem {
-            severity: Severity::Error,
-            code: "file/not-utf8",
-            message: format!("the file is not UTF-8 text; the first wrong byte is number {}", at + 1),
-            hint: "save it as UTF-8".to_owned(),
+        FileProblem::Io(error) => {
+            let message = format!("the file cannot be read: {error}");
+            Diagnostic::of_file("file/unreadable", message, "check the path and its permissions")
         }
-    })
+        FileProblem::NotRegular => Diagnostic::of_file(
+            "file/not-regular",
+            "expected a regular file, found a pipe, socket, device or folder",
+            "a scenario is read from a regular file or a link to one",
+        ),
+        FileProblem::TooLarge(_) => Diagnostic::of_file(
+            "file/too-large",
+            "the file is larger than 1 MiB",
+            "a scenario is one story; split it into several files",
+        ),
+    })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let message = format!("the file is not UTF-8 text; the first wrong byte is number {}", at + 1);
+        Diagnostic::of_file("file/not-utf8", message, "save it as UTF-8")
+    })?;
+    Ok(text)
 }
 
 /// Reads every `*.toml` of the directory, in the order of names. A sub-directory, or a file that somebody may take for a
@@ -105,13 +98,9 @@ pub fn read_directory(directory: &Path) -> FileTexts {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) => {
-            let problem = ReadProblem {
-                severity: Severity::Error,
-                code: "file/unreadable",
-                message: format!("the folder cannot be read: {error}"),
-                hint: "check the path and its permissions".to_owned(),
-            };
-            return vec![(directory.to_owned(), Err(problem))];
+            let message = format!("the folder cannot be read: {error}");
+            let problem = Diagnostic::of_file("file/unreadable", message, "check the path and its permissions");
+            return vec![(directory.to_owned(), Err(problem.into()))];
         }
     };
     let (paths, ignored) = listed(entries);
@@ -121,17 +110,14 @@ pub fn read_directory(directory: &Path) -> FileTexts {
         let text = read_file(&path);
         bytes += text.as_ref().map_or(0, String::len);
         if files.len() == MOST_FILES || bytes > MOST_BYTES {
-            let problem = ReadProblem {
-                severity: Severity::Warning,
-                code: "file/too-many",
-                message: format!(
-                    "of {count} scenario files the first {} by name are read: at most {MOST_FILES} and {} MiB of a folder are",
-                    files.len(),
-                    MOST_BYTES / (1024 * 1024)
-                ),
-                hint: "split the folder, or move what is no scenario elsewhere".to_owned(),
-            };
-            files.push((directory.to_owned(), Err(problem)));
+            let message = format!(
+                "of {count} scenario files the first {} by name are read: at most {MOST_FILES} and {} MiB of a folder are",
+                files.len(),
+                MOST_BYTES / (1024 * 1024)
+            );
+            let hint = "split the folder, or move what is no scenario elsewhere";
+            let problem = Diagnostic::of_file("file/too-many", message, hint).as_warning();
+            files.push((directory.to_owned(), Err(problem.into())));
             break;
         }
         files.push((path, text));
@@ -143,7 +129,7 @@ pub fn read_directory(directory: &Path) -> FileTexts {
     }));
     if more > 0 {
         let message = format!("{more} more files or folders in it are not read");
-        files.push((directory.to_owned(), Err(ReadProblem::ignored(message, "a scenario is a file NAME.toml"))));
+        files.push((directory.to_owned(), Err(not_taken(message, "a scenario is a file NAME.toml"))));
     }
     files
 }
@@ -172,16 +158,21 @@ fn is_mistaken(path: &Path) -> bool {
 }
 
 /// Why an entry of a folder is not read.
-fn not_read(path: &Path) -> ReadProblem {
+fn not_read(path: &Path) -> Box<Diagnostic> {
     if path.is_dir() {
         let hint = "move its files up, or name it with a --scenarios of its own";
-        return ReadProblem::ignored("this folder is not read: only files directly in a scenario folder are", hint);
+        return not_taken("this folder is not read: only files directly in a scenario folder are", hint);
     }
     let hint = "write it as TOML and name it NAME.toml; `wrs-emulator scenarios new NAME` writes one to start from";
-    ReadProblem::ignored("this file is not read: the name of a scenario file ends with .toml", hint)
+    not_taken("this file is not read: the name of a scenario file ends with .toml", hint)
 }
 
-/// What the system says of a file that differs once it was written: device and number, size, times of change.
+/// A warning about something in a folder that is not a scenario file.
+fn not_taken(message: impl Into<String>, hint: &str) -> Box<Diagnostic> {
+    Diagnostic::of_file("file/ignored", message, hint).as_warning().into()
+}
+
+/// What the system reports of a file that differs once it was written: device and number, size, times of change.
 type Stamp = (u64, u64, u64, [i64; 4]);
 
 /// What the folders were when they were read.
@@ -214,7 +205,7 @@ fn stamps(folders: &Folders) -> Vec<(PathBuf, Option<Stamp>)> {
     for folder in folders.paths() {
         let (mut paths, mut ignored) =
             std::fs::read_dir(folder).map_or_else(|_| (vec![folder.clone()], Vec::new()), listed);
-        // One more than are read tells that there are more.
+        // One more than are read shows that there are more.
         paths.truncate(MOST_FILES + 1);
         ignored.truncate(MOST_IGNORED + 1);
         paths.append(&mut ignored);
@@ -253,7 +244,7 @@ fn read(folders: &Folders) -> ([u8; 32], FileTexts) {
 
 enum Message {
     Changed,
-    /// A program is writing this file, and says so when it closes it.
+    /// A program is writing this file; its close is reported.
     Writing(PathBuf),
     /// The file is closed, renamed or gone.
     Closed(PathBuf),
@@ -308,7 +299,7 @@ fn watch_events(sender: Sender<Message>) -> Option<RecommendedWatcher> {
             | EventKind::Modify(ModifyKind::Name(_)) => Message::Closed,
             // Our own reading is an event as well; taking it for a change would never end.
             EventKind::Access(_) => return,
-            // Only Linux tells of the close that ends the writing.
+            // Only Linux reports the close that ends the writing.
             EventKind::Modify(ModifyKind::Data(_)) if cfg!(target_os = "linux") => Message::Writing,
             _ => |_| Message::Changed,
         };

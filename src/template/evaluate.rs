@@ -54,7 +54,7 @@ impl Gap {
         }
     }
 
-    /// The gap as a warning about a template of `whose`; `why_missing` says why a path may lead nowhere.
+    /// The gap as a warning about a template of `whose`; `why_missing` explains why a path may lead nowhere.
     pub fn text(&self, whose: &str, why_missing: &str) -> String {
         match self {
             Self::Missing(path) => {

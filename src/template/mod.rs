@@ -1,6 +1,6 @@
 //! Templates in strings, such as `wf_{{ ulid() }}`: bounded in size, depth and work, fed by the workspace's clock and chance.
 //!
-//! Between `{{` and `}}` stand paths (`request.body.url`, `now`, `now_unix`), literals, calls (`ulid()`, `uuid()`,
+//! Between `{{` and `}}` are paths (`request.body.url`, `now`, `now_unix`), literals, calls (`ulid()`, `uuid()`,
 //! `random_int(low, high)`) and filters (`| default('none')`). There are no loops, no operators and no definitions: whatever a
 //! template asks for costs no more than the bounds below. Knows nothing of events, scenarios or requests.
 //! Reading order: this file, `parse`, `evaluate`.
@@ -32,19 +32,10 @@ pub struct TemplateProblem {
     message: String,
 }
 
-/// Renders every string in `values`. `facts` are the values that paths can begin with beside the time; a part that they do not
-/// have, or that a filter cannot use, is an empty string. `random` makes a source for what the templates draw, and is asked only if there is a template.
+/// Renders every string in `values`, and returns the first few gaps: what gave an empty string in place of a value. `facts` are
+/// the values that paths can begin with beside the time; a part that they lack, or that a filter cannot use, is an empty string.
+/// `random` makes a source for what the templates draw, and is called only if there is a template.
 pub fn render_map(
-    values: &Map<String, Value>,
-    facts: &Map<String, Value>,
-    wall: Timestamp,
-    random: impl FnOnce() -> Random,
-) -> Result<Map<String, Value>, TemplateProblem> {
-    render_noting(values, facts, wall, random).map(|(rendered, _)| rendered)
-}
-
-/// The same, with the first few gaps: what gave an empty string in place of a value.
-pub fn render_noting(
     values: &Map<String, Value>,
     facts: &Map<String, Value>,
     wall: Timestamp,
@@ -161,7 +152,7 @@ mod tests {
         facts: &Map<String, Value>,
         random: &mut Random,
     ) -> Result<Map<String, Value>, String> {
-        let rendered = render_noting(map, facts, Timestamp::UNIX_EPOCH, || random.fork());
+        let rendered = render_map(map, facts, Timestamp::UNIX_EPOCH, || random.fork());
         let (map, gaps) = rendered.map_err(|problem| problem.to_string())?;
         gaps.iter().find_map(Gap::failure).map_or(Ok(map), |failure| Err(failure.to_owned()))
     }
@@ -256,7 +247,7 @@ mod tests {
         let map = json!({ "x": vec![format!("{{{{ request.body.big{} }}}}", "|json".repeat(20)); 400] });
         let (map, facts) = (map.as_object().expect("an object"), big.as_object().expect("an object"));
         let random = || Seed::from_number(1).source("test");
-        let (rendered, gaps) = render_noting(map, facts, Timestamp::UNIX_EPOCH, random).expect("it is rendered");
+        let (rendered, gaps) = render_map(map, facts, Timestamp::UNIX_EPOCH, random).expect("it is rendered");
         assert!(rendered["x"].as_array().expect("a list").iter().all(|text| text == ""), "each is too long");
         assert!(gaps.iter().filter_map(Gap::failure).any(|failure| failure.contains("more than 1 MiB")), "{gaps:?}");
     }

@@ -2,7 +2,7 @@
 //! a template of bounded length cannot ask for unbounded work.
 //!
 //! Reading costs no more than the length of the source, and the nesting of calls is bounded, so that no source can exhaust the
-//! stack. What an expression means is `evaluate`'s business.
+//! stack. What an expression means is defined by `evaluate`.
 
 use std::borrow::Cow;
 
@@ -87,7 +87,7 @@ pub(super) enum Filter {
     Upper,
 }
 
-/// A name, how many arguments it takes, and what it stands for.
+/// A name, how many arguments it takes, and what it means.
 type Named<T> = (&'static str, usize, T);
 
 const FUNCTIONS: [Named<Function>; 3] =
@@ -104,7 +104,7 @@ const FILTERS: [Named<Filter>; 7] = [
 /// The names that a path can begin with.
 const ROOTS: [&str; 3] = ["now", "now_unix", "request"];
 
-/// Reads a template. The error says what is wrong, for the person who wrote it.
+/// Reads a template. The error explains what is wrong, for the person who wrote it.
 pub(super) fn parse(text: &str) -> Result<Vec<Piece<'_>>, String> {
     if text.len() > LONGEST_SOURCE {
         return Err(format!(
@@ -126,7 +126,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Piece<'_>>, String> {
     Ok(pieces)
 }
 
-/// Refuses what looks like the statements of larger template languages, which would otherwise be sent as they stand.
+/// Refuses what looks like the statements of larger template languages, which would otherwise be sent unchanged.
 fn checked(text: &str) -> Result<&str, String> {
     if text.contains("{%") {
         return Err("there are no statements such as `{% if %}`, only values such as `{{ now }}`".to_owned());

@@ -23,7 +23,7 @@ use crate::contract::types::{EventEnvelope, SubscriptionStatus};
 use crate::contract::variation::{Outermost, vary};
 use crate::memory::kept;
 use crate::profile::Profile;
-use crate::template::{Gap, render_noting};
+use crate::template::{Gap, render_map};
 
 /// A request to fire an event.
 #[derive(Clone, Debug, Default)]
@@ -172,7 +172,7 @@ impl State {
             Some(data) => data,
             None => profile.events.data.get(&request.event_type).cloned().unwrap_or_default(),
         };
-        let (mut data, gaps) = render_noting(&template, &Map::new(), now.wall, || self.event_random().fork())
+        let (mut data, gaps) = render_map(&template, &Map::new(), now.wall, || self.event_random().fork())
             .map_err(|problem| FireProblem::Template(problem.to_string()))?;
         // Without a request there is no data but the author's own.
         if let Some(failed) = gaps.iter().find_map(Gap::failure) {

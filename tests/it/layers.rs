@@ -31,7 +31,7 @@ const LAYERS: &[(&str, u8)] = &[
 ];
 
 /// Every Rust file below `folder`, as a path relative to the crate.
-fn files(folder: &str) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::from(folder)];
     while let Some(folder) = folders.pop() {
@@ -51,7 +51,7 @@ fn files(folder: &str) -> Vec<PathBuf> {
     found
 }
 
-fn read(path: &Path) -> String {
+pub(crate) fn read(path: &Path) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("the file can be read")
 }
 
@@ -62,7 +62,7 @@ fn module(path: &Path) -> String {
 }
 
 /// Tests in a file of their own, beside what they test.
-fn is_tests(path: &Path) -> bool {
+pub(crate) fn is_tests(path: &Path) -> bool {
     path.to_string_lossy().ends_with("_tests.rs")
 }
 

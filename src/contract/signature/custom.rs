@@ -1,13 +1,13 @@
 //! The scheme a profile describes itself, and what makes such a description unusable.
 //!
-//! Must not know about TOML, files or the other schemes; `layout` turns it into a row like theirs.
+//! Must not know about TOML, files or the other schemes; `scheme` turns it into a row like theirs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::mac::{Encoding, Hash};
 use super::reading::KeyReading;
-use super::template::{self, Field, Piece};
+use super::template::{self, ContentPiece, Field};
 
 /// What `webhooks.custom` in the profile holds; unset knobs keep their default.
 ///
@@ -30,7 +30,7 @@ pub struct CustomScheme {
     pub hash: Hash,
     /// How the signature's bytes are written.
     pub encoding: Encoding,
-    /// What stands before the signature in its header, such as `sha256=`; may be empty.
+    /// What precedes the signature in its header, such as `sha256=`; may be empty.
     pub prefix: String,
     /// How the secret becomes the key; `auto` leaves it to `webhooks.secret_key`.
     pub key: KeyReading,
@@ -51,80 +51,6 @@ impl Default for CustomScheme {
     }
 }
 
-/// Why a custom scheme cannot be used; the text names the knob and the way out.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SchemeProblem {
-    /// The signature has no header to stand in.
-    #[error("`webhooks.custom.signature_header` is empty: the signature needs a header")]
-    NoSignatureHeader,
-    /// Not a header name by RFC 9110.
-    #[error(
-        "`webhooks.custom.{knob}` expects a header name (letters, digits, `-`, `_` …), \
-         found `{}`", name.escape_debug()
-    )]
-    BadHeaderName {
-        /// The knob's last part.
-        knob: &'static str,
-        /// What was found.
-        name: String,
-    },
-    /// The delivery needs this header for itself.
-    #[error("`webhooks.custom.{knob}` cannot be `{name}`: every delivery sends that header already")]
-    ReservedHeader {
-        /// The knob's last part.
-        knob: &'static str,
-        /// The header's name.
-        name: String,
-    },
-    /// Two of the headers have one name.
-    #[error("`webhooks.custom.{first}` and `.{second}` are both `{name}`")]
-    SameHeader {
-        /// The last part of one knob.
-        first: &'static str,
-        /// The last part of the other.
-        second: &'static str,
-        /// The name they share.
-        name: String,
-    },
-    /// A placeholder that means nothing.
-    #[error(
-        "`webhooks.custom.content` expects `{{id}}`, `{{timestamp}}`, `{{url}}` or `{{body}}`, \
-         found `{{{}}}`{}", name.escape_debug(), did_you_mean(*nearest)
-    )]
-    UnknownPlaceholder {
-        /// What stands between the braces.
-        name: String,
-        /// The placeholder most like it.
-        nearest: Option<&'static str>,
-    },
-    /// A brace that opens or closes nothing.
-    #[error("`webhooks.custom.content` has a stray `{brace}`: write it twice to mean the brace")]
-    StrayBrace {
-        /// The brace.
-        brace: String,
-    },
-    /// The body is not signed.
-    #[error("`webhooks.custom.content` leaves out `{{body}}`: anyone could change what is delivered")]
-    NoBody,
-    /// The content holds a value that the receiver is never sent.
-    #[error(
-        "`webhooks.custom.content` signs `{{{placeholder}}}` but `webhooks.custom.{knob}` is \
-         empty: the receiver could not verify"
-    )]
-    Unsent {
-        /// The placeholder's name.
-        placeholder: &'static str,
-        /// The last part of the knob that would send it.
-        knob: &'static str,
-    },
-    /// The prefix cannot stand in a header.
-    #[error(
-        "`webhooks.custom.prefix` expects printable ASCII without a space in front, \
-         found `{}`", .0.escape_debug()
-    )]
-    BadPrefix(String),
-}
-
 /// Headers that belong to the delivery itself or to the connection it travels on.
 const RESERVED: [&str; 13] = [
     "connection",
@@ -143,76 +69,88 @@ const RESERVED: [&str; 13] = [
 ];
 
 impl CustomScheme {
-    /// Whether deliveries can be signed this way and receivers verify them; the first problem.
-    pub fn check(&self) -> Result<(), SchemeProblem> {
+    /// Whether deliveries can be signed this way and receivers verify them; the first problem, which names the setting and the
+    /// way out.
+    pub fn check(&self) -> Result<(), String> {
         self.check_headers()?;
         self.check_content()?;
         let printable = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
         if self.prefix.starts_with(' ') || !self.prefix.bytes().all(printable) {
-            return Err(SchemeProblem::BadPrefix(self.prefix.clone()));
+            let found = self.prefix.escape_debug();
+            return Err(format!(
+                "`webhooks.custom.prefix` expects printable ASCII without a space in front, found `{found}`"
+            ));
         }
         Ok(())
     }
 
-    fn check_headers(&self) -> Result<(), SchemeProblem> {
+    fn check_headers(&self) -> Result<(), String> {
         if self.signature_header.is_empty() {
-            return Err(SchemeProblem::NoSignatureHeader);
+            return Err("`webhooks.custom.signature_header` is empty: the signature needs a header".to_owned());
         }
         let headers = [
             ("id_header", &self.id_header),
             ("timestamp_header", &self.timestamp_header),
             ("signature_header", &self.signature_header),
         ];
-        for (at, (knob, name)) in headers.into_iter().enumerate() {
-            if name.is_empty() {
-                continue;
-            }
-            let name = name.clone();
+        for (at, (knob, name)) in headers.into_iter().enumerate().filter(|(_, (_, name))| !name.is_empty()) {
             if !name.bytes().all(is_token_byte) {
-                return Err(SchemeProblem::BadHeaderName { knob, name });
+                let name = name.escape_debug();
+                return Err(format!(
+                    "`webhooks.custom.{knob}` expects a header name (letters, digits, `-`, `_` …), found `{name}`"
+                ));
             }
             if RESERVED.iter().any(|taken| name.eq_ignore_ascii_case(taken)) {
-                return Err(SchemeProblem::ReservedHeader { knob, name });
+                return Err(format!(
+                    "`webhooks.custom.{knob}` cannot be `{name}`: every delivery sends that header already"
+                ));
             }
-            let earlier = headers[..at].iter();
-            if let Some((first, _)) = earlier.into_iter().find(|(_, other)| name.eq_ignore_ascii_case(other)) {
-                return Err(SchemeProblem::SameHeader { first, second: knob, name });
+            if let Some((first, _)) = headers[..at].iter().find(|(_, other)| name.eq_ignore_ascii_case(other)) {
+                return Err(format!("`webhooks.custom.{first}` and `.{knob}` are both `{name}`"));
             }
         }
         Ok(())
     }
 
-    fn check_content(&self) -> Result<(), SchemeProblem> {
+    fn check_content(&self) -> Result<(), String> {
         let pieces = template::pieces(&self.content);
         for piece in &pieces {
             match piece {
-                Piece::Unknown(name) => {
-                    return Err(SchemeProblem::UnknownPlaceholder {
-                        name: (*name).to_owned(),
-                        nearest: nearest_placeholder(name),
-                    });
+                ContentPiece::Unknown(name) => {
+                    let hint = nearest_placeholder(name).map(|near| format!(": did you mean `{{{near}}}`?"));
+                    let (name, hint) = (name.escape_debug(), hint.unwrap_or_default());
+                    return Err(format!(
+                        "`webhooks.custom.content` expects `{{id}}`, `{{timestamp}}`, `{{url}}` or `{{body}}`, found `{{{name}}}`{hint}"
+                    ));
                 }
-                Piece::Stray(brace) => {
-                    return Err(SchemeProblem::StrayBrace { brace: (*brace).to_owned() });
+                ContentPiece::Stray(brace) => {
+                    return Err(format!(
+                        "`webhooks.custom.content` has a stray `{brace}`: write it twice to mean the brace"
+                    ));
                 }
-                Piece::Text(_) | Piece::Field(_) => {}
+                ContentPiece::Text(_) | ContentPiece::Field(_) => {}
             }
         }
-        if !pieces.contains(&Piece::Field(Field::Body)) {
-            return Err(SchemeProblem::NoBody);
+        if !pieces.contains(&ContentPiece::Field(Field::Body)) {
+            return Err(
+                "`webhooks.custom.content` leaves out `{body}`: anyone could change what is delivered".to_owned()
+            );
         }
-        for (field, knob, header) in
-            [(Field::Id, "id_header", &self.id_header), (Field::Timestamp, "timestamp_header", &self.timestamp_header)]
-        {
-            if header.is_empty() && pieces.contains(&Piece::Field(field)) {
-                return Err(SchemeProblem::Unsent { placeholder: field.as_str(), knob });
+        let sent =
+            [(Field::Id, "id_header", &self.id_header), (Field::Timestamp, "timestamp_header", &self.timestamp_header)];
+        for (field, knob, _) in sent.into_iter().filter(|(_, _, header)| header.is_empty()) {
+            if pieces.contains(&ContentPiece::Field(field)) {
+                let signed = field.name();
+                return Err(format!(
+                    "`webhooks.custom.content` signs `{{{signed}}}` but `webhooks.custom.{knob}` is empty: the receiver could not verify"
+                ));
             }
         }
         Ok(())
     }
 }
 
-/// Whether `byte` may stand in a header name: `tchar` of RFC 9110, section 5.6.2.
+/// Whether a header name may contain `byte`: `tchar` of RFC 9110, section 5.6.2.
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -221,14 +159,10 @@ fn nearest_placeholder(name: &str) -> Option<&'static str> {
     let name = name.trim().to_lowercase();
     Field::ALL
         .into_iter()
-        .map(|field| (strsim::jaro_winkler(&name, field.as_str()), field))
+        .map(|field| (strsim::jaro_winkler(&name, field.name()), field))
         .filter(|(likeness, _)| *likeness > 0.75)
         .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, field)| field.as_str())
-}
-
-fn did_you_mean(nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |name| format!(": did you mean `{{{name}}}`?"))
+        .map(|(_, field)| field.name())
 }
 
 #[cfg(test)]
@@ -238,7 +172,7 @@ mod tests {
     fn check(change: impl FnOnce(&mut CustomScheme), expected: Result<(), &str>) {
         let mut scheme = CustomScheme::default();
         change(&mut scheme);
-        let found = scheme.check().map_err(|problem| problem.to_string());
+        let found = scheme.check();
         match (&found, expected) {
             (Ok(()), Ok(())) => {}
             (Err(problem), Err(part)) if problem.contains(part) => {}

@@ -65,13 +65,13 @@ impl Change {
         }
     }
 
-    /// What to change it to; `None` where the kind says it all.
+    /// What to change it to; `None` where the kind is enough.
     pub const fn value(self) -> Option<&'static str> {
         match self {
             Self::Time | Self::TrimmedSecret | Self::Url => None,
-            Self::Reading(reading) => Some(reading.as_str()),
+            Self::Reading(reading) => Some(reading.name()),
             Self::Body(what) => Some(what),
-            Self::Scheme(name) => Some(name.as_str()),
+            Self::Scheme(name) => Some(name.name()),
         }
     }
 }
@@ -111,7 +111,7 @@ impl Evidence<'_> {
 
     /// What would make a rejected delivery verify, the likeliest first; empty if nothing tried does.
     ///
-    /// Single changes first; only if none helps, two at a time. Where the timestamp is off as well, the remedy says so.
+    /// Single changes first; only if none helps, two at a time. Where the timestamp is off as well, the remedy includes it.
     pub fn remedies(&self) -> Vec<Remedy> {
         if self.verify().is_ok() {
             return Vec::new();
@@ -203,8 +203,8 @@ impl Evidence<'_> {
         ];
         for (change, reading, trimmed) in ways {
             let mut scheme = self.scheme.clone();
-            if let (Scheme::Custom(custom), Change::Reading(_)) = (&mut scheme, change) {
-                custom.key = reading;
+            if scheme.name() == SchemeName::Custom && matches!(change, Change::Reading(_)) {
+                scheme.key = reading;
             }
             let keys = self.keys(&scheme, reading, trimmed);
             if !keys.is_empty() && seen.insert(bytes(&keys)) {
@@ -238,11 +238,11 @@ impl Evidence<'_> {
     }
 
     fn is_out_of_time(&self) -> bool {
-        let told = verify(self.scheme, &[], self.header, self.url, self.body, self.now, self.tolerance);
-        match (told, self.scheme) {
+        let rejected = verify(self.scheme, &[], self.header, self.url, self.body, self.now, self.tolerance);
+        match (rejected, self.scheme.name()) {
             (Err(Rejection::Stale { .. } | Rejection::Future { .. }), _) => true,
-            // Stripe's signature is checked first; its time stands in the signature header.
-            (_, Scheme::Stripe) => {
+            // Stripe's signature is checked first; its time is in the signature header.
+            (_, SchemeName::Stripe) => {
                 let header = (self.header)("stripe-signature").unwrap_or_default();
                 let time = header.split(',').find_map(|part| part.strip_prefix("t=")?.parse::<i64>().ok());
                 time.is_some_and(|time| self.tolerance > 0 && self.now.saturating_sub(time) > self.tolerance)

@@ -1,8 +1,8 @@
 //! From a signing secret, as people hand it about, to the key bytes that sign.
 //!
 //! Services write secrets down differently: with or without `whsec_`, as base64 or as plain text,
-//! and libraries read one and the same text as different keys. `reading` names the readings;
-//! `warning` says where they part ways. Must not know where secrets come from or are kept, and
+//! and libraries read one and the same text as different keys: [`KeyReading`] names the ways.
+//! `warning` describes where they differ. Must not know where secrets come from or are kept, and
 //! never puts one in a message.
 
 use std::fmt;
@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine as _};
 
 use super::reading::KeyReading;
-use super::scheme::Scheme;
+use super::scheme::{Scheme, SchemeName};
 
 /// The mark in front of a base64 secret, by Standard Webhooks.
 pub(super) const PREFIX: &str = "whsec_";
@@ -86,7 +86,7 @@ impl fmt::Debug for SigningKey {
 
 /// Whether the libraries of `scheme` read secrets as base64.
 pub(super) const fn reads_base64(scheme: &Scheme) -> bool {
-    matches!(scheme, Scheme::Standard | Scheme::Svix)
+    matches!(scheme.name, SchemeName::Standard | SchemeName::Svix)
 }
 
 fn decode(text: &str, after_prefix: bool) -> Result<Vec<u8>, SecretProblem> {
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_custom_schemes_own_reading_wins_unless_it_is_auto() {
         let check = |own, reading, expected: &[u8]| {
-            let scheme = Scheme::Custom(Box::new(CustomScheme { key: own, ..CustomScheme::default() }));
+            let scheme = Scheme::new(SchemeName::Custom, &CustomScheme { key: own, ..CustomScheme::default() });
             let key = SigningKey::read("whsec_a2V5", &scheme, reading).unwrap();
             assert_eq!(key.as_bytes(), expected, "{own} {reading}");
         };

@@ -6,7 +6,7 @@
 //!
 //! Must not know about deliveries, retries, subscriptions, sockets or clocks.
 //!
-//! Reading order: `scheme`, `layout` (every scheme as one row of data), `template` (the signed content),
+//! Reading order: `scheme` (every scheme as one row of data), `template` (the signed content),
 //! `mac`, `reading`, `key` and `warning` (secrets), `sign`, `verify`, `rejection`, `tamper` (forged
 //! deliveries), `custom` (the scheme that a profile spells out), `diagnose` and `rewrite` (what
 //! would make a rejected delivery verify).
@@ -14,7 +14,6 @@
 mod custom;
 mod diagnose;
 mod key;
-mod layout;
 mod mac;
 mod reading;
 mod rejection;
@@ -28,7 +27,7 @@ mod template;
 mod verify;
 mod warning;
 
-pub use custom::{CustomScheme, SchemeProblem};
+pub use custom::CustomScheme;
 pub use diagnose::{Change, Evidence, Remedy};
 pub use key::{SecretProblem, SigningKey};
 pub use mac::{Encoding, Hash};

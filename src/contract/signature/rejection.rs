@@ -1,9 +1,9 @@
-//! What a verification comes to: what the delivery says of itself, or why it was rejected.
+//! The result of a verification: what the delivery carries, or why it was rejected.
 //!
-//! Each rejection tells the reader of a log where to look first. Must not know how the checks are
+//! Each rejection names what to look at first. Must not know how the checks are
 //! made; `verify` makes them.
 
-/// What a verified delivery says of itself.
+/// What a verified delivery carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// The event's id, if the scheme has a header for it; `github` and `shopify` do not sign it.
@@ -12,7 +12,7 @@ pub struct Verified {
     pub timestamp: Option<i64>,
 }
 
-/// Why a delivery was rejected; the text says what to look at.
+/// Why a delivery was rejected; the text names what to look at.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// There is no key to verify with.
@@ -70,7 +70,7 @@ pub enum Rejection {
         got.join(" ").escape_debug()
     )]
     Mismatch {
-        /// What the newest key signs, as it would stand in the header.
+        /// What the newest key signs, as it would be in the header.
         expected: String,
         /// The signatures that were found, in order.
         got: Vec<String>,

@@ -1,55 +1,45 @@
-//! The schemes by name, one ready to sign with, and the setting that lists them.
+//! The signature schemes: their names, the setting that lists them, and each as one row of data: header names, signed content,
+//! hash, and how the signature header is put together.
+//!
+//! `sign` and `verify` read the same row, so a scheme cannot be signed one way and checked another. The rows follow what the
+//! named services send. Must not know about time.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::custom::CustomScheme;
+use super::mac::{Encoding, Hash};
 use super::reading::KeyReading;
+use crate::contract::named::named;
 
-/// The name of a signature scheme, as `webhooks.scheme` spells it (lower case).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SchemeName {
-    /// Standard Webhooks v1: `webhook-id`, `webhook-timestamp`, `webhook-signature`.
-    Standard,
-    /// Svix: the same content and form under `svix-` names.
-    Svix,
-    /// Stripe: `stripe-signature: t=…,v1=…`.
-    Stripe,
-    /// GitHub: `x-hub-signature-256: sha256=…` over the body alone.
-    Github,
-    /// Slack: `x-slack-signature: v0=…` over `v0:timestamp:body`.
-    Slack,
-    /// Shopify: `x-shopify-hmac-sha256`, base64 over the body alone.
-    Shopify,
-    /// The scheme that `webhooks.custom` describes.
-    Custom,
-}
-
-impl SchemeName {
-    /// Every name, in the order they are documented.
-    pub const ALL: [Self; 7] =
-        [Self::Standard, Self::Svix, Self::Stripe, Self::Github, Self::Slack, Self::Shopify, Self::Custom];
-
-    /// The name as the profile and the command line spell it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Standard => "standard",
-            Self::Svix => "svix",
-            Self::Stripe => "stripe",
-            Self::Github => "github",
-            Self::Slack => "slack",
-            Self::Shopify => "shopify",
-            Self::Custom => "custom",
-        }
+named! {
+    /// The name of a signature scheme, as `webhooks.scheme` spells it (lower case).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum SchemeName {
+        /// Standard Webhooks v1: `webhook-id`, `webhook-timestamp`, `webhook-signature`.
+        Standard = "standard",
+        /// Svix: the same content and form under `svix-` names.
+        Svix = "svix",
+        /// Stripe: `stripe-signature: t=…,v1=…`.
+        Stripe = "stripe",
+        /// GitHub: `x-hub-signature-256: sha256=…` over the body alone.
+        Github = "github",
+        /// Slack: `x-slack-signature: v0=…` over `v0:timestamp:body`.
+        Slack = "slack",
+        /// Shopify: `x-shopify-hmac-sha256`, base64 over the body alone.
+        Shopify = "shopify",
+        /// The scheme that `webhooks.custom` describes.
+        Custom = "custom",
     }
 }
 
 impl fmt::Display for SchemeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(self.name())
     }
 }
 
@@ -102,63 +92,160 @@ impl From<SchemeNames> for OneOrMany {
     }
 }
 
-/// A signature scheme, ready to sign and verify with.
+/// A signature scheme, ready to sign and verify with: one row of data. Header names are in lower case.
 ///
-/// Made by [`Scheme::new`]. Signing and verifying never fail on a custom scheme that
-/// [`CustomScheme::check`] refuses, but what they make of it is only defined for one it accepts.
+/// Made by [`Scheme::new`]. Signing and verifying never fail on a custom scheme that [`CustomScheme::check`] refuses, but the
+/// result is only defined for one it accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scheme {
-    /// Standard Webhooks v1.
-    Standard,
-    /// Svix.
-    Svix,
-    /// Stripe.
-    Stripe,
-    /// GitHub.
-    Github,
-    /// Slack.
-    Slack,
-    /// Shopify.
-    Shopify,
-    /// The scheme a profile describes.
-    Custom(Box<CustomScheme>),
+pub struct Scheme {
+    pub(super) name: SchemeName,
+    /// How a custom scheme reads secrets; `auto` leaves it to `webhooks.secret_key`.
+    pub(super) key: KeyReading,
+    pub(super) id_header: Option<Cow<'static, str>>,
+    /// Whether receivers refuse a delivery without the id header.
+    pub(super) id_required: bool,
+    /// A header of its own for the timestamp; Stripe's is inside the signature header.
+    pub(super) timestamp_header: Option<Cow<'static, str>>,
+    pub(super) signature_header: Cow<'static, str>,
+    /// The template of the signed content.
+    pub(super) content: Cow<'static, str>,
+    pub(super) hash: Hash,
+    pub(super) encoding: Encoding,
+    pub(super) form: Form,
+}
+
+/// How the signature header is put together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// `v1,<signature>` tokens, separated by spaces.
+    Tokens,
+    /// `t=<timestamp>,v1=<signature>`, more `v1=` parts allowed.
+    Parts,
+    /// One signature after a fixed prefix.
+    One { prefix: Cow<'static, str> },
 }
 
 impl Scheme {
+    /// The row of `standard`.
+    pub(super) const STANDARD: Self = Self {
+        name: SchemeName::Standard,
+        key: KeyReading::Auto,
+        id_header: Some(Cow::Borrowed("webhook-id")),
+        id_required: true,
+        timestamp_header: Some(Cow::Borrowed("webhook-timestamp")),
+        signature_header: Cow::Borrowed("webhook-signature"),
+        content: Cow::Borrowed("{id}.{timestamp}.{body}"),
+        hash: Hash::Sha256,
+        encoding: Encoding::Base64,
+        form: Form::Tokens,
+    };
+
+    /// The row of `svix`.
+    pub(super) const SVIX: Self = Self {
+        name: SchemeName::Svix,
+        id_header: Some(Cow::Borrowed("svix-id")),
+        timestamp_header: Some(Cow::Borrowed("svix-timestamp")),
+        signature_header: Cow::Borrowed("svix-signature"),
+        ..Self::STANDARD
+    };
+
+    /// The row of `stripe`.
+    pub(super) const STRIPE: Self = Self {
+        name: SchemeName::Stripe,
+        key: KeyReading::Auto,
+        id_header: None,
+        id_required: false,
+        timestamp_header: None,
+        signature_header: Cow::Borrowed("stripe-signature"),
+        content: Cow::Borrowed("{timestamp}.{body}"),
+        hash: Hash::Sha256,
+        encoding: Encoding::Hex,
+        form: Form::Parts,
+    };
+
+    /// The row of `github`.
+    pub(super) const GITHUB: Self = Self {
+        name: SchemeName::Github,
+        key: KeyReading::Auto,
+        id_header: Some(Cow::Borrowed("x-github-delivery")),
+        // Neither the id nor a time is signed, and GitHub's libraries ask for the signature alone.
+        id_required: false,
+        timestamp_header: None,
+        signature_header: Cow::Borrowed("x-hub-signature-256"),
+        content: Cow::Borrowed("{body}"),
+        hash: Hash::Sha256,
+        encoding: Encoding::Hex,
+        form: Form::One { prefix: Cow::Borrowed("sha256=") },
+    };
+
+    /// The row of `slack`.
+    pub(super) const SLACK: Self = Self {
+        name: SchemeName::Slack,
+        key: KeyReading::Auto,
+        id_header: None,
+        id_required: false,
+        timestamp_header: Some(Cow::Borrowed("x-slack-request-timestamp")),
+        signature_header: Cow::Borrowed("x-slack-signature"),
+        content: Cow::Borrowed("v0:{timestamp}:{body}"),
+        hash: Hash::Sha256,
+        encoding: Encoding::Hex,
+        form: Form::One { prefix: Cow::Borrowed("v0=") },
+    };
+
+    /// The row of `shopify`.
+    pub(super) const SHOPIFY: Self = Self {
+        name: SchemeName::Shopify,
+        key: KeyReading::Auto,
+        id_header: Some(Cow::Borrowed("x-shopify-webhook-id")),
+        id_required: false,
+        timestamp_header: None,
+        signature_header: Cow::Borrowed("x-shopify-hmac-sha256"),
+        content: Cow::Borrowed("{body}"),
+        hash: Hash::Sha256,
+        encoding: Encoding::Base64,
+        form: Form::One { prefix: Cow::Borrowed("") },
+    };
+
     /// The scheme of that name; `custom` is copied for [`SchemeName::Custom`] and else ignored.
     pub fn new(name: SchemeName, custom: &CustomScheme) -> Self {
         match name {
-            SchemeName::Standard => Self::Standard,
-            SchemeName::Svix => Self::Svix,
-            SchemeName::Stripe => Self::Stripe,
-            SchemeName::Github => Self::Github,
-            SchemeName::Slack => Self::Slack,
-            SchemeName::Shopify => Self::Shopify,
-            SchemeName::Custom => Self::Custom(Box::new(custom.clone())),
-        }
-    }
-
-    /// The reading of secrets in force, and the knob that decided it.
-    ///
-    /// A custom scheme's own `key` is the more particular setting and wins; its `auto` defers to
-    /// `webhooks.secret_key`.
-    pub(super) fn reading(&self, reading: KeyReading) -> (KeyReading, &'static str) {
-        match self {
-            Self::Custom(custom) if custom.key != KeyReading::Auto => (custom.key, "webhooks.custom.key"),
-            _ => (reading, "webhooks.secret_key"),
+            SchemeName::Standard => Self::STANDARD,
+            SchemeName::Svix => Self::SVIX,
+            SchemeName::Stripe => Self::STRIPE,
+            SchemeName::Github => Self::GITHUB,
+            SchemeName::Slack => Self::SLACK,
+            SchemeName::Shopify => Self::SHOPIFY,
+            SchemeName::Custom => {
+                let header =
+                    |name: &str| (!name.is_empty()).then(|| Cow::<'static, str>::Owned(name.to_ascii_lowercase()));
+                Self {
+                    name,
+                    key: custom.key,
+                    id_header: header(&custom.id_header),
+                    id_required: true,
+                    timestamp_header: header(&custom.timestamp_header),
+                    signature_header: Cow::Owned(custom.signature_header.to_ascii_lowercase()),
+                    content: Cow::Owned(custom.content.clone()),
+                    hash: custom.hash,
+                    encoding: custom.encoding,
+                    form: Form::One { prefix: Cow::Owned(custom.prefix.clone()) },
+                }
+            }
         }
     }
 
     /// The scheme's name.
     pub const fn name(&self) -> SchemeName {
-        match self {
-            Self::Standard => SchemeName::Standard,
-            Self::Svix => SchemeName::Svix,
-            Self::Stripe => SchemeName::Stripe,
-            Self::Github => SchemeName::Github,
-            Self::Slack => SchemeName::Slack,
-            Self::Shopify => SchemeName::Shopify,
-            Self::Custom(_) => SchemeName::Custom,
+        self.name
+    }
+
+    /// The reading of secrets in force, and the setting that decided it.
+    ///
+    /// A custom scheme's own `key` is the more particular setting and wins; its `auto` defers to `webhooks.secret_key`.
+    pub(super) fn reading(&self, reading: KeyReading) -> (KeyReading, &'static str) {
+        match self.key {
+            KeyReading::Auto => (reading, "webhooks.secret_key"),
+            own => (own, "webhooks.custom.key"),
         }
     }
 }

@@ -3,13 +3,12 @@
 //! Must not know when or where the delivery goes; `verify` reads back what is made here.
 
 use super::key::SigningKey;
-use super::layout::{Form, Layout};
-use super::scheme::Scheme;
+use super::scheme::{Form, Scheme};
 use super::template::{self, Values};
 
 /// One delivery as it is signed.
 ///
-/// `id` and `url` stand in headers and in the signed content as they are, so they must be free of
+/// `id` and `url` are written into headers and the signed content as they are, so they must be free of
 /// control characters; whoever makes them sees to that.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
@@ -30,7 +29,7 @@ pub struct Signed {
     pub headers: Vec<(String, String)>,
     /// The exact bytes that were signed.
     pub content: Vec<u8>,
-    /// The signatures as they stand in the header (`v1,…`, `v1=…`, `sha256=…`), newest key first.
+    /// The signatures as they are in the header (`v1,…`, `v1=…`, `sha256=…`), newest key first.
     pub signatures: Vec<String>,
 }
 
@@ -40,37 +39,46 @@ pub struct Signed {
 /// and `stripe` carry a signature for each, the other schemes one for the newest. Without a key
 /// the signature header is left out: the delivery goes unsigned.
 pub fn sign(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>) -> Signed {
-    let layout = Layout::of(scheme);
     let timestamp = message.timestamp.to_string();
     let content = template::render(
-        layout.content,
+        &scheme.content,
         &Values { id: message.id, timestamp: &timestamp, url: message.url, body: message.body },
     );
-    let room = if layout.takes_several() { keys.len() } else { 1 };
-    let signatures: Vec<String> = keys.iter().take(room).map(|key| layout.token(key, &content)).collect();
+    let room = if matches!(scheme.form, Form::One { .. }) { 1 } else { keys.len() };
+    let signatures: Vec<String> = keys.iter().take(room).map(|key| token(scheme, key, &content)).collect();
 
     let mut headers = Vec::with_capacity(3);
-    if let Some(name) = layout.id_header {
-        headers.push((name.into_owned(), message.id.to_owned()));
+    if let Some(name) = &scheme.id_header {
+        headers.push((name.to_string(), message.id.to_owned()));
     }
-    if let Some(name) = layout.timestamp_header {
-        headers.push((name.into_owned(), timestamp.clone()));
+    if let Some(name) = &scheme.timestamp_header {
+        headers.push((name.to_string(), timestamp.clone()));
     }
     if !signatures.is_empty() {
-        let value = match layout.form {
+        let value = match scheme.form {
             Form::Tokens => signatures.join(" "),
             Form::Parts => format!("t={timestamp},{}", signatures.join(",")),
             Form::One { .. } => signatures.concat(),
         };
-        headers.push((layout.signature_header.into_owned(), value));
+        headers.push((scheme.signature_header.to_string(), value));
     }
     Signed { headers, content, signatures }
+}
+
+/// One signature as it is written in the header: `v1,…`, `v1=…` or the prefix and the signature.
+pub(super) fn token(scheme: &Scheme, key: &SigningKey, content: &[u8]) -> String {
+    let signature = scheme.encoding.encode(&scheme.hash.mac(key.as_bytes(), content));
+    match &scheme.form {
+        Form::Tokens => format!("v1,{signature}"),
+        Form::Parts => format!("v1={signature}"),
+        Form::One { prefix } => format!("{prefix}{signature}"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::signature::{CustomScheme, Encoding, Hash, KeyReading};
+    use crate::contract::signature::{CustomScheme, Encoding, Hash, KeyReading, SchemeName};
 
     fn check(scheme: &Scheme, secrets: &[&str], message: &Message<'_>, expected: &[(&str, &str)]) {
         let keys: Vec<_> =
@@ -92,13 +100,13 @@ mod tests {
         };
         let signature = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
         check(
-            &Scheme::Standard,
+            &Scheme::STANDARD,
             &[secret],
             &message,
             &[("webhook-id", message.id), ("webhook-timestamp", "1614265330"), ("webhook-signature", signature)],
         );
         check(
-            &Scheme::Svix,
+            &Scheme::SVIX,
             &[secret],
             &message,
             &[("svix-id", message.id), ("svix-timestamp", "1614265330"), ("svix-signature", signature)],
@@ -109,7 +117,7 @@ mod tests {
     #[test]
     fn github_publishes_this_vector() {
         check(
-            &Scheme::Github,
+            &Scheme::GITHUB,
             &["It's a Secret to Everybody"],
             &Message { id: "72d3162e-cc78-11e3-81ab-4c9367dc0958", timestamp: 0, url: "", body: b"Hello, World!" },
             &[
@@ -123,7 +131,7 @@ mod tests {
     #[test]
     fn slack_publishes_this_vector() {
         check(
-            &Scheme::Slack,
+            &Scheme::SLACK,
             &["8f742231b10e8888abcd99yyyzzz85a5"],
             &Message {
                 id: "evt_1",
@@ -147,7 +155,7 @@ mod tests {
     #[test]
     fn stripe_and_shopify() {
         check(
-            &Scheme::Stripe,
+            &Scheme::STRIPE,
             &["whsec_test_secret"],
             &Message { id: "evt_1", timestamp: 1_492_774_577, url: "", body: br#"{"id":"evt_1"}"# },
             &[(
@@ -157,7 +165,7 @@ mod tests {
             )],
         );
         check(
-            &Scheme::Shopify,
+            &Scheme::SHOPIFY,
             &["hush"],
             &Message { id: "b54557e4", timestamp: 0, url: "", body: br#"{"id":1}"# },
             &[
@@ -179,13 +187,13 @@ mod tests {
         let newest = SigningKey::from_bytes(vec![1; 32]).unwrap();
         let older = SigningKey::from_bytes(vec![2; 32]).unwrap();
         for (scheme, separator) in [
-            (Scheme::Standard, Some(" ")),
-            (Scheme::Svix, Some(" ")),
-            (Scheme::Stripe, Some(",")),
-            (Scheme::Github, None),
-            (Scheme::Slack, None),
-            (Scheme::Shopify, None),
-            (Scheme::Custom(Box::default()), None),
+            (Scheme::STANDARD, Some(" ")),
+            (Scheme::SVIX, Some(" ")),
+            (Scheme::STRIPE, Some(",")),
+            (Scheme::GITHUB, None),
+            (Scheme::SLACK, None),
+            (Scheme::SHOPIFY, None),
+            (Scheme::new(SchemeName::Custom, &CustomScheme::default()), None),
         ] {
             let both = signature_header(&scheme, &[newest.clone(), older.clone()]);
             let first = signature_header(&scheme, std::slice::from_ref(&newest));
@@ -202,13 +210,13 @@ mod tests {
             let headers = sign(&scheme, &[], &MESSAGE).headers;
             headers.into_iter().map(|(name, _)| name).collect()
         };
-        assert_eq!(names(Scheme::Standard), ["webhook-id", "webhook-timestamp"]);
-        assert_eq!(names(Scheme::Stripe), [""; 0]);
+        assert_eq!(names(Scheme::STANDARD), ["webhook-id", "webhook-timestamp"]);
+        assert_eq!(names(Scheme::STRIPE), [""; 0]);
     }
 
     #[test]
     fn a_custom_scheme_is_followed_to_the_letter() {
-        let scheme = Scheme::Custom(Box::new(CustomScheme {
+        let custom = CustomScheme {
             id_header: String::new(),
             timestamp_header: "X-Time".into(),
             signature_header: "X-Sig".into(),
@@ -217,7 +225,8 @@ mod tests {
             encoding: Encoding::Base64,
             prefix: "HMAC ".into(),
             key: KeyReading::Auto,
-        }));
+        };
+        let scheme = Scheme::new(SchemeName::Custom, &custom);
         let key = SigningKey::from_bytes(b"key".to_vec()).unwrap();
         let signed = sign(&scheme, &[key], &MESSAGE);
         assert_eq!(signed.content, b"9|https://receiver.example/hook?a=1|{}");

@@ -3,51 +3,33 @@
 use sha2::{Digest as _, Sha256};
 
 use super::{Message, Scheme, Signed, SigningKey, sign, verify};
+use crate::contract::named::named;
 
 /// How far a falsified timestamp lies off: beyond what any receiver tolerates.
 const OFF_SECONDS: i64 = 3600;
 /// How far one may lie off, as in every scheme's libraries.
 const TOLERANCE_SECONDS: i64 = 300;
 
-/// What is falsified in a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tamper {
-    /// The body is changed after it was signed.
-    Body,
-    /// The signature is changed.
-    Signature,
-    /// Another secret signs.
-    Secret,
-    /// The timestamp is an hour old, and signed so.
-    Timestamp,
-    /// The timestamp is an hour ahead, and signed so.
-    FutureTimestamp,
-    /// The signature headers are missing.
-    Headers,
+named! {
+    /// What is falsified in a delivery.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Tamper {
+        /// The body is changed after it was signed.
+        Body = "body",
+        /// The signature is changed.
+        Signature = "signature",
+        /// Another secret signs.
+        Secret = "secret",
+        /// The timestamp is an hour old, and signed so.
+        Timestamp = "timestamp",
+        /// The timestamp is an hour ahead, and signed so.
+        FutureTimestamp = "future_timestamp",
+        /// The signature headers are missing.
+        Headers = "headers",
+    }
 }
 
 impl Tamper {
-    /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Body, Self::Signature, Self::Secret, Self::Timestamp, Self::FutureTimestamp, Self::Headers];
-
-    /// The name as scenarios and the control API write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Body => "body",
-            Self::Signature => "signature",
-            Self::Secret => "secret",
-            Self::Timestamp => "timestamp",
-            Self::FutureTimestamp => "future_timestamp",
-            Self::Headers => "headers",
-        }
-    }
-
-    /// The kind with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tamper| tamper.name() == name)
-    }
-
     /// Whether a receiver that verifies this scheme, as its libraries do, can detect it: not every scheme signs the time.
     pub fn is_detectable(self, scheme: &Scheme) -> bool {
         let (now, body) = (1_769_851_800, br#"{"id":"evt_1"}"#);
@@ -56,7 +38,7 @@ impl Tamper {
         let signed = sign_tampered(scheme, &keys, &message, Some(self));
         let sent = self.falsify_body(body).unwrap_or_else(|| body.to_vec());
         let header =
-            |wanted: &str| signed.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
+            |sought: &str| signed.headers.iter().find(|(name, _)| name == sought).map(|(_, value)| value.clone());
         verify(scheme, &keys, &header, message.url, &sent, now, TOLERANCE_SECONDS).is_err()
     }
 

@@ -4,31 +4,26 @@
 //! Every scheme has such a template, built in or from the profile, so the signed bytes are made in
 //! one place only. Must not know about headers, keys or hashes.
 
-/// What one placeholder stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
-    Id,
-    Timestamp,
-    Url,
-    Body,
-}
+use crate::contract::named::named;
 
-impl Field {
-    pub(super) const ALL: [Self; 4] = [Self::Id, Self::Timestamp, Self::Url, Self::Body];
-
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Id => "id",
-            Self::Timestamp => "timestamp",
-            Self::Url => "url",
-            Self::Body => "body",
-        }
+named! {
+    /// What one placeholder is replaced with.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Field {
+        /// The event's id.
+        Id = "id",
+        /// Unix seconds of the attempt.
+        Timestamp = "timestamp",
+        /// The URL the delivery is addressed to.
+        Url = "url",
+        /// The body's bytes.
+        Body = "body",
     }
 }
 
 /// A piece of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub(super) enum ContentPiece<'a> {
     Text(&'a str),
     Field(Field),
     /// A well-formed placeholder that means nothing; the name between its braces.
@@ -46,30 +41,30 @@ pub(super) struct Values<'a> {
     pub(super) body: &'a [u8],
 }
 
-/// Cuts a template into pieces; never fails, so that every problem can be told at once.
-pub(super) fn pieces(template: &str) -> Vec<Piece<'_>> {
+/// Cuts a template into pieces; never fails, so that every problem can be reported at once.
+pub(super) fn pieces(template: &str) -> Vec<ContentPiece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = template;
     while let Some(at) = rest.find(['{', '}']) {
         if at > 0 {
-            pieces.push(Piece::Text(&rest[..at]));
+            pieces.push(ContentPiece::Text(&rest[..at]));
         }
         let tail = &rest[at..];
         let (piece, length) = if tail.starts_with("{{") || tail.starts_with("}}") {
-            (Piece::Text(&tail[..1]), 2)
+            (ContentPiece::Text(&tail[..1]), 2)
         } else {
             match tail[1..].find(['{', '}']) {
                 Some(end) if tail.starts_with('{') && tail[1 + end..].starts_with('}') => {
                     (placeholder(&tail[1..=end]), end + 2)
                 }
-                _ => (Piece::Stray(&tail[..1]), 1),
+                _ => (ContentPiece::Stray(&tail[..1]), 1),
             }
         };
         pieces.push(piece);
         rest = &tail[length..];
     }
     if !rest.is_empty() {
-        pieces.push(Piece::Text(rest));
+        pieces.push(ContentPiece::Text(rest));
     }
     pieces
 }
@@ -81,14 +76,14 @@ pub(super) fn render(template: &str, values: &Values<'_>) -> Vec<u8> {
     let mut content = Vec::with_capacity(template.len() + values.body.len() + values.id.len());
     for piece in pieces(template) {
         match piece {
-            Piece::Text(text) | Piece::Stray(text) => content.extend_from_slice(text.as_bytes()),
-            Piece::Field(Field::Id) => content.extend_from_slice(values.id.as_bytes()),
-            Piece::Field(Field::Timestamp) => {
+            ContentPiece::Text(text) | ContentPiece::Stray(text) => content.extend_from_slice(text.as_bytes()),
+            ContentPiece::Field(Field::Id) => content.extend_from_slice(values.id.as_bytes()),
+            ContentPiece::Field(Field::Timestamp) => {
                 content.extend_from_slice(values.timestamp.as_bytes());
             }
-            Piece::Field(Field::Url) => content.extend_from_slice(values.url.as_bytes()),
-            Piece::Field(Field::Body) => content.extend_from_slice(values.body),
-            Piece::Unknown(name) => {
+            ContentPiece::Field(Field::Url) => content.extend_from_slice(values.url.as_bytes()),
+            ContentPiece::Field(Field::Body) => content.extend_from_slice(values.body),
+            ContentPiece::Unknown(name) => {
                 content.push(b'{');
                 content.extend_from_slice(name.as_bytes());
                 content.push(b'}');
@@ -98,8 +93,8 @@ pub(super) fn render(template: &str, values: &Values<'_>) -> Vec<u8> {
     content
 }
 
-fn placeholder(name: &str) -> Piece<'_> {
-    Field::ALL.into_iter().find(|field| field.as_str() == name).map_or(Piece::Unknown(name), Piece::Field)
+fn placeholder(name: &str) -> ContentPiece<'_> {
+    Field::from_name(name).map_or(ContentPiece::Unknown(name), ContentPiece::Field)
 }
 
 #[cfg(test)]
@@ -108,8 +103,8 @@ mod tests {
 
     #[test]
     fn cuts() {
-        use Piece::{Field as F, Stray, Text, Unknown};
-        let check = |template: &str, expected: &[Piece<'_>]| {
+        use ContentPiece::{Field as F, Stray, Text, Unknown};
+        let check = |template: &str, expected: &[ContentPiece<'_>]| {
             assert_eq!(pieces(template), expected, "{template:?}");
         };
         check("", &[]);

@@ -1,4 +1,4 @@
-//! Verifies one delivery as the scheme's receiver libraries do, and says why if it fails.
+//! Verifies one delivery as the scheme's receiver libraries do, and returns why if it fails.
 //!
 //! The order of the checks, and which way a timestamp may be off, are those of the libraries:
 //! most look at the time first and in both directions; Stripe's look at the signature first and
@@ -7,9 +7,10 @@
 
 use subtle::{Choice, ConstantTimeEq as _};
 
-use super::layout::{Form, Layout};
+use super::scheme::{Form, Scheme, SchemeName};
+use super::sign::token;
 use super::template::{self, Values};
-use super::{Rejection, Scheme, SigningKey, Verified};
+use super::{Rejection, SigningKey, Verified};
 
 /// Checks a delivery: its headers, its time and its signature under any of `keys`.
 ///
@@ -29,31 +30,31 @@ pub fn verify(
 ) -> Result<Verified, Rejection> {
     // An empty header is as good as none: every library tests for truth or for content.
     let header = |name: &str| header(name).filter(|value| !value.is_empty());
-    let layout = choose_layout(scheme, &header);
+    let scheme = scheme_sent(scheme, &header);
 
-    let id = match layout.id_header.as_deref() {
-        Some(name) if layout.id_required => Some(require(&header, name)?),
+    let id = match scheme.id_header.as_deref() {
+        Some(name) if scheme.id_required => Some(require(&header, name)?),
         Some(name) => header(name),
         None => None,
     };
-    let separate_timestamp = match layout.timestamp_header.as_deref() {
+    let separate_timestamp = match scheme.timestamp_header.as_deref() {
         Some(name) => Some(require(&header, name)?),
         None => None,
     };
-    let signature = require(&header, &layout.signature_header)?;
-    let timestamp_text = match layout.form {
-        Form::Parts => Some(timestamp_part(&layout, &signature)?),
+    let signature = require(&header, &scheme.signature_header)?;
+    let timestamp_text = match scheme.form {
+        Form::Parts => Some(timestamp_part(scheme, &signature)?),
         Form::Tokens | Form::One { .. } => separate_timestamp,
     };
     let timestamp = timestamp_text.as_deref().map(parse_timestamp).transpose()?;
 
-    let signature_first = layout.form == Form::Parts;
+    let signature_first = scheme.form == Form::Parts;
     if let (Some(timestamp), false) = (timestamp, signature_first) {
         check_not_stale(timestamp, now, tolerance_seconds)?;
         check_not_ahead(timestamp, now, tolerance_seconds)?;
     }
     let content = template::render(
-        layout.content,
+        &scheme.content,
         &Values {
             id: id.as_deref().unwrap_or_default(),
             timestamp: timestamp_text.as_deref().unwrap_or_default(),
@@ -61,24 +62,22 @@ pub fn verify(
             body,
         },
     );
-    check_signature(&layout, keys, &content, &signature)?;
+    check_signature(scheme, keys, &content, &signature)?;
     if let (Some(timestamp), true) = (timestamp, signature_first && tolerance_seconds > 0) {
         check_not_stale(timestamp, now, tolerance_seconds)?;
     }
     Ok(Verified { id, timestamp })
 }
 
-/// The scheme's row, or the unbranded one where Svix's libraries fall back to it: all or nothing.
-fn choose_layout<'a>(scheme: &'a Scheme, header: &impl Fn(&str) -> Option<String>) -> Layout<'a> {
-    let complete = |layout: &Layout<'_>| {
-        [layout.id_header.as_deref(), layout.timestamp_header.as_deref(), Some(&*layout.signature_header)]
-            .into_iter()
-            .flatten()
-            .all(|name| header(name).is_some())
+/// The scheme, or the unbranded one where Svix's libraries fall back to it: all or nothing.
+fn scheme_sent<'s>(scheme: &'s Scheme, header: &impl Fn(&str) -> Option<String>) -> &'s Scheme {
+    const FALLBACK: &Scheme = &Scheme::STANDARD;
+    let complete = |scheme: &Scheme| {
+        let names = [scheme.id_header.as_deref(), scheme.timestamp_header.as_deref(), Some(&*scheme.signature_header)];
+        names.into_iter().flatten().all(|name| header(name).is_some())
     };
-    let own = Layout::of(scheme);
-    let fallback = Layout::svix_fallback();
-    if matches!(scheme, Scheme::Svix) && !complete(&own) && complete(&fallback) { fallback } else { own }
+    let falls_back = scheme.name == SchemeName::Svix && !complete(scheme) && complete(FALLBACK);
+    if falls_back { FALLBACK } else { scheme }
 }
 
 fn require(header: &impl Fn(&str) -> Option<String>, name: &str) -> Result<String, Rejection> {
@@ -110,15 +109,10 @@ fn check_not_ahead(timestamp: i64, now: i64, tolerance: i64) -> Result<(), Rejec
     Ok(())
 }
 
-fn check_signature(
-    layout: &Layout<'_>,
-    keys: &[SigningKey],
-    content: &[u8],
-    header_value: &str,
-) -> Result<(), Rejection> {
-    let got = signatures(layout, header_value)?;
-    let expected: Vec<String> = keys.iter().map(|key| layout.token(key, content)).collect();
-    // Every pair is compared, so that the time taken tells neither which key nor which signature.
+fn check_signature(scheme: &Scheme, keys: &[SigningKey], content: &[u8], header_value: &str) -> Result<(), Rejection> {
+    let got = signatures(scheme, header_value)?;
+    let expected: Vec<String> = keys.iter().map(|key| token(scheme, key, content)).collect();
+    // Every pair is compared, so that the time taken reveals neither which key nor which signature.
     let mut found = Choice::from(0);
     for expected in &expected {
         for got in &got {
@@ -134,38 +128,38 @@ fn check_signature(
     })
 }
 
-/// The signatures a header carries, as they stand in it; at least one of them well-formed.
+/// The signatures a header carries, as written in it; at least one of them well-formed.
 ///
 /// Tokens and parts of other versions are passed over: that is how schemes grow.
-fn signatures(layout: &Layout<'_>, value: &str) -> Result<Vec<String>, Rejection> {
-    let (candidates, prefix): (Vec<&str>, &str) = match layout.form {
+fn signatures(scheme: &Scheme, value: &str) -> Result<Vec<String>, Rejection> {
+    let (candidates, prefix): (Vec<&str>, &str) = match &scheme.form {
         Form::Tokens => (value.split(' ').collect(), "v1,"),
         Form::Parts => (value.split(',').collect(), "v1="),
         Form::One { prefix } => (vec![value], prefix),
     };
-    let length = layout.hash.length();
+    let length = scheme.hash.length();
     let mut well_formed = false;
     let mut found = Vec::new();
     for candidate in candidates {
         if let Some(signature) = candidate.strip_prefix(prefix) {
-            well_formed |= layout.encoding.looks_like(signature, length);
+            well_formed |= scheme.encoding.looks_like(signature, length);
             found.push(candidate.to_owned());
         }
     }
-    if well_formed { Ok(found) } else { Err(malformed(layout, value)) }
+    if well_formed { Ok(found) } else { Err(malformed(scheme, value)) }
 }
 
 /// The one `t=` part of Stripe's header; of two, some libraries take the first and some the last.
-fn timestamp_part(layout: &Layout<'_>, value: &str) -> Result<String, Rejection> {
+fn timestamp_part(scheme: &Scheme, value: &str) -> Result<String, Rejection> {
     let mut parts = value.split(',').filter_map(|part| part.strip_prefix("t="));
     match (parts.next(), parts.next()) {
         (Some(timestamp), None) => Ok(timestamp.to_owned()),
-        _ => Err(malformed(layout, value)),
+        _ => Err(malformed(scheme, value)),
     }
 }
 
-fn malformed(layout: &Layout<'_>, value: &str) -> Rejection {
-    Rejection::MalformedSignature { header: layout.signature_header.clone().into_owned(), value: value.to_owned() }
+fn malformed(scheme: &Scheme, value: &str) -> Rejection {
+    Rejection::MalformedSignature { header: scheme.signature_header.to_string(), value: value.to_owned() }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Where libraries disagree on a secret: said once, when the secret is accepted, instead of being
-//! found out from a signature that never matches.
+//! Where libraries disagree on a secret: reported once, when the secret is accepted, instead of being found out from a
+//! signature that never matches.
 //!
 //! Must not know how warnings reach a reader, and never repeats a secret.
 
@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::key::{PREFIX, reads_base64};
-use super::{KeyReading, Scheme, SigningKey};
+use super::{KeyReading, Scheme, SchemeName, SigningKey};
 use crate::wording::counted;
 
 /// Keys below this many bytes are guessable.
@@ -33,12 +33,10 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
              read by `{knob} = \"{reading}\"` it counts",
         ));
     }
-    warnings.extend(match scheme {
-        Scheme::Standard | Scheme::Svix => base64_warning(secret, &key, scheme, reading, knob),
-        Scheme::Stripe | Scheme::Github | Scheme::Slack | Scheme::Shopify => {
-            whole_text_warning(secret, &key, scheme, reading, knob)
-        }
-        Scheme::Custom(_) => custom_warning(secret, &key, reading, knob),
+    warnings.extend(match scheme.name {
+        SchemeName::Custom => custom_warning(secret, &key, reading, knob),
+        _ if reads_base64(scheme) => base64_warning(secret, &key, scheme, reading, knob),
+        _ => whole_text_warning(secret, &key, scheme, reading, knob),
     });
     warnings
 }
@@ -95,7 +93,7 @@ fn whole_text_warning(
             "{name} libraries take the whole text of the secret as the key, \
              `{knob} = \"{reading}\"` makes another key of it",
         ))
-    } else if secret.starts_with(PREFIX) && !matches!(scheme, Scheme::Stripe) {
+    } else if secret.starts_with(PREFIX) && scheme.name != SchemeName::Stripe {
         // Stripe's own secrets start with `whsec_` and all its libraries keep it.
         Some(format!(
             "`whsec_` marks a base64 secret, but {name} libraries take the whole text as the key, \
@@ -106,7 +104,7 @@ fn whole_text_warning(
     }
 }
 
-/// For schemes whose receivers are unknown: only texts that can be read in two ways are told.
+/// For schemes whose receivers are unknown: only texts that can be read in two ways are reported.
 fn custom_warning(secret: &str, key: &SigningKey, reading: KeyReading, knob: &str) -> Option<String> {
     let taken = if matches!(reading, KeyReading::Base64) {
         "decodes it"
@@ -192,7 +190,8 @@ mod tests {
 
     #[test]
     fn a_custom_schemes_own_knob_is_named() {
-        let scheme = Scheme::Custom(Box::new(CustomScheme { key: KeyReading::Utf8, ..CustomScheme::default() }));
+        let scheme =
+            Scheme::new(SchemeName::Custom, &CustomScheme { key: KeyReading::Utf8, ..CustomScheme::default() });
         let warnings = secret_warnings("short", &scheme, KeyReading::Auto);
         assert_eq!(warnings.len(), 1);
         assert!(warnings[0].ends_with("`webhooks.custom.key = \"utf8\"`"));

@@ -13,7 +13,7 @@ use super::advice::{STRING, nearest_hint};
 use super::reader::{Place, shown};
 use super::words;
 use crate::contract::error::ErrorKind;
-use crate::scenario::action::{Action, Delay, Fault, Patch, Reply, ReplyBody};
+use crate::scenario::action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
 use crate::scenario::rule::{Sequence, Then};
 
 /// Headers that belong to the message's framing; a scripted value would break the connection, which is what faults are for.
@@ -35,10 +35,10 @@ impl Parser<'_> {
         }
         let Some(steps) = table.get("sequence") else {
             let only = ["reply", "fault", "pass", "patch"];
-            // Both are read before either is given up, so that each says what is wrong with it.
+            // Both are read before either is given up, so that the problems of each are reported.
             let (action, delay) = (self.action(table, &only), self.delay(table));
             let action = action?;
-            // A key that nobody knows was told of already, and is most likely the one that is missing.
+            // An unknown key was reported already, and is most likely the one that is missing.
             let is_known = table.keys().all(|key| words::RULE.has(key.get_ref()));
             if action.is_none() && !is_known {
                 return None;
@@ -96,7 +96,7 @@ impl Parser<'_> {
     /// The one action among the keys; `Some(None)` if there is none, `None` if it is wrong.
     #[allow(clippy::option_option, reason = "nothing said and something wrong are different things here")]
     fn action(&mut self, table: &DeTable<'_>, keys: &[&'static str; 4]) -> Option<Option<Action>> {
-        // `patch` and `remove` belong together; with `remove` alone, it stands in the place of `patch`.
+        // `patch` and `remove` belong together; `remove` alone takes the place of `patch`.
         let keys = if table.contains_key("patch") { *keys } else { [keys[0], keys[1], keys[2], "remove"] };
         let Some(first) = self.problems.only_one(table, &keys, "a request has one answer") else { return Some(None) };
         let value = table.get(first)?;
@@ -119,7 +119,7 @@ impl Parser<'_> {
         }))
     }
 
-    fn reply(&mut self, table: &DeTable<'_>, span: std::ops::Range<usize>) -> Option<Reply> {
+    fn reply(&mut self, table: &DeTable<'_>, span: std::ops::Range<usize>) -> Option<ScriptedReply> {
         let error = self.error_kind(table);
         let status = self.problems.number(table, &words::REPLY, "status").and_then(|status| u16::try_from(status).ok());
         let code = self.problems.filled_text(table, "code").map(str::to_owned);
@@ -145,7 +145,7 @@ impl Parser<'_> {
             })
         });
         let Some(status) = status.or_else(|| error.map(ErrorKind::status)) else {
-            // A key that nobody knows was told of already, and is most likely the one that is missing.
+            // An unknown key was reported already, and is most likely the one that is missing.
             if table.keys().all(|key| words::STEP.has(key.get_ref()))
                 && !table.contains_key("status")
                 && !table.contains_key("error")
@@ -170,7 +170,7 @@ impl Parser<'_> {
             let message = format!("an answer with status {status} has no body");
             self.problems.error("scenario/clash", span, message, "drop the body, or choose another status");
         }
-        Some(Reply { error, status, code, message, headers, body })
+        Some(ScriptedReply { error, status, code, message, headers, body })
     }
 
     fn error_kind(&mut self, table: &DeTable<'_>) -> Option<ErrorKind> {

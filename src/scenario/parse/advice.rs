@@ -10,7 +10,7 @@ use crate::contract::nearest;
 use crate::profile::setting_group;
 use crate::wording::any_of;
 
-/// What a key expects, as messages say it.
+/// What a key expects, as messages name it.
 pub(super) const STRING: &str = "a string";
 pub(super) const INTEGER: &str = "an integer";
 pub(super) const BOOLEAN: &str = "a boolean";

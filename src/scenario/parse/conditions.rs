@@ -344,7 +344,7 @@ impl Parser<'_> {
 }
 
 /// Whether a request to this endpoint may meet a condition on the path. Where the path has a part that can be anything, what
-/// cannot be told counts as met.
+/// is uncertain counts as met.
 fn may_have_path(condition: &Condition, path: &str) -> bool {
     let Some((fixed, _)) = path.split_once('{') else { return holds(condition, path) };
     let overlaps = |start: &str| start.starts_with(fixed) || fixed.starts_with(start);
@@ -364,7 +364,7 @@ fn may_have_path(condition: &Condition, path: &str) -> bool {
         Test::Matches(pattern) => {
             pattern.as_str().strip_prefix('^').is_none_or(|rest| overlaps(fixed_part(rest, literal(rest))))
         }
-        Test::Present(wanted) => *wanted,
+        Test::Present(expected) => *expected,
         _ => true,
     })
 }

@@ -20,8 +20,7 @@ use std::sync::{Arc, OnceLock};
 use sha2::{Digest, Sha256};
 use toml::de::{DeTable, DeValue};
 
-use super::content::MOST_WEIGHT;
-use super::{Origin, Overlay, Scenario};
+use super::{Overlay, Scenario, ScenarioOrigin};
 use crate::contract::routes::Operation;
 use crate::diagnostic::Diagnostic;
 use crate::profile::{Draft, Layered, Profile};
@@ -29,19 +28,22 @@ use reader::{Problems, shown};
 
 /// Most entries of a `[profile]`, all levels together; there are far fewer knobs.
 const MOST_KNOBS: usize = 2_000;
+/// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
+/// hundred times as much as their text.
+pub(crate) const MOST_WEIGHT: usize = 64 * 1024 * 1024;
 /// Longest name of a scenario.
 const LONGEST_NAME: usize = 100;
 
 /// Checks a text. The scenario is there if no problem is an error; warnings come either way.
 pub fn check_text(name: &str, text: &str) -> (Option<Scenario>, Vec<Diagnostic>) {
-    parse_scenario(name, text, Origin::Inline, &Layered::default())
+    parse_scenario(name, text, ScenarioOrigin::Inline, &Layered::default())
 }
 
 /// Checks a text against the profile that will be below its `[profile]`.
 pub(super) fn parse_scenario(
     name: &str,
     text: &str,
-    origin: Origin,
+    origin: ScenarioOrigin,
     base: &Layered,
 ) -> (Option<Scenario>, Vec<Diagnostic>) {
     if let Some(problem) = problem_of_name(name) {
@@ -109,7 +111,7 @@ impl Parser<'_> {
         &mut self,
         name: &str,
         text: &str,
-        origin: Origin,
+        origin: ScenarioOrigin,
         base: &Layered,
         file: &DeTable<'_>,
     ) -> Option<Scenario> {
@@ -167,7 +169,7 @@ impl Parser<'_> {
         let source = format!("scenario {name}");
         let mut draft = Draft::of(base);
         let settings = draft.table(table, &source);
-        // Whether it fits the profile that it is laid over shows when it is activated.
+        // Whether it is valid over the profile in force shows when it is activated.
         match draft.finish_alone() {
             Ok(layered) => {
                 self.profile = Arc::clone(layered.profile());
@@ -190,7 +192,7 @@ fn count(table: &DeTable<'_>) -> usize {
 }
 
 /// Fingerprints of the rules or emissions of one scenario: the same as long as name and content are the same, whatever
-/// stands around them. The second of two equal ones gets another.
+/// is around them. The second of two equal ones gets another.
 struct Prints {
     prefix: Sha256,
     seen: HashMap<[u8; 32], u64>,

@@ -15,14 +15,14 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::duration::parse_duration;
 use crate::template::{MOST_TEMPLATES as MOST_IN_A_BODY, check_template, is_template, request_paths, try_template};
 
-/// Most problems told of one file; the rest would follow from the same slip.
+/// Most problems reported of one file; the rest would follow from the same mistake.
 const MOST: usize = 100;
 
 /// What was found in one text so far.
 pub(super) struct Problems<'t> {
     text: &'t str,
     found: Vec<Diagnostic>,
-    untold: usize,
+    unreported: usize,
     templates: usize,
     /// The paths into the request that templates name, and where, until somebody asks.
     request_paths: Vec<(Range<usize>, Vec<String>)>,
@@ -35,7 +35,7 @@ pub(super) type Place<'t, 'i> = &'t Spanned<DeValue<'i>>;
 
 impl<'t> Problems<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        Self { text, found: Vec::new(), untold: 0, templates: 0, request_paths: Vec::new() }
+        Self { text, found: Vec::new(), unreported: 0, templates: 0, request_paths: Vec::new() }
     }
 
     pub(super) fn error(
@@ -62,7 +62,7 @@ impl<'t> Problems<'t> {
         if self.is_full() {
             // A warning must not push an error out: only whether there is an error decides whether the file is taken.
             let warning = self.found.iter().rposition(|known| !known.is_error());
-            self.untold += 1;
+            self.unreported += 1;
             let Some(at) = warning.filter(|_| severity == Severity::Error) else { return };
             self.found.remove(at);
         }
@@ -80,8 +80,8 @@ impl<'t> Problems<'t> {
     /// Everything found, in the order of the text.
     pub(super) fn finish(mut self) -> Vec<Diagnostic> {
         self.found.sort_by_key(|problem| (problem.span.start, problem.span.end));
-        if let Some(last) = self.found.last_mut().filter(|_| self.untold > 0) {
-            let more = format!("{} further problems are not shown", self.untold);
+        if let Some(last) = self.found.last_mut().filter(|_| self.unreported > 0) {
+            let more = format!("{} further problems are not shown", self.unreported);
             last.hint = if last.hint.is_empty() { more } else { format!("{}; {more}", last.hint) };
         }
         self.found

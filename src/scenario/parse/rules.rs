@@ -13,7 +13,7 @@ use super::{Parser, Prints};
 use crate::contract::routes::Operation;
 use crate::scenario::action::Action;
 use crate::scenario::matcher::When;
-use crate::scenario::rule::{FIRST_STEP, Next, Rule, Sequence, Then};
+use crate::scenario::rule::{FIRST_STEP, NextStep, Rule, Sequence, Then};
 
 /// Rules with more conditions than this are compared by a few combinations of them only.
 const MOST_COMBINED: usize = 6;
@@ -88,10 +88,10 @@ impl Parser<'_> {
     }
 
     /// The `next` of a rule: a step, or a table with the status that the answer must have.
-    fn next(&mut self, table: &DeTable<'_>) -> Option<Next> {
+    fn next(&mut self, table: &DeTable<'_>) -> Option<NextStep> {
         let value = table.get("next")?;
         let DeValue::Table(fields) = value.get_ref() else {
-            return self.step_name(table, "next").map(|step| Next { step, status: None });
+            return self.step_name(table, "next").map(|step| NextStep { step, status: None });
         };
         self.problems.check_keys(fields, &words::NEXT);
         if !fields.contains_key("step") {
@@ -99,7 +99,7 @@ impl Parser<'_> {
             self.problems.error("scenario/missing-key", value.span(), "`next` needs a `step`", hint);
         }
         let status = self.status(fields, &words::NEXT);
-        Some(Next { step: self.step_name(fields, "step")?, status })
+        Some(NextStep { step: self.step_name(fields, "step")?, status })
     }
 
     /// A story that waits for a status that neither the operation nor the rule answers with.
@@ -107,7 +107,7 @@ impl Parser<'_> {
         &mut self,
         table: &DeTable<'_>,
         when: &When,
-        next: Option<&Next>,
+        next: Option<&NextStep>,
         sequence: &Sequence,
     ) {
         let Some(expected) = next.and_then(|next| next.status) else { return };
@@ -152,7 +152,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Names that stand twice: explanations could not tell the two apart.
+    /// Refuses names given twice: explanations could not distinguish the two.
     pub(super) fn check_names<'t, 'i: 't>(&mut self, what: &str, tables: impl Iterator<Item = &'t DeTable<'i>>) {
         let mut seen = HashSet::new();
         for name in tables.filter_map(|table| table.get("name")) {
@@ -212,7 +212,7 @@ impl Parser<'_> {
     }
 }
 
-/// The sets of conditions under which a blanket that covers a rule may stand.
+/// The sets of conditions under which a blanket that covers a rule may be listed.
 fn combinations(conditions: &[String]) -> Vec<Vec<&str>> {
     if conditions.len() > MOST_COMBINED {
         let singles = conditions.iter().map(|condition| vec![condition.as_str()]);

@@ -4,7 +4,7 @@ use super::reader::shown;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::profile::{other_language, syntax_problem};
 
-/// Most syntax errors told: after the first few the reader of TOML is guessing.
+/// Most syntax errors reported: after the first few the TOML parser is guessing.
 const MOST: usize = 10;
 const HINT: &str = "the file must be TOML: strings in quotes, arrays in [ ], tables in { } or under [names]";
 

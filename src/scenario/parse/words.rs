@@ -60,7 +60,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// As the page about the language says it.
+    /// As the page about the language shows it.
     pub(crate) fn text(self) -> String {
         let names = |names: Names| names().iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", ");
         match self {
@@ -365,6 +365,6 @@ fn fault_names() -> Vec<&'static str> {
     Fault::NAMES.to_vec()
 }
 
-/// Every kind of table, for hints about keys that stand in the wrong one.
+/// Every kind of table, for hints about keys in the wrong one.
 pub(crate) const ALL: &[Words] =
     &[FILE, GIVEN, SUBSCRIPTION, WORKFLOW, RULE, WHEN, NEXT, MATCHER, REPLY, STEP, DELAY, FAULT, EMIT, ON, DELIVERY];

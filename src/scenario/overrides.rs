@@ -1,24 +1,21 @@
-//! Going back: what a key, or all of them, have of their own is taken back, or put in place as a snapshot kept it. Each is one
-//! swap of the generation.
+//! What all keys, or single ones, have of their own: settings changed while running and lists of active scenarios. Changes
+//! them, takes them back, or puts them in place as a snapshot kept them; each is one swap of the generation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::content::{Activation, ByName, Content};
-use super::knob_patch::{KnobPatch, KnobPatches};
+use serde_json::{Map, Value};
+
+use super::ScenarioOrigin;
+use super::content::{Activation, LibraryContent, Start};
+use super::knob_patch::{KnobPatch, KnobPatches, MOST_BYTES_IN_ALL, MOST_KEYS};
 use super::library::Library;
-use super::{Origin, parse};
+use super::parse::parse_scenario;
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
+use crate::profile::Layered;
 use crate::redact::Redactor;
-
-/// What a reset goes back to; files are as they are saved.
-#[derive(Debug, Default)]
-pub(super) struct Start {
-    inline: ByName,
-    pub(super) active: Vec<Arc<str>>,
-}
 
 /// What a snapshot puts in place.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +51,37 @@ pub struct RestoredWhole {
 }
 
 impl Library {
+    /// Changes knobs for all keys, or for the workspace of one; `null` takes a change back. Refused whole, with every reason,
+    /// if a knob is unknown or a value wrong, also for a scenario that is active.
+    pub fn patch_profile(
+        &self,
+        key: Option<&str>,
+        changes: &Map<String, Value>,
+        now: Instant,
+    ) -> Result<u64, Vec<Diagnostic>> {
+        self.change(now, |content, _| {
+            let known = key.map_or(Some(&content.patches.global), |key| content.patches.keys.get(key));
+            let is_new = known.is_none();
+            let patch = known.map_or_else(KnobPatch::default, |known| KnobPatch::clone(known)).with(changes)?;
+            if is_new && !patch.is_empty() && content.patches.keys.len() >= MOST_KEYS {
+                let message = format!("at most {MOST_KEYS} keys can have knobs of their own");
+                let hint = "take the patches of other keys back";
+                return Err(vec![Diagnostic::of_file("profile/bad-value", message, hint)]);
+            }
+            content.patches.set(key, patch);
+            if key.is_none() {
+                inline_still_valid(content, &self.unpatched)?;
+            }
+            if content.patches.bytes() > MOST_BYTES_IN_ALL {
+                let most = MOST_BYTES_IN_ALL / (1024 * 1024);
+                let message = format!("the patches of all keys together hold more than {most} MiB");
+                let hint = "take the patches of other keys back";
+                return Err(vec![Diagnostic::of_file("profile/bad-value", message, hint)]);
+            }
+            Ok(())
+        })
+    }
+
     /// Takes back what a key has of its own: its list of scenarios and its changed knobs.
     pub fn forget_key(&self, key: &str, now: Instant) -> u64 {
         let changed = self.change(now, |content, _| {
@@ -95,14 +123,14 @@ impl Library {
     pub fn restore(&self, restored: Restored, now: Instant) -> Result<u64, Vec<Diagnostic>> {
         // Scenarios given as text were valid with the settings that come back with them.
         let base = match &restored.whole {
-            Some(whole) => whole.knobs.over(&self.load().unpatched)?,
+            Some(whole) => whole.knobs.over(&self.unpatched)?,
             None => self.load().base.clone(),
         };
         self.change(now, |content, now| {
             if let Some(whole) = restored.whole {
                 content.inline.clear();
                 for (name, text) in &whole.inline {
-                    let (scenario, found) = parse::parse_scenario(name, text, Origin::Inline, &base);
+                    let (scenario, found) = parse_scenario(name, text, ScenarioOrigin::Inline, &base);
                     let scenario = scenario
                         .ok_or_else(|| found.into_iter().map(|problem| problem.in_file(name)).collect::<Vec<_>>())?;
                     content.put_inline(scenario)?;
@@ -132,6 +160,28 @@ impl Library {
     }
 }
 
+/// Refuses settings with which a scenario given as text could not be read again: a saved state is loaded with the settings that
+/// come with it.
+fn inline_still_valid(content: &LibraryContent, unpatched: &Layered) -> Result<(), Vec<Diagnostic>> {
+    if content.inline.is_empty() {
+        return Ok(());
+    }
+    let base = content.patches.global.over(unpatched)?;
+    for scenario in content.inline.values() {
+        let (_, found) = parse_scenario(&scenario.name, &scenario.text, ScenarioOrigin::Inline, &base);
+        if let Some(problem) = found.into_iter().find(Diagnostic::is_error) {
+            let name = &scenario.name;
+            let message =
+                format!("the scenario `{name}`, which was given as text, needs another value: {}", problem.message);
+            let hint = format!("remove it first with DELETE /_emulator/scenarios/{name}, or keep the setting");
+            let mut problem = problem.in_file(&**name);
+            (problem.message, problem.hint) = (message, hint);
+            return Err(vec![problem]);
+        }
+    }
+    Ok(())
+}
+
 /// The problems of scenarios that a list names which is to be put in place.
 fn named_by(mut found: Vec<Diagnostic>, whose: &str) -> Vec<Diagnostic> {
     for problem in &mut found {
@@ -144,7 +194,7 @@ fn named_by(mut found: Vec<Diagnostic>, whose: &str) -> Vec<Diagnostic> {
 }
 
 /// A new activation of these scenarios.
-fn activation(content: &mut Content, names: &[String], at: Instant) -> Result<Activation, Vec<Diagnostic>> {
+fn activation(content: &mut LibraryContent, names: &[String], at: Instant) -> Result<Activation, Vec<Diagnostic>> {
     let active = content.resolve(names.iter().map(String::as_str))?;
     content.activations += 1;
     let names = active.iter().map(|scenario| Arc::clone(&scenario.name)).collect();
