@@ -196,14 +196,12 @@ pub fn look_up_announced(method: &Method, path: &str) -> Lookup {
 }
 
 /// The endpoint of this method among those of one path.
-fn among(method: &Method, mut routes: impl Iterator<Item = &'static Route> + Clone) -> Lookup {
-    let methods = routes.clone().map(|route| &route.method);
-    let allow = allow(methods);
-    match routes.find(|route| route.takes(method)) {
-        Some(route) => Lookup::Found(route),
-        None if allow.is_empty() => Lookup::Unknown,
-        None => Lookup::MethodNotAllowed(allow),
+fn among(method: &Method, routes: impl Iterator<Item = &'static Route> + Clone) -> Lookup {
+    if let Some(route) = routes.clone().find(|route| route.takes(method)) {
+        return Lookup::Found(route);
     }
+    let allow = allow(routes.map(|route| &route.method));
+    if allow.is_empty() { Lookup::Unknown } else { Lookup::MethodNotAllowed(allow) }
 }
 
 /// The `Allow` value of a path with these methods: HEAD is answered wherever GET is.

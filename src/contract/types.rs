@@ -60,19 +60,14 @@ impl SystemStatus {
             Environment::Sandbox => "sandbox",
             Environment::Production => "production",
         };
-        [
-            r#"{"ok":"#,
-            ok,
-            r#","environment":""#,
-            environment,
-            r#"","version":""#,
-            self.version,
-            r#"","checked_at":""#,
-            &self.checked_at,
-            r#""}"#,
-        ]
-        .concat()
-        .into_bytes()
+        let mut text = Vec::with_capacity(128);
+        for part in [r#"{"ok":"#, ok, r#","environment":""#, environment, r#"","version":""#, self.version] {
+            text.extend_from_slice(part.as_bytes());
+        }
+        text.extend_from_slice(br#"","checked_at":""#);
+        text.extend_from_slice(self.checked_at.as_bytes());
+        text.extend_from_slice(br#""}"#);
+        text
     }
 }
 

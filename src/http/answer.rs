@@ -230,9 +230,9 @@ pub fn number_value(number: u64) -> HeaderValue {
     HeaderValue::from_bytes(&buffer[start..]).expect("digits are valid in a header")
 }
 
-/// An id in a header, its bytes taken over rather than copied.
-pub fn id_value(id: String) -> HeaderValue {
-    HeaderValue::from_maybe_shared(Bytes::from(id)).expect("ids are letters, digits, `_` and `-`")
+/// An id in a header.
+pub fn id_value(id: &str) -> HeaderValue {
+    HeaderValue::from_str(id).expect("ids are letters, digits, `_` and `-`")
 }
 
 /// A text that goes into a header: what a header cannot contain is escaped.

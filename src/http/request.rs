@@ -197,7 +197,13 @@ impl Admitted {
     }
 
     /// The journal's record of the request and its answer.
-    pub(super) fn into_record(self, transcript: Transcript, status: u16, reason: Reason) -> RequestRecord {
+    pub(super) fn into_record(
+        self,
+        transcript: Transcript,
+        status: u16,
+        broken: Option<&'static str>,
+        reason: Reason,
+    ) -> RequestRecord {
         let ended = self.identity.workspace.clock().instant();
         let Self { request, identity, rule, .. } = self;
         let (workspace, group_key, quota) = match identity.key {
@@ -212,7 +218,7 @@ impl Admitted {
             group_key,
             operation: request.operation,
             status,
-            broken: None,
+            broken,
             latency: ended.since(request.now.instant),
             reason,
             quota,

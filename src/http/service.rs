@@ -26,7 +26,7 @@ use crate::http::handler::{Answering, PLAIN_ON_TLS, Sent};
 use crate::http::host::check_host;
 use crate::http::quota::push_quota_headers;
 use crate::http::request::{Admitted, Identity, Request, ValidKey, draw};
-use crate::journal::{Entry, RequestRecord, Transcript, Wire};
+use crate::journal::{Entry, Transcript, Wire};
 use crate::scenario::{Decision, Generation};
 use crate::workspace::Alias;
 
@@ -117,7 +117,7 @@ impl Api {
             answer_headers: response.headers(),
             answer_body: body,
         });
-        let record = admitted.into_record(transcript, status.as_u16(), reason);
+        let record = admitted.into_record(transcript, status.as_u16(), None, reason);
         self.engine.journal.append(Entry::Request(Arc::new(record)));
         bytes
     }
@@ -252,11 +252,6 @@ impl Api {
         if let Some(mut story) = admitted.rule.as_mut().and_then(|rule| rule.story.take()) {
             story.status = status;
         }
-        let headers = response.headers_mut();
-        headers.insert(GENERATION, number_value(admitted.request.generation));
-        if let Some(verdict) = admitted.identity.quota() {
-            push_quota_headers(headers, verdict, admitted.profile(), admitted.request.now);
-        }
         // Emissions follow from requests that led to an endpoint.
         let config = &admitted.request.config;
         if let Some(owner) = admitted.owner()
@@ -266,17 +261,22 @@ impl Api {
             let at = owner.clock().instant();
             self.engine.answered(owner, config, &admitted.view(), answer_status.as_u16(), at);
         }
+        let headers = response.headers_mut();
+        headers.insert(GENERATION, number_value(admitted.request.generation));
+        if let Some(verdict) = admitted.identity.quota() {
+            push_quota_headers(headers, verdict, admitted.profile(), admitted.request.now);
+        }
         if admitted.request.is_preview {
             headers.insert(PREVIEW, HeaderValue::from_static("true"));
         }
-        let id = id_value(std::mem::take(&mut admitted.identity.id));
-        headers.insert(REQUEST_ID, id.clone());
+        let id = &admitted.identity.id;
+        headers.insert(REQUEST_ID, id_value(id));
         if let Some(name) = admitted.profile().ids.request_header.get() {
-            headers.insert(name.name().clone(), id.clone());
+            headers.insert(name.name().clone(), id_value(id));
         }
         let Parts { method, uri, headers: request_headers, .. } = &admitted.request.head;
         let transcript = Transcript::new(&Wire {
-            id: id.to_str().unwrap_or_default(),
+            id,
             request: Some((method, uri)),
             headers: request_headers,
             body: &admitted.body,
@@ -289,7 +289,7 @@ impl Api {
         });
         // A scenario's delay is over for the clock once the journal has the request.
         let _task = admitted.rule.as_mut().and_then(|rule| rule.task.take());
-        let record = RequestRecord { broken, ..admitted.into_record(transcript, status, reason) };
+        let record = admitted.into_record(transcript, status, broken, reason);
         self.engine.journal.append(Entry::Request(Arc::new(record)));
         response
     }
