@@ -31,8 +31,8 @@ pub(crate) struct Case {
     scenario: String,
     /// Requests before the short run begins.
     before: usize,
-    /// The most instructions for one request.
-    bound: Option<f64>,
+    /// The most instructions that one request should take.
+    goal: Option<f64>,
 }
 
 impl Default for Case {
@@ -44,7 +44,7 @@ impl Default for Case {
             settings: &["rate_limit.requests=4294967295"],
             scenario: String::new(),
             before: 0,
-            bound: None,
+            goal: None,
         }
     }
 }
@@ -53,7 +53,7 @@ impl Default for Case {
 pub(crate) fn all() -> Vec<Case> {
     let rule = |then: &str| format!("[[rule]]\nwhen = {{ operation = \"system.status\" }}\n{then}\n");
     vec![
-        Case { bound: Some(14_000.0), ..Case::default() },
+        Case { goal: Some(14_000.0), ..Case::default() },
         Case {
             name: "status with checks",
             request: |_| get("/v1/system/status?include_checks=true", Some("sk_test_local")),
@@ -73,13 +73,13 @@ pub(crate) fn all() -> Vec<Case> {
         Case {
             name: "reply rule",
             scenario: rule("reply = { status = 200, body = { status = \"degraded\" } }"),
-            bound: Some(17_000.0),
+            goal: Some(17_000.0),
             ..Case::default()
         },
         Case {
             name: "patch rule",
             scenario: rule("patch = { status = \"degraded\" }"),
-            bound: Some(20_000.0),
+            goal: Some(20_000.0),
             ..Case::default()
         },
         Case { name: "one rule by query", request: last_rule, scenario: rules(RULES - 1..RULES), ..Case::default() },
@@ -104,8 +104,8 @@ impl Case {
             name: self.name,
             emulator: each(short, long),
             bare: each(bare_short, bare_long),
-            bound: self.bound,
-            most_times_bare: None,
+            goal: self.goal,
+            goal_times_bare: None,
         })
     }
 

@@ -69,9 +69,8 @@ impl Counted {
     pub(crate) fn count(mut self) -> io::Result<u64> {
         self.child.wait()?;
         let log = fs::read_to_string(self.folder.path().join("count"))?;
-        let line = log.lines().find(|line| line.contains("I refs:") || line.contains("I  refs:"));
-        let digits: String =
-            line.map(|line| line.rsplit(':').next().unwrap_or_default()).unwrap_or_default().replace([',', ' '], "");
+        let count = log.lines().find_map(|line| line.split_once("refs:"));
+        let digits = count.map_or_else(String::new, |(_, count)| count.replace([',', ' '], ""));
         digits.parse().map_err(|_| io::Error::other(format!("valgrind gave no count:\n{log}")))
     }
 }
