@@ -1,6 +1,6 @@
-//! Diagnostics: what is wrong with a user's file, where, and what to do. Rendered as text or JSON.
+//! Diagnostics: what is wrong with a user's file, where, and how to fix it. Rendered as text or JSON.
 //!
-//! Knows nothing of what is being checked. [`CODES`] lists every code; codes are stable, as people search for them.
+//! Must not know what is being checked. [`CODES`] lists every code; codes are stable, as people search for them.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -10,25 +10,25 @@ use serde::Serialize;
 use crate::redact::{Redactor, visible};
 use crate::wording::counted;
 
-/// Longest part of a source line kept, in characters: a file may hold everything on one line.
+/// Longest part of a source line kept, in characters: a file may be one long line.
 const LONGEST_LINE: usize = 160;
 /// Longest message or hint, in characters: it may quote what the user wrote.
 const LONGEST_MESSAGE: usize = 600;
 
-/// How bad it is.
+/// The severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The file works, but most likely not as meant.
+    /// The file is in force, but most likely does not do what was intended.
     Warning,
-    /// The file is not taken.
+    /// The file is rejected.
     Error,
 }
 
 /// One thing wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// Stable code, one of [`CODES`].
     pub code: &'static str,
@@ -52,7 +52,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// A problem at `span` of `text`. A span outside the text is drawn in to its end.
+    /// A problem at `span` of `text`. A span beyond the end of the text is clamped.
     pub fn at(
         severity: Severity,
         code: &'static str,
@@ -126,7 +126,7 @@ impl Diagnostic {
         format!("{place}{} [{}]{hint}", self.message, self.code)
     }
 
-    /// Whether the file is not taken because of this.
+    /// Whether the file is rejected because of this.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
@@ -143,7 +143,7 @@ impl Diagnostic {
         let mut text = format!("{tint}{word}[{}]{off}: {strong}{}{off}\n", self.code, shown(&self.message));
         // Writing to a String cannot fail.
         if self.line == 0 {
-            // A name that was asked for, say, is in no file.
+            // Some problems, such as an unknown name in a request, have no file.
             if let Some(file) = &self.file {
                 let _ = writeln!(text, "  --> {}", shown(file));
             }
@@ -178,12 +178,12 @@ pub fn render_all(diagnostics: &[Diagnostic], color: bool) -> String {
     text
 }
 
-/// Text as it is shown: credentials masked, control characters escaped; a tab becomes a space, so that carets stay in line.
+/// Text for display: credentials masked, control characters escaped, and tabs replaced by a space so that carets stay aligned.
 fn shown(text: &str) -> String {
     visible(&Redactor::default().text(text).replace('\t', " ")).into_owned()
 }
 
-/// A message that quotes a whole file helps nobody.
+/// Cuts a message that quotes a very long text.
 fn shortened(text: String) -> String {
     match text.char_indices().nth(LONGEST_MESSAGE) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -201,9 +201,9 @@ fn floor_boundary(text: &str, at: usize) -> usize {
 pub fn codes_markdown() -> String {
     let mut page = String::from(
         "\n## Diagnostics\n\n\
-         Everything that `wrs-emulator check`, a reload or the control API may say of a scenario or profile. Codes are stable.\n\
-         An error means that the file is not taken: its last good version stays, and other files are taken all the same; a\n\
-         warning, that the file works but most likely not as meant.\n\n\
+         Everything that `wrs-emulator check`, a reload or the control API may report about a scenario or profile. Codes are stable.\n\
+         An error means that the file is rejected: its last good version stays active, and other files are not affected. A\n\
+         warning means that the file is in force but most likely does not do what was intended.\n\n\
          | code | meaning |\n| --- | --- |\n",
     );
     for (code, meaning) in CODES {
@@ -213,7 +213,7 @@ pub fn codes_markdown() -> String {
     page
 }
 
-/// Every code with what it means, in one line each.
+/// Every code with its meaning in one line.
 pub const CODES: &[(&str, &str)] = &[
     ("file/folder-gone", "the usual folder of scenario files is no longer there"),
     ("file/ignored", "something in a scenario folder is not read: a sub-folder, or a .yaml, .yml or .json file"),
