@@ -123,7 +123,7 @@ impl Drop for Task {
     }
 }
 
-/// When somebody has to be called next.
+/// When a driver must run next.
 #[derive(Debug)]
 pub struct Slot {
     agenda: Agenda,

@@ -152,7 +152,7 @@ fn open(path: &Path, options: &mut OpenOptions, more: OFlags) -> Result<File, Fi
     let opened = options.custom_flags(flags.bits().cast_signed()).open(path);
     let file = opened.map_err(|error| match error.kind() {
         ErrorKind::IsADirectory => FileProblem::NotRegular,
-        // A pipe that nobody reads, a socket.
+        // A pipe without a reader, or a socket.
         _ if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => FileProblem::NotRegular,
         _ => FileProblem::Io(error),
     })?;

@@ -45,7 +45,7 @@ impl Default for Blocking {
 }
 
 impl Blocking {
-    /// Runs `work` to its end, even if nobody waits for it any longer. A panic in it is resumed in the caller.
+    /// Runs `work` to its end, even if the caller stops waiting. A panic in it is resumed in the caller.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (done, result) = oneshot::channel();
         let runtime = Handle::current();

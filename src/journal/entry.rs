@@ -1,4 +1,4 @@
-//! What the journal is made of: one entry for each thing that happened.
+//! The entries of the journal: requests, events, delivery attempts and notices.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::RequestRecord;
 use crate::workspace::{AttemptRecord, EventRecord};
 
-/// One thing that happened.
+/// One entry of the journal.
 #[derive(Clone, Debug)]
 pub enum Entry {
     /// A request and its answer.
@@ -47,7 +47,7 @@ impl Entry {
         }
     }
 
-    /// Roughly what the entry holds in memory.
+    /// Roughly the bytes that the entry takes in memory.
     pub(super) fn bytes(&self) -> usize {
         const FIXED: usize = 512;
         FIXED

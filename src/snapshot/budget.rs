@@ -105,7 +105,7 @@ mod tests {
             match read {
                 Ok(_) => assert!(is_read, "{text} {most}"),
                 Err(error) => {
-                    assert!(!is_read && error.to_string().contains("too much memory"), "{text} {most} {error}")
+                    assert!(!is_read && error.to_string().contains("too much memory"), "{text} {most} {error}");
                 }
             }
         };

@@ -198,7 +198,7 @@ mod tests {
             let look_up = LookUp::new(move |name| {
                 peak.fetch_max(under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 let _ = starting.send(name.to_owned());
-                // After the test nobody sends any more, and every look-up ends.
+                // When the test ends, the sender is dropped and every look-up ends.
                 let _ = waiting.lock().expect("no test panics with the lock").recv();
                 under_way.fetch_sub(1, Ordering::SeqCst);
                 Ok(vec![Ipv4Addr::LOCALHOST.into()])
@@ -283,9 +283,9 @@ mod tests {
         until(|| hanging.resolver.names.lock().len() > LOOK_UPS_PER_WORKSPACE).await;
         given_up.abort();
         until(|| hanging.resolver.names.lock().len() == LOOK_UPS_PER_WORKSPACE).await;
-        hanging.resolve("wanted.example", &share);
+        hanging.resolve("next.example", &share);
         hanging.may_end.send(()).expect("a look-up waits");
-        assert_eq!(hanging.next().await, "wanted.example");
+        assert_eq!(hanging.next().await, "next.example");
     }
 
     #[tokio::test]

@@ -152,7 +152,7 @@ impl Subscriptions {
             let id = &saved.id;
             let target = Url::parse(&saved.target).map_err(|error| format!("subscription {id}: target: {error}"))?;
             if subscriptions.get(id).is_some() {
-                return Err(format!("subscription {id} stands there twice"));
+                return Err(format!("subscription {id} is there twice"));
             }
             let record = SubscriptionRecord {
                 id: id.clone(),

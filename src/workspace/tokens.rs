@@ -30,7 +30,7 @@ struct Kept {
     in_order: VecDeque<Arc<str>>,
 }
 
-/// What a token stands for.
+/// The key of a token, and when the token expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
     /// The key that it was issued for.
@@ -69,7 +69,7 @@ impl Tokens {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// What a token stands for, if it was issued here and is still kept.
+    /// The alias of a token, if it was issued here and is still kept.
     pub fn find(&self, text: &str) -> Option<Alias> {
         if !self.any.load(Ordering::Acquire) {
             return None;

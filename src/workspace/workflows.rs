@@ -120,7 +120,7 @@ impl Workflows {
             workflows.made += 1;
             let serial = workflows.made;
             if workflows.serial_by_id.insert(saved.id.clone(), serial).is_some() {
-                return Err(format!("workflow {} stands there twice", saved.id));
+                return Err(format!("workflow {} is there twice", saved.id));
             }
             let completes = (Instant::from_nanos(saved.completes), saved.completes_at);
             if saved.untold {

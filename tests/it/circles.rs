@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::layers::{files, is_tests, read};
 
-/// Folders in which files still need each other. A folder leaves the list once it has no circle; none is added.
+/// Folders in which files still need each other. Remove a folder once it has no circle; add none.
 const FOLDERS_WITH_CIRCLES: [&str; 3] = ["app", "cli", "control"];
 /// Names that two public types still have. A name leaves the list once one of the two is renamed; none is added.
 const NAMES_TAKEN_TWICE: [&str; 0] = [];
