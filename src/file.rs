@@ -195,7 +195,7 @@ mod tests {
             assert!(claim().is_none());
             drop(first);
         }
-        // What a process that was killed leaves behind is no claim.
+        // A lock file left behind by a killed process is not a claim.
         fs::write(folder.path().join("state.json.lock"), "").expect("it is written");
         assert!(claim().is_some());
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);

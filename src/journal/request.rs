@@ -112,7 +112,7 @@ pub struct Scripted {
     pub scenario: Arc<str>,
     /// The rule's name, or its position as `rule 2`.
     pub rule: Arc<str>,
-    /// How many requests the rule's conditions had matched, this one included.
+    /// How often the rule has applied, this request included.
     pub turn: u64,
     /// What the rule did, in words.
     pub action: String,

@@ -57,7 +57,7 @@ pub struct GlobalState {
     /// Scenarios given as text, by name.
     #[serde(deserialize_with = "table")]
     pub scenarios: BTreeMap<String, String>,
-    /// The scenarios active for every key without a list of its own.
+    /// The scenarios active for every key without its own list.
     #[serde(deserialize_with = "list")]
     pub active: Vec<String>,
     /// How long they have been active, by the emulator's clock.

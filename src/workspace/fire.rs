@@ -160,6 +160,6 @@ fn set_path(data: &mut Map<String, Value>, path: &str, value: Value, event_type:
             Ok(())
         }
         (Some(Value::Object(inner)), Some(rest)) => set_path(inner, rest, value, event_type),
-        _ => Err(unknown(format!("; `{first}` is no object"))),
+        _ => Err(unknown(format!("; `{first}` is not an object"))),
     }
 }

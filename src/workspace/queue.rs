@@ -177,8 +177,8 @@ impl Queue {
         next
     }
 
-    /// Gives up every waiting delivery of a subscription that is no longer delivered to; an attempt under way ends by
-    /// itself.
+    /// Removes and returns every waiting delivery of a subscription that was deleted or disabled; a running attempt is left to
+    /// end.
     pub fn cancel(&mut self, subscription: &str) -> Vec<Job> {
         let Some(id) = self.lane_of.get(subscription).copied() else { return Vec::new() };
         let jobs = self.give_up(id);

@@ -250,7 +250,7 @@ async fn firing_refuses_what_means_nothing() {
     for (payload, status, said) in [
         (json!({ "type": "workflow.started" }), 422, "unsupported event type"),
         (json!({ "type": "workflow.completed", "set": { "workflow": "x" } }), 422, "did you mean `workflow_id`"),
-        (json!({ "type": "workflow.completed", "set": { "status.deep": "x" } }), 422, "`status` is no object"),
+        (json!({ "type": "workflow.completed", "set": { "status.deep": "x" } }), 422, "`status` is not an object"),
         (json!({ "type": "workflow.completed", "subscription": "sub_nothing" }), 422, "no subscription `sub_nothing`"),
         (json!({ "type": "workflow.completed", "count": 0 }), 422, "count: expected 1 to"),
         (json!({ "type": "workflow.completed", "delay": "soon" }), 422, "delay: expected a duration"),
