@@ -30,7 +30,7 @@ use crate::workspace::{
 /// is made again after a load.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Waits until running tasks have ended, at most for [`PATIENCE`].
+/// Waits until running tasks have ended, at most for 3 s.
 pub async fn settle_for_a_moment(workspaces: &[Arc<Workspace>]) {
     let settled = join_all(workspaces.iter().map(|workspace| settle(workspace)));
     let _ = tokio::time::timeout(PATIENCE, settled).await;
