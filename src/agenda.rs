@@ -1,8 +1,8 @@
-//! What one workspace waits for and what is under way in it, so that its clock can be moved from one due moment to the next
-//! and somebody can wait until all is done that is due.
+//! What one workspace waits for and what is running in it, so that its clock can be moved from one due instant to the next and
+//! callers can wait until everything due is done.
 //!
-//! Drivers note here when they have to be called next ([`Slot`]) and that they are at work ([`Task`]). Neither what they
-//! do nor the clock is known here: `now` is an argument.
+//! Drivers record here when they must run next ([`Slot`]) and that they are running ([`Task`]). Must know neither what they do
+//! nor the clock: `now` is an argument.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,23 +28,23 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Notes {
     under_way: usize,
-    /// How many of them wait for somebody outside.
+    /// How many of them wait for an external receiver.
     outside: usize,
     due: BTreeSet<(Instant, u64)>,
     slots: u64,
-    /// When events are made next.
+    /// When events are fired next.
     fires: Option<Instant>,
 }
 
 impl Agenda {
-    /// Notes that something is under way, until what is returned is dropped.
+    /// Records that something is running until the returned task is dropped.
     #[must_use]
     pub fn begin(&self) -> Task {
         self.shared.notes.lock().under_way += 1;
         Task { agenda: self.clone(), outside: false }
     }
 
-    /// A place for the moment at which somebody has to be called next; empty at first.
+    /// A slot for the instant at which a driver must run next; empty at first.
     #[must_use]
     pub fn slot(&self) -> Slot {
         let mut notes = self.shared.notes.lock();
@@ -52,41 +52,41 @@ impl Agenda {
         Slot { agenda: self.clone(), number: notes.slots, due: None }
     }
 
-    /// The earliest moment at which somebody has to be called.
+    /// The earliest instant at which a driver must run.
     pub fn next_due(&self) -> Option<Instant> {
         self.shared.notes.lock().due.first().map(|(due, _)| *due)
     }
 
-    /// Records when events are fired next. Events that are due at a moment are fired before deliveries that are due then, as
-    /// the answer to a delivery may change who is subscribed.
+    /// Records when events are fired next. Events are fired before the deliveries due at the same instant, as the answer to a
+    /// delivery may change the subscriptions.
     pub fn fires_at(&self, due: Option<Instant>) {
         self.change(|notes| notes.fires = due);
     }
 
-    /// Whether events are still to be made that are due by `now`.
+    /// Whether events due by `now` have not been fired yet.
     pub fn is_firing(&self, now: Instant) -> bool {
         self.shared.notes.lock().fires.is_some_and(|due| due <= now)
     }
 
-    /// Whether nothing is under way and nothing was due by `now`.
+    /// Whether nothing is running and nothing is due by `now`.
     pub fn is_settled(&self, now: Instant) -> bool {
         let notes = self.shared.notes.lock();
         notes.under_way == 0 && notes.due.first().is_none_or(|(due, _)| *due > now)
     }
 
-    /// Whether everything that was due by `now` is done, or waits for somebody outside.
+    /// Whether everything due by `now` is done or waits for an external receiver.
     pub fn is_settled_inside(&self, now: Instant) -> bool {
         let notes = self.shared.notes.lock();
         notes.under_way == notes.outside && notes.due.first().is_none_or(|(due, _)| *due > now)
     }
 
-    /// Returns when something has ended or another moment is due than before the call.
-    /// To miss nothing: make and enable the future, look, then await it.
+    /// Completes when a task has ended or a due time has changed after the call.
+    /// To miss no change, create and enable the future, check the state, then await it.
     pub fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.shared.changed.notified()
     }
 
-    /// Held by whoever moves the clock from one due moment to the next, so that nobody else does at the same time.
+    /// Locked while the clock is moved from one due instant to the next, so that only one caller does this at a time.
     pub fn moving(&self) -> Arc<tokio::sync::Mutex<()>> {
         Arc::clone(&self.shared.moving)
     }
@@ -97,7 +97,7 @@ impl Agenda {
     }
 }
 
-/// Something that is under way.
+/// Something that is running, until dropped.
 #[derive(Debug)]
 pub struct Task {
     agenda: Agenda,
@@ -105,7 +105,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// The same, waiting for somebody outside.
+    /// The same task, marked as waiting for an external receiver.
     #[must_use]
     pub fn outside(mut self) -> Self {
         self.outside = true;
@@ -123,7 +123,7 @@ impl Drop for Task {
     }
 }
 
-/// When somebody has to be called next.
+/// When a driver must run next.
 #[derive(Debug)]
 pub struct Slot {
     agenda: Agenda,

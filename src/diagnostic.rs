@@ -1,6 +1,6 @@
-//! Diagnostics: what is wrong with a user's file, where, and what to do. Rendered as text or JSON.
+//! Diagnostics: what is wrong with a user's file, where, and how to fix it. Rendered as text or JSON.
 //!
-//! Knows nothing of what is being checked. [`CODES`] lists every code; codes are stable, as people search for them.
+//! Must not know what is being checked. [`CODES`] lists every code; codes are stable, as people search for them.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -10,25 +10,25 @@ use serde::Serialize;
 use crate::redact::{Redactor, visible};
 use crate::wording::counted;
 
-/// Longest part of a source line kept, in characters: a file may hold everything on one line.
+/// Longest part of a source line kept, in characters: a file may be one long line.
 const LONGEST_LINE: usize = 160;
 /// Longest message or hint, in characters: it may quote what the user wrote.
 const LONGEST_MESSAGE: usize = 600;
 
-/// How bad it is.
+/// The severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The file works, but most likely not as meant.
+    /// The file is in force, but most likely does not do what was intended.
     Warning,
-    /// The file is not taken.
+    /// The file is rejected.
     Error,
 }
 
 /// One thing wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// Stable code, one of [`CODES`].
     pub code: &'static str,
@@ -52,7 +52,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// A problem at `span` of `text`. A span outside the text is drawn in to its end.
+    /// A problem at `span` of `text`. A span beyond the end of the text is clamped.
     pub fn at(
         severity: Severity,
         code: &'static str,
@@ -126,7 +126,7 @@ impl Diagnostic {
         format!("{place}{} [{}]{hint}", self.message, self.code)
     }
 
-    /// Whether the file is not taken because of this.
+    /// Whether the file is rejected because of this.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
@@ -143,7 +143,7 @@ impl Diagnostic {
         let mut text = format!("{tint}{word}[{}]{off}: {strong}{}{off}\n", self.code, shown(&self.message));
         // Writing to a String cannot fail.
         if self.line == 0 {
-            // A name that was asked for, say, is in no file.
+            // Some problems, such as an unknown name in a request, have no file.
             if let Some(file) = &self.file {
                 let _ = writeln!(text, "  --> {}", shown(file));
             }
@@ -178,12 +178,12 @@ pub fn render_all(diagnostics: &[Diagnostic], color: bool) -> String {
     text
 }
 
-/// Text as it is shown: credentials masked, control characters escaped; a tab becomes a space, so that carets stay in line.
+/// Text for display: credentials masked, control characters escaped, and tabs replaced by a space so that carets stay aligned.
 fn shown(text: &str) -> String {
     visible(&Redactor::default().text(text).replace('\t', " ")).into_owned()
 }
 
-/// A message that quotes a whole file helps nobody.
+/// Cuts a message that quotes a very long text.
 fn shortened(text: String) -> String {
     match text.char_indices().nth(LONGEST_MESSAGE) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -201,9 +201,9 @@ fn floor_boundary(text: &str, at: usize) -> usize {
 pub fn codes_markdown() -> String {
     let mut page = String::from(
         "\n## Diagnostics\n\n\
-         Everything that `wrs-emulator check`, a reload or the control API may say of a scenario or profile. Codes are stable.\n\
-         An error means that the file is not taken: its last good version stays, and other files are taken all the same; a\n\
-         warning, that the file works but most likely not as meant.\n\n\
+         Everything that `wrs-emulator check`, a reload or the control API may report about a scenario or profile. Codes are stable.\n\
+         An error means that the file is rejected: its last good version stays active, and other files are not affected. A\n\
+         warning means that the file is in force but most likely does not do what was intended.\n\n\
          | code | meaning |\n| --- | --- |\n",
     );
     for (code, meaning) in CODES {
@@ -213,53 +213,53 @@ pub fn codes_markdown() -> String {
     page
 }
 
-/// Every code with what it means, in one line each.
+/// Every code with its meaning in one line.
 pub const CODES: &[(&str, &str)] = &[
-    ("file/folder-gone", "the usual folder of scenario files is no longer there"),
-    ("file/ignored", "something in a scenario folder is not read: a sub-folder, or a .yaml, .yml or .json file"),
+    ("file/folder-gone", "the usual folder of scenario files no longer exists"),
+    ("file/ignored", "an entry of a scenario folder is not read: a sub-folder, or a .yaml, .yml or .json file"),
     ("file/not-regular", "a scenario file is a pipe, socket, device or folder"),
     ("file/not-utf8", "a file is not UTF-8 text"),
     ("file/too-large", "a file is larger than 1 MiB"),
     ("file/too-many", "a folder has more files, or more bytes of them, than are read; the first by name are in force"),
     ("file/unreadable", "a file or folder cannot be read"),
-    ("profile/bad-value", "a knob is given a value that it does not take"),
+    ("profile/bad-value", "a setting has a value that it does not accept"),
     ("profile/syntax", "a profile is not TOML"),
-    ("profile/unknown-knob", "a name in a profile is not a knob"),
+    ("profile/unknown-knob", "a name in a profile is not a setting"),
     ("profile/unknown-preset", "the name of a profile is not one of the presets"),
     (
         "scenario/active-missing",
-        "a scenario that a list names is no longer there; if its file is gone, its last good version stays",
+        "a scenario that a list names no longer exists; if its file was deleted, its last good version stays active",
     ),
     ("scenario/bad-duration", "a string is not a duration such as \"250ms\", \"30s\" or \"1m30s\""),
     ("scenario/bad-name", "a scenario's name has other characters than A-Z a-z 0-9 - _ and dots"),
-    ("scenario/bad-pattern", "a regular expression is wrong or too large"),
+    ("scenario/bad-pattern", "a regular expression is invalid or too large"),
     ("scenario/bad-pointer", "a JSON pointer does not begin with a slash"),
     (
         "scenario/bad-template",
         "a template in double braces cannot be read, or is used where templates are not rendered",
     ),
-    ("scenario/bad-value", "a value is of the right type and still not one that is taken"),
-    ("scenario/clash", "two keys that exclude each other stand side by side"),
-    ("scenario/clashing-times", "the counts of a rule contradict each other, so that part of it is never played"),
+    ("scenario/bad-value", "a value has the right type but is not accepted"),
+    ("scenario/clash", "two keys that exclude each other are used together"),
+    ("scenario/clashing-times", "the counts of a rule contradict each other, so that part of it never applies"),
     ("scenario/duplicate-name", "two files, or two rules or emissions of one file, have the same name"),
     ("scenario/error-status", "an error reply has a status below 400, so that clients do not take it for an error"),
-    ("scenario/missing-key", "a key that must be there is not"),
+    ("scenario/missing-key", "a required key is missing"),
     (
         "scenario/missing-part",
         "a template names a part that no request of the rule, or no event, has; it gives an empty string",
     ),
-    ("scenario/never-matches", "a condition can never hold"),
+    ("scenario/never-matches", "a condition can never be true"),
     ("scenario/no-effect", "a rule, sequence step or file does nothing"),
     ("scenario/syntax", "the file is not TOML"),
-    ("scenario/too-many", "a limit on the number or size of things is passed, in one file or over all scenarios"),
-    ("scenario/unknown-error", "the name of an error is none of the contract's"),
-    ("scenario/unknown-event", "an event type is none of the profile's"),
+    ("scenario/too-many", "a limit on number or size is exceeded, in one file or over all scenarios"),
+    ("scenario/unknown-error", "the contract has no error of this name"),
+    ("scenario/unknown-event", "the profile has no such event type"),
     ("scenario/unknown-key", "a key is not known in this table"),
-    ("scenario/unknown-operation", "the name of an operation is none of the contract's"),
+    ("scenario/unknown-operation", "the contract has no operation of this name"),
     ("scenario/unknown-scenario", "there is no scenario of this name"),
     ("scenario/unreachable-rule", "an earlier rule decides every request that this rule matches"),
     ("scenario/unreachable-step", "no rule leads to this step of the story"),
-    ("scenario/wrong-type", "a value is of another type than the key takes"),
+    ("scenario/wrong-type", "a value has another type than the key accepts"),
 ];
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The user's files: how the program opens whatever a flag, an argument or a folder names. Nothing else opens files.
+//! Opens the user's files, whether a flag, an argument or a folder names them. No other code opens files.
 //!
-//! A path can be replaced between a look at it and its opening, and opening a pipe waits for its other end. So a file that a
-//! running emulator reads is opened without waiting, and what was opened is what is checked. Must not know what the files contain.
+//! A path can be replaced between checking and opening it, and opening a pipe blocks until its other end is open. Therefore a
+//! running emulator opens files without blocking and checks the opened file, not the path. Must not know what the files contain.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -19,19 +19,19 @@ pub const LARGEST_PEM: u64 = 16 * 1024 * 1024;
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FileProblem {
-    /// The system refuses.
+    /// The system reports an error.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// A pipe, socket, device or folder.
     #[error("it is not a regular file")]
     NotRegular,
-    /// More bytes than are read.
+    /// It has more bytes than the limit, which is given.
     #[error("it is larger than {} MiB", .0 / (1024 * 1024))]
     TooLarge(u64),
 }
 
 impl FileProblem {
-    /// Whether nothing is there.
+    /// Whether the file does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == ErrorKind::NotFound)
     }
@@ -45,12 +45,12 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
         return Err(FileProblem::TooLarge(most));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    // It may grow meanwhile.
+    // It may have grown since.
     file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(FileProblem::TooLarge(most)) } else { Ok(bytes) }
 }
 
-/// Reads what a person names to a command that does nothing else meanwhile: a file, a pipe such as `<(curl …)`, or stdin as `-`.
+/// Reads the input of a command, which may block on it: a file, a pipe such as `<(curl …)`, or stdin as `-`.
 pub fn read_input(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
     let mut bytes = Vec::new();
     if path.as_os_str() == "-" {
@@ -68,13 +68,13 @@ pub fn create(path: &Path) -> Result<File, FileProblem> {
     Ok(file)
 }
 
-/// Writes a file whole or not at all, readable by its owner alone, as it may contain secrets. It is on the disk when this
-/// returns. The contents come in pieces.
+/// Writes a file atomically from pieces. Only its owner can read it, as it may contain secrets. It is on the disk when this
+/// returns.
 pub fn write_whole<P: AsRef<[u8]>>(path: &Path, pieces: &[P]) -> io::Result<()> {
     if path.file_name().is_none() {
         return Err(io::Error::other("it names no file"));
     }
-    // Nobody can guess the name and put a link there; and nothing that exists is opened.
+    // The random name prevents others from placing a link there, and `create_new` never opens an existing file.
     let beside =
         path.with_file_name(format!(".wrs-emulator-{:016x}.tmp", Seed::from_entropy().source("file").next_u64()));
     let mut options = OpenOptions::new();
@@ -82,17 +82,17 @@ pub fn write_whole<P: AsRef<[u8]>>(path: &Path, pieces: &[P]) -> io::Result<()> 
     let written = pieces.iter().try_for_each(|piece| new.write_all(piece.as_ref()));
     let written = written.and_then(|()| new.sync_all()).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
-        // What is half written helps nobody.
+        // An incomplete file is useless.
         let _ = fs::remove_file(&beside);
     }
     written.and_then(|()| sync_folder(path))
 }
 
-/// Makes a rename last.
+/// Makes a rename durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match File::open(folder).and_then(|folder| folder.sync_all()) {
-        // Some file systems have no such thing, and a folder may be one that can be written to and not read.
+        // Some file systems cannot sync folders, and a folder may be writable but not readable.
         Err(error)
             if matches!(
                 error.kind(),
@@ -105,7 +105,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The only claim on a file, in this process and all others; ends when dropped, or with the process, however that ends.
+/// An exclusive claim on a file across processes. It ends when dropped, or when the process ends or is killed.
 ///
 /// The lock is on `FILE.lock`, since the file itself is replaced by every [`write_whole`].
 #[derive(Debug)]
@@ -126,11 +126,11 @@ impl Claim {
             let locked = open(&lock, options, OFlags::NOFOLLOW)?;
             match locked.try_lock() {
                 Err(TryLockError::WouldBlock) => return Ok(None),
-                // On a file system without locks nothing can be promised.
+                // A file system without locks cannot guarantee the claim; it is granted anyway.
                 Err(TryLockError::Error(error)) if error.kind() != ErrorKind::Unsupported => return Err(error.into()),
                 _ => {}
             }
-            // Whoever had it before may have removed it after this process had opened it.
+            // The previous owner may have removed the lock file after this process opened it.
             let (ours, present) = (locked.metadata()?, fs::symlink_metadata(&lock));
             if present.is_ok_and(|present| (present.dev(), present.ino()) == (ours.dev(), ours.ino())) {
                 return Ok(Some(Self { lock, _locked: locked }));
@@ -141,18 +141,18 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Before it is unlocked; left behind it would do no harm.
+        // Removed while still locked. If this fails, the file left behind does no harm.
         let _ = fs::remove_file(&self.lock);
     }
 }
 
 fn open(path: &Path, options: &mut OpenOptions, more: OFlags) -> Result<File, FileProblem> {
-    // A terminal must not become the one that controls this process.
+    // NOCTTY: a terminal must not become the controlling terminal of this process.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | more;
     let opened = options.custom_flags(flags.bits().cast_signed()).open(path);
     let file = opened.map_err(|error| match error.kind() {
         ErrorKind::IsADirectory => FileProblem::NotRegular,
-        // A pipe that nobody reads, a socket.
+        // A pipe without a reader, or a socket.
         _ if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => FileProblem::NotRegular,
         _ => FileProblem::Io(error),
     })?;
@@ -195,7 +195,7 @@ mod tests {
             assert!(claim().is_none());
             drop(first);
         }
-        // What a process that was killed leaves behind is no claim.
+        // A lock file left behind by a killed process is not a claim.
         fs::write(folder.path().join("state.json.lock"), "").expect("it is written");
         assert!(claim().is_some());
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);

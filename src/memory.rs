@@ -1,21 +1,21 @@
-//! Large pieces of memory, in pages of their own that the system gets back with them.
+//! Large buffers in memory-mapped pages, which return to the system when they are freed.
 //!
-//! Freed among smaller pieces they would stay with the allocator: once glibc has seen a large piece freed, it keeps as much of
-//! every thread's memory for the next one. Knows nothing of what the bytes mean.
+//! The allocator would keep them: once glibc has freed a large allocation, it retains that much memory per thread for the next
+//! one. Must not know what the bytes mean.
 
 use std::io;
 
 use hyper::body::Bytes;
 use memmap2::MmapMut;
 
-/// From this size on bytes have pages of their own.
+/// Buffers of at least this size get their own pages.
 pub const LARGE: usize = 32 * 1024;
 /// Size of one piece of [`Pieces`].
 const PIECE: usize = 64 * 1024;
-/// Size of the pages that further pieces share.
+/// Size of one mapping that several pieces share.
 const BLOCK: usize = 16 * PIECE;
 
-/// Bytes as they are kept for a while.
+/// Bytes that are kept for a while; large ones are moved to their own pages.
 pub fn kept(bytes: Vec<u8>) -> Bytes {
     if bytes.len() < LARGE {
         return Bytes::from(bytes);
@@ -29,7 +29,7 @@ pub fn kept(bytes: Vec<u8>) -> Bytes {
     }
 }
 
-/// A buffer in pages of its own. Pages that nothing was written to take no memory.
+/// A buffer in its own pages. Untouched pages take no memory.
 #[derive(Debug)]
 pub struct Pages {
     map: MmapMut,
@@ -37,7 +37,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// An empty buffer for at most so many bytes; an error if the system has no more mappings.
+    /// An empty buffer for at most `most` bytes; an error if the system has no more mappings.
     pub fn new(most: usize) -> io::Result<Self> {
         Ok(Self { map: MmapMut::map_anon(most)?, length: 0 })
     }
@@ -47,33 +47,33 @@ impl Pages {
         self.length
     }
 
-    /// Whether nothing was written.
+    /// Whether nothing has been written.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Appends bytes; what passes the size that was asked for is cut off.
+    /// Appends bytes; those beyond the buffer's size are cut off.
     pub fn push(&mut self, bytes: &[u8]) {
         let size = bytes.len().min(self.map.len() - self.length);
         self.map[self.length..][..size].copy_from_slice(&bytes[..size]);
         self.length += size;
     }
 
-    /// What was written.
+    /// The bytes written.
     pub fn freeze(self) -> Bytes {
         let length = self.length;
         Bytes::from_owner(self.map).slice(..length)
     }
 }
 
-/// A text of any length in small pieces, where one buffer would be large. All but the first share pages of their own.
+/// A text of any length in small pieces instead of one large buffer. All but the first piece are in memory-mapped pages.
 #[derive(Debug, Default)]
 pub struct Pieces {
     full: Vec<Bytes>,
     last: Last,
 }
 
-/// What is being written to.
+/// The piece or mapping being written to.
 #[derive(Debug)]
 enum Last {
     Heap(Vec<u8>),
@@ -96,13 +96,13 @@ impl Last {
 }
 
 impl Pieces {
-    /// All pieces, in order; one at least.
+    /// All pieces, in order; at least one.
     pub fn finish(mut self) -> Vec<Bytes> {
         self.close(Last::default());
         self.full
     }
 
-    /// Ends what was written last.
+    /// Closes what is being written and continues with `next`.
     fn close(&mut self, next: Last) {
         match std::mem::replace(&mut self.last, next) {
             Last::Heap(bytes) => self.full.push(Bytes::from(bytes)),

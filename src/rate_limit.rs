@@ -1,7 +1,7 @@
-//! Quotas: a policy and a moment in, a permit or the wait out. One [`Quota`] per API key.
+//! Quotas: given a policy and an instant, allows a request or returns the time to wait. One [`Quota`] per API key.
 //!
-//! Knows nothing of headers, requests or the clock. The contract says that sandbox traffic is throttled per key; numbers
-//! and algorithm are assumed (knobs `rate_limit.*`).
+//! Must not know headers, requests or the clock. The contract says that sandbox traffic is throttled per key; numbers and
+//! algorithm are assumptions (settings `rate_limit.*`).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::snapshot::SavedQuota;
 /// The outcome of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether the request may go on.
+    /// Whether the request is within the quota.
     pub allowed: bool,
     /// Requests per window.
     pub limit: u32,
@@ -21,7 +21,7 @@ pub struct Verdict {
     pub remaining: u32,
     /// Time until the next request would be allowed; zero unless refused.
     pub wait: Duration,
-    /// Time until the quota is whole again: the end of the window, or a full bucket.
+    /// Time until the full quota is available again: the end of the window, or a full bucket.
     pub reset: Duration,
     /// Length of the window.
     pub window: Duration,
@@ -41,7 +41,7 @@ enum Usage {
     Fixed { opened: Instant, used: u32 },
     /// Requests by millisecond, oldest first: bounded by the window's length, not by the traffic.
     Sliding { log: VecDeque<(Instant, u32)>, used: u64 },
-    /// How much is missing from a full bucket at a moment, in units of one token divided by the nanoseconds of the window then.
+    /// How much is missing from a full bucket at `at`, in units of one token divided by the nanoseconds of `window`.
     Bucket { missing: u128, at: Instant, window: Duration },
 }
 
@@ -68,7 +68,7 @@ impl Quota {
         }
     }
 
-    /// Gives back the last request that was allowed, for the count rule `successful`.
+    /// Undoes the counting of the last allowed request, for the count rule `successful`.
     pub fn refund(&mut self) {
         match &mut self.usage {
             Usage::None => {}
@@ -109,7 +109,7 @@ impl Quota {
             SavedQuota::Fixed { opened, used } => Usage::Fixed { opened: Instant::from_nanos(*opened), used: *used },
             SavedQuota::Sliding { log } => Usage::Sliding {
                 used: log.iter().map(|(_, count)| u64::from(*count)).sum(),
-                // A file may contain anything; an entry without requests could not give one back.
+                // A file may contain anything; `refund` would underflow on an entry without requests.
                 log: log
                     .iter()
                     .filter(|(_, count)| *count > 0)
@@ -119,7 +119,7 @@ impl Quota {
             SavedQuota::Bucket { missing, at, window } => Usage::Bucket {
                 missing: *missing,
                 at: Instant::from_nanos(*at),
-                // Zero is the window that comes next.
+                // Zero stands for the window of the next check.
                 window: Duration::from_nanos(window.unwrap_or(0)),
             },
         };
@@ -173,12 +173,12 @@ impl Quota {
     }
 
     fn check_bucket(&mut self, limit: u32, window: Duration, now: Instant) -> Verdict {
-        // Exact in whole numbers: in one nanosecond `limit` units flow back, and one token is `window` units.
+        // Exact in integers: `limit` units are refilled each nanosecond, and one token is `window` units.
         let (token, flow) = (window.as_nanos(), u128::from(limit));
         let full = token * flow;
         let missing = match self.usage {
             Usage::Bucket { missing, at, window: then } => {
-                // The tokens that are missing stay as many when the window changes.
+                // When the window changes, the number of missing tokens stays the same.
                 let missing = match then.as_nanos() {
                     0 => missing,
                     old if old == token => missing,
@@ -201,7 +201,7 @@ impl Quota {
     }
 }
 
-/// The entry whose leaving makes room for one more request.
+/// The time of the entry whose expiry allows one more request.
 fn free_at(log: &VecDeque<(Instant, u32)>, used: u64, limit: u32) -> Option<Instant> {
     if limit == 0 {
         return None;
@@ -230,7 +230,7 @@ mod tests {
         Instant::after_start(Duration::from_millis(millis))
     }
 
-    /// Plays requests at the given milliseconds and notes, for each, what is left or how long to wait.
+    /// Makes requests at the given milliseconds; expects for each how many are left or how long to wait.
     fn check(policy: &RateLimit, plays: &[(u64, Result<u32, u64>)]) {
         let mut quota = Quota::default();
         for (millis, expected) in plays {

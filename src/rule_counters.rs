@@ -1,14 +1,14 @@
-//! How often each scenario rule has matched and applied in one workspace, and the step of each story: plain counters by
-//! fingerprint, apart for each activation.
+//! How often each scenario rule has matched and applied in one workspace, and the current step of each story: counters by
+//! fingerprint, separate for each activation.
 //!
-//! Kept with the workspace so that scenarios themselves hold no state; what a rule means is not known here.
+//! They are kept with the workspace, so that scenarios themselves have no state. Must not know what a rule means.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::snapshot::SavedTurn;
 
-/// Activations whose counters are kept. A workspace needs as many as its keys have lists of scenarios; older ones are over.
+/// Most activations whose counters are kept. A workspace needs one for each list of scenarios of its keys.
 pub const MOST_ACTIVATIONS: usize = 256;
 
 /// The counters of one rule.
@@ -18,11 +18,11 @@ pub struct RuleCounter {
     pub matched: u64,
     /// Requests that it decided.
     pub applied: u64,
-    /// Those among them whose answer decides whether they count, and is not there yet.
+    /// Those among them that count only if their answer succeeds, and are not answered yet.
     pub pending: u64,
 }
 
-/// The counters of all rules a workspace has met. Bounded: the fingerprints come from scenario files, not from requests.
+/// The counters of all rules that a workspace has tried. Bounded: the fingerprints come from scenario files, not from requests.
 #[derive(Clone, Debug, Default)]
 pub struct RuleCounters {
     activation: u64,
@@ -64,12 +64,12 @@ impl RuleCounters {
         self.by_rule.get(&(self.activation, rule)).copied().unwrap_or_default()
     }
 
-    /// The present step of a story; `None` before the first change of step.
+    /// The current step of a story; `None` before the first change of step.
     pub fn step(&self, story: u64) -> Option<&Arc<str>> {
         self.steps.get(&(self.activation, story))
     }
 
-    /// Moves a story on to a step.
+    /// Moves a story to a step.
     pub fn set_step(&mut self, story: u64, step: Arc<str>) {
         self.steps.insert((self.activation, story), step);
     }
@@ -78,7 +78,7 @@ impl RuleCounters {
     pub fn save(&self, activation: u64) -> (Vec<SavedTurn>, Vec<(u64, String)>) {
         let rules = self.by_rule.range((activation, 0)..=(activation, u64::MAX));
         let counters = rules.map(|((_, rule), turn)| {
-            // Requests under way are not saved.
+            // Running requests are not saved.
             let applied = turn.applied.saturating_sub(turn.pending);
             SavedTurn { rule: *rule, matched: turn.matched, applied }
         });
@@ -86,7 +86,7 @@ impl RuleCounters {
         (counters.collect(), steps.map(|((_, story), step)| (*story, step.to_string())).collect())
     }
 
-    /// Puts counters and steps of a snapshot in place for one activation.
+    /// Restores the counters and steps of one activation from a snapshot.
     pub fn restore(&mut self, activation: u64, counters: &[SavedTurn], steps: &[(u64, String)]) {
         self.begin(activation);
         for SavedTurn { rule, matched, applied } in counters {

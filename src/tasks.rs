@@ -1,9 +1,9 @@
-//! What tasks of every layer above need: the signal to stop, and threads for work that may take a while without waiting for
-//! anything, such as checking a scenario or making many events. So the async workers keep serving everybody else meanwhile.
+//! For tasks of every higher layer: the signal to stop, and threads for long computations such as checking a scenario or making
+//! many events, which would block the async workers.
 //!
-//! The threads are few and stay: the allocator keeps what was freed for the thread that used it, so each further thread that
-//! has once held a large document costs memory for good. (The runtime's own pool grows whenever a piece of work comes before
-//! the thread of the last one has come back.)
+//! The threads are few and permanent: the allocator retains freed memory for the thread that used it, so each thread that has
+//! once processed a large document costs memory permanently. (The runtime's own pool starts another thread whenever no idle
+//! one is available.)
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
-/// Returns once `stop` is true, or when nobody is left who could say so.
+/// Returns once `stop` is true, or its sender is dropped.
 pub async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Most pieces of such work at a time; further ones wait in order.
+/// Most computations at a time; further ones wait in order.
 pub const MOST_AT_ONCE: usize = 4;
 
 type Piece = Box<dyn FnOnce() + Send>;
 
-/// Threads beside the async workers; a cheap handle. They start with the first pieces and end with the last handle.
+/// A cheap handle to threads beside the async workers. They start with the first computations and end with the last handle.
 #[derive(Clone, Debug)]
 pub struct Blocking {
     pieces: Sender<Piece>,
@@ -45,7 +45,7 @@ impl Default for Blocking {
 }
 
 impl Blocking {
-    /// Runs `work` to its end, even if nobody waits for it any longer. A panic in it is resumed in the caller.
+    /// Runs `work` to its end, even if the caller stops waiting. A panic in it is resumed in the caller.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (done, result) = oneshot::channel();
         let runtime = Handle::current();
@@ -73,9 +73,9 @@ impl Queue {
         let thread = thread::Builder::new().name("blocking".to_owned()).spawn(move || work_through(&pieces));
         match thread {
             Ok(_) => self.threads += 1,
-            // The threads that are there do it.
+            // The existing threads do the work.
             Err(_) if self.threads > 0 => {}
-            // Late is better than never.
+            // Without any thread, the work is done here.
             Err(_) => {
                 if let Ok(piece) = self.pieces.lock().try_recv() {
                     piece();
@@ -85,10 +85,10 @@ impl Queue {
     }
 }
 
-/// What each thread does until the last handle is gone.
+/// The loop of each thread; ends with the last handle.
 fn work_through(pieces: &Mutex<Receiver<Piece>>) {
     loop {
-        // One thread waits for the next piece, the others for their turn to wait.
+        // One thread waits for the next computation, the others for the lock.
         let piece = pieces.lock().recv();
         match piece {
             Ok(piece) => piece(),

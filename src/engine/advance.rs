@@ -1,7 +1,7 @@
-//! Moving a clock forward so that everything happens in order: from one due moment to the next, each time waiting until what
-//! was due is done. A schedule of three days is over as soon as its attempts are.
+//! Moves a clock forward so that everything happens in order: from one due instant to the next, each time waiting until what
+//! was due is done. A retry schedule of three days takes only as long as its attempts.
 //!
-//! What is due is in each workspace's agenda; this file only moves clocks and waits.
+//! Each workspace's agenda knows what is due; this file only moves clocks and waits.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +13,7 @@ use crate::agenda::Agenda;
 use crate::clock::{Clock, Instant, Now};
 use crate::workspace::{Registry, Workspace};
 
-/// A clock that can be moved: the emulator's, and with it that of every workspace whose clock runs, or that of one workspace alone.
+/// Moves a clock: the emulator's, together with every workspace's that follows it, or that of one workspace alone.
 #[derive(Clone, Debug)]
 pub struct Mover {
     registry: Arc<Registry>,
@@ -27,12 +27,12 @@ impl Mover {
         self.workspace.as_ref().map_or_else(|| self.registry.clock(), |workspace| workspace.clock())
     }
 
-    /// Moves the clock forward by `by`. Returns when everything that was due on the way is done, or as soon as what is moved
-    /// was reset: a step of before does not move the clock of after.
+    /// Moves the clock forward by `by`. Returns when everything that became due is done, or as soon as the workspace or the
+    /// emulator is reset: an advance from before a reset does not move the clock after it.
     pub async fn advance(&self, by: Duration) -> Now {
         let clock = self.clock();
-        // Read in this order: a reset first forgets the workspaces and then restarts the clock, so that a step on the clock of
-        // after never works off what was due before.
+        // In this order: a reset first forgets the workspaces and then restarts the clock, so an advance of the restarted clock
+        // never runs what was due before.
         let life = clock.life();
         let owner = self.workspace.clone().unwrap_or_else(|| self.registry.anonymous());
         let _moving = owner.agenda().moving().lock_owned().await;
@@ -55,7 +55,7 @@ impl Mover {
                 called.extend(waiting.pop().map(|Reverse((_, at))| at));
             }
             called.sort_unstable();
-            self.take_counters(life, step, called.iter().map(|at| &moved[*at])).await;
+            self.step(life, step, called.iter().map(|at| &moved[*at])).await;
             for at in called {
                 settle(&moved[at]).await;
                 waiting.extend(next(at));
@@ -71,14 +71,9 @@ impl Mover {
         now
     }
 
-    /// Moves the clock by one step. What is due in several workspaces is done in one after the other, so that the same run is
-    /// the same again; only for what waits for somebody outside does none wait.
-    async fn take_counters<'w>(
-        &self,
-        life: u64,
-        step: Duration,
-        called: impl Iterator<Item = &'w Arc<Workspace>> + Clone,
-    ) {
+    /// Moves the clock by one step. What is due is done in one workspace after the other, so that runs are reproducible; attempts
+    /// at external receivers are not waited for here.
+    async fn step<'w>(&self, life: u64, step: Duration, called: impl Iterator<Item = &'w Arc<Workspace>> + Clone) {
         let follows = |workspace: &&Arc<Workspace>| !workspace.clock().is_same(self.clock());
         called.clone().filter(follows).for_each(|workspace| workspace.clock().hold());
         self.clock().advance_in(life, step);
@@ -97,8 +92,7 @@ impl Mover {
         running.chain([self.registry.anonymous()]).collect()
     }
 
-    /// When a workspace has something to do next, as a moment of the clock that is moved. One that has left does nothing more,
-    /// whatever is still in its agenda.
+    /// When something is due next in a workspace, by the clock that is moved; `None` for a workspace that has left.
     fn due(&self, workspace: &Workspace) -> Option<Instant> {
         if workspace.has_left() {
             return None;
@@ -109,12 +103,12 @@ impl Mover {
 }
 
 impl Engine {
-    /// The clock of one workspace, or the emulator's, to be moved.
+    /// Moves the clock of one workspace, or the emulator's.
     pub fn mover(&self, workspace: Option<Arc<Workspace>>) -> Mover {
         Mover { registry: Arc::clone(&self.registry), workspace }
     }
 
-    /// Waits until nothing is under way for any key and nothing is due.
+    /// Waits until nothing is running and nothing is due in any workspace.
     pub async fn settle(&self) {
         for workspace in self.registry.all() {
             settle(&workspace).await;
@@ -122,13 +116,13 @@ impl Engine {
     }
 }
 
-/// Waits until the events are made that time has set off by now. They come before what is sent or commanded then, so that the
-/// same run is the same again: the answer to an attempt may disable a subscription that they go to.
+/// Waits until all events due by now are fired. They come before attempts and calls at the same instant, so that runs are
+/// reproducible: the answer to an attempt may disable a subscription that an event goes to.
 pub async fn events_made(workspace: &Workspace) {
     wait_until(workspace, |agenda, now| !agenda.is_firing(now)).await;
 }
 
-/// Waits until a workspace's agenda says so, or the workspace leaves.
+/// Waits until `is_done` is true of a workspace's agenda, or the workspace is evicted or reset.
 async fn wait_until(workspace: &Workspace, is_done: impl Fn(&Agenda, Instant) -> bool) {
     let agenda = workspace.agenda();
     loop {
@@ -141,12 +135,12 @@ async fn wait_until(workspace: &Workspace, is_done: impl Fn(&Agenda, Instant) ->
     }
 }
 
-/// Waits until nothing is under way in a workspace and nothing is due.
+/// Waits until nothing is running and nothing is due in a workspace.
 pub async fn settle(workspace: &Workspace) {
     wait_until(workspace, Agenda::is_settled).await;
 }
 
-/// Waits until nothing is under way in a workspace and nothing is due within `ahead`, which is asked each time something ends.
+/// Waits until nothing is running and nothing is due within `ahead` in a workspace. `ahead` is called for each check.
 pub async fn settle_ahead(workspace: &Workspace, ahead: impl Fn() -> Duration) {
     wait_until(workspace, |agenda, now| agenda.is_settled(now.plus(ahead()))).await;
 }

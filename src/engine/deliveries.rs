@@ -1,5 +1,5 @@
-//! What became of each delivery: its attempts, its state, the next attempt. Bounded by count and by bytes; finished deliveries
-//! are evicted first, and of them those that arrived.
+//! The delivery store: attempts, status and next attempt of each delivery. Bounded by count and by bytes; finished deliveries
+//! are evicted first, and of them successful ones.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,29 +15,30 @@ use crate::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery, Wor
 
 /// Most finished deliveries kept.
 pub const MOST_FINISHED: usize = 10_000;
-/// As many of them may be failures before the oldest failure leaves: it is what somebody will ask for.
+/// How many of them may be failures before the oldest failure is evicted; failures are kept longer, as they are what people
+/// look for.
 const MOST_FAILED: usize = MOST_FINISHED / 2;
 /// Most deliveries pending at a time.
 pub const MOST_PENDING: usize = 100_000;
 
-/// Why an event's deliveries are refused: those that are pending leave no room for them.
+/// Why an event's deliveries are refused: too much is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
-    /// By their number.
+    /// Too many deliveries.
     #[error("{MOST_PENDING} deliveries are pending, which is the most")]
     Count,
-    /// By what they hold in memory.
+    /// Too many bytes.
     #[error("the pending deliveries hold {} MiB, which is the most", MOST_BYTES / (1024 * 1024))]
     Bytes,
 }
 
-/// How far a delivery is.
+/// The status of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryStatus {
-    /// An attempt is under way or due.
+    /// An attempt is running or due.
     Pending,
-    /// The receiver took the event.
+    /// The receiver answered 2xx.
     Delivered,
     /// The last attempt failed.
     Exhausted,
@@ -52,11 +53,11 @@ pub struct DeliveryRecord {
     pub planned: Arc<PlannedDelivery>,
     /// The event.
     pub event: Arc<EventRecord>,
-    /// How far it is.
+    /// Its status.
     pub status: DeliveryStatus,
     /// How many attempts were made.
     pub made: u32,
-    /// Attempts made, oldest first; the oldest are missing where memory ran short.
+    /// Attempts made, oldest first; older ones are dropped when deliveries take too much memory.
     pub attempts: Vec<Arc<AttemptRecord>>,
     /// When the next attempt is due.
     pub next: Option<Instant>,
@@ -71,7 +72,7 @@ pub struct DeliveryStore {
     changed: Notify,
 }
 
-/// What the store knows.
+/// The contents of the store.
 #[derive(Debug, Default)]
 struct State {
     by_serial: BTreeMap<u64, DeliveryRecord>,
@@ -79,25 +80,25 @@ struct State {
     made: u64,
     pending: usize,
     log: ChangeLog,
-    /// In the order in which they ended, as what leaves first; some may have gone, or be pending again.
+    /// Finished deliveries in the order in which they are evicted. Some may be evicted already, or pending again.
     delivered: VecDeque<u64>,
     failed: VecDeque<u64>,
-    /// How deliveries ended so far; does not fall when they leave the store.
+    /// How many deliveries ended with each status so far, evicted ones included.
     settled: BTreeMap<DeliveryStatus, u64>,
     forgotten: u64,
     held: Held,
 }
 
 impl DeliveryStore {
-    /// Enters the deliveries of an event that is being handed over, all or none.
+    /// Enters the deliveries of an event, all or none.
     pub fn enter(&self, workspace: &Workspace, event: &Arc<EventRecord>) -> Result<(), Full> {
         let mut state = self.state.lock();
-        // Looked at under the lock: a workspace is forgotten first and its deliveries are cleared then, so none comes late.
+        // Checked under the lock: a reset forgets the workspace before it clears its deliveries, so none is added after that.
         if workspace.is_forgotten() || event.deliveries.is_empty() {
             return Ok(());
         }
         let count = event.deliveries.len();
-        // One event may go to more subscriptions than that, so a few over the bound are taken.
+        // Compared without `count`: one event may have more deliveries than the bound, so it may be exceeded by one event.
         if state.pending >= MOST_PENDING {
             return Err(Full::Count);
         }
@@ -128,7 +129,7 @@ impl DeliveryStore {
         Ok(())
     }
 
-    /// Notes an attempt at one of an event's deliveries, and how far it is after it.
+    /// Records an attempt at one of an event's deliveries, and the resulting status.
     pub fn note_attempt(&self, event: &Arc<EventRecord>, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
         self.change(event, &attempt.delivery.id, |record| {
             record.next = attempt.next;
@@ -138,7 +139,7 @@ impl DeliveryStore {
         });
     }
 
-    /// Notes that one of an event's deliveries is given up.
+    /// Records that one of an event's deliveries is cancelled.
     pub fn note_cancelled(&self, event: &Arc<EventRecord>, id: &str, note: &str) {
         self.change(event, id, |record| {
             record.status = DeliveryStatus::Cancelled;
@@ -147,7 +148,7 @@ impl DeliveryStore {
         });
     }
 
-    /// Notes that all of an event's deliveries are given up.
+    /// Records that all of an event's deliveries are cancelled.
     pub fn cancel_all(&self, event: &Arc<EventRecord>, note: &str) {
         for delivery in &event.deliveries {
             self.note_cancelled(event, &delivery.id, note);
@@ -172,7 +173,7 @@ impl DeliveryStore {
             (true, false) => {
                 state.pending -= 1;
                 *state.settled.entry(is_now).or_default() += 1;
-                // An accepted forgery is a problem found, too.
+                // A delivered forgery is a problem, too: its receiver accepted it.
                 let is_fine = is_now == DeliveryStatus::Delivered && event.tamper.is_none();
                 let ended = if is_fine { &mut state.delivered } else { &mut state.failed };
                 ended.push_back(serial);
@@ -187,7 +188,7 @@ impl DeliveryStore {
         self.changed.notify_waiters();
     }
 
-    /// Forgets the deliveries of the workspaces whose name is meant.
+    /// Forgets the deliveries of each workspace for whose name `is_meant` is true.
     pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
         let mut state = self.state.lock();
         let State { by_serial, serial_by_id, pending, delivered, failed, held, .. } = &mut *state;
@@ -218,7 +219,7 @@ impl DeliveryStore {
         state.by_serial.get(state.serial_by_id.get(id)?).cloned()
     }
 
-    /// Deliveries that `pick` wants, newest first, with their serial numbers; only those below `before`.
+    /// Deliveries for which `pick` is true, newest first, with their serial numbers, which are below `before`.
     pub fn list(
         &self,
         before: Option<u64>,
@@ -230,18 +231,18 @@ impl DeliveryStore {
         below.filter(|(_, record)| pick(record)).take(most).map(|(serial, record)| (*serial, record.clone())).collect()
     }
 
-    /// Returns when the state of any delivery has changed after the call.
-    /// To miss nothing: make and enable the future, look, then await it.
+    /// Completes when any delivery changes after the call.
+    /// To miss no change, create and enable the future, check the state, then await it.
     pub fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.changed.notified()
     }
 
-    /// How many changes there were so far: where [`Self::changed_since`] continues.
+    /// How many changes there were so far; an argument for [`Self::changed_since`].
     pub fn changes(&self) -> u64 {
         self.state.lock().log.count
     }
 
-    /// Finished deliveries that had to leave so far. Those that were forgotten on request are not among them.
+    /// Finished deliveries evicted so far; cleared ones are not counted.
     pub fn forgotten(&self) -> u64 {
         self.state.lock().forgotten
     }
@@ -251,8 +252,8 @@ impl DeliveryStore {
         self.state.lock().settled.get(&status).copied().unwrap_or_default()
     }
 
-    /// The deliveries that changed since, as they are now, with their serial numbers, and where to continue. `None` if more
-    /// has changed than is remembered: then look through the whole store.
+    /// The current records of the deliveries that changed after change `seen`, with their serial numbers, and the `seen` of the
+    /// next call. `None` if more have changed than are remembered; the caller then has to search the whole store.
     pub fn changed_since(&self, seen: u64) -> Option<(u64, Vec<(u64, DeliveryRecord)>)> {
         let state = self.state.lock();
         let new = usize::try_from(state.log.count.saturating_sub(seen)).ok()?;
@@ -267,12 +268,12 @@ impl DeliveryStore {
         self.state.lock().held.all()
     }
 
-    /// Deliveries pending.
+    /// How many deliveries are pending.
     pub fn pending(&self) -> usize {
         self.state.lock().pending
     }
 
-    /// Waits until none of these deliveries is pending, at most for `limit`, and gives them as they then are.
+    /// Waits until none of these deliveries is pending, at most for `limit`, and returns their records.
     pub async fn wait_settled(&self, ids: &[String], limit: Duration) -> Vec<DeliveryRecord> {
         self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending).await
     }
@@ -304,20 +305,20 @@ impl DeliveryStore {
 }
 
 impl State {
-    /// The delivery of this very event. A workspace that was reset makes the same ids again, and what is still under way for the
-    /// one that has left must not be taken for the work of its successor.
+    /// The delivery `id` of this event object. A workspace that was reset generates the same ids again, and attempts that are
+    /// still running for the old one must not change deliveries of the new one.
     fn serial_of(&self, event: &Arc<EventRecord>, id: &str) -> Option<u64> {
         let is_it = |record: &DeliveryRecord| record.planned.id == id && Arc::ptr_eq(&record.event, event);
         let serial = *self.serial_by_id.get(id)?;
         match self.by_serial.get(&serial) {
             Some(record) if is_it(record) => Some(serial),
-            // Rare: two of one id are in the store at a time only if one was fired at the very moment of a reset.
+            // Rare: the store has two deliveries of one id only if an event is fired during a reset.
             _ => self.by_serial.iter().find(|(_, record)| is_it(record)).map(|(serial, _)| *serial),
         }
     }
 
-    /// Evicts finished deliveries when there are too many, or all hold too much: the oldest that arrived, or the oldest failure
-    /// where failures are most of them.
+    /// Evicts finished deliveries while there are too many, or all deliveries take too many bytes: the oldest successful one, or
+    /// the oldest failure if there are too many failures.
     fn trim(&mut self) {
         while self.by_serial.len() - self.pending > MOST_FINISHED || self.held.all() > MOST_BYTES {
             let failures_first = self.failed.len() > MOST_FAILED || self.delivered.is_empty();
@@ -335,7 +336,7 @@ impl State {
         }
     }
 
-    /// Where pending deliveries alone hold too much, the one that has just grown forgets what its attempts said.
+    /// If pending deliveries alone take too many bytes, drops the attempts of the one that has just changed.
     fn release_attempts(&mut self, serial: u64) {
         if self.held.all() <= MOST_BYTES {
             return;
@@ -352,28 +353,28 @@ impl State {
 }
 
 impl DeliveryRecord {
-    /// What the receiver made of a forgery, if it is one and was judged.
+    /// Whether the receiver accepted or refused it, if it is a forgery.
     pub fn forgery(&self) -> Option<Forgery> {
         self.attempts.last()?.forgery()
     }
 
-    /// What it holds in memory beside the event's body.
+    /// The bytes that it takes in memory, without the event's body.
     fn bytes(&self) -> usize {
         DELIVERY + self.attempts.iter().map(|attempt| attempt.bytes()).sum::<usize>()
     }
 }
 
-/// Takes an id out, unless a later delivery has it by now.
+/// Removes an id, unless a later delivery has it by now.
 fn forget_id(ids: &mut HashMap<String, u64>, id: &str, serial: u64) {
     if ids.get(id) == Some(&serial) {
         ids.remove(id);
     }
 }
 
-/// Most changes remembered for those who wait.
+/// Most changes remembered for waiting readers.
 const MOST_CHANGES: usize = 16_384;
 
-/// Which deliveries were entered or changed, in order: who waits looks at these and not at the whole store again.
+/// Which deliveries were entered or changed, in order, so that waiting readers need not search the whole store again.
 #[derive(Debug, Default)]
 struct ChangeLog {
     serials: VecDeque<u64>,

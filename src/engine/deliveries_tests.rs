@@ -5,7 +5,7 @@ use crate::clock::{Clock, Seed};
 use crate::workspace::Registry;
 
 #[test]
-fn changes_are_told_once_until_too_many_were_missed() {
+fn changes_are_reported_once_until_too_many_were_missed() {
     let mut log = ChangeLog::default();
     for serial in 0..=MOST_CHANGES as u64 {
         log.push(serial);
@@ -15,7 +15,7 @@ fn changes_are_told_once_until_too_many_were_missed() {
     assert!(store.changed_since(0).is_none(), "the first change is forgotten");
     for seen in [1, MOST_CHANGES as u64 + 1] {
         let (now, records) = store.changed_since(seen).expect("all since then is remembered");
-        assert_eq!((now, records.len()), (store.changes(), 0), "deliveries that are gone are not told");
+        assert_eq!((now, records.len()), (store.changes(), 0), "deliveries that are gone are left out");
     }
 }
 

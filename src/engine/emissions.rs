@@ -1,8 +1,8 @@
-//! Emissions: what scenarios put in place when a key first meets them, and the events that they and the workflows of the preview
+//! Emissions: the resources that scenarios add when they start for a key, and the events that they and the preview's workflows
 //! fire, planned in the workspace's timeline.
 //!
-//! What is due is the scenario's business, where an event goes the workspace's; this file plans, waits and fires. One task a
-//! workspace, and none while nothing is planned in it.
+//! The scenario decides what is due, the workspace where an event goes; this file plans, waits and fires. A workspace has one
+//! task for this while anything is planned in it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,10 +22,10 @@ use crate::workspace::{
     FireProblem, FireRequest, MOST_PLANNED, Origin, PlacedWorkflow, PlannedEvent, State, Workspace,
 };
 
-/// Most events made before others may look at the workspace.
+/// Most events fired before the lock and the thread are released for others.
 const MOST_AT_A_TIME: usize = 16;
 
-/// What an emission fires, each time.
+/// The event that an emission fires.
 pub fn emitted(emit: &Emit) -> FireRequest {
     FireRequest {
         event_type: emit.event.clone(),
@@ -40,14 +40,14 @@ pub fn emitted(emit: &Emit) -> FireRequest {
 }
 
 impl Engine {
-    /// Events of emissions that were left out so far, because too many were planned or too many deliveries pending.
+    /// Events of emissions dropped so far, because too many were planned or too many deliveries were pending.
     pub fn emissions_left_out(&self) -> u64 {
-        self.left_out.load(Ordering::Relaxed)
+        self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Lets a workspace meet what is active for it; only the first time does anything.
+    /// Starts the active scenarios in a workspace. Does nothing if they have been started there before.
     pub fn meet(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut State, config: &EffectiveConfig, now: Now) {
-        // On a clock of its own the activation lies as far back as on the emulator's.
+        // On its own clock, the activation is as long ago as on the emulator's.
         let clock = workspace.clock();
         let since = if clock.is_plain() {
             config.activated_at
@@ -59,7 +59,7 @@ impl Engine {
         }
         for given in config.active.iter().flat_map(|scenario| &scenario.given.subscriptions) {
             if let Some(checked) = checked(given, config) {
-                // A full workspace keeps what it has; the same limit stops a client.
+                // A full workspace stays as it is; the same limit applies to clients.
                 let _ = state.subscribe(checked, &config.profile, now);
             }
         }
@@ -71,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// Plans the emissions that an answer sets off at `at`.
+    /// Plans the emissions that an answer triggers at `at`.
     pub fn answered(
         self: &Arc<Self>,
         workspace: &Arc<Workspace>,
@@ -85,18 +85,18 @@ impl Engine {
         }
     }
 
-    /// Plans an emission that was set off at `at`.
+    /// Plans an emission that was triggered at `at`.
     pub fn set_off(self: &Arc<Self>, workspace: &Arc<Workspace>, emit: &Arc<Emit>, at: Instant) {
         let activation = self.config_for(Some(workspace.name())).activation;
         let mut state = workspace.lock();
-        let left_out = state.plan(emit, activation, at);
+        let dropped = state.plan(emit, activation, at);
         self.call(workspace, &mut state);
         drop(state);
-        self.too_many_planned(workspace, left_out);
+        self.too_many_planned(workspace, dropped);
     }
 
-    /// Looks whether time has something to do in a workspace. It draws from the source of events there, so whoever fires one
-    /// waits for the first look.
+    /// Checks whether timed events are due in a workspace. Callers that fire events wait for this check, as it draws from the same
+    /// random source.
     pub fn look(self: &Arc<Self>, workspace: &Arc<Workspace>) {
         self.look_in(workspace, &mut workspace.lock());
     }
@@ -113,11 +113,10 @@ impl Engine {
         }
     }
 
-    /// Fires what is planned in one workspace until there is nothing more.
+    /// Fires the planned events of one workspace until none are left.
     async fn carry_out(self: Arc<Self>, workspace: Arc<Workspace>, changed: Arc<Notify>) {
         let (mut leaving, mut stop) = (workspace.leaving(), self.stopping.clone());
         loop {
-            // Making many events takes a while.
             let (engine, of) = (Arc::clone(&self), Arc::clone(&workspace));
             let Some(next) = self.blocking.run(move || engine.fire_what_is_due(&of)).await else { return };
             tokio::select! {
@@ -132,7 +131,7 @@ impl Engine {
         }
     }
 
-    /// Fires some of what is due, and returns when there is more to do; `None` ends the task.
+    /// Fires some of the due events and returns when to continue; `None` ends the task.
     fn fire_what_is_due(&self, workspace: &Arc<Workspace>) -> Option<Instant> {
         let (now, config) = (workspace.clock().now(), self.config_for(Some(workspace.name())));
         let mut state = workspace.lock();
@@ -142,12 +141,12 @@ impl Engine {
             workspace.agenda().fires_at(None);
             return state.timeline.end_look(None);
         }
-        let (timed, left_out) = plan_timed(&mut state, &config, now.instant);
-        let completed = state.tell_completed(&config.profile, now);
+        let (timed, dropped) = plan_timed(&mut state, &config, now.instant);
+        let completed = state.take_completed(&config.profile, now);
         let happened: Vec<PlannedEvent> =
             std::iter::from_fn(|| state.timeline.take_due(now.instant)).take(MOST_AT_A_TIME).collect();
         drop(state);
-        self.too_many_planned(workspace, left_out);
+        self.too_many_planned(workspace, dropped);
         for request in completed {
             self.fire_due(workspace, request, &config.profile, || "a workflow completed".to_owned());
         }
@@ -161,14 +160,14 @@ impl Engine {
         }
         let mut state = workspace.lock();
         let next = [timed, state.next_completion(), state.timeline.next_due()].into_iter().flatten().min();
-        // Deliveries wait for the first look at a moment, not for thousands of events.
+        // Deliveries wait for the first check at an instant, not for thousands of events.
         if !state.timeline.is_called() {
             workspace.agenda().fires_at(next.filter(|next| *next > now.instant));
         }
         state.timeline.end_look(next)
     }
 
-    /// Fires what time has brought about; what cannot be fired is logged.
+    /// Fires a due event, or logs why it cannot be fired.
     fn fire_due(
         &self,
         workspace: &Arc<Workspace>,
@@ -178,46 +177,46 @@ impl Engine {
     ) {
         match self.fire(workspace, request, profile) {
             Ok(_) => {}
-            Err(FireProblem::Full(full)) => self.left_out(workspace, 1, &full),
+            Err(FireProblem::Full(full)) => self.note_dropped(workspace, 1, &full),
             Err(problem) => self.note(Some(workspace.name()), format!("{}: not fired: {problem}", what()), true),
         }
     }
 
     fn too_many_planned(&self, workspace: &Workspace, count: usize) {
-        self.left_out(workspace, count, &format!("{MOST_PLANNED} are planned, which is the most"));
+        self.note_dropped(workspace, count, &format!("{MOST_PLANNED} are planned, which is the most"));
     }
 
-    fn left_out(&self, workspace: &Workspace, count: usize, why: &str) {
+    fn note_dropped(&self, workspace: &Workspace, count: usize, why: &str) {
         if count > 0 {
-            self.left_out.fetch_add(count as u64, Ordering::Relaxed);
+            self.dropped.fetch_add(count as u64, Ordering::Relaxed);
             self.note(Some(workspace.name()), format!("{count} events of emissions were left out: {why}"), true);
         }
     }
 
-    /// Puts plans in place that a snapshot kept. They are carried out after the next look.
+    /// Restores the planned events of a snapshot. They are fired after the next [`Engine::look`].
     pub(super) fn restore_plans(&self, workspace: &Workspace, planned: Vec<PlannedEvent>) {
         let mut state = workspace.lock();
-        let left_out = planned.into_iter().filter(|planned| !state.timeline.add(planned.clone())).count();
+        let dropped = planned.into_iter().filter(|planned| !state.timeline.add(planned.clone())).count();
         drop(state);
-        self.too_many_planned(workspace, left_out);
+        self.too_many_planned(workspace, dropped);
     }
 }
 
-/// Plans what time has set off by now. Returns when it sets off more, and how many events were left out.
+/// Plans the timed emissions due by now. Returns when the next are due, and how many events were dropped.
 fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Option<Instant>, usize) {
     let Some(began) = state.began(config.activation) else { return (None, 0) };
     let (counters, _) = state.counters_and_random();
     counters.begin(config.activation);
     let found = config.due_emits(now.since(began), |fingerprint| counters.get(fingerprint).applied);
-    let mut left_out = 0;
+    let mut dropped = 0;
     for (emit, _) in &found.due {
         state.counters_and_random().0.of(emit.fingerprint).applied += 1;
-        left_out += state.plan(emit, config.activation, now);
+        dropped += state.plan(emit, config.activation, now);
     }
-    (found.next.map(|next| began.plus(next)), left_out)
+    (found.next.map(|next| began.plus(next)), dropped)
 }
 
-/// Puts workflows and users in place, which only the preview shows.
+/// Adds the scenarios' workflows and users, which only the preview serves.
 fn place_announced(state: &mut State, config: &EffectiveConfig, now: Now) {
     for given in config.active.iter().map(|scenario| &scenario.given) {
         for user in &given.users {
@@ -227,13 +226,13 @@ fn place_announced(state: &mut State, config: &EffectiveConfig, now: Now) {
             let (name, reference) = (Some(workflow.name.clone()), Some(workflow.reference.clone()));
             let status = WorkflowStatus::from_name(&workflow.status).unwrap_or(WorkflowStatus::Running);
             let placed = PlacedWorkflow { id: workflow.id.clone(), fields: WorkflowFields { name, reference }, status };
-            // A full workspace keeps what it has.
+            // A full workspace stays as it is.
             let _ = state.place_workflow(placed, &config.profile, now);
         }
     }
 }
 
-/// A given subscription as a client's request; it was checked when the scenario was read.
+/// A given subscription as a client's request. It was validated when the scenario was read.
 fn checked(given: &GivenSubscription, config: &EffectiveConfig) -> Option<CheckedSubscribe> {
     let url = check_webhook_url(&given.url, config.profile.webhooks.allow_http).ok()?;
     let request = SubscribeRequest {

@@ -1,4 +1,4 @@
-//! Firing: an event is made under its workspace's lock, then handed over to be delivered.
+//! Fires events: makes each under its workspace's lock, then queues its deliveries.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::journal::Entry;
 use crate::profile::Profile;
 use crate::workspace::{EventRecord, FireProblem, FireRequest, PlannedDelivery, Workspace};
 
-/// Why what is left of a workspace is given up.
-pub const GONE: &str = "the workspace was reset or had to leave";
+/// Why the deliveries of a workspace that is gone are cancelled.
+pub const GONE: &str = "the workspace was reset or evicted";
 
 impl Engine {
     /// Fires an event at the matching subscriptions of a workspace.
@@ -25,7 +25,7 @@ impl Engine {
         handed.map(|()| event).map_err(|full| FireProblem::Full(full.to_string()))
     }
 
-    /// Makes an event without handing it over.
+    /// Makes an event without delivering it.
     pub fn make_event(
         &self,
         workspace: &Workspace,
@@ -36,8 +36,8 @@ impl Engine {
         workspace.lock().fire(workspace.name(), request, profile, now).map(Arc::new)
     }
 
-    /// Hands an event over to be delivered: enters its deliveries in the store, appends it to the journal and puts the deliveries
-    /// into the workspace's queue. Nothing happens if there is no room for them.
+    /// Delivers an event: enters its deliveries in the store, appends it to the journal and puts the deliveries into the
+    /// workspace's queue. Does nothing if there is no room for them.
     pub fn hand_over(&self, workspace: &Arc<Workspace>, event: Arc<EventRecord>) -> Result<(), Full> {
         self.deliveries.enter(workspace, &event)?;
         self.journal.append_of(Some(workspace), Entry::Event(Arc::clone(&event)));
@@ -46,13 +46,14 @@ impl Engine {
         } else if workspace.has_left() {
             self.deliveries.cancel_all(&event, GONE);
         } else if !event.deliveries.is_empty() && workspace.enqueue(&event) {
-            // Nobody delivers any more once the emulator stops.
+            // The receiver is closed once the emulator stops.
             let _ = self.to_deliver.send(Arc::clone(workspace));
         }
         Ok(())
     }
 
-    /// Sends the same event, with the same id and body, to the same subscription again, signed afresh. Gives the new delivery's id.
+    /// Sends the same event, with the same id and body but a new signature, to the same subscription again. Returns the new
+    /// delivery's id.
     pub fn redeliver(&self, workspace: &Arc<Workspace>, old: &DeliveryRecord) -> Result<String, Full> {
         let (now, profile) = (workspace.clock().now(), self.profile_for(Some(workspace.name())));
         let id = workspace.lock().make_id(IdKind::Delivery, &profile, now);

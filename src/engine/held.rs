@@ -1,20 +1,20 @@
-//! What deliveries hold in memory: pure accounting. An event's body is shared by its deliveries and attempts, so it counts once,
-//! for as long as one delivery of it is kept.
+//! Accounts for the memory that deliveries take. An event's body is shared by its deliveries and attempts, so it counts once,
+//! for as long as any delivery of it is kept.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::workspace::EventRecord;
 
-/// Most bytes that all deliveries hold, pending and finished.
+/// Most bytes of all deliveries, pending and finished.
 pub const MOST_BYTES: usize = 64 * 1024 * 1024;
-/// What a delivery holds beside the event's body and its attempts.
+/// Bytes of a delivery, without the event's body and its attempts.
 pub(super) const DELIVERY: usize = 512;
-/// What an event holds beside its body, and for each subscription that it does not go to.
+/// Bytes of an event without its body, and those for each skipped subscription.
 const EVENT: usize = 512;
 const SKIPPED: usize = 64;
 
-/// Bytes held, and how many of them belong to deliveries that are pending.
+/// Bytes of all deliveries, and how many of them belong to pending ones.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     all: usize,
@@ -29,12 +29,12 @@ impl Held {
         self.all
     }
 
-    /// Whether an event with this many deliveries has room once everything that is finished has left.
+    /// Whether an event with this many deliveries has room if all finished deliveries are evicted.
     pub(super) fn has_room(&self, event: &EventRecord, deliveries: usize) -> bool {
         self.pending + event_bytes(event) + deliveries * DELIVERY <= MOST_BYTES
     }
 
-    /// A delivery that holds `own` bytes is kept from now on, as pending.
+    /// Counts a new, pending delivery of `own` bytes.
     pub(super) fn keep(&mut self, event: &Arc<EventRecord>, own: usize) {
         let (kept, _) = self.events.entry(address(event)).or_default();
         *kept += 1;
@@ -45,7 +45,7 @@ impl Held {
         self.begin(event, own);
     }
 
-    /// A delivery is pending from now on.
+    /// Counts a delivery as pending.
     pub(super) fn begin(&mut self, event: &Arc<EventRecord>, own: usize) {
         let (_, pending) = self.events.entry(address(event)).or_default();
         *pending += 1;
@@ -55,7 +55,7 @@ impl Held {
         }
     }
 
-    /// A delivery is pending no longer.
+    /// Counts a delivery as no longer pending.
     pub(super) fn end(&mut self, event: &Arc<EventRecord>, own: usize) {
         let Some((_, pending)) = self.events.get_mut(&address(event)) else { return };
         *pending -= 1;
@@ -65,7 +65,7 @@ impl Held {
         }
     }
 
-    /// A delivery that is not pending is no longer kept.
+    /// Removes a delivery that is not pending.
     pub(super) fn release(&mut self, event: &Arc<EventRecord>, own: usize) {
         let Some((kept, _)) = self.events.get_mut(&address(event)) else { return };
         *kept -= 1;
@@ -76,7 +76,7 @@ impl Held {
         }
     }
 
-    /// A delivery that is kept holds more, or less; what is pending is told by [`Self::end`] and [`Self::begin`].
+    /// Changes the size of a kept delivery. A pending one needs [`Self::end`] before and [`Self::begin`] after it.
     pub(super) fn resize(&mut self, before: usize, after: usize) {
         self.all = self.all - before + after;
     }

@@ -1,5 +1,5 @@
-//! Whose things are meant: a key, the name of a group of keys or a workspace's id `ws_…` leads to a workspace, which is opened if
-//! it is not there yet; and which scenarios are active for it.
+//! Finds the workspace of a key, of a group of keys or of a workspace's id `ws_…`, and opens it if it does not exist yet; sets
+//! which scenarios are active for it.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use crate::contract::keys::{SAMPLE_KEY, judge, not_a_key, workspace_of};
 use crate::diagnostic::Diagnostic;
 use crate::workspace::Workspace;
 
-/// Why a text names no workspace.
+/// Why a text does not name a workspace.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyProblem {
     /// `*`, which names all of them.
     #[error("key: `*` cannot be meant here; name one key")]
     All,
-    /// The id of a workspace that is not there.
+    /// The id of a workspace that does not exist.
     #[error("there is no workspace `{}`", .0.escape_debug())]
     UnknownId(String),
     /// A key that is not valid.
@@ -23,13 +23,13 @@ pub enum KeyProblem {
 }
 
 impl Engine {
-    /// The one workspace that a key means; the sample key's without one. A valid key that made no request yet has an empty one.
+    /// The workspace of a key, or of the sample key if there is none. It is created for a valid key that has made no request yet.
     pub fn workspace(self: &Arc<Self>, key: Option<&str>) -> Result<Arc<Workspace>, KeyProblem> {
         let name = self.workspace_name(key)?;
         Ok(self.registry.find(&name).unwrap_or_else(|| self.begin(&name)))
     }
 
-    /// The name of that workspace, whether or not it is there yet.
+    /// The name of that workspace, whether or not it exists yet.
     pub fn workspace_name(&self, key: Option<&str>) -> Result<Arc<str>, KeyProblem> {
         let key = key.unwrap_or(SAMPLE_KEY);
         if key == "*" {
@@ -49,12 +49,12 @@ impl Engine {
         Ok(Arc::from(workspace_of(key, &profile.keys)))
     }
 
-    /// Opens a workspace, within the bound on their number, and starts in it what is active for it.
+    /// Opens a workspace, within the bound on their number, and starts the scenarios that are active for it.
     fn begin(self: &Arc<Self>, name: &str) -> Arc<Workspace> {
         let workspace = self.registry.open(name, self.registry.clock().now());
         {
             let mut state = workspace.lock();
-            // Read under the lock, so that of two activations the later one is met last.
+            // Read under the lock, so that of two activations the later one is applied last.
             let generation = self.library.load();
             let now = workspace.clock().now();
             self.meet(&workspace, &mut state, generation.config_for(Some(name)), now);
@@ -62,8 +62,8 @@ impl Engine {
         workspace
     }
 
-    /// Makes these scenarios, in order, the active ones: for every key, or for the workspace of one, whose list starts at once. `None` lets a key
-    /// follow the list of all keys again.
+    /// Activates these scenarios in this order, for every key or for one, whose list starts at once. Without names, a key follows
+    /// the list of all keys again.
     pub fn activate(self: &Arc<Self>, key: Option<&str>, names: Option<&[&str]>) -> Result<u64, Vec<Diagnostic>> {
         let now = self.registry.clock().instant();
         let number = match (names, key) {

@@ -1,8 +1,9 @@
-//! Layer 3, the engine: the parts of the emulator, and everything that takes more than one of them. Overview of the layer.
+//! Layer 3, the engine: the parts of the emulator, and everything that needs more than one of them.
 //!
-//! Whoever drives an emulator, over the control API or from a Rust test, does it by the methods of [`Engine`]; it knows nothing of
-//! HTTP. Reading order: this file, `keys` (whose things are meant), `fire`, `deliveries` (what became of each delivery) and
-//! `held` (what that holds in memory), `sink` (the built-in receiver), `emissions` (what scenarios and workflows fire), `advance` (time), `reset`, `snapshot`, `reload`.
+//! The control API and Rust tests drive an emulator through the methods of [`Engine`]. Must not know HTTP. Reading order: this
+//! file, `keys` (from a key to its workspace), `fire`, `deliveries` (the state of each delivery) and `held` (the memory that
+//! deliveries take), `sink` (the built-in receiver), `emissions` (what scenarios and workflows fire), `advance` (time), `reset`,
+//! `snapshot`, `reload`.
 
 mod advance;
 pub mod deliveries;
@@ -44,7 +45,7 @@ pub struct Engine {
     pub library: Arc<Library>,
     /// Workspaces.
     pub registry: Arc<Registry>,
-    /// What happened.
+    /// The log of requests, events, attempts and notices.
     pub journal: Arc<Journal>,
     /// Deliveries.
     pub deliveries: Arc<DeliveryStore>,
@@ -52,22 +53,22 @@ pub struct Engine {
     pub sinks: Arc<Sinks>,
     /// Folders of scenario files, for reloading.
     pub scenario_folders: Folders,
-    /// Threads for work that takes a while.
+    /// Threads for long computations.
     pub blocking: Blocking,
-    /// Where the tasks run that fire what is planned.
+    /// The runtime of the tasks that fire planned events.
     runtime: Handle,
     /// Becomes true when the emulator stops.
     stopping: watch::Receiver<bool>,
-    /// Where workspaces go that need a worker for their deliveries.
+    /// Receives each workspace that needs a delivery worker.
     to_deliver: UnboundedSender<Arc<Workspace>>,
-    /// Events of emissions that were left out.
-    left_out: AtomicU64,
-    /// How many changes from outside have ended.
+    /// Events of emissions that were dropped.
+    dropped: AtomicU64,
+    /// How many changes by [`Engine::begin_write`] have ended.
     writes: Arc<AtomicU64>,
 }
 
-/// A change from outside that is being made. It is counted when this is dropped: after the change, so that whoever reads the count
-/// first and then the state misses nothing.
+/// A change in progress that is requested from outside. It is counted when this is dropped, after the change, so that a reader
+/// that takes the count first and then the state misses no change.
 #[derive(Debug)]
 pub struct Writing(Arc<AtomicU64>);
 
@@ -78,8 +79,8 @@ impl Drop for Writing {
 }
 
 impl Engine {
-    /// An engine over these parts, without deliveries yet. Its tasks run on the present runtime until `stopping` becomes true. What is
-    /// received are workspaces that need a worker for their deliveries.
+    /// An engine over these parts, without deliveries. Its tasks run on the current runtime until `stopping` becomes true. The
+    /// receiver yields each workspace that needs a delivery worker.
     pub fn new(
         library: Library,
         registry: Registry,
@@ -99,7 +100,7 @@ impl Engine {
             runtime: Handle::current(),
             stopping,
             to_deliver,
-            left_out: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
             writes: Arc::default(),
         };
         (Arc::new(engine), workspaces)
@@ -111,7 +112,7 @@ impl Engine {
         Writing(Arc::clone(&self.writes))
     }
 
-    /// What is different when something has happened.
+    /// A value that differs once anything has changed.
     pub fn mark(&self) -> impl PartialEq + std::fmt::Debug + use<> {
         let clock = self.registry.clock();
         let SavedClock { frozen, wall_offset, .. } = clock.save();
@@ -124,13 +125,13 @@ impl Engine {
         Arc::clone(self.library.load().config_for(key))
     }
 
-    /// The profile in force for a key, or for every key without one of its own.
+    /// The profile in force for a key, or for every key without its own.
     pub fn profile_for(&self, key: Option<&str>) -> Arc<Profile> {
         Arc::clone(&self.library.load().config_for(key).profile)
     }
 
-    /// Puts a line into the journal about what was changed, at the time of the workspace that it is about if it is about one: whoever
-    /// reads it sees why the emulator behaves differently from then on.
+    /// Appends a notice to the journal, by the clock of the workspace concerned, or else the emulator's. Notices explain why the
+    /// emulator behaves differently from then on.
     pub fn note(&self, workspace: Option<&str>, message: impl Into<String>, warning: bool) {
         let found = workspace.and_then(|name| self.registry.find(name));
         let at = found.as_ref().map_or_else(|| self.registry.clock(), |found| found.clock()).now().wall;

@@ -1,5 +1,5 @@
-//! New contents of the scenario folders: one generation, with what changed and what is held back reported in the journal. The
-//! watcher brings them, and calls that read the folders again.
+//! Loads new contents of the scenario folders as one generation, and reports in the journal what changed and which files are
+//! held back. Called by the watcher and by requests to read the folders again.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,8 @@ use crate::scenario::{FileTexts, HeldBack, Reload, generation_text};
 const MOST_REPORTED: usize = 10;
 
 impl Engine {
-    /// Takes the contents of all scenario files, and reports what changed and what is newly held back or not read. A broken file
-    /// holds back only itself.
+    /// Loads the contents of all scenario files, and reports changes and files that are newly held back or not read. A broken file
+    /// does not affect other files.
     pub fn take_files(&self, mut texts: FileTexts) -> Reload {
         let now = self.registry.clock().now();
         let (held_back, not_read) = (self.held_back(), self.not_read());
@@ -32,12 +32,12 @@ impl Engine {
         reload
     }
 
-    /// Logs what is wrong with the files at the start.
+    /// Logs the problems found in the files at the start.
     pub fn log_held_back(&self) {
         self.log_problems(&[], &[]);
     }
 
-    /// Logs what is wrong beside what was known.
+    /// Logs the problems that were not known before.
     fn log_problems(&self, held_back: &[String], not_read: &[String]) {
         let found = [
             (self.held_back(), held_back, "scenario files are held back"),
@@ -55,7 +55,7 @@ impl Engine {
         }
     }
 
-    /// A warning where the usual folder is gone since it was read.
+    /// A warning if the usual folder has disappeared since it was read.
     fn gone_folder(&self) -> Option<(PathBuf, Result<String, Box<Diagnostic>>)> {
         let folder = self.scenario_folders.usual.as_ref().filter(|folder| !folder.is_dir())?;
         let had_files = self.library.load().has_files_in(folder);
@@ -67,14 +67,14 @@ impl Engine {
         had_files.then(|| (folder.clone(), Err(problem())))
     }
 
-    /// What the scenario folders contain that is not read, and which of them is gone, one line each.
+    /// Warnings about what is not read in the scenario folders or about a missing folder, one line each.
     fn not_read(&self) -> Vec<String> {
         let found = self.library.diagnostics();
         let warnings = found.iter().filter(|problem| !problem.is_error() && problem.code.starts_with("file/"));
         warnings.map(Diagnostic::one_line).collect()
     }
 
-    /// What keeps a scenario from being as its file is saved, one line each.
+    /// Why scenarios differ from their saved files, one line each.
     fn held_back(&self) -> Vec<String> {
         let generation = self.library.load();
         let mut named = Vec::new();

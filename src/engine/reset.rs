@@ -1,7 +1,7 @@
-//! Resetting: one key, or everything, as it was before the first request.
+//! Resets one key, or everything, to the state before the first request.
 //!
-//! A workspace is not emptied but left behind: whoever still works for it sees that, and its key's next request finds a fresh
-//! one. So nothing of before can come through later.
+//! A workspace is not emptied but replaced: tasks that still work for the old one see that it has left, and the next request of
+//! its key gets a new one. So nothing from before the reset can appear after it.
 
 use std::sync::Arc;
 
@@ -11,25 +11,26 @@ use crate::diagnostic::Diagnostic;
 use crate::workspace::Workspace;
 
 impl Engine {
-    /// Forgets one workspace: its state, quota, clock and random source, the scenarios and knobs of its own, its part of the journal
-    /// and its deliveries.
+    /// Forgets one workspace: its state, quota, clock and random source, its own scenarios and settings, its journal entries and
+    /// its deliveries.
     pub fn reset(&self, workspace: &Workspace) {
         let name = workspace.name();
         self.library.forget_key(name, self.registry.clock().instant());
         self.clear(name);
     }
 
-    /// Forgets everything: all workspaces, what was said over the control API, what the built-in receivers got. The clock shows what
-    /// it showed at the start, or the machine's time.
+    /// Forgets everything: all workspaces, all changes by the control API, what the built-in receivers received. The clock returns
+    /// to the time of the start, or to the machine's time.
     pub fn reset_all(&self) -> Result<Vec<Arc<Workspace>>, Vec<Diagnostic>> {
         self.library.restart(self.registry.clock().instant())?;
-        // In this order: whoever moves the clock that was restarted finds no workspace of before.
+        // In this order: a task that moves the restarted clock must not find a workspace from before.
         let forgotten = self.clear_all();
         self.registry.clock().restart();
         Ok(forgotten)
     }
 
-    /// Forgets a workspace with its access tokens and its traces. It leaves before its traces are cleared, so that none comes late.
+    /// Forgets a workspace with its access tokens, deliveries and journal entries. The workspace is forgotten first, so that no
+    /// entry is added after they are cleared.
     pub(super) fn clear(&self, name: &Arc<str>) {
         self.registry.forget(name);
         let profile = self.profile_for(Some(name));
@@ -38,7 +39,7 @@ impl Engine {
         self.journal.clear(|of| of == name);
     }
 
-    /// Forgets every workspace with its access tokens and its traces, and what the built-in receivers got.
+    /// Forgets every workspace with its access tokens, deliveries and journal entries, and what the built-in receivers received.
     pub(super) fn clear_all(&self) -> Vec<Arc<Workspace>> {
         let forgotten = self.registry.forget_all();
         self.registry.tokens().forget(|_| true);
@@ -54,7 +55,7 @@ mod tests {
     use crate::Emulator;
 
     #[tokio::test]
-    async fn a_clock_that_was_restarted_moves_no_workspace_of_before() {
+    async fn a_restarted_clock_does_not_move_earlier_workspaces() {
         let emulator = Emulator::builder().frozen_at(jiff::Timestamp::UNIX_EPOCH).start().await.expect("it starts");
         let registry = emulator.control().registry();
         for _ in 0..10 {

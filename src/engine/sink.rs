@@ -1,5 +1,5 @@
-//! The built-in receiver, `https://NAME.sink.localhost/…`: verifies what it gets, keeps it, and answers by its script.
-//! It needs no other program, no certificate and no port.
+//! The built-in receiver, `https://NAME.sink.localhost/…`: verifies and keeps each delivery, and answers by its script.
+//! It needs no other program, certificate or port.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ pub const MOST_NAMES: usize = 1000;
 /// Most bytes kept for all names together.
 pub const MOST_BYTES: usize = 16 * 1024 * 1024;
 
-/// One delivery as the sink got it.
+/// One delivery as the sink received it.
 #[derive(Clone, Debug)]
 pub struct Receipt {
-    /// When.
+    /// When it was received.
     pub at: Timestamp,
     /// The path and query.
     pub target: String,
@@ -26,7 +26,7 @@ pub struct Receipt {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Bytes,
-    /// `Ok`, or why the signature does not hold.
+    /// `Ok`, or why the signature is invalid.
     pub verified: Result<(), String>,
     /// The status it answered with.
     pub status: u16,
@@ -50,23 +50,23 @@ pub struct Sinks {
 #[derive(Debug, Default)]
 struct Kept {
     by_name: BTreeMap<Arc<str>, Sink>,
-    /// What all sinks got, in order, with the name of the sink.
+    /// The deliveries of all sinks in order, with the name of the sink.
     received: BTreeMap<u64, (Arc<str>, Receipt)>,
     serial: u64,
     bytes: usize,
-    /// Deliveries that had to be evicted.
+    /// Deliveries evicted so far.
     evicted: u64,
 }
 
 #[derive(Debug, Default)]
 struct Sink {
-    /// What it got, oldest first, by its number in all that was received.
+    /// Its deliveries, oldest first, as keys of [`Kept::received`].
     received: VecDeque<u64>,
     script: VecDeque<u16>,
 }
 
 impl Sinks {
-    /// Takes a delivery and gives the status of the answer: the next of the script, or 200.
+    /// Receives a delivery and returns the status of the answer: the next of the script, or 200.
     pub fn receive(&self, name: &str, receipt: Receipt) -> u16 {
         let mut kept = self.kept.lock();
         let (name, sink) = kept.sink(name);
@@ -90,27 +90,27 @@ impl Sinks {
         status
     }
 
-    /// What each sink answers next, where something is scripted.
+    /// The scripted answers of each sink that has any.
     pub fn scripts(&self) -> BTreeMap<String, Vec<u16>> {
         let kept = self.kept.lock();
         let scripted = kept.by_name.iter().filter(|(_, sink)| !sink.script.is_empty());
         scripted.map(|(name, sink)| (name.to_string(), sink.script.iter().copied().collect())).collect()
     }
 
-    /// Forgets what every sink got, and its script.
+    /// Forgets the deliveries and scripts of all sinks.
     pub fn clear(&self) {
         let mut kept = self.kept.lock();
         *kept = Kept { evicted: kept.evicted, ..Kept::default() };
     }
 
-    /// What a sink has got, oldest first.
+    /// The deliveries that a sink has received, oldest first.
     pub fn received(&self, name: &str) -> Vec<Receipt> {
         let kept = self.kept.lock();
         let serials = kept.by_name.get(name).into_iter().flat_map(|sink| &sink.received);
         serials.filter_map(|serial| kept.received.get(serial)).map(|(_, receipt)| receipt.clone()).collect()
     }
 
-    /// Sets the statuses of the next answers; after them comes 200 again.
+    /// Sets the statuses of the next answers; further answers are 200.
     pub fn script(&self, name: &str, statuses: Vec<u16>) {
         self.kept.lock().sink(name).1.script = statuses.into();
     }
@@ -120,14 +120,14 @@ impl Sinks {
         self.kept.lock().bytes
     }
 
-    /// Deliveries that sinks got and that were evicted so far. Those that were forgotten on request are not among them.
+    /// Deliveries evicted so far; cleared ones are not counted.
     pub fn forgotten(&self) -> u64 {
         self.kept.lock().evicted
     }
 }
 
 impl Kept {
-    /// The sink of this name; if there are too many, another one leaves for it with what it got.
+    /// The sink of this name. If there are too many, another one is evicted with its deliveries.
     fn sink(&mut self, name: &str) -> (Arc<str>, &mut Sink) {
         if self.by_name.len() >= MOST_NAMES
             && !self.by_name.contains_key(name)
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sinks_keep_is_bounded_by_number_and_by_bytes() {
+    fn kept_deliveries_are_bounded_by_number_and_by_bytes() {
         let sinks = Sinks::default();
         sinks.receive("large", receipt(1));
         for _ in 0..=KEPT {

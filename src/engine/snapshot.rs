@@ -1,5 +1,5 @@
-//! Snapshots: the state of one key, or everything, and back. Going on after a load is as never having stopped; what is not in one
-//! is the journal, deliveries that are settled, and requests under way.
+//! Saves the state of one key, or of everything, as a snapshot, and loads it. After a load the emulator continues as if it had
+//! not stopped. A snapshot does not contain the journal, settled deliveries and running requests.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::workspace::{
     Alias, EventRecord, Origin, PlannedDelivery, PlannedEvent, Workspace, restore_clock, save_clock,
 };
 
-/// How long what is under way may take to end before a snapshot is taken. A key that is busy all the time never has an end, and
-/// an attempt without an answer is made again after a load.
+/// How long running tasks may take to end before a snapshot is taken. A busy key may never become idle, and an unanswered attempt
+/// is made again after a load.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Lets what is under way end, and waits no longer for a key that never rests.
+/// Waits until running tasks have ended, at most for 3 s.
 pub async fn settle_for_a_moment(workspaces: &[Arc<Workspace>]) {
     let settled = join_all(workspaces.iter().map(|workspace| settle(workspace)));
     let _ = tokio::time::timeout(PATIENCE, settled).await;
@@ -117,8 +117,7 @@ impl Engine {
         found
     }
 
-    /// Loads a snapshot: everything is read and checked first, then put in place. Reports what could not
-    /// be put in place.
+    /// Loads a snapshot: validates everything first, then replaces the state. Returns warnings about what could not be restored.
     pub fn load_snapshot(self: &Arc<Self>, snapshot: &Snapshot) -> Result<Vec<String>, SnapshotProblem> {
         let clock = self.registry.clock();
         let shown = match &snapshot.whole {
@@ -126,7 +125,7 @@ impl Engine {
             Some(_) => machine::wall_time().saturating_add(snapshot.clock.ahead).unwrap_or(Timestamp::MAX),
             None => clock.now().wall,
         };
-        // What has passed since then has passed for everything that waits.
+        // The time since the snapshot has passed for everything that waits, too.
         let elapsed = Duration::try_from(shown.duration_since(snapshot.clock.now)).unwrap_or_default();
         let seed = snapshot.whole.as_ref().map(|whole| {
             Seed::from_text(&whole.seed).ok_or_else(|| problem("whole.seed: expected 32 bytes as base64"))
@@ -148,7 +147,7 @@ impl Engine {
         }
         let restored = self.restored(snapshot, elapsed)?;
         let instant = match &snapshot.whole {
-            // Activations lie as far back as they did, which is later than the start.
+            // Late enough that activations can be as long ago as they were.
             Some(_) => clock.instant().max(Instant::from_nanos(snapshot.clock.moment).plus(elapsed)),
             None => clock.instant(),
         };
@@ -171,7 +170,7 @@ impl Engine {
             .collect())
     }
 
-    /// What the library has to have for the snapshot.
+    /// The scenarios and settings of the snapshot, for the library.
     fn restored(&self, snapshot: &Snapshot, elapsed: Duration) -> Result<Restored, SnapshotProblem> {
         let knobs = |knobs: &Map<String, Value>| {
             KnobPatch::from_text(&Value::Object(knobs.clone()).to_string()).map_err(|found| refused_by(&found))
@@ -186,7 +185,7 @@ impl Engine {
         let mut keys = Vec::new();
         for saved in &snapshot.workspaces {
             let scenarios = &saved.scenarios;
-            // A key that followed a list of all keys which is not that of this emulator gets one of its own.
+            // A key gets its own list if it followed a list of all keys that differs from this emulator's.
             let follows = match &snapshot.whole {
                 Some(_) => true,
                 None => {
@@ -200,7 +199,7 @@ impl Engine {
         Ok(Restored { whole, keys })
     }
 
-    /// Puts one workspace in place of the one of its key; reports what of it has no place any more.
+    /// Replaces the workspace of a key by a restored one; returns warnings about what could not be restored.
     fn install(
         self: &Arc<Self>,
         workspace: &Arc<Workspace>,
@@ -211,16 +210,16 @@ impl Engine {
         let name = workspace.name();
         self.clear(name);
         let config = self.config_for(Some(name));
-        // Read again: the emulator's clock may have been put elsewhere since.
+        // Again, as the emulator's clock may have been restored since.
         workspace.clock().restore(restore_clock(&saved.clock), elapsed);
         workspace.lock().restore_scenarios(&saved.scenarios, config.activation);
         for token in &saved.tokens {
             let alias = Alias { key: Arc::from(token.key.as_str()), expires: Instant::from_nanos(token.expires) };
             self.registry.tokens().put(Arc::from(token.token.as_str()), alias);
         }
-        // A request that came meanwhile found a fresh workspace, which lived for a moment.
+        // A request in between may have created a new workspace, which is removed here.
         if let Some(short_lived) = self.registry.replace(workspace, self.registry.clock().now()) {
-            // Of this very workspace, and of none that has its name as well.
+            // Compared by pointer: other workspaces have the same name.
             self.deliveries.clear(|of| Arc::ptr_eq(of, short_lived.name()));
             self.journal.clear(|of| Arc::ptr_eq(of, short_lived.name()));
         }
@@ -256,7 +255,7 @@ fn refused_by(found: &[Diagnostic]) -> SnapshotProblem {
     problem(first.map_or_else(String::new, Diagnostic::one_line))
 }
 
-/// An event with its one delivery that is not settled.
+/// The event of a delivery that is not settled.
 fn event(workspace: &Workspace, saved: &SavedDelivery) -> Result<EventRecord, String> {
     let target = Url::parse(&saved.url).map_err(|error| format!("delivery {}: url: {error}", saved.id))?;
     let tamper = match &saved.tamper {

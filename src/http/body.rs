@@ -1,4 +1,4 @@
-//! Reading request bodies: bounded in size, in time, and in the memory that all of them together take.
+//! Reads request bodies, limited in size, in time, and in the memory of all of them together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::http::limits::Limits;
 use crate::journal::KEPT_BODY;
 use crate::memory::Pages;
 
-/// Bytes of each body that do not count towards the budget of all bodies: the contract's own bodies are smaller, so that
-/// large ones that never end delay no ordinary request. The cap on connections bounds the sum of these.
+/// Bytes of each body that do not count towards the budget of all bodies. The contract's bodies are smaller, so large bodies that
+/// never end do not delay ordinary requests. The limit on connections bounds the sum of these.
 const FREE: usize = 16 * 1024;
 
-/// Largest body that is gathered in ordinary memory, in bytes.
-const GATHERED: usize = 512 * 1024;
+/// Largest body that is collected on the heap, in bytes.
+const ON_HEAP: usize = 512 * 1024;
 
 /// Why a body could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum BodyProblem {
     /// Larger than the limit.
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
-    /// Not all of it came in time.
+    /// It did not arrive completely in time.
     #[error("the body did not arrive within {} s", .0.as_secs_f64())]
     TooSlow(Duration),
     /// A malformed chunk, or an end before its length.
@@ -41,7 +41,7 @@ pub enum BodyProblem {
 }
 
 impl BodyProblem {
-    /// The error that it is answered with.
+    /// The error of the answer.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::TooLarge(_) => ErrorKind::PayloadTooLarge,
@@ -63,18 +63,17 @@ pub struct BodyReader {
 impl BodyReader {
     /// A reader with these limits.
     pub fn new(limits: &Limits) -> Self {
-        // A body that the budget can never hold would wait forever.
+        // A body larger than the budget would wait forever.
         let in_all = limits.body_bytes_in_all.max(limits.body_bytes).min(Semaphore::MAX_PERMITS);
         Self { most: limits.body_bytes, timeout: limits.body_timeout, budget: Arc::new(Semaphore::new(in_all)) }
     }
 
-    /// Reads a body whole, in whatever coding it is. One that declares too great a length is refused unread.
+    /// Reads a body in any content coding. One that declares too great a length is refused unread.
     pub async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<Bytes, BodyProblem> {
         self.read_up_to(self.most, headers, body).await
     }
 
-    /// Reads a body whose content matters, so that it must have no content coding. `most` is a limit of its own; all bodies
-    /// together still hold no more than their budget.
+    /// Reads a body without content coding. `most` replaces the reader's limit; the budget of all bodies applies in any case.
     pub async fn read_content(
         &self,
         most: Option<usize>,
@@ -107,9 +106,9 @@ impl BodyReader {
     }
 
     async fn collect(&self, body: &mut Incoming, most: usize, declared: usize) -> Result<Bytes, BodyProblem> {
-        // A copy even of a single piece: the piece would keep hyper's whole read buffer alive.
+        // Even a single frame is copied, as it would keep hyper's whole read buffer alive.
         let mut joined: Vec<u8> = Vec::new();
-        // A document of many megabytes is gathered in pages of its own.
+        // A large document is collected in its own pages.
         let mut pages: Option<Pages> = None;
         let mut held: Option<OwnedSemaphorePermit> = None;
         while let Some(frame) = body.frame().await {
@@ -119,12 +118,12 @@ impl BodyReader {
                 return Err(BodyProblem::TooLarge(most));
             }
             if size > FREE && held.is_none() {
-                // Room for all of this body at once: bodies that held a part and waited for more would wait for each other.
+                // Acquired for the whole body at once: bodies that wait for more while they hold a part could deadlock.
                 let parts = u32::try_from(declared.max(size) - FREE).unwrap_or(u32::MAX);
                 let budget = Arc::clone(&self.budget);
                 held = Some(budget.acquire_many_owned(parts).await.expect("the semaphore is never closed"));
             }
-            if pages.is_none() && declared.max(size) > GATHERED {
+            if pages.is_none() && declared.max(size) > ON_HEAP {
                 pages = Pages::new(declared.max(size)).ok();
             }
             match &mut pages {
@@ -137,15 +136,15 @@ impl BodyReader {
         }
         let body = pages.map_or_else(|| Bytes::from(joined.into_boxed_slice()), Pages::freeze);
         Ok(match held {
-            // A request may be delayed for long: what it holds counts until it is answered.
+            // A request may be delayed for long, so its body counts until it is answered.
             Some(held) if body.len() > KEPT_BODY => Bytes::from_owner(Counted { body, _held: held }),
-            // The journal keeps a body of this size alive, and counts it itself.
+            // The journal keeps and counts bodies of this size.
             _ => body,
         })
     }
 }
 
-/// A body together with its part of the budget.
+/// A body with its permits of the budget.
 struct Counted {
     body: Bytes,
     _held: OwnedSemaphorePermit,
@@ -161,7 +160,7 @@ fn declared_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The content codings of a body, as they were sent; `identity` is none.
+/// The content codings of a body as sent; `None` for `identity`.
 fn content_coding(headers: &HeaderMap) -> Option<String> {
     const MOST_SHOWN: usize = 64;
     let values: Vec<&[u8]> = headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::as_bytes).collect();

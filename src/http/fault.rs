@@ -20,9 +20,9 @@ use crate::workspace::Workspace;
 pub(super) enum Pace {
     /// This many bytes, then the connection ends.
     Truncate(usize),
-    /// This many bytes, then silence so long (for ever if absent), then the connection ends.
+    /// This many bytes, then silence for this long (forever if absent), then the connection ends.
     Stall(usize, Option<Duration>),
-    /// So many bytes at a time with this interval between them; whole in the end.
+    /// This many bytes at a time with this interval between them, until the body is complete.
     Drip(usize, Duration),
 }
 
@@ -38,7 +38,7 @@ struct PacedBody {
     has_begun: bool,
     pace: Pace,
     clock: Clock,
-    /// Until when it waits: due from then on, until it waits again or ends.
+    /// When its present wait ends; it stays due until the next wait or the end of the body.
     slot: Slot,
 }
 
@@ -50,7 +50,7 @@ impl PacedBody {
                 Ok(self.take(most))
             }
             Pace::Truncate(_) => {
-                // What was sent so far must leave hyper's buffer before the end.
+                // Lets hyper flush what was sent so far.
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 Err(self.broken_off())
             }

@@ -1,6 +1,6 @@
-//! Catches a panic while one request is answered, so that it costs that request and nothing else.
+//! Catches a panic while a request is answered, so that only that request fails.
 //!
-//! Locks do not poison here (`parking_lot`), so what a panic leaves behind is at worst one half-done effect.
+//! Locks are not poisoned (`parking_lot`), so the worst that a panic leaves behind is one incomplete change.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -28,13 +28,13 @@ mod tests {
     use super::*;
 
     async fn fail(with_text: bool) -> u8 {
-        // Past the first suspension as well.
+        // Panics after the first suspension, too.
         tokio::task::yield_now().await;
         if with_text { panic!("number {}", 7) } else { std::panic::panic_any(7) }
     }
 
     #[tokio::test]
-    async fn a_panic_is_told_and_the_next_future_runs() {
+    async fn a_panic_is_reported_and_the_next_future_runs() {
         assert_eq!(caught(async { panic!("plain") }).await, Err::<u8, _>("plain".to_owned()));
         assert_eq!(caught(fail(true)).await, Err("number 7".to_owned()));
         assert_eq!(caught(fail(false)).await, Err(String::new()));

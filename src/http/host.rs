@@ -1,4 +1,4 @@
-//! What a valid request target and `Host` are: hyper checks neither (RFC 9112 §3.2).
+//! Checks the request target and `Host`, as hyper checks neither (RFC 9112 §3.2).
 
 use hyper::header::{HOST, HeaderMap};
 use hyper::{Method, Uri, Version};
@@ -15,7 +15,7 @@ pub enum HostProblem {
     /// Not a host with an optional port.
     #[error("the Host header is malformed")]
     Malformed,
-    /// The target names one host, the header another.
+    /// The target and the header name different hosts.
     #[error("the request target is for another host than the Host header")]
     OtherHost,
     /// `CONNECT`, `*`, or a target without a path.
@@ -23,7 +23,7 @@ pub enum HostProblem {
     NoPath,
 }
 
-/// Checks the target and `Host` of a request; gives the host with its port as written, empty where HTTP/1.0 sent none.
+/// Checks the target and `Host` of a request; returns the host with its port as written, empty for HTTP/1.0 without `Host`.
 pub fn check_host<'h>(
     method: &Method,
     uri: &Uri,

@@ -1,5 +1,5 @@
-//! What one peer, and all together, may take: sizes, counts and deadlines. Deadlines run on the machine's time, never on
-//! the emulator's clock: they protect the process.
+//! Limits on each peer and on all together: sizes, counts and deadlines. Deadlines follow the machine's time and not the
+//! emulator's clock, as they protect the process.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Bytes of all request bodies that are being read at a time.
     pub body_bytes_in_all: usize,
-    /// Connections at a time; further ones wait in the kernel's queue, and the oldest that has sent no request makes room.
+    /// Connections at a time. Further ones wait in the kernel's queue, and the oldest that has sent no request is closed for them.
     pub connections: usize,
     /// For a header block, from the connect or from its first byte.
     pub header_timeout: Duration,

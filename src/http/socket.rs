@@ -1,4 +1,4 @@
-//! What a connection needs of its socket beside bytes: a reset on purpose, and whether the peer is still there while
+//! What a connection needs from its socket beside reading and writing: a deliberate reset, and the state of the peer while
 //! nothing is read from it.
 
 use std::task::{Context, Poll};
@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// What is known of a peer from which nothing is read at present.
+/// The state of a peer from which nothing is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// It may send more; the task is woken when something changes.
@@ -21,7 +21,7 @@ pub enum Peer {
     Gone,
 }
 
-/// A socket, or what speaks TLS on one.
+/// A socket, or a TLS stream over one.
 pub trait Socket: AsyncRead + AsyncWrite + Unpin {
     /// Whether a peer may close its sending side and still read.
     const HALF_CLOSES: bool;
@@ -29,7 +29,7 @@ pub trait Socket: AsyncRead + AsyncWrite + Unpin {
     /// Makes the next close a reset.
     fn reset_on_close(&self);
 
-    /// What is known of the peer.
+    /// The state of the peer.
     fn poll_peer(&self, cx: &mut Context<'_>) -> Peer;
 }
 
@@ -37,7 +37,7 @@ impl Socket for TcpStream {
     const HALF_CLOSES: bool = true;
 
     fn reset_on_close(&self) {
-        // Where that fails, the peer sees an orderly close, which breaks the answer off as well.
+        // If this fails, the peer sees an orderly close, which cuts the answer off as well.
         let _ = self.set_zero_linger();
     }
 
@@ -57,7 +57,7 @@ impl Socket for TcpStream {
     }
 }
 
-/// Over TLS the end of what a peer sends is the end of the connection; hyper reads on while it answers, and sees it.
+/// Over TLS, a peer that stops sending has closed the connection; hyper keeps reading while it answers, and notices.
 impl Socket for TlsStream<TcpStream> {
     const HALF_CLOSES: bool = false;
 

@@ -1,4 +1,4 @@
-//! TLS towards clients, for `--tls`: a certificate from files, or an authority and a certificate made at start, offline.
+//! TLS towards clients, for `--tls`: a certificate from files, or an authority and a certificate generated at start, offline.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::file::{self, FileProblem, LARGEST_PEM};
 /// Where the certificate comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsSetting {
-    /// Made at start, with an authority of its own.
+    /// Generated at start, with its own authority.
     SelfSigned,
     /// PEM files.
     Files {
-        /// The certificate, and what leads to its authority.
+        /// The certificate with its chain.
         certificate: PathBuf,
         /// Its private key.
         key: PathBuf,
@@ -60,7 +60,7 @@ pub enum TlsProblem {
         /// What is wrong with it.
         source: rustls::pki_types::pem::Error,
     },
-    /// The key was given where the certificate is expected, and the other way round.
+    /// The key was given in place of the certificate, and the certificate in place of the key.
     #[error(
         "`{0}` has a private key and `{1}` a certificate; expected CERT:KEY, which is {1}:{0}",
         certificate.display(), key.display()
@@ -71,10 +71,10 @@ pub enum TlsProblem {
         /// The file given as its key.
         key: PathBuf,
     },
-    /// The certificate and the key do not fit.
+    /// The certificate and the key do not match.
     #[error("the certificate and its key cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
-    /// No certificate could be made.
+    /// No certificate could be generated.
     #[error("cannot make a certificate: {0}")]
     NotMade(#[from] rcgen::Error),
 }
@@ -93,7 +93,7 @@ impl std::fmt::Debug for ServerTls {
 }
 
 impl ServerTls {
-    /// Reads or makes a certificate; one that is made is for `names`.
+    /// Reads a certificate, or generates one for `names`.
     pub fn new(setting: &TlsSetting, names: &[String]) -> Result<Self, TlsProblem> {
         match setting {
             TlsSetting::Files { certificate, key } => Self::from_files(certificate, key),
@@ -101,12 +101,12 @@ impl ServerTls {
         }
     }
 
-    /// The authority made at start, as PEM; `None` when the certificate came from files.
+    /// The authority generated at start, as PEM; `None` if the certificate is from files.
     pub fn ca_pem(&self) -> Option<&str> {
         self.ca_pem.as_deref()
     }
 
-    /// Takes handshakes.
+    /// Accepts handshakes.
     pub fn acceptor(&self) -> &TlsAcceptor {
         &self.acceptor
     }

@@ -1,8 +1,10 @@
-//! The journal: a bounded, ordered log of requests, events, delivery attempts and notices. The one hand-over between the
-//! parts that do something, which append, and control and the log, which read; each reader keeps its own cursor.
+//! The journal: a bounded, ordered log of requests, events, delivery attempts and notices. The server and the engine append to
+//! it; the control API and the log output read from it, each reader with its own cursor.
 //!
-//! Bounded by entries and by bytes; what is evicted is counted. Who reads is none of its business.
+//! Bounded by entries and by bytes; evicted entries are counted. The journal does not know its readers.
+//! Reading order: `entry`, `request` (the largest kind of entry), this file, `waiter` (selective notification), `tally`.
 
+mod entry;
 mod request;
 mod tally;
 mod waiter;
@@ -14,12 +16,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
-pub use request::{Reason, RequestRecord, Scripted, Transcript, Wire};
+pub use entry::{Entry, Notice};
+pub use request::{KEPT_BODY, Reason, RequestRecord, Scripted, Transcript, Wire};
 pub use tally::{LATENCY_BOUNDS, Tally};
-pub use waiter::{Interest, Waiter};
+pub use waiter::Interest;
 
-use crate::workspace::{AttemptRecord, EventRecord, Workspace};
+use crate::workspace::Workspace;
 use waiter::Waiters;
 
 /// Most entries kept.
@@ -27,67 +31,13 @@ pub const MOST_ENTRIES: usize = 10_000;
 /// Most bytes kept.
 pub const MOST_BYTES: usize = 64 * 1024 * 1024;
 
-/// One thing that happened.
-#[derive(Clone, Debug)]
-pub enum Entry {
-    /// A request and its answer.
-    Request(Arc<RequestRecord>),
-    /// An event was fired.
-    Event(Arc<EventRecord>),
-    /// A delivery was attempted.
-    Attempt(Arc<AttemptRecord>),
-    /// Something the emulator itself did, in words: a reload, an eviction.
-    Notice(Arc<Notice>),
-    /// In place of an entry that was cleared, so that numbers stay gapless.
-    Gone,
-}
-
-/// Something the emulator itself did.
-#[derive(Clone, Debug)]
-pub struct Notice {
-    /// When.
-    pub at: Timestamp,
-    /// The workspace concerned, if one is.
-    pub workspace: Option<Arc<str>>,
-    /// What, in one line.
-    pub message: String,
-    /// Whether it wants attention.
-    pub warning: bool,
-}
-
-impl Entry {
-    /// The workspace concerned; `None` for requests without a valid key and for notices about the whole emulator.
-    pub fn workspace(&self) -> Option<&Arc<str>> {
-        match self {
-            Self::Request(request) => request.workspace.as_ref().map(|workspace| workspace.name()),
-            Self::Event(event) => Some(&event.workspace),
-            Self::Attempt(attempt) => Some(&attempt.event.workspace),
-            Self::Notice(notice) => notice.workspace.as_ref(),
-            Self::Gone => None,
-        }
-    }
-
-    /// Roughly what the entry holds in memory.
-    fn bytes(&self) -> usize {
-        const FIXED: usize = 512;
-        FIXED
-            + match self {
-                Self::Request(request) => request.bytes(),
-                Self::Event(event) => event.body.len() + 256 * (event.deliveries.len() + event.skipped.len()),
-                Self::Attempt(attempt) => attempt.bytes(),
-                Self::Notice(notice) => notice.message.len(),
-                Self::Gone => 0,
-            }
-    }
-}
-
 /// The log itself.
 #[derive(Debug)]
 pub struct Journal {
     most_entries: usize,
     most_bytes: usize,
     log: Mutex<Log>,
-    /// Readers that are notified of each entry; without any, an entry notifies nobody.
+    /// How many [`Reader`]s there are; at 0 an append skips the notification.
     readers: AtomicUsize,
     appended: Notify,
 }
@@ -109,7 +59,7 @@ pub struct Fill {
     pub entries: usize,
     /// Bytes they hold, roughly.
     pub bytes: usize,
-    /// Entries that had to leave so far; what was cleared does not count.
+    /// Entries evicted so far; cleared entries are not counted.
     pub evicted: u64,
 }
 
@@ -126,28 +76,29 @@ impl Journal {
         }
     }
 
-    /// Appends an entry; returns its number. The oldest entries leave when a bound is passed. What a workspace still has to
-    /// tell after it was reset is counted but not kept, and has the number 0.
+    /// Appends an entry and returns its number. The oldest entries are evicted when a bound is exceeded. An entry of a
+    /// workspace that was reset meanwhile is counted but not kept; its number is 0.
     pub fn append(&self, entry: Entry) -> u64 {
         self.append_of(None, entry)
     }
 
-    /// Appends a line about what happened at this time, of this workspace or of none.
+    /// Appends a notice; `workspace` is `None` if it concerns the whole emulator.
     pub fn note(&self, at: Timestamp, workspace: Option<Arc<str>>, message: impl Into<String>, warning: bool) {
         self.append(Entry::Notice(Arc::new(Notice { at, workspace, message: message.into(), warning })));
     }
 
-    /// Appends an entry of this workspace, which a request has by itself.
+    /// Appends an entry of the workspace `owner`. For a request, the workspace in its record is used instead.
     pub fn append_of(&self, owner: Option<&Workspace>, entry: Entry) -> u64 {
         let bytes = entry.bytes();
-        // Evicted entries are dropped after the lock is released; usually there is one at most.
+        // Evicted entries are dropped after the lock is released. Usually there is at most one, so the vector stays empty.
         let mut evicted = [None, None];
         let mut more = Vec::new();
         let number = {
             let mut log = self.log.lock();
             log.tally.count(&entry);
             log.waiters.notify(&entry);
-            // Looked at under the lock: a workspace is forgotten first and its entries are cleared then, so none comes late.
+            // Checked under the lock: a reset marks the workspace as forgotten before it clears the entries, so that none is
+            // appended after the clearing.
             let owner = match &entry {
                 Entry::Request(request) => request.workspace.as_deref(),
                 _ => owner,
@@ -192,8 +143,8 @@ impl Journal {
             .collect()
     }
 
-    /// Entries numbered below `before`, newest first, for which `pick` gives something, at most `most`. The lock is held for a
-    /// few entries at a time; what is appended meanwhile is not looked at.
+    /// What `pick` returns for entries numbered below `before`, newest first, at most `most` results. The lock is held for a
+    /// few entries at a time; entries appended during the search are ignored.
     pub fn search<T>(
         &self,
         before: Option<u64>,
@@ -223,10 +174,16 @@ impl Journal {
         log.first + log.entries.len() as u64
     }
 
-    /// Becomes a reader that is notified of each entry.
+    /// A reader that is notified of each entry.
     pub fn reader(self: &Arc<Self>) -> Reader {
         self.readers.fetch_add(1, Ordering::SeqCst);
         Reader { journal: Arc::clone(self) }
+    }
+
+    /// A reader that is notified only of requests that may match `interest`.
+    pub fn waiter(self: &Arc<Self>, interest: Interest) -> Waiter {
+        let notify = self.log.lock().waiters.add(interest);
+        Waiter { journal: Arc::clone(self), notify }
     }
 
     /// Forgets all entries.
@@ -237,7 +194,7 @@ impl Journal {
         log.bytes = 0;
     }
 
-    /// Forgets the entries of the workspaces whose name is meant.
+    /// Forgets the entries of each workspace for whose name `is_meant` is true.
     pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
         let mut log = self.log.lock();
         let mut bytes = 0;
@@ -257,13 +214,38 @@ impl Journal {
         Fill { entries: log.entries.len(), bytes: log.bytes, evicted: log.tally.evicted }
     }
 
-    /// Counts of everything that was ever appended.
+    /// Counts of everything appended so far.
     pub fn tally(&self) -> Tally {
         self.log.lock().tally.clone()
     }
 }
 
-/// Somebody who reads the journal as it grows, with a cursor of its own.
+/// A reader that is notified of requests of one kind. It keeps its own cursor.
+#[derive(Debug)]
+pub struct Waiter {
+    journal: Arc<Journal>,
+    notify: Arc<Notify>,
+}
+
+impl Waiter {
+    /// The journal that is read.
+    pub fn journal(&self) -> &Arc<Journal> {
+        &self.journal
+    }
+
+    /// Completes when a request that may match was appended since the last call, or since the waiter was made.
+    pub fn notified(&self) -> Notified<'_> {
+        self.notify.notified()
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.journal.log.lock().waiters.remove(&self.notify);
+    }
+}
+
+/// A reader of the journal as it grows. It keeps its own cursor.
 #[derive(Debug)]
 pub struct Reader {
     journal: Arc<Journal>,
@@ -275,8 +257,8 @@ impl Reader {
         &self.journal
     }
 
-    /// Returns when something was appended after the call. To miss nothing: make and enable the future, read, then await it.
-    pub fn appended(&self) -> tokio::sync::futures::Notified<'_> {
+    /// Completes when an entry is appended after the call. To miss none, create and enable the future, read, then await it.
+    pub fn appended(&self) -> Notified<'_> {
         self.journal.appended.notified()
     }
 }
@@ -286,9 +268,6 @@ impl Drop for Reader {
         self.journal.readers.fetch_sub(1, Ordering::SeqCst);
     }
 }
-
-/// At most this much of a body is kept in the journal.
-pub const KEPT_BODY: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -308,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_hold_and_numbers_go_on() {
+    fn eviction_keeps_the_bounds_and_the_numbering() {
         let journal = Journal::new(2, MOST_BYTES);
         for text in ["a", "b", "c"] {
             journal.append(notice(text));

@@ -1,4 +1,4 @@
-//! A request as the journal keeps it: what came, what was answered, and why.
+//! A request as the journal keeps it: the bytes received, the answer, and the reason for it.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -14,26 +14,28 @@ use crate::clock::Instant;
 use crate::contract::error::{ErrorKind, FieldProblem};
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
-use crate::journal::KEPT_BODY;
 use crate::rate_limit::Verdict;
 use crate::workspace::Workspace;
+
+/// Most bytes of a body that the journal keeps.
+pub const KEPT_BODY: usize = 64 * 1024;
 
 /// One request and its answer.
 #[derive(Clone, Debug)]
 pub struct RequestRecord {
-    /// What went over the wire, both ways.
+    /// The bytes of the request and of the answer.
     pub transcript: Transcript,
     /// When it arrived.
     pub at: Timestamp,
-    /// Whose it is; `None` without a valid key.
+    /// The workspace of its key; `None` without a valid key.
     pub workspace: Option<Arc<Workspace>>,
-    /// The key, where the workspace is not named after it; shown by way of `redact` alone.
+    /// The key, if the workspace is named after a group of keys; must pass through `redact` before it is shown.
     pub group_key: Option<Arc<str>>,
-    /// The operation that the route led to.
+    /// The operation that the path and method matched.
     pub operation: Option<Operation>,
     /// The answer's status; 0 if the connection was broken instead.
     pub status: u16,
-    /// What the connection did instead: `reset`, `empty` or `garbage`.
+    /// What the connection did instead of answering: `reset`, `empty` or `garbage`.
     pub broken: Option<&'static str>,
     /// From arrival to answer, by the emulator's clock.
     pub latency: Duration,
@@ -43,11 +45,11 @@ pub struct RequestRecord {
     pub quota: Option<Verdict>,
     /// The scenario rule that decided, if one did.
     pub scripted: Option<Scripted>,
-    /// What the answer lacks that was meant to be there; a few short texts.
+    /// Parts of the answer that could not be produced, such as a template that failed; a few short texts.
     pub warnings: Vec<String>,
     /// The generation of scenarios and profile that answered.
     pub generation: u64,
-    /// What was in force for it (a `scenario::EffectiveConfig`, which this layer does not know), as long as somebody keeps that.
+    /// The configuration that answered it (a `scenario::EffectiveConfig`, which this layer does not know), while it is still in use.
     pub config: Weak<dyn Any + Send + Sync>,
     /// When it arrived, by the workspace's clock.
     pub instant: Instant,
@@ -58,7 +60,7 @@ impl RequestRecord {
         self.transcript.bytes.len() + self.warnings.iter().map(String::len).sum::<usize>()
     }
 
-    /// The key, if a valid one came; shown by way of `redact` alone.
+    /// The key, if the request had a valid one; must pass through `redact` before it is shown.
     pub fn key(&self) -> Option<&str> {
         self.group_key.as_deref().or(self.workspace.as_ref().map(|workspace| workspace.name().as_ref()))
     }
@@ -73,16 +75,16 @@ pub enum Reason {
     Subscribed {
         /// Its id.
         id: String,
-        /// False when an earlier one was updated.
+        /// False if an existing one was updated.
         created: bool,
-        /// What about its secret receivers' libraries may see otherwise.
+        /// Ways in which receivers' libraries may read its secret differently.
         warnings: Vec<String>,
     },
     /// The key was refused.
     Unauthorized {
         /// Why.
         refusal: KeyRefusal,
-        /// What the answer said of it, by the settings of then.
+        /// The advice that the answer gave, by the settings at that time.
         advice: Box<str>,
     },
     /// The quota was used up; the verdict is in `quota`.
@@ -91,9 +93,9 @@ pub enum Reason {
     Invalid(Vec<FieldProblem>),
     /// No such path, in words.
     NotFound(Box<str>),
-    /// Announced by the contract, not open.
+    /// An operation that the contract announces and that is switched off.
     Announced(&'static str),
-    /// The path has other methods: the `Allow` value.
+    /// The path exists with other methods: the `Allow` value.
     MethodNotAllowed(String),
     /// Refused before the contract's rules: not a valid HTTP request, too large, too slow.
     Refused(ErrorKind, String),
@@ -110,17 +112,17 @@ pub struct Scripted {
     pub scenario: Arc<str>,
     /// The rule's name, or its position as `rule 2`.
     pub rule: Arc<str>,
-    /// Which request in turn this was for the rule, from 1.
+    /// How often the rule has applied, this request included.
     pub turn: u64,
     /// What the rule did, in words.
     pub action: String,
 }
 
 /// A request and its answer in one allocation: id, request line and headers, the answer's headers, both bodies. Credentials are
-/// as they came: whoever shows a part of it masks them (`redact`).
+/// kept unmasked; code that shows a part of it masks them with `redact`.
 ///
-/// A copy on purpose: what hyper hands out keeps its whole read buffer alive, and ten thousand records with a handful of
-/// allocations each cost more to let go than to write.
+/// The bytes are copied because hyper's types keep its whole read buffer alive, and in one allocation because freeing several
+/// for each of ten thousand records costs more than writing them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transcript {
     bytes: Vec<u8>,
@@ -129,7 +131,7 @@ pub struct Transcript {
 }
 
 thread_local! {
-    /// Room for the heads of one exchange; bounded by the limits on headers.
+    /// A buffer for the heads of one exchange, reused by the thread; bounded by the limits on headers.
     static HEADS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -138,7 +140,7 @@ thread_local! {
 pub struct Wire<'a> {
     /// Form `req_<id>`.
     pub id: &'a str,
-    /// The method; absent for bytes that were no request.
+    /// Method and target; `None` for bytes that are not a valid request.
     pub request: Option<(&'a Method, &'a Uri)>,
     /// The request's headers.
     pub headers: &'a HeaderMap,
@@ -157,7 +159,7 @@ impl Transcript {
         let target =
             wire.request.map_or("", |(_, uri)| uri.path_and_query().map_or(uri.path(), |target| target.as_str()));
         let method = wire.request.map_or("", |(method, _)| method.as_str());
-        // Written where there is room, then copied: what is kept has the size that it needs, without counting it first.
+        // Written to a reused buffer first, so that the copy is allocated with exactly the size that it needs.
         HEADS.with_borrow_mut(|heads| {
             heads.clear();
             heads.extend_from_slice(wire.id.as_bytes());
@@ -185,7 +187,7 @@ impl Transcript {
         text(line).split_once(' ').unwrap_or_default()
     }
 
-    /// The request's headers as they came; values that are no text are escaped.
+    /// The request's headers as received; values that are not UTF-8 are escaped.
     pub fn header_map(&self) -> HeaderMap {
         let kept = self.headers().filter_map(|(name, value)| {
             Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(&value).ok()?))
@@ -197,12 +199,12 @@ impl Transcript {
         headers
     }
 
-    /// The request's names and values in the order in which they came.
+    /// The request's header names and values in the order received.
     pub fn headers(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
         fields(&self.bytes[self.ends[0]..self.ends[1]]).skip(1).flatten()
     }
 
-    /// The answer's names and values.
+    /// The answer's header names and values.
     pub fn answer_headers(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
         fields(&self.bytes[self.ends[1]..self.ends[2]]).flatten()
     }
@@ -218,12 +220,12 @@ impl Transcript {
     }
 }
 
-/// Bytes that were text when they were copied.
+/// Bytes copied from a `&str`.
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Header lines as names and values; values that are no text are escaped. A line that is none gives nothing.
+/// Header lines as names and values; values that are not UTF-8 are escaped. Other lines become `None`.
 fn fields(bytes: &[u8]) -> impl Iterator<Item = Option<(&str, Cow<'_, str>)>> {
     bytes.split(|byte| *byte == b'\n').map(|line| {
         let line = line.strip_suffix(b"\r")?;
@@ -255,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transcripts_keep_order_and_what_came() {
+    fn transcripts_keep_the_headers_in_order() {
         let (mut headers, mut answer_headers) = (HeaderMap::new(), HeaderMap::new());
         headers.insert("x-a", HeaderValue::from_static("1: 2"));
         headers.insert("x-b", HeaderValue::from_bytes(b"\xff").expect("opaque bytes are allowed"));

@@ -1,6 +1,6 @@
-//! Counts of what was ever appended to the journal. They do not fall when entries are evicted or forgotten.
+//! Counts of everything appended to the journal. They do not fall when entries are evicted or cleared.
 //!
-//! Counted under the lock that an append holds anyway: a few additions to plain numbers, no shared line of their own.
+//! They are plain numbers, changed under the lock that an append takes anyway, so they need no atomics of their own.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::workspace::{AttemptOutcome, AttemptRecord, FailureReason};
 /// Upper bounds of the latency histogram, in milliseconds; above the last there is one more bucket.
 pub const LATENCY_BOUNDS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000];
 
-/// What a request was answered with: the first digit of its status; 0 is a broken connection.
+/// Classes of answers: the first digit of the status; 0 is a broken connection.
 const CLASSES: usize = 6;
-/// Operations, and one place for requests that led to none.
+/// All operations, and one more row for requests that matched none.
 const OPERATIONS: usize = ROUTES.len() + 1;
 
 /// Everything counted so far.
@@ -25,17 +25,17 @@ pub struct Tally {
     pub quota_refusals: u64,
     /// Events fired.
     pub events: u64,
-    /// Attempts whose receiver took the event.
+    /// Attempts that the receiver answered with 2xx.
     pub accepted: u64,
-    /// Attempts whose receiver answered something else.
+    /// Attempts that the receiver answered otherwise.
     pub refused: u64,
     /// Attempts that had no answer, by cause.
     pub failed: BTreeMap<FailureReason, u64>,
-    /// Attempts by latency: one more bucket than there are bounds.
+    /// Attempts by latency; the last bucket is for those above every bound.
     pub latencies: [u64; LATENCY_BOUNDS.len() + 1],
     /// The latencies of all attempts together.
     pub latency_sum: Duration,
-    /// Entries that had to leave the journal. Those that were forgotten on request are not among them.
+    /// Entries evicted from the journal; cleared entries are not counted.
     pub evicted: u64,
 }
 
@@ -69,7 +69,7 @@ impl Tally {
         self.latency_sum += attempt.latency;
     }
 
-    /// Requests by operation (`None` for those that led to none) and by the first digit of the status, 0 for a broken
+    /// Requests by operation (`None` for those that matched none) and by the first digit of the status, 0 for a broken
     /// connection.
     pub fn requests(&self) -> impl Iterator<Item = (Option<Operation>, usize, u64)> {
         let operations = ROUTES.iter().map(|route| Some(route.operation)).chain([None]);

@@ -1,18 +1,17 @@
-//! Readers that wait for requests of one kind: they are notified of what may match and sleep through everything else, so a call
-//! that waits costs a request that it does not wait for a few comparisons of numbers.
+//! Selective notification: a reader that waits for requests of one kind is notified only of requests that may match, so each
+//! other request costs a few comparisons of numbers.
 //!
-//! What is singled out stands in [`Interest`] as numbers made once; texts are compared by a hash, so a reader may be notified
-//! of an entry that does not match, and looks for itself. Why somebody waits is none of its business.
+//! An [`Interest`] compares texts by their hash. A reader may therefore be notified of a request that does not match, and checks
+//! each itself.
 
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 
-use super::{Entry, Journal};
+use super::Entry;
 use crate::contract::routes::Operation;
 
-/// What requests a reader is notified of. `None` matches any.
+/// The requests of which a reader is notified. `None` matches any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
     workspace: Option<u64>,
@@ -28,14 +27,14 @@ impl Interest {
     }
 
     fn may_match(&self, marks: &Marks) -> bool {
-        self.operation.is_none_or(|wanted| marks.operation == Some(wanted))
-            && self.path.is_none_or(|wanted| marks.path == wanted)
-            && self.status.is_none_or(|wanted| marks.status == wanted)
-            && self.workspace.is_none_or(|wanted| marks.workspace == Some(wanted))
+        self.operation.is_none_or(|operation| marks.operation == Some(operation))
+            && self.path.is_none_or(|path| marks.path == path)
+            && self.status.is_none_or(|status| marks.status == status)
+            && self.workspace.is_none_or(|workspace| marks.workspace == Some(workspace))
     }
 }
 
-/// A request in the terms of an [`Interest`].
+/// The values of one request that an [`Interest`] compares.
 struct Marks {
     workspace: Option<u64>,
     operation: Option<Operation>,
@@ -50,8 +49,19 @@ pub(super) struct Waiters {
 }
 
 impl Waiters {
-    /// Notifies those whom a new entry may concern. For the lock under which entries are added: whoever looks at the journal
-    /// after it began to wait misses nothing.
+    /// Adds a waiter and returns what notifies it.
+    pub(super) fn add(&mut self, interest: Interest) -> Arc<Notify> {
+        let notify = Arc::new(Notify::new());
+        self.kept.push((interest, Arc::clone(&notify)));
+        notify
+    }
+
+    pub(super) fn remove(&mut self, notify: &Arc<Notify>) {
+        self.kept.retain(|(_, kept)| !Arc::ptr_eq(kept, notify));
+    }
+
+    /// Notifies the waiters that a new entry may match. Called under the lock that appends the entry, so that a reader that
+    /// registers first and reads the journal then misses none.
     pub(super) fn notify(&self, entry: &Entry) {
         if self.kept.is_empty() {
             return;
@@ -72,41 +82,7 @@ impl Waiters {
     }
 }
 
-/// Somebody who waits for requests of one kind, with a cursor of its own.
-#[derive(Debug)]
-pub struct Waiter {
-    journal: Arc<Journal>,
-    notify: Arc<Notify>,
-}
-
-impl Journal {
-    /// Becomes a reader that is notified of requests that may be of interest, and of nothing else.
-    pub fn waiter(self: &Arc<Self>, interest: Interest) -> Waiter {
-        let notify = Arc::new(Notify::new());
-        self.log.lock().waiters.kept.push((interest, Arc::clone(&notify)));
-        Waiter { journal: Arc::clone(self), notify }
-    }
-}
-
-impl Waiter {
-    /// The journal that is read.
-    pub fn journal(&self) -> &Arc<Journal> {
-        &self.journal
-    }
-
-    /// Completes when a request that may be of interest came since the last call, or since the reader began.
-    pub fn notified(&self) -> Notified<'_> {
-        self.notify.notified()
-    }
-}
-
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        self.journal.log.lock().waiters.kept.retain(|(_, notify)| !Arc::ptr_eq(notify, &self.notify));
-    }
-}
-
-/// FNV-1a: short texts, and nobody gains by a collision but a needless look.
+/// FNV-1a. A collision costs one needless look at the journal.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -118,7 +94,7 @@ mod tests {
     use hyper::{Method, Uri};
 
     use super::*;
-    use crate::journal::{MOST_BYTES, Reason, RequestRecord, Transcript, Wire};
+    use crate::journal::{Journal, MOST_BYTES, Reason, RequestRecord, Transcript, Wire};
 
     fn request(target: &'static str, operation: Option<Operation>, status: u16) -> Entry {
         let (none, uri) = (HeaderMap::new(), Uri::from_static(target));
@@ -150,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_match_is_told() {
+    fn waiters_are_notified_of_what_may_match() {
         let journal = Arc::new(Journal::new(100, MOST_BYTES));
         let check = |interest: Interest, entry: Entry, notified: bool| {
             let waiter = journal.waiter(interest);
@@ -166,6 +142,6 @@ mod tests {
         check(Interest::new(None, None, None, Some("/v1/hell")), hello(), false);
         check(Interest::new(Some("sk_test_a"), None, None, None), hello(), false);
         check(Interest::new(None, Some(Operation::Hello), None, None), request("/v1/nothing", None, 404), false);
-        assert!(journal.log.lock().waiters.kept.is_empty(), "who is gone is forgotten");
+        assert!(journal.log.lock().waiters.kept.is_empty(), "a dropped waiter is removed");
     }
 }

@@ -1,4 +1,5 @@
-//! Bodies as they are shown: JSON keeps its form but for what is masked; what cannot be read and may hold a secret is withheld.
+//! Masks bodies: JSON keeps its layout outside of masked values; a body that cannot be parsed and may contain a secret is
+//! withheld.
 
 use std::borrow::Cow;
 
@@ -7,11 +8,11 @@ use serde::de::IgnoredAny;
 use super::{MASK, Redactor, SECRET_FIELDS, is_secret_field};
 use crate::contract::keys::is_test_key;
 
-/// What is shown of a body that may hold a secret anywhere.
+/// Shown in place of a body that may contain a secret anywhere.
 const WITHHELD: &str = "… (not shown: it cannot be read as JSON and may hold a secret)";
 
 impl Redactor<'_> {
-    /// A body. The bytes that come back are those that came if nothing in them is masked.
+    /// A body with credentials masked; the same bytes if it has none.
     pub fn body(self, body: &[u8]) -> Cow<'_, [u8]> {
         let bytes = |text: Cow<'_, str>| match text {
             Cow::Owned(masked) => Cow::Owned(masked.into_bytes()),
@@ -23,7 +24,7 @@ impl Redactor<'_> {
             }
             Ok(text) if is_json_like(text) && names_secret(text) => Cow::Borrowed(WITHHELD.as_bytes()),
             Ok(text) => bytes(self.text(text)),
-            // What is not text is shown whole only if it holds nothing that would be masked in a text.
+            // Bytes that are not UTF-8 are shown unchanged only if their lossy text needs no masking.
             Err(_) => {
                 let text = String::from_utf8_lossy(body);
                 if is_json_like(&text) && names_secret(&text) {
@@ -37,7 +38,7 @@ impl Redactor<'_> {
         }
     }
 
-    /// What was signed: it holds the body, which is shown as it is elsewhere.
+    /// The signed bytes. They contain the body, which is masked as [`Self::body`] does.
     pub fn signed(self, signed: &[u8], body: &[u8]) -> Vec<u8> {
         let at = (!body.is_empty()).then(|| signed.windows(body.len()).rposition(|part| part == body)).flatten();
         match at {
@@ -49,7 +50,7 @@ impl Redactor<'_> {
         }
     }
 
-    /// A valid JSON text with everything masked in it that has to be; `None` if nothing has.
+    /// A valid JSON text with credentials masked; `None` if it has none.
     fn json(self, text: &str) -> Option<String> {
         let bytes = text.as_bytes();
         let (mut shown, mut done, mut at) = (String::new(), 0, 0);
@@ -81,7 +82,7 @@ impl Redactor<'_> {
         Some(shown)
     }
 
-    /// Whether the value of a field that names a secret is none.
+    /// Whether the value of a secret field needs no masking.
     fn is_harmless(self, value: &str) -> bool {
         value == "null" || value == "\"\"" || is_test_key(value.trim_matches('"'), self.keys)
     }
@@ -112,7 +113,7 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
 /// The text of a quoted string.
 fn content(quoted: &str) -> Cow<'_, str> {
     if quoted.contains('\\') {
-        // A lone surrogate is a valid escape and no text.
+        // A lone surrogate is a valid escape but does not decode to text.
         return serde_json::from_str(quoted).map_or(Cow::Borrowed(quoted), Cow::Owned);
     }
     Cow::Borrowed(quoted.trim_matches('"'))
@@ -122,7 +123,7 @@ fn skip_space(bytes: &[u8], at: usize) -> usize {
     at + bytes[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count()
 }
 
-/// Where the value begins that belongs to the name that ends at `end`; `None` if it is no name.
+/// Where the value of the field whose name ends at `end` begins; `None` if the string is not a field's name.
 fn value_start(bytes: &[u8], end: usize) -> Option<usize> {
     let colon = skip_space(bytes, end);
     (bytes.get(colon) == Some(&b':')).then(|| skip_space(bytes, colon + 1))

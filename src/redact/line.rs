@@ -1,4 +1,4 @@
-//! A body on one line: its first line, masked and short, for listings and log lines that show a receiver's answer.
+//! A body as one masked, short line, for listings and log lines that show a receiver's answer.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_is_short_masked_and_says_something() {
+    fn the_first_line_with_content_is_short_and_masked() {
         for (body, expected) in [
             ("", None),
             (" \r\n\n", None),

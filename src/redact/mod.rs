@@ -1,8 +1,8 @@
-//! What may be shown: the one place that masks credentials, and the one that escapes control characters.
+//! The one place that masks credentials, and the one that escapes control characters.
 //!
-//! Everything that leaves for display or export passes here: log lines, answers of the control API, the event stream, the
-//! command line. Test keys stay whole, as they protect nothing and people must tell them apart; live keys, secrets, cookies and
-//! passwords are masked. `body` reads JSON, `visible` escapes characters. It knows nothing of what is shown, or where.
+//! Everything shown or exported passes through here: log lines, answers of the control API, the event stream, the command line.
+//! Test keys are shown in full, as they protect nothing and people must distinguish them; live keys, secrets, cookies and
+//! passwords are masked. `body` reads JSON, `visible` escapes characters. Must not know what is shown, or where.
 
 mod body;
 mod line;
@@ -30,7 +30,7 @@ const SECRET_FIELDS: [&str; 5] = ["secret", "client_secret", "password", "token"
 const KEY_LISTS: [&str; 2] = ["keys.list", "keys.workspaces"];
 /// The live prefix of the contract, which is masked whatever the profile.
 const LIVE_PREFIX: &str = "sk_live_";
-/// What signing secrets begin with.
+/// The prefix of signing secrets.
 const SECRET_PREFIX: &str = "whsec_";
 
 /// Whether a field of this name holds a secret.
@@ -45,7 +45,7 @@ pub fn is_credential_header(name: &str) -> bool {
         .any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// The contract's own rules for keys.
+/// The contract's rules for keys.
 static CONTRACT: LazyLock<Keys> = LazyLock::new(|| Layered::default().profile().keys.clone());
 
 /// Masks credentials by a profile's rules for keys.
@@ -55,25 +55,25 @@ pub struct Redactor<'k> {
 }
 
 impl Default for Redactor<'static> {
-    /// By the contract's own prefixes.
+    /// A redactor by the contract's prefixes.
     fn default() -> Self {
         Self::new(&CONTRACT)
     }
 }
 
 impl<'k> Redactor<'k> {
-    /// By these rules.
+    /// A redactor by these rules.
     pub fn new(keys: &'k Keys) -> Self {
         Self { keys }
     }
 
-    /// A key: a test key, or the name of a group of keys, whole; any other by its prefix and last four characters.
+    /// A key for display: a test key or the name of a group of keys in full, any other as its prefix and last four characters.
     pub fn key(self, key: &str) -> Cow<'_, str> {
         shown(key, self.keys)
     }
 
-    /// Any text, such as a URL, a message or a header's value: live keys, signing secrets, user information of URLs and
-    /// parameters that name a secret are masked, percent-encoded or not.
+    /// Any text, such as a URL, a message or a header's value, with live keys, signing secrets, user information of URLs and
+    /// secret parameters masked, percent-encoded or not.
     pub fn text(self, text: &str) -> Cow<'_, str> {
         let decoded = self.encoded(text);
         match self.plain(decoded.as_deref().unwrap_or(text)) {
@@ -96,7 +96,7 @@ impl<'k> Redactor<'k> {
         }
     }
 
-    /// A scheme and its key: `Bearer sk_live_…cdef`. Of any other scheme nothing else is shown.
+    /// A scheme and its key: `Bearer sk_live_…cdef`. Of other schemes only the name is shown.
     fn credential(self, value: &str) -> String {
         match value.trim().split_once(' ') {
             Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => {
@@ -118,14 +118,14 @@ impl<'k> Redactor<'k> {
         }
     }
 
-    /// A record as JSON for display.
+    /// A record as masked JSON.
     pub fn shown<T: Serialize>(self, record: &T) -> Value {
         let mut value = serde_json::to_value(record).expect("texts and numbers always serialise");
         self.value(&mut value);
         value
     }
 
-    /// A JSON value made for display: every text in it, and every field that names a secret.
+    /// Masks a JSON value in place: every text in it, and the value of every secret field.
     pub fn value(self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -140,7 +140,7 @@ impl<'k> Redactor<'k> {
     }
 
     fn fields(self, fields: &mut Map<String, Value>) {
-        // A row of the profile names its setting; a patch has it as the field's name.
+        // A row of the profile gives the setting's name in `knob`; a patch has it as the field's name.
         let setting = fields.get("knob").and_then(Value::as_str).unwrap_or_default().to_owned();
         for (name, value) in fields.iter_mut() {
             match name.as_str() {
@@ -155,12 +155,12 @@ impl<'k> Redactor<'k> {
         }
     }
 
-    /// The value of a setting of the profile.
+    /// Masks the value of a setting of the profile.
     pub fn setting(self, name: &str, value: &mut Value) {
         if KEY_LISTS.contains(&name) { self.keys(value) } else { self.value(value) }
     }
 
-    /// The keys of a list, or of each group.
+    /// Masks the keys of a list, or of each group.
     fn keys(self, value: &mut Value) {
         match value {
             Value::String(key) => *key = self.key(key).into_owned(),
@@ -181,7 +181,7 @@ impl<'k> Redactor<'k> {
         }
     }
 
-    /// A text whose percent-encoded parts hold something to mask, with those decoded and masked; `None` if none does.
+    /// The text with each percent-encoded part that contains a credential decoded and masked; `None` if there is none.
     fn encoded(self, text: &str) -> Option<String> {
         if !text.contains('%') {
             return None;
@@ -201,11 +201,11 @@ impl<'k> Redactor<'k> {
         changed.then_some(shown)
     }
 
-    /// The same for one part between delimiters.
+    /// [`Self::encoded`] for one part between delimiters.
     fn encoded_part(self, part: &str) -> Option<String> {
         let decoded = percent_decode_str(part).decode_utf8_lossy();
         match decoded.split_once('=') {
-            // The value ends with the part, whatever it decodes to.
+            // The value ends with the part, even if it decodes to delimiters.
             Some((name, value)) if is_secret_field(name) && !is_test_key(value, self.keys) => {
                 Some(format!("{name}={MASK}"))
             }
@@ -213,7 +213,7 @@ impl<'k> Redactor<'k> {
         }
     }
 
-    /// A text with what it holds masked; `None` if it holds nothing.
+    /// The text with credentials masked, not decoded; `None` if there are none.
     fn plain(self, text: &str) -> Option<String> {
         let live = [self.keys.live_prefix.as_str(), LIVE_PREFIX];
         let first = live.map(|prefix| prefix.bytes().next().unwrap_or_default());
@@ -248,7 +248,7 @@ impl<'k> Redactor<'k> {
         Some(shown)
     }
 
-    /// The end of the live key that begins here, and how it is shown.
+    /// The end of the live key that begins at `at`, and its masked form.
     fn live_key(self, text: &str, at: usize, prefixes: [&str; 2]) -> Option<(usize, String)> {
         let rest = &text[at..];
         let prefix =
@@ -257,14 +257,14 @@ impl<'k> Redactor<'k> {
         let key = &rest[..prefix.len() + length];
         let shown = match length {
             0 => return None,
-            // Passed over as a whole: what follows must not be looked at again for each prefix in it.
+            // Skipped as a whole, so that prefixes inside it are not searched again.
             _ if is_test_key(key, self.keys) => key.to_owned(),
             _ => masked(key, prefix.len()),
         };
         Some((at + key.len(), shown))
     }
 
-    /// The end of the parameter `name=value` that begins here, if its name is that of a secret, and how it is shown.
+    /// The end of the parameter `name=value` that begins at `at`, and its masked form; `None` unless its name is that of a secret.
     fn parameter(self, text: &str, at: usize) -> Option<(usize, String)> {
         let rest = &text[at..];
         let name = &rest[..rest.bytes().take(20).position(|byte| byte == b'=')?];
@@ -283,7 +283,7 @@ fn is_key_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
-/// The end of the signing secret that begins at `at`; `None` if only its prefix is there.
+/// The end of the signing secret that begins at `at`; `None` if nothing follows the prefix.
 fn secret_end(text: &str, at: usize) -> Option<usize> {
     let start = at + SECRET_PREFIX.len();
     let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_-".contains(byte);
@@ -336,12 +336,12 @@ mod tests {
         ] {
             let shown = redactor(&[]).text(text).into_owned();
             assert_eq!(shown, expected, "{text}");
-            assert_eq!(redactor(&[]).text(&shown), shown, "what is masked stays so");
+            assert_eq!(redactor(&[]).text(&shown), shown, "masking again changes nothing");
         }
     }
 
     #[test]
-    fn prefixes_are_those_of_the_profile_beside_the_contracts_own() {
+    fn the_prefixes_of_the_profile_and_of_the_contract_are_masked() {
         let own = redactor(&["keys.live_prefix=pk-", "keys.test_prefix=tk-"]);
         assert_eq!(own.text("pk-abcdefgh sk_live_abcdefgh tk-abcdefgh"), "pk-…efgh sk_live_…efgh tk-abcdefgh");
         let nested = redactor(&["keys.live_prefix=sk_", "keys.test_prefix=sk_test_"]);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_with_credentials_show_what_tells_them_apart() {
+    fn headers_with_credentials_stay_distinguishable() {
         for (name, value, expected) in [
             ("Authorization", "Bearer sk_test_abcdefgh", "Bearer sk_test_abcdefgh"),
             ("authorization", "bearer  sk_live_abcdefgh", "bearer sk_live_…efgh"),

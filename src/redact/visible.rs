@@ -1,21 +1,22 @@
-//! Control characters as escapes: what clients send must not drive a terminal, turn the direction of a text, or break a record
+//! Escapes control characters: bytes from clients must not control a terminal, change the direction of text, or split a record
 //! into two lines.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character is escaped: controls (C0, DEL, C1), line separators, and what turns or hides text.
+/// Whether a character is escaped: controls (C0, DEL, C1), line separators, and characters that change the direction of text
+/// or are invisible.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// A text on one line: control characters, line ends among them, as `\n` or `\u{202e}`.
+/// A text on one line: control characters and line ends as escapes such as `\n` or `\u{202e}`.
 pub fn visible(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden, |c, shown| shown.extend(c.escape_default()))
 }
 
-/// A text of several lines: line ends and tabs stay.
+/// [`visible`] for a text of several lines: line ends and tabs are kept.
 pub fn visible_lines(text: &str) -> Cow<'_, str> {
     let text = if text.contains("\r\n") { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) };
     let hides = |c: char| is_hidden(c) && c != '\n' && c != '\t';
@@ -26,7 +27,7 @@ pub fn visible_lines(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A JSON text, which stays JSON: what serde leaves as it is becomes `\u202e`.
+/// [`visible`] for a JSON text, which stays valid: characters that serde does not escape become `\u202e` and the like.
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     let hides = |c: char| is_hidden(c) && !matches!(c, '\n' | '\r' | '\t');
     escaped(json, hides, |c, shown| {
@@ -54,7 +55,7 @@ mod tests {
         "a\u{1b}[31m\u{7f}\u{85}\u{9b}\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}ä";
 
     #[test]
-    fn what_drives_a_terminal_is_escaped() {
+    fn terminal_controls_are_escaped() {
         let expected = "a\\u{1b}[31m\\u{7f}\\u{85}\\u{9b}\\u{61c}\\u{200e}\\u{200f}\\u{2028}\\u{2029}\\u{202a}\\u{202e}\\u{2066}\\u{2069}ä";
         assert_eq!(visible(ODD), expected);
         assert_eq!(visible("a\r\n\tb ä"), "a\\r\\n\\tb ä");

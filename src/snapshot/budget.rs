@@ -1,6 +1,6 @@
-//! How much memory a snapshot may take while it is read: a document of a few bytes a value can become a hundred times as large.
+//! Limits the memory of reading a snapshot: a document with a few bytes for each value can take a hundred times its size.
 //!
-//! Every list and table of the forms is charged by the element as it is read, and reading ends when the budget is used up.
+//! Each element of a list or table is charged as it is read, and reading fails when the budget is used up.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// What an element may come to, in sizes of its form: strings on the heap, the records made from it.
+/// The memory that an element takes, in sizes of its form: with its strings and the records made from it.
 const FACTOR: usize = 4;
 
 thread_local! {
     static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// Lets `read` take about `most` bytes of memory.
+/// Runs `read` with a budget of about `most` bytes of memory.
 pub fn within<T>(most: usize, read: impl FnOnce() -> T) -> T {
     LEFT.set(most);
     let done = read();
@@ -30,7 +30,7 @@ fn charge<E: Error>(bytes: usize) -> Result<(), E> {
     Ok(())
 }
 
-/// An element, charged before it is read; `KEY` are the bytes of a key beside it.
+/// An element that is charged before it is read; `KEY` is the size of its key, if it has one.
 struct Charged<T, const KEY: usize>(T);
 
 impl<'de, T: Deserialize<'de>, const KEY: usize> Deserialize<'de> for Charged<T, KEY> {
@@ -63,7 +63,7 @@ pub(super) fn tree<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer:
     serde_json::from_str(text).map_err(D::Error::custom)
 }
 
-/// What JSON values may come to in memory, in the form and in the workspace.
+/// Roughly the memory that JSON values take, in the form and in the workspace.
 fn weight(text: &str) -> usize {
     let (mut total, mut quoted, mut escaped) = (0, false, false);
     for byte in text.bytes() {
@@ -100,11 +100,13 @@ mod tests {
     #[test]
     fn reading_ends_with_the_budget() {
         let cost = FACTOR * size_of::<String>();
-        let check = |text: &str, most: usize, fits: bool| {
+        let check = |text: &str, most: usize, is_read: bool| {
             let read = within(most, || serde_json::from_str::<Form>(text));
             match read {
-                Ok(_) => assert!(fits, "{text} {most}"),
-                Err(error) => assert!(!fits && error.to_string().contains("too much memory"), "{text} {most} {error}"),
+                Ok(_) => assert!(is_read, "{text} {most}"),
+                Err(error) => {
+                    assert!(!is_read && error.to_string().contains("too much memory"), "{text} {most} {error}");
+                }
             }
         };
         let tree = weight("[]");
@@ -117,7 +119,7 @@ mod tests {
         let nested = r#"{ "list": [], "table": {}, "tree": [{ "a": "{,[\",[{" }, [1, 2]] }"#;
         check(nested, 4 * 160 + 800 + 4 * 32, true);
         check(nested, 4 * 160 + 800 + 4 * 32 - 1, false);
-        // The budget is that of one reading.
+        // The budget applies to one call only.
         assert!(serde_json::from_str::<Form>(nested).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! The document of a snapshot: written as JSON, read back, and refused where it is none that this version reads.
+//! Reads and writes snapshots as JSON documents; refuses documents of other versions.
 
 use hyper::body::Bytes;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::{FORMAT, Snapshot, VERSION};
 use crate::memory::Pieces;
 
-/// What says whether the rest can be read.
+/// The fields that decide whether the rest can be read.
 #[derive(Deserialize)]
 struct Header<'t> {
     #[serde(borrow)]
@@ -18,16 +18,16 @@ struct Header<'t> {
 }
 
 impl Snapshot {
-    /// Reads a document; says why it is none that can be loaded.
+    /// Reads a document; the error says why it cannot be loaded.
     pub fn read(bytes: &[u8]) -> Result<Self, SnapshotProblem> {
-        let no_snapshot = || SnapshotProblem(format!("expected a snapshot (`format` is `{FORMAT}`)"));
+        let not_a_snapshot = || SnapshotProblem(format!("expected a snapshot (`format` is `{FORMAT}`)"));
         let header: Header = serde_json::from_slice(bytes).map_err(|error| match error.classify() {
-            Category::Data => no_snapshot(),
+            Category::Data => not_a_snapshot(),
             _ => SnapshotProblem(format!("the snapshot is not JSON: {error}")),
         })?;
         let text = |value: Option<&RawValue>| value.map_or("null", RawValue::get).to_owned();
         if serde_json::from_str::<String>(&text(header.format)).ok().as_deref() != Some(FORMAT) {
-            return Err(no_snapshot());
+            return Err(not_a_snapshot());
         }
         let version: String = text(header.version).chars().take(40).collect();
         if version != VERSION.to_string() {

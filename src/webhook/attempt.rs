@@ -1,4 +1,4 @@
-//! What one attempt sends: the event's bytes as they are, signed afresh with the secrets and the time of this attempt.
+//! The request of one attempt: the event's bytes unchanged, signed with the secrets and the time of this attempt.
 
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -11,7 +11,7 @@ use crate::workspace::Job;
 use crate::workspace::Secret;
 use crate::workspace::SignedContent;
 
-/// Names the delivery to whoever looks at the receiver's side.
+/// Carries the delivery's id, for debugging on the receiver's side.
 const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
 
 /// The signed request of one attempt.
@@ -25,7 +25,7 @@ pub struct Prepared {
     pub signed: SignedContent,
 }
 
-/// Signs an attempt with every scheme of the profile. The error names the secret's fault.
+/// Signs an attempt with every scheme of the profile. The error says what is wrong with the secret.
 pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) -> Result<Prepared, String> {
     let message =
         Message { id: &job.event.id, timestamp: at.as_second(), url: &job.delivery.url, body: &job.event.body };
@@ -48,13 +48,13 @@ pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) 
     Ok(Prepared { headers, body, signed })
 }
 
-/// The keys that secrets are under a scheme. The error names the fault of the first that is none.
+/// The keys that secrets stand for under a scheme. The error says what is wrong with the first invalid one.
 pub fn signing_keys(secrets: &[Secret], scheme: &Scheme, profile: &Profile) -> Result<Vec<SigningKey>, String> {
     let read = |secret: &Secret| SigningKey::read(secret.reveal(), scheme, profile.webhooks.secret_key);
     secrets.iter().map(read).collect::<Result<_, _>>().map_err(|problem| problem.to_string())
 }
 
-/// A header's name; the usual ones are at hand, others are read.
+/// A header's name; parsed unless it is one of the default scheme's.
 fn header_name(name: &str) -> Result<HeaderName, String> {
     const USUAL: [HeaderName; 3] = [
         HeaderName::from_static("webhook-id"),
@@ -67,12 +67,12 @@ fn header_name(name: &str) -> Result<HeaderName, String> {
     }
 }
 
-/// The time that a signature carries, by the knob `webhooks.timestamp`: receivers compare it with their own clock.
+/// The timestamp of a signature, by the setting `webhooks.timestamp`: receivers compare it with their own clock.
 pub fn signature_time(clock: &Clock, now: Now, profile: &Profile) -> Timestamp {
     if signs_by_clock(clock, profile) { now.wall } else { machine::wall_time() }
 }
 
-/// Whether that is the time of the workspace's clock, and not the machine's.
+/// Whether signatures carry the time of the workspace's clock instead of the machine's.
 pub fn signs_by_clock(clock: &Clock, profile: &Profile) -> bool {
     match profile.webhooks.timestamp {
         SignatureTime::Real => false,
@@ -81,7 +81,7 @@ pub fn signs_by_clock(clock: &Clock, profile: &Profile) -> bool {
     }
 }
 
-/// Verifies a delivery as a receiver would, with every scheme of the profile: what the built-in sink does.
+/// Verifies a delivery with every scheme of the profile, as the built-in receiver does.
 pub fn verify_delivery(
     headers: &HeaderMap,
     url: &str,

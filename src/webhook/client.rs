@@ -1,5 +1,5 @@
-//! Sends one attempt: a pooled connection, one deadline over connect, TLS, send and read, and an answer read no further
-//! than its limit. Redirects are answers like any other and are not followed.
+//! Sends one attempt over a pooled connection, with one deadline over connect, TLS, send and read, and a limit on the answer's
+//! size. Redirects are answers like any other and are not followed.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -32,15 +32,15 @@ pub const MOST_KEPT: usize = 512;
 pub struct Post {
     /// Where it goes.
     pub target: Arc<Target>,
-    /// Headers beside `host` and `content-length`.
+    /// Headers without `host` and `content-length`.
     pub headers: HeaderMap,
-    /// The bytes.
+    /// The body.
     pub body: Bytes,
-    /// For the whole attempt, with its look-up.
+    /// Limit for the whole attempt, its look-up included.
     pub timeout: Duration,
-    /// What the look-up took of it.
+    /// How much of it the look-up took.
     pub looked_up: Duration,
-    /// For the connect, and for the TLS handshake.
+    /// Limit for the connect, and again for the TLS handshake.
     pub connect_timeout: Duration,
     /// Where to connect to; `None` if [`Client::look_up`] found a kept connection.
     pub addresses: Option<Vec<SocketAddr>>,
@@ -48,11 +48,11 @@ pub struct Post {
     pub look_ups: Arc<Semaphore>,
 }
 
-/// How often idle connections are looked through. One that was there the last time as well is closed, so each is kept for
-/// at most twice as long.
+/// How often idle connections are swept. One that was idle at the last sweep, too, is closed, so each is kept for at most twice
+/// as long.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
-/// A connection that waits for its next request.
+/// An idle connection.
 #[derive(Debug)]
 struct Kept {
     sender: Sender,
@@ -64,12 +64,12 @@ struct Kept {
 struct Idle {
     by_origin: HashMap<Arc<str>, Vec<Kept>>,
     count: usize,
-    /// A task looks through them.
+    /// Whether a task sweeps them.
     has_sweeper: bool,
 }
 
 impl Idle {
-    /// Closes what has not been used since the last sweep; returns whether any is left.
+    /// Closes connections not used since the last sweep; returns whether any are left.
     fn sweep(&mut self) -> bool {
         self.by_origin.retain(|_, kept| {
             kept.retain_mut(|kept| !std::mem::replace(&mut kept.was_swept, true));
@@ -91,13 +91,13 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that reaches what `reach` allows and keeps at most so many idle connections.
+    /// A client that reaches what `reach` allows and keeps at most `most_kept` idle connections.
     pub fn new(reach: Reach, most_kept: usize) -> Arc<Self> {
         Arc::new(Self { reach, idle: Mutex::default(), most_kept, sweep_interval: SWEEP_INTERVAL })
     }
 
-    /// The addresses that an attempt at `target` needs before it can be made; `None` if a kept connection may do. Never takes
-    /// longer than `limit`, although the look-up may.
+    /// The addresses that an attempt at `target` needs; `None` if a kept connection may be used. Never takes longer than `limit`,
+    /// although the look-up itself may.
     pub async fn look_up(
         &self,
         target: &Target,
@@ -177,7 +177,7 @@ impl Client {
         let mut read = Vec::new();
         let mut whole = true;
         while let Some(frame) = body.frame().await {
-            // The status is what counts; a body that breaks off after it does not take the receipt back.
+            // Only the status counts; an incomplete body does not change the outcome.
             let Ok(frame) = frame else {
                 whole = false;
                 break;
@@ -230,7 +230,7 @@ impl Client {
         }
     }
 
-    /// Sweeps until nothing is kept, or the client is no more.
+    /// Sweeps until no connection is kept, or the client is dropped.
     async fn sweep(client: Weak<Self>, interval: Duration) {
         loop {
             tokio::time::sleep(interval).await;
@@ -252,22 +252,22 @@ fn request(post: Post) -> Request<Full<Bytes>> {
     request
 }
 
-/// How long the receiver asks to wait: seconds, or an HTTP-date, which counts from the receiver's own `Date` where it says one.
+/// How long the receiver asks to wait: seconds, or an HTTP date, relative to the receiver's own `Date` if it sent one.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let date = |text: &str| DateTimeParser::new().parse_timestamp(text).ok();
-    let wanted = text(RETRY_AFTER)?;
-    if let Ok(seconds) = wanted.parse() {
+    let requested = text(RETRY_AFTER)?;
+    if let Ok(seconds) = requested.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    let at = date(wanted)?;
+    let at = date(requested)?;
     let now = text(DATE).and_then(date).unwrap_or_else(machine::wall_time);
     Some(Duration::try_from(at.duration_since(now)).unwrap_or_default())
 }
 
 fn broken(error: &hyper::Error) -> DialProblem {
     if error.is_parse() {
-        return DialProblem::new(FailureReason::InvalidAnswer, format!("what came back is no HTTP answer: {error}"));
+        return DialProblem::new(FailureReason::InvalidAnswer, format!("the answer is not valid HTTP: {error}"));
     }
     DialProblem::new(
         FailureReason::ConnectionReset,
@@ -293,12 +293,12 @@ mod tests {
         let (egress, resolver) = (Arc::default(), Arc::new(Resolver::new(LookUp::default())));
         let trust = Arc::new(Trust::new(&[], false).expect("no files"));
         let client = Client::new(Reach { egress, trust, resolver }, 8);
-        let mut client = Arc::into_inner(client).expect("nobody else has it");
+        let mut client = Arc::into_inner(client).expect("the only reference");
         client.sweep_interval = sweep_interval;
         Arc::new(client)
     }
 
-    /// Posts to a receiver there.
+    /// Posts to a receiver at the listener's address.
     fn post(client: &Arc<Client>, listener: &TcpListener) -> tokio::task::JoinHandle<AttemptOutcome> {
         let address = listener.local_addr().expect("an address");
         let url = Url::parse(&format!("http://{address}/")).expect("a URL");
@@ -339,8 +339,8 @@ mod tests {
         assert!(second.await.expect("no panic").is_success());
         let end = timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
         assert_eq!(end.expect("an orderly end"), 0);
-        assert!(!client.idle.lock().has_sweeper, "with nothing kept nothing is swept");
-        // And it begins anew.
+        assert!(!client.idle.lock().has_sweeper, "no sweeper without kept connections");
+        // The next kept connection starts a new sweeper.
         let again = post(&client, &listener);
         let mut stream = timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0;
         answer(&mut stream).await;
@@ -354,19 +354,19 @@ mod tests {
     #[test]
     fn a_wait_is_read_as_seconds_or_as_a_date() {
         let (date, later) = ("Fri, 31 Jan 2025 09:30:00 GMT", "Fri, 31 Jan 2025 09:30:07 GMT");
-        for (wanted, date, expected) in [
+        for (requested, date, expected) in [
             ("5", None, Some(5)),
             (later, Some(date), Some(7)),
             (date, Some(later), Some(0)),
-            // Long ago by the machine's own time.
+            // Long ago by the machine's time.
             (later, None, Some(0)),
             ("soon", Some(date), None),
             ("-5", Some(date), None),
         ] {
             let mut headers = HeaderMap::new();
-            headers.insert(RETRY_AFTER, wanted.parse().expect("a header"));
+            headers.insert(RETRY_AFTER, requested.parse().expect("a header"));
             date.map(|date| headers.insert(DATE, date.parse().expect("a header")));
-            assert_eq!(retry_after(&headers), expected.map(Duration::from_secs), "{wanted}");
+            assert_eq!(retry_after(&headers), expected.map(Duration::from_secs), "{requested}");
         }
     }
 }

@@ -1,7 +1,6 @@
-//! The driver: makes due attempts, reports outcomes back to the journal and the delivery store.
+//! One delivery attempt: makes it, and reports its outcome to the queue, the delivery store and the journal.
 //!
-//! One worker a workspace (`worker`) owns its queue and sets workers to what is due; when and whether to retry is the
-//! queue's business, not this file's.
+//! `worker` decides when an attempt is made; the workspace's queue decides whether and when to retry.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,8 +9,7 @@ use std::time::Duration;
 use hyper::body::Bytes;
 use hyper::header::HeaderMap;
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::sync::Semaphore;
 
 use crate::clock::{Clock, Instant};
 use crate::engine::deliveries::DeliveryStatus;
@@ -19,22 +17,20 @@ use crate::engine::sink::Receipt;
 use crate::engine::{Engine, GONE};
 use crate::journal::Entry;
 use crate::profile::Profile;
-use crate::tasks::stopped;
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
 use crate::webhook::client::{Client, Post};
 use crate::webhook::dial::DialProblem;
 use crate::webhook::egress::{Destination, Egress, Target};
-use crate::webhook::worker::WorkerState;
 use crate::workspace::{
     AttemptOutcome, AttemptRecord, FailureReason, Job, Next, PlannedDelivery, SignedContent, Workspace,
 };
 
-/// Most attempts under way at a time, over all workspaces.
+/// Most concurrent attempts, over all workspaces.
 pub const CONCURRENT_ATTEMPTS: usize = 256;
-/// One workspace has at most this part of them.
+/// One workspace makes at most one in this many of them.
 const PART_OF_A_WORKSPACE: usize = 4;
 
-/// Everything deliveries need.
+/// Everything that deliveries need: the engine, the egress rules, the HTTP client and the limits.
 #[derive(Debug)]
 pub struct Deliverer {
     engine: Arc<Engine>,
@@ -44,42 +40,28 @@ pub struct Deliverer {
     pub(super) slots_of_workspace: usize,
 }
 
+/// What the attempts of one workspace share.
+pub(super) struct WorkerState {
+    pub(super) workspace: Arc<Workspace>,
+    /// The workspace's share of the concurrent attempts and of the look-ups.
+    pub(super) slots: Semaphore,
+    pub(super) look_ups: Arc<Semaphore>,
+}
+
 /// Where an attempt goes, with what had to be looked up for it.
 enum Route {
     /// The built-in receiver of this name.
     Sink(Arc<str>),
-    /// A server, at these addresses where it is not known to have a kept connection. The look-up took this long: by the
-    /// machine's time, which counts for the timeout, and by the workspace's clock.
+    /// A server. `addresses` is `None` if a kept connection may be used. `took` is how long the look-up took: by the machine's
+    /// time, which counts towards the timeout, and by the workspace's clock.
     Dial { target: Arc<Target>, addresses: Result<Option<Vec<SocketAddr>>, DialProblem>, took: (Duration, Duration) },
 }
 
 impl Deliverer {
-    /// A driver for this engine, with so many attempts under way at a time.
+    /// A deliverer for this engine that makes at most `attempts` attempts at a time.
     pub fn new(engine: Arc<Engine>, egress: Arc<Egress>, client: Arc<Client>, attempts: usize) -> Arc<Self> {
         let (slots, slots_of_workspace) = (Semaphore::new(attempts), (attempts / PART_OF_A_WORKSPACE).max(1));
         Arc::new(Self { engine, egress, client, slots, slots_of_workspace })
-    }
-
-    /// Delivers until `stop` becomes true, then tries what is due and returns when those attempts have ended. Each workspace that
-    /// is received gets a worker.
-    pub async fn run(
-        self: Arc<Self>,
-        mut workspaces: mpsc::UnboundedReceiver<Arc<Workspace>>,
-        mut stop: watch::Receiver<bool>,
-    ) {
-        let (mut workers, stopping) = (JoinSet::new(), stop.clone());
-        loop {
-            tokio::select! {
-                received = workspaces.recv() => match received {
-                    Some(workspace) => drop(workers.spawn(Arc::clone(&self).worker(workspace, stopping.clone()))),
-                    None => break,
-                },
-                // What has ended is released now and not when the emulator stops.
-                Some(_) = workers.join_next() => {}
-                () = stopped(&mut stop), if !workspaces.is_closed() => workspaces.close(),
-            }
-        }
-        workers.join_all().await;
     }
 
     /// Makes one attempt and reports how it ended.
@@ -88,7 +70,7 @@ impl Deliverer {
             return self.engine.deliveries.note_cancelled(&job.event, &job.delivery.id, GONE);
         }
         let route = self.route(state, &job.delivery).await;
-        // Only now: a look-up that hangs keeps no slot from an attempt that can be made.
+        // Acquired after the look-up, so that one that hangs does not take a slot from other attempts.
         let _slots = match &route {
             Some(Route::Dial { addresses: Ok(_), .. }) => {
                 Some((state.slots.acquire().await, self.slots.acquire().await))
@@ -103,8 +85,7 @@ impl Deliverer {
         self.settle(state, &profile, record, began);
     }
 
-    /// Where an attempt goes; `None` if no request can be made for its URL. Looks up the name, for at most as long as the
-    /// attempt may take.
+    /// Where an attempt goes; `None` if no request can be made for its URL. Looks up the name, limited by the attempt's timeout.
     async fn route(&self, state: &WorkerState, delivery: &PlannedDelivery) -> Option<Route> {
         let profile = self.profile_of(&state.workspace);
         match self.egress.destination(&profile.webhooks.forwards, &delivery.target, &delivery.url)? {
@@ -120,7 +101,7 @@ impl Deliverer {
         }
     }
 
-    /// Whether an attempt needs nobody outside: it goes to the built-in receiver.
+    /// Whether an attempt goes to the built-in receiver and so needs no network.
     pub(super) fn stays_inside(&self, workspace: &Workspace, job: &Job) -> bool {
         let (delivery, profile) = (&job.delivery, self.profile_of(workspace));
         let destination = self.egress.destination(&profile.webhooks.forwards, &delivery.target, &delivery.url);
@@ -131,7 +112,7 @@ impl Deliverer {
         self.engine.profile_for(Some(workspace.name()))
     }
 
-    /// Makes one attempt, by whatever way its URL leads. Gives its record, and when it began.
+    /// Makes one attempt at the destination of its URL. Returns its record and when it began.
     async fn attempt(
         &self,
         job: Job,
@@ -228,7 +209,7 @@ impl Deliverer {
         (outcome, format!("sink {name}").into())
     }
 
-    /// Posts an attempt to a server, within what its look-up left of the timeout.
+    /// Posts an attempt to a server, within what is left of the timeout after the look-up.
     async fn post(
         &self,
         state: &WorkerState,
@@ -258,7 +239,7 @@ impl Deliverer {
         (outcome, dialled)
     }
 
-    /// Reports to queue, store, subscription and journal how an attempt ended.
+    /// Reports the outcome of an attempt to the queue, the store, the subscription and the journal.
     fn settle(&self, state: &WorkerState, profile: &Profile, mut record: AttemptRecord, began: Instant) {
         let workspace = &state.workspace;
         let (delivery, event) = (Arc::clone(&record.delivery), Arc::clone(&record.event));
@@ -266,7 +247,7 @@ impl Deliverer {
             return self.engine.deliveries.note_cancelled(&event, &delivery.id, GONE);
         }
         let now = workspace.clock().now();
-        // Jitter follows from the delivery alone, so that the order in which receivers answer changes nothing.
+        // Jitter depends on the delivery alone, so the order in which receivers answer does not matter.
         let random = || self.engine.registry.source(&format!("{}/{}/{}", workspace.name(), delivery.id, record.number));
         let gone = matches!(record.outcome, AttemptOutcome::Failed { reason: FailureReason::SubscriptionGone, .. });
         let subscription = &delivery.subscription;
@@ -274,7 +255,7 @@ impl Deliverer {
             .with_queue(|queue| queue.finish(subscription, &record.outcome, &profile.webhooks, now.instant, random));
         record.latency = now.instant.since(began);
         let status = match &next {
-            // It is given up below; until then nobody shall see it end otherwise.
+            // Cancelled below; readers must not see another final status before that.
             _ if gone => DeliveryStatus::Cancelled,
             Next::Delivered => DeliveryStatus::Delivered,
             Next::Exhausted => DeliveryStatus::Exhausted,

@@ -1,5 +1,5 @@
-//! Connecting to a receiver: resolve once for each connection, ask the egress guard, dial what it chose, and speak TLS if the URL says so.
-//! Each way to fail has its own reason and names the flag that mends it.
+//! Connects to a receiver: resolves the name once for each connection, dials the addresses that the egress guard permits, and
+//! speaks TLS if the URL says so. Each kind of failure has its own reason and names the flag that fixes it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,9 +28,9 @@ use crate::workspace::FailureReason;
 /// Why a receiver could not be reached.
 #[derive(Clone, Debug)]
 pub struct DialProblem {
-    /// A stable word.
+    /// The cause, as a stable word.
     pub reason: FailureReason,
-    /// The cause in the user's terms, with the flag that helps.
+    /// The cause in the user's terms, with the flag that fixes it.
     pub detail: String,
 }
 
@@ -43,7 +43,7 @@ impl DialProblem {
 /// A connection on which requests can be sent.
 pub type Sender = SendRequest<Full<Bytes>>;
 
-/// The addresses that the egress guard lets be dialled.
+/// The addresses that the egress guard permits.
 pub(super) fn permitted(
     target: &Target,
     addresses: &[SocketAddr],
@@ -70,8 +70,7 @@ pub async fn dial(
     }
 }
 
-/// The addresses of a server. Only a name of another machine is looked up; `share` bounds the look-ups of the
-/// workspace that asks.
+/// The addresses of a server. Addresses and names of this machine need no look-up; `share` bounds the look-ups of the workspace.
 pub async fn resolve(
     target: &Target,
     resolver: &Arc<Resolver>,
@@ -83,7 +82,7 @@ pub async fn resolve(
         Some(Host::Ipv6(address)) => return Ok(vec![SocketAddr::from((address, port))]),
         _ => {}
     }
-    // RFC 6761: localhost and everything below it is this machine, whatever a resolver says.
+    // RFC 6761: localhost and names below it are this machine, whatever a resolver answers.
     if host == "localhost" || host.ends_with(".localhost") {
         return Ok(vec![
             SocketAddr::from(([127, 0, 0, 1], port)),
@@ -161,12 +160,12 @@ async fn handshake(
     }
 }
 
-/// Tells the ways apart in which a handshake fails.
+/// The reason for which a handshake failed, with advice.
 fn tls_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) -> DialProblem {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
     let (reason, detail) = match tls {
         Some(TlsError::InvalidCertificate(problem)) => match problem {
-            // A bad signature is what an authority made anew under the same name looks like.
+            // An authority that was regenerated under the same name shows up as a bad signature.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => (
                 FailureReason::UnknownCertificateAuthority,
                 if trust.has_authorities() {
@@ -225,14 +224,14 @@ async fn open<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S) -> 
     Ok(sender)
 }
 
-/// Everything an attempt needs to reach receivers.
+/// Everything that attempts need to reach receivers.
 #[derive(Clone, Debug)]
 pub struct Reach {
     /// The egress rules.
     pub egress: Arc<Egress>,
     /// The trusted authorities.
     pub trust: Arc<Trust>,
-    /// What finds the addresses of names.
+    /// The resolver of names.
     pub resolver: Arc<Resolver>,
 }
 
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn addresses_and_names_of_this_machine_are_not_asked_for() {
+    async fn addresses_and_local_names_are_not_looked_up() {
         let resolver = Arc::new(Resolver::new(LookUp::new(|name| panic!("{name} is looked up"))));
         for (url, expected) in [
             ("https://10.0.0.1/", vec!["10.0.0.1:443"]),

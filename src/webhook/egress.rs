@@ -1,4 +1,4 @@
-//! Where an attempt really goes: forwards, the built-in sink's names, and what may be dialled.
+//! Where an attempt goes: applies forwards, recognises the names of built-in receivers, and permits addresses.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use url::{Position, Url};
 
 use crate::profile::Forwards;
-use crate::webhook::guard::{Reach, judge};
+use crate::webhook::guard::{Exposure, judge};
 
-/// Names that end so belong to the built-in receiver.
+/// The suffix of host names of the built-in receiver.
 const SINK_SUFFIX: &str = ".sink.localhost";
 
 /// Where one attempt goes.
@@ -29,7 +29,7 @@ pub enum Destination {
 pub struct Target {
     /// The URL.
     pub url: Url,
-    /// The same as text.
+    /// The same URL as text.
     pub text: Arc<str>,
     /// Scheme, host and port: connections are kept by it.
     pub origin: Arc<str>,
@@ -42,7 +42,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// A target, unless its parts cannot stand in a request.
+    /// A target; `None` if its parts are not valid in a request.
     pub(crate) fn new(url: Url, forwarded: Option<&str>) -> Option<Self> {
         let uri = url[Position::BeforePath..Position::AfterQuery].parse().ok()?;
         let host = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]).ok()?;
@@ -55,7 +55,7 @@ impl Target {
         self.url.host_str().unwrap_or_default()
     }
 
-    /// How to make deliveries go elsewhere.
+    /// Advice on how to send deliveries elsewhere.
     pub(super) fn elsewhere(&self) -> String {
         match &self.forwarded {
             None => format!("to deliver to your own machine: --forward {}=http://localhost:PORT", self.origin),
@@ -66,7 +66,7 @@ impl Target {
 
 /// Most URLs whose destination is remembered.
 pub const MOST_KNOWN: usize = 10_000;
-/// Most bytes that they hold: each is there as text, read, and as what is sent.
+/// Most bytes of them. Each URL is kept as text, parsed, and as the parts of a request.
 pub const MOST_KNOWN_BYTES: usize = 8 * 1024 * 1024;
 
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ struct Known {
 pub struct Egress {
     allowed: BTreeSet<String>,
     allow_any: bool,
-    /// Where URLs lead that were asked for before, each by itself or with its forward.
+    /// A cache of destinations, by the URL or by its forward and the resulting URL.
     known: Mutex<Known>,
 }
 
@@ -118,18 +118,18 @@ impl Egress {
         Some(found)
     }
 
-    /// The first of the resolved addresses that may be dialled, or why none may.
+    /// The resolved addresses that may be dialled, or why none may.
     pub fn choose(&self, target: &Target, addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>, String> {
         let host = target.host_text();
         let mut refusal = None;
         let mut chosen = Vec::new();
         for address in addresses {
             match judge(address.ip()) {
-                Reach::Local => chosen.push(*address),
-                Reach::Public if self.allow_any || self.allowed.contains(&host.to_ascii_lowercase()) => {
+                Exposure::Local => chosen.push(*address),
+                Exposure::Public if self.allow_any || self.allowed.contains(&host.to_ascii_lowercase()) => {
                     chosen.push(*address);
                 }
-                Reach::Public => {
+                Exposure::Public => {
                     let text = format!(
                         "{} is on the internet; webhooks stay local unless you pass --allow-egress {host}; {}",
                         address.ip(),
@@ -137,7 +137,7 @@ impl Egress {
                     );
                     refusal.get_or_insert(text);
                 }
-                Reach::Never(what) => {
+                Exposure::Never(what) => {
                     refusal.get_or_insert_with(|| format!("{} is {what}; it is never dialled", address.ip()));
                 }
             }
@@ -149,7 +149,7 @@ impl Egress {
     }
 }
 
-/// The built-in receiver, or the server that a URL names; `from` is the URL whose forward led there.
+/// The built-in receiver or the server of a URL; `from` is the URL whose forward led there.
 fn find_destination(url: Url, from: Option<&str>) -> Option<Destination> {
     let sink = url.host_str().and_then(|host| host.strip_suffix(SINK_SUFFIX)).filter(|name| !name.is_empty());
     match sink {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn forwards_lead_elsewhere_and_names_of_the_sink_inside() {
+    fn forwards_and_built_in_receivers_decide_the_destination() {
         let egress = Egress::default();
         let there = forwards("https://app.example.com", "http://localhost:3000");
         let inside = forwards("https://app.example.com", "https://b.sink.localhost");
@@ -186,7 +186,7 @@ mod tests {
         ] {
             let parsed = Url::parse(url).expect("a URL");
             let text: Arc<str> = Arc::from(parsed.as_str());
-            // Asked twice, as what is remembered must be what was found, under the same forwards.
+            // Twice, as the cached result must equal the first one.
             for _ in 0..2 {
                 let found = match egress.destination(forwards, &parsed, &text).expect("a destination") {
                     Destination::Sink(name) => format!("sink {name}"),
@@ -247,7 +247,7 @@ mod tests {
             "[2002:c000:c0::1]:80",
         ] {
             assert!(any.choose(&target("https://b.example"), &addresses(&[never])).expect_err(never).contains("never"));
-            // Nor where it is the host itself that is allowed.
+            // Not even if the host itself is allowed.
             let named = Egress::new(&["169.254.169.254".to_owned(), "b.example".to_owned()]);
             assert!(
                 named.choose(&target("https://b.example"), &addresses(&[never])).expect_err(never).contains("never")

@@ -1,11 +1,11 @@
-//! The egress guard: which addresses a made-up event may be posted to. Judges the address that is dialled, however it was
-//! spelled: names are resolved first, and addresses that wrap an IPv4 address are judged by it.
+//! The egress guard: which addresses test events may be posted to. It judges the address that is dialled: names are resolved
+//! first, and IPv6 addresses that embed an IPv4 address are judged by that.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What the guard thinks of an address.
+/// How far an address reaches, and so whether it may be dialled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum Exposure {
     /// Loopback, private or shared: always allowed.
     Local,
     /// On the internet: allowed only by `--allow-egress`.
@@ -22,30 +22,30 @@ const METADATA: [Ipv4Addr; 4] = [
     Ipv4Addr::new(192, 0, 0, 192),
 ];
 
-/// Judges an address.
-pub fn judge(address: IpAddr) -> Reach {
+/// Classifies an address.
+pub fn judge(address: IpAddr) -> Exposure {
     match address {
         IpAddr::V4(address) => judge_v4(address),
         IpAddr::V6(address) => judge_v6(address),
     }
 }
 
-fn judge_v4(address: Ipv4Addr) -> Reach {
+fn judge_v4(address: Ipv4Addr) -> Exposure {
     let [a, b, ..] = address.octets();
     if METADATA.contains(&address) {
-        return Reach::Never("a cloud metadata address");
+        return Exposure::Never("a cloud metadata address");
     }
     match (a, b) {
-        (0, _) => Reach::Never("an address of \"this network\""),
-        (169, 254) => Reach::Never("a link-local address"),
-        (224..=239, _) => Reach::Never("a multicast address"),
-        (240..=255, _) => Reach::Never("a reserved or broadcast address"),
-        (10 | 127, _) | (172, 16..=31) | (192, 168) | (100, 64..=127) => Reach::Local,
-        _ => Reach::Public,
+        (0, _) => Exposure::Never("an address of \"this network\""),
+        (169, 254) => Exposure::Never("a link-local address"),
+        (224..=239, _) => Exposure::Never("a multicast address"),
+        (240..=255, _) => Exposure::Never("a reserved or broadcast address"),
+        (10 | 127, _) | (172, 16..=31) | (192, 168) | (100, 64..=127) => Exposure::Local,
+        _ => Exposure::Public,
     }
 }
 
-fn judge_v6(address: Ipv6Addr) -> Reach {
+fn judge_v6(address: Ipv6Addr) -> Exposure {
     let words = address.segments();
     let embedded = |high: u16, low: u16| {
         let [a, b] = high.to_be_bytes();
@@ -53,21 +53,21 @@ fn judge_v6(address: Ipv6Addr) -> Reach {
         judge_v4(Ipv4Addr::new(a, b, c, d))
     };
     match words {
-        [0, 0, 0, 0, 0, 0, 0, 1] => Reach::Local,
-        [0, 0, 0, 0, 0, 0, 0, 0] => Reach::Never("the unspecified address"),
+        [0, 0, 0, 0, 0, 0, 0, 1] => Exposure::Local,
+        [0, 0, 0, 0, 0, 0, 0, 0] => Exposure::Never("the unspecified address"),
         // IPv4-mapped, IPv4-translated, IPv4-compatible, NAT64 and 6to4 all lead to an IPv4 address.
         [0, 0, 0, 0, 0, 0xffff | 0, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
         | [0x2002, high, low, ..] => embedded(high, low),
-        [0x64, 0xff9b, 1, ..] => Reach::Never("a local NAT64 address"),
-        [0x2001, 0, ..] => Reach::Never("a Teredo address"),
+        [0x64, 0xff9b, 1, ..] => Exposure::Never("a local NAT64 address"),
+        [0x2001, 0, ..] => Exposure::Never("a Teredo address"),
         // Amazon's and Google's, among the private addresses.
-        [0xfd00, 0x0ec2, ..] | [0xfd20, 0x00ce, ..] => Reach::Never("a cloud metadata address"),
-        [first, ..] if first & 0xffc0 == 0xfe80 => Reach::Never("a link-local address"),
-        [first, ..] if first & 0xff00 == 0xff00 => Reach::Never("a multicast address"),
-        [first, ..] if first & 0xfe00 == 0xfc00 => Reach::Local,
-        _ => Reach::Public,
+        [0xfd00, 0x0ec2, ..] | [0xfd20, 0x00ce, ..] => Exposure::Never("a cloud metadata address"),
+        [first, ..] if first & 0xffc0 == 0xfe80 => Exposure::Never("a link-local address"),
+        [first, ..] if first & 0xff00 == 0xff00 => Exposure::Never("a multicast address"),
+        [first, ..] if first & 0xfe00 == 0xfc00 => Exposure::Local,
+        _ => Exposure::Public,
     }
 }
 
@@ -136,9 +136,9 @@ mod tests {
             ("2001::1", "a Teredo address"),
         ] {
             let found = match judge(address.parse().expect("an address")) {
-                Reach::Local => "local",
-                Reach::Public => "public",
-                Reach::Never(what) => what,
+                Exposure::Local => "local",
+                Exposure::Public => "public",
+                Exposure::Never(what) => what,
             };
             assert_eq!(found, expected, "{address}");
         }

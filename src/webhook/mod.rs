@@ -1,8 +1,8 @@
-//! Layer 4, webhooks: events become signed POSTs to registered HTTPS URLs. Overview of the layer.
+//! Layer 4, webhooks: events become signed POSTs to registered HTTPS URLs.
 //!
-//! What is due and what follows an outcome is the business of the workspace's queue. Reading order: `attempt` (what is signed and
-//! sent); `egress` and `guard` (where it may go); `resolve` (names), `dial`, `tls` and `client` (getting there); `deliver` and `worker`
-//! (the driver that ties them together).
+//! The workspace's queue decides what is due and what follows an outcome. Reading order: `attempt` (what is signed and sent);
+//! `egress` and `guard` (where it may go); `resolve`, `dial`, `tls` and `client` (names, connections, requests); `deliver` (one
+//! attempt); `worker` (the tasks that make the attempts of each workspace).
 
 pub mod attempt;
 pub mod client;

@@ -1,9 +1,8 @@
-//! Looking up names: at most [`CONCURRENT_LOOK_UPS`] at a time, one for all attempts that ask for the same name.
+//! Looks up names: at most [`CONCURRENT_LOOK_UPS`] at a time, and one for all attempts that need the same name.
 //!
-//! `getaddrinfo` blocks its thread for as long as the machine's resolver is silent, whatever the caller's timeout. So each
-//! look-up has a thread of its own, which nobody waits for: not an attempt, not a stop, not a runtime that ends. A look-up
-//! that has begun keeps its permit to its end; one that has not is dropped with the last attempt that waits for it.
-//! Which of the addresses may be dialled is decided by `egress`.
+//! `getaddrinfo` blocks its thread until the machine's resolver answers, whatever the caller's timeout. So each look-up has its
+//! own thread, which no attempt, stop or ending runtime waits for. A look-up that has started keeps its permit until it ends; one
+//! that has not is dropped with the last attempt that waits for it. `egress` decides which of the addresses may be dialled.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,9 +16,9 @@ use tokio::sync::{Semaphore, oneshot, watch};
 
 /// Most look-ups at a time, over all emulators of the process.
 pub const CONCURRENT_LOOK_UPS: usize = 16;
-/// Most of them for one workspace: four workspaces with names that hang are needed to hold up the others' look-ups.
+/// Most of them for one workspace: it takes four workspaces with names that hang to delay the look-ups of others.
 pub const LOOK_UPS_PER_WORKSPACE: usize = 4;
-/// For how long a failed look-up answers further attempts.
+/// How long a failed look-up is cached.
 pub const NEGATIVE_TTL: Duration = Duration::from_secs(1);
 
 /// Permits of the machine's resolver.
@@ -27,7 +26,7 @@ static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::
 
 type Function = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
-/// A function that finds the addresses of a name. It may block; it gets a thread of its own.
+/// A function that finds the addresses of a name. It may block, as it runs on its own thread.
 #[derive(Clone)]
 pub struct LookUp {
     function: Arc<Function>,
@@ -35,7 +34,7 @@ pub struct LookUp {
 }
 
 impl LookUp {
-    /// Names are looked up by this function instead of the machine's resolver.
+    /// Uses this function instead of the machine's resolver.
     pub fn new(function: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
         Self { function: Arc::new(function), permits: Arc::new(Semaphore::new(CONCURRENT_LOOK_UPS)) }
     }
@@ -61,9 +60,9 @@ type Found = Result<Arc<[IpAddr]>, NotFound>;
 /// Why a name has no addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotFound {
-    /// What the resolver said.
+    /// The resolver's message.
     pub text: Arc<str>,
-    /// The resolver had no file descriptor left to ask with.
+    /// Whether the cause is that no file descriptor is left.
     pub lacks_descriptors: bool,
 }
 
@@ -75,7 +74,7 @@ impl From<&str> for NotFound {
 
 impl From<io::Error> for NotFound {
     fn from(error: io::Error) -> Self {
-        // `getaddrinfo` hides this cause behind others.
+        // `getaddrinfo` reports a lack of descriptors as other errors.
         let probed = || std::fs::File::open("/dev/null").is_err_and(|error| lacks_descriptors(&error));
         Self { text: error.to_string().into(), lacks_descriptors: lacks_descriptors(&error) || probed() }
     }
@@ -91,26 +90,25 @@ pub(super) fn lacks_descriptors(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub struct Resolver {
     look_up: LookUp,
-    /// Names that are being looked up, or whose look-up failed a moment ago.
+    /// Names that are being looked up, or whose look-up failed recently.
     names: Mutex<HashMap<Arc<str>, watch::Sender<Option<Found>>>>,
     negative_ttl: Duration,
 }
 
 impl Resolver {
-    /// A resolver that asks this function.
+    /// A resolver that uses this function.
     pub fn new(look_up: LookUp) -> Self {
         Self { look_up, names: Mutex::default(), negative_ttl: NEGATIVE_TTL }
     }
 
-    /// The addresses of a name; `share` bounds the look-ups of the workspace that asks. Takes as long as the look-up: the
-    /// caller has a deadline.
+    /// The addresses of a name; `share` bounds the look-ups of the workspace. Has no time limit; the caller needs one.
     pub async fn resolve(self: &Arc<Self>, name: &str, share: &Arc<Semaphore>) -> Found {
         let mut outcome = self.join(name, share);
         let found = outcome.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
         found.unwrap_or_else(|| Err("the look-up broke off".into()))
     }
 
-    /// Waits for the look-up of this name that is under way, or starts one.
+    /// Joins the running look-up of this name, or starts one.
     fn join(self: &Arc<Self>, name: &str, share: &Arc<Semaphore>) -> watch::Receiver<Option<Found>> {
         let mut names = self.names.lock();
         if let Some(outcome) = names.get(name) {
@@ -138,7 +136,7 @@ impl Resolver {
         let thread = std::thread::Builder::new().name("look-up".to_owned()).spawn(move || {
             let found = function(&asked).map_err(NotFound::from);
             drop(permits);
-            // The runtime may have ended meanwhile.
+            // The runtime may have ended.
             let _ = sender.send(found);
         });
         let found: Found = match (thread, found.await) {
@@ -156,7 +154,7 @@ impl Resolver {
         self.names.lock().remove(&name);
     }
 
-    /// Returns once no attempt waits for this name any more; it is forgotten then.
+    /// Completes once no attempt waits for this name, and forgets it.
     async fn abandoned(&self, name: &str, outcome: &watch::Sender<Option<Found>>) {
         loop {
             outcome.closed().await;
@@ -200,7 +198,7 @@ mod tests {
             let look_up = LookUp::new(move |name| {
                 peak.fetch_max(under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 let _ = starting.send(name.to_owned());
-                // After the test nobody sends any more, and every look-up ends.
+                // When the test ends, the sender is dropped and every look-up ends.
                 let _ = waiting.lock().expect("no test panics with the lock").recv();
                 under_way.fetch_sub(1, Ordering::SeqCst);
                 Ok(vec![Ipv4Addr::LOCALHOST.into()])
@@ -285,9 +283,9 @@ mod tests {
         until(|| hanging.resolver.names.lock().len() > LOOK_UPS_PER_WORKSPACE).await;
         given_up.abort();
         until(|| hanging.resolver.names.lock().len() == LOOK_UPS_PER_WORKSPACE).await;
-        hanging.resolve("wanted.example", &share);
+        hanging.resolve("next.example", &share);
         hanging.may_end.send(()).expect("a look-up waits");
-        assert_eq!(hanging.next().await, "wanted.example");
+        assert_eq!(hanging.next().await, "next.example");
     }
 
     #[tokio::test]

@@ -1,5 +1,5 @@
-//! TLS towards receivers: which certificates are trusted. Built on first use, as reading the system's roots takes longer
-//! than everything else at start, and beside the async workers, as it reads files.
+//! TLS towards receivers: which certificates are trusted. The configuration is built on first use, as reading the system's roots
+//! takes longer than everything else at start, and on a blocking thread, as it reads files.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ use crate::file::{self, FileProblem, LARGEST_PEM};
 pub struct Trust {
     extra: Vec<CertificateDer<'static>>,
     insecure: bool,
-    /// Made once, by a thread of its own.
+    /// Built once, on a blocking thread.
     config: OnceLock<watch::Receiver<Option<Arc<ClientConfig>>>>,
 }
 
@@ -42,10 +42,10 @@ pub enum TrustProblem {
         /// What is wrong with it.
         source: rustls::pki_types::pem::Error,
     },
-    /// The file holds no certificate.
+    /// The file contains no certificate.
     #[error("there is no certificate in `{}`; expected PEM with `-----BEGIN CERTIFICATE-----`", .0.display())]
     Empty(PathBuf),
-    /// A certificate cannot serve as an authority.
+    /// A certificate cannot be used as an authority.
     #[error("a certificate in `{}` cannot be used as an authority: {source}", path.display())]
     Unusable {
         /// The file.
@@ -56,7 +56,7 @@ pub enum TrustProblem {
 }
 
 impl Trust {
-    /// The system's roots, the authorities in `files`, or anything at all if `insecure`.
+    /// Trusts the system's roots and the authorities in `files`, or any certificate if `insecure`.
     pub fn new(files: &[PathBuf], insecure: bool) -> Result<Self, TrustProblem> {
         let mut extra = Vec::new();
         for path in files {
@@ -65,12 +65,12 @@ impl Trust {
         Ok(Self { extra, insecure, config: OnceLock::new() })
     }
 
-    /// Whether authorities were given beside those of the system.
+    /// Whether there are authorities beside the system's.
     pub(super) fn has_authorities(&self) -> bool {
         !self.extra.is_empty()
     }
 
-    /// The client's settings, made on first use.
+    /// The client's configuration, built on first use.
     pub async fn config(&self) -> Arc<ClientConfig> {
         let made = self.config.get_or_init(|| {
             let (done, made) = watch::channel(None);
@@ -95,7 +95,7 @@ fn build(extra: Vec<CertificateDer<'static>>, insecure: bool) -> ClientConfig {
             .with_no_client_auth();
     }
     let mut roots = RootCertStore::empty();
-    // A machine without system roots still reaches receivers whose authority is given.
+    // On a machine without system roots, receivers with a given authority can still be reached.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     roots.add_parsable_certificates(extra);
     builder.with_root_certificates(roots).with_no_client_auth()
@@ -117,7 +117,7 @@ fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustPr
     Ok(certificates)
 }
 
-/// `--webhook-insecure`: every certificate passes; signatures of the handshake are still checked.
+/// `--webhook-insecure`: accepts every certificate; signatures of the handshake are still checked.
 #[derive(Debug)]
 struct TrustAnything(Arc<CryptoProvider>);
 

@@ -1,47 +1,62 @@
-//! The worker of one workspace: takes what is due from its queue, has the attempts made, sleeps until more is due.
+//! The delivery workers, one for each workspace with waiting deliveries: each takes due jobs from its workspace's queue, has the
+//! attempts made, and sleeps until the next is due.
 //!
-//! What an attempt is and how its outcome is reported is in `deliver`; what follows from it in the queue.
+//! How an attempt is made and reported is in `deliver`; what follows from its outcome is in the queue.
 
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::agenda::Task;
 use crate::clock::Instant;
 use crate::engine::{GONE, events_made};
 use crate::tasks::stopped;
-use crate::webhook::deliver::Deliverer;
+use crate::webhook::deliver::{Deliverer, WorkerState};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 use crate::workspace::{Job, Queue, Workspace};
 
-/// What a worker shares with the tasks that make its attempts.
-pub(super) struct WorkerState {
-    /// Whose deliveries they are.
-    pub(super) workspace: Arc<Workspace>,
-    /// What its attempts may take at a time of what all workspaces share.
-    pub(super) slots: Semaphore,
-    pub(super) look_ups: Arc<Semaphore>,
-}
-
-/// The next attempt that is due, under way from here on.
+/// Takes the next due attempt from the queue, with a task that the agenda counts as running.
 fn take_due(workspace: &Workspace, queue: &mut Queue) -> Option<(Job, Task)> {
     let job = queue.take_due(workspace.clock().instant())?;
     Some((job, workspace.agenda().begin()))
 }
 
 impl Deliverer {
-    /// Makes the attempts of one workspace until none waits, or the workspace leaves; after `stop`, until none is due.
+    /// Starts a worker for each workspace received. When `stop` becomes true, makes the attempts that are due and returns once
+    /// they have ended.
+    pub async fn run(
+        self: Arc<Self>,
+        mut workspaces: mpsc::UnboundedReceiver<Arc<Workspace>>,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        let (mut workers, stopping) = (JoinSet::new(), stop.clone());
+        loop {
+            tokio::select! {
+                received = workspaces.recv() => match received {
+                    Some(workspace) => drop(workers.spawn(Arc::clone(&self).worker(workspace, stopping.clone()))),
+                    None => break,
+                },
+                // Frees the memory of workers that have ended.
+                Some(_) = workers.join_next() => {}
+                () = stopped(&mut stop), if !workspaces.is_closed() => workspaces.close(),
+            }
+        }
+        workers.join_all().await;
+    }
+
+    /// Makes the attempts of one workspace until none waits, or the workspace is evicted or reset; after `stop`, until none is
+    /// due.
     pub(super) async fn worker(self: Arc<Self>, workspace: Arc<Workspace>, mut stop: watch::Receiver<bool>) {
         let (slots, look_ups) = (Semaphore::new(self.slots_of_workspace), Semaphore::new(LOOK_UPS_PER_WORKSPACE));
         let state = Arc::new(WorkerState { workspace, slots, look_ups: Arc::new(look_ups) });
         let workspace = &state.workspace;
         let mut leaving = workspace.leaving();
-        // They end with the worker, so that nobody is posted to once the emulator has stopped.
+        // Aborted when the worker ends, so that nothing is posted after the emulator has stopped.
         let mut attempts = JoinSet::new();
         while !workspace.has_left() {
             let order = self.profile_of(workspace).webhooks.order;
-            // Whoever dropped the emulator does not wait either.
+            // A closed channel means that the emulator was dropped.
             let draining = *stop.borrow() || stop.has_changed().is_err();
             while attempts.try_join_next().is_some() {}
             let mut due = Vec::new();
@@ -74,8 +89,8 @@ impl Deliverer {
         self.cancel(given_up, GONE);
     }
 
-    /// Sets workers to attempts that are due. Those that stay inside are made here, one after the other, so that their order
-    /// does not depend on which processor is free. Returns whether any was.
+    /// Starts a task for each due attempt. Those to the built-in receiver are made here instead, one after the other, so that
+    /// their order does not depend on scheduling. Returns whether there were any of these.
     async fn send_off(
         self: &Arc<Self>,
         state: &Arc<WorkerState>,
@@ -95,13 +110,13 @@ impl Deliverer {
             }
         }
         if made {
-            // A flood to the built-in receiver leaves the processor to others from time to time.
+            // Lets other tasks run during a flood to the built-in receiver.
             tokio::task::yield_now().await;
         }
         made
     }
 
-    /// Makes one attempt, and then whatever else is due, without a way back to the worker.
+    /// Makes one attempt and then any further ones that are due, without waking the worker for each.
     async fn work(self: Arc<Self>, state: Arc<WorkerState>, first: Job, task: Task) {
         let mut next = Some((first, task));
         while let Some((job, _task)) = next {

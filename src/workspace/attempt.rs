@@ -1,4 +1,4 @@
-//! A delivery attempt, as the journal and the delivery keep it: what was signed and sent, what came back, and what follows.
+//! A delivery attempt as the journal and the delivery store keep it: what was signed and sent, the answer, and the next attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +22,9 @@ pub struct AttemptRecord {
     pub forged: bool,
     /// 1 for the first attempt.
     pub number: u32,
-    /// When it began.
+    /// When it started.
     pub at: Timestamp,
-    /// Where the attempt really went, when `--forward` or the sink changed it.
+    /// The URL that was dialled, which differs from the subscription's with `--forward` or the built-in receiver; empty if none was.
     pub dialled: Arc<str>,
     /// The request's headers in sending order.
     pub headers: HeaderMap,
@@ -34,14 +34,14 @@ pub struct AttemptRecord {
     pub body: Bytes,
     /// How it ended.
     pub outcome: AttemptOutcome,
-    /// From begin to end, by the emulator's clock.
+    /// From start to end, by the workspace's clock.
     pub latency: Duration,
     /// When the next attempt is due, if there will be one.
     pub next: Option<Instant>,
 }
 
 impl AttemptRecord {
-    /// What the receiver made of a forgery; `None` if it is none, or the answer is neither yes nor no.
+    /// Whether the receiver accepted or refused a forgery; `None` for other deliveries and for other answers.
     pub fn forgery(&self) -> Option<Forgery> {
         match self.outcome {
             AttemptOutcome::Answered { status: 200..=299, .. } if self.forged => Some(Forgery::Accepted),
@@ -50,7 +50,7 @@ impl AttemptRecord {
         }
     }
 
-    /// Roughly what it holds in memory. The event's body is shared by all its attempts, and counts where the event does.
+    /// Roughly the bytes that it takes in memory. The event's body is shared by all attempts and is counted with the event.
     pub fn bytes(&self) -> usize {
         const FIXED: usize = 1024;
         let headers: usize = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 48).sum();
@@ -62,18 +62,17 @@ impl AttemptRecord {
     }
 }
 
-/// What a receiver made of a forged delivery.
+/// How a receiver answered a forged delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Forgery {
-    /// It answered 2xx, so it does not verify.
+    /// It answered 2xx, so it does not verify signatures.
     Accepted,
     /// It answered 4xx, as it should.
     Refused,
 }
 
-/// Whether an attempt was sent elsewhere than to the URL of its subscription: by `--forward`. A built-in receiver is dialled as
-/// `sink NAME`.
+/// Whether `--forward` sent an attempt to another URL than its subscription's. `dialled` is `sink NAME` for a built-in receiver.
 pub fn is_elsewhere(url: &str, dialled: &str) -> bool {
     match dialled.strip_prefix("sink ") {
         Some(name) => !url.contains(&format!("//{name}.sink.localhost")),
@@ -97,7 +96,7 @@ impl SignedContent {
         }
     }
 
-    /// All of them, in one piece.
+    /// All of them in one buffer.
     pub fn to_vec(&self) -> Vec<u8> {
         [self.before.as_ref(), self.body.as_ref()].concat()
     }
@@ -119,13 +118,13 @@ pub enum AttemptOutcome {
     Failed {
         /// The cause, as a stable word.
         reason: FailureReason,
-        /// The cause in the user's terms, with the flag that mends it.
+        /// The cause in the user's terms, with the flag that fixes it.
         detail: String,
     },
 }
 
 impl AttemptOutcome {
-    /// Whether the receiver took the event.
+    /// Whether the receiver answered 2xx.
     pub fn is_success(&self) -> bool {
         matches!(self, Self::Answered { status: 200..=299, .. })
     }
@@ -138,7 +137,7 @@ impl AttemptOutcome {
         }
     }
 
-    /// Whether the receiver blames the request.
+    /// Whether the receiver answered 4xx.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Answered { status: 400..=499, .. })
     }
@@ -158,7 +157,7 @@ pub enum FailureReason {
     NoDescriptors,
     /// The connect did not finish in time.
     ConnectTimeout,
-    /// The certificate's issuer is not known.
+    /// The certificate's issuer is not trusted.
     UnknownCertificateAuthority,
     /// The certificate is for another name.
     CertificateNameMismatch,
@@ -166,7 +165,7 @@ pub enum FailureReason {
     CertificateExpired,
     /// The peer does not speak TLS.
     NotTls,
-    /// The peer accepted the connection and said nothing in the TLS handshake.
+    /// The peer accepted the connection but did not answer the TLS handshake.
     TlsTimeout,
     /// The TLS handshake failed otherwise.
     TlsFailed,
@@ -174,7 +173,7 @@ pub enum FailureReason {
     Timeout,
     /// The connection was closed or reset before an answer.
     ConnectionReset,
-    /// What came back is no HTTP answer.
+    /// The answer is not valid HTTP.
     InvalidAnswer,
     /// The subscription was deleted or disabled before the attempt.
     SubscriptionGone,
@@ -187,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_forwarded_went_elsewhere() {
+    fn forwarded_attempts_go_elsewhere() {
         for (url, dialled, expected) in [
             ("https://a.example/x", "https://a.example/x", false),
             ("https://a.example/x", "", false),

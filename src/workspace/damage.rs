@@ -1,67 +1,26 @@
-//! What is deliberately wrong with an event's deliveries, and who asked for it, in words. Everything that shows a damaged
-//! delivery shows this text, so that nobody takes it for a mistake of the emulator or of their own.
+//! What is deliberately wrong with an event's deliveries, and who asked for it, in words. Every output that shows a damaged
+//! delivery contains this text, so that nobody mistakes it for a bug.
 
 use std::sync::Arc;
 
-use super::FireRequest;
+use super::{FireRequest, Origin};
 use crate::duration::duration_text;
 use crate::profile::Profile;
 
-/// Longest name of an emission that is repeated, in characters.
-const LONGEST_NAME: usize = 80;
-
-/// Who fires an event.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Origin {
-    /// A Rust test that embeds the emulator.
-    #[default]
-    Embedding,
-    /// `trigger`, or the control API.
-    Command,
-    /// A workflow of the preview that completed.
-    Workflow,
-    /// An emission of a scenario.
-    Emission {
-        /// The scenario's name.
-        scenario: Arc<str>,
-        /// The emission: its name as `` emission `late` ``, or its position as `emission 3`.
-        emission: Arc<str>,
-    },
-}
-
-impl Origin {
-    /// The origin of what this emission of a scenario fires: its name, if it has one, and its position as `emit 3`.
-    pub fn emission(scenario: &Arc<str>, name: Option<&str>, label: &str) -> Self {
-        let emission = match name {
-            Some(name) => format!("emission `{}`", name.chars().take(LONGEST_NAME).collect::<String>()),
-            None => format!("emission {}", label.trim_start_matches("emit ")),
-        };
-        Self::Emission { scenario: Arc::clone(scenario), emission: emission.into() }
-    }
-
-    /// The scenario and its emission, as log lines name them.
-    pub fn in_scenario(&self) -> Option<String> {
-        match self {
-            Self::Emission { scenario, emission } => Some(format!("scenario `{scenario}`, {emission}")),
-            Self::Embedding | Self::Command | Self::Workflow => None,
-        }
-    }
-}
-
 impl FireRequest {
-    /// How many copies of each delivery are sent in all: as many as were asked for, and at least as many as the profile says.
+    /// How many copies of each delivery are sent: as many as were requested, and at least as many as the profile sets.
     pub(super) fn copies(&self, profile: &Profile) -> u32 {
         profile.webhooks.copies.get().max(self.extra_copies.saturating_add(1))
     }
 
-    /// What is deliberately wrong with the deliveries, and who asked for it or which setting makes it so; `None` if nothing is.
+    /// What is deliberately wrong with the deliveries, and who asked for it or which setting causes it; `None` if nothing is.
     pub fn damage(&self, profile: &Profile) -> Option<Arc<str>> {
-        let parts: Vec<String> = self.asked_for().into_iter().chain(self.set(profile)).collect();
+        let parts: Vec<String> = self.asked_for().into_iter().chain(self.by_settings(profile)).collect();
         (!parts.is_empty()).then(|| parts.join(", ").into())
     }
 
-    /// What settings do to the deliveries.
-    fn set(&self, profile: &Profile) -> impl Iterator<Item = String> {
+    /// The damage that settings cause.
+    fn by_settings(&self, profile: &Profile) -> impl Iterator<Item = String> {
         let (copies, longest) = (self.copies(profile), profile.webhooks.scatter.get());
         let copied = copies > self.extra_copies.saturating_add(1);
         let copied = copied.then(|| format!("sent {copies} times deliberately (setting webhooks.copies)"));
@@ -69,7 +28,7 @@ impl FireRequest {
         copied.into_iter().chain((!longest.is_zero()).then(delayed))
     }
 
-    /// What whoever fires it asked for.
+    /// The damage that the request asks for.
     fn asked_for(&self) -> Option<String> {
         let copies = self.extra_copies.saturating_add(1);
         let kinds = [

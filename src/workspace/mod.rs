@@ -1,17 +1,21 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
-//! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time comes in as `now`.
-//! Reading order: this file, `room` (what all keys share), `subscriptions`, `events`, `damage`,
-//! `queue` (deliveries that wait), `schedule` (when to retry), `attempt`, `workflows`, `timeline`, `registry`, `tokens`, `saved`.
+//! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
+//! Reading order: this file, `room` (limits over all keys), `subscriptions` and `subscribe`, `events` and `fire`, `damage`,
+//! `queue` (deliveries that wait), `schedule` (when to retry), `attempt`, `workflows` and `preview`, `timeline`, `registry`,
+//! `tokens`, `saved` (snapshots).
 
 mod attempt;
 mod damage;
 mod events;
+mod fire;
+mod preview;
 mod queue;
 mod registry;
 mod room;
 mod saved;
 mod schedule;
+mod subscribe;
 mod subscriptions;
 mod timeline;
 mod tokens;
@@ -25,16 +29,18 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
 pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason, Forgery, SignedContent, is_elsewhere};
-pub use damage::Origin;
-pub use events::{EventRecord, FireProblem, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription};
+pub use events::{EventRecord, FireRequest, Origin, PlannedDelivery, SkipReason, SkippedSubscription};
+pub use fire::FireProblem;
+pub use preview::{Listed, PlacedWorkflow};
 pub use queue::{Job, Next, Queue};
 pub use registry::{MOST_WORKSPACES, Registry};
 pub use room::{Bounds, MOST_PLANNED, SUBSCRIPTIONS, WORKFLOWS};
 pub use saved::{restore_clock, save_clock};
-pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, Subscribed, SubscriptionRecord};
+pub use subscribe::Subscribed;
+pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, SubscriptionRecord};
 pub use timeline::{PlannedEvent, Timeline};
 pub use tokens::{Alias, MOST_TOKENS, Tokens};
-pub use workflows::{Listed, MOST_WORKFLOWS, PlacedWorkflow};
+pub use workflows::MOST_WORKFLOWS;
 
 use crate::agenda::{Agenda, Slot};
 use crate::clock::{Clock, Instant, Now, Random, Seed};
@@ -43,6 +49,7 @@ use crate::contract::quota::CountRule;
 use crate::profile::Profile;
 use crate::rate_limit::{Quota, Verdict};
 use crate::rule_counters::RuleCounters;
+use crate::scenario::Emit;
 use room::Rooms;
 use subscriptions::Subscriptions;
 use workflows::Workflows;
@@ -58,7 +65,7 @@ pub struct Workspace {
     forgotten: AtomicBool,
     last_used: AtomicU64,
     state: Mutex<State>,
-    /// The deliveries that wait, and when the next is due.
+    /// The waiting deliveries, and the agenda's slot for when the next is due.
     queue: Mutex<(Queue, Slot)>,
     queue_changed: Notify,
 }
@@ -68,7 +75,7 @@ pub struct Workspace {
 pub struct State {
     random: Random,
     serial: u64,
-    /// Events have a source of their own: they are fired by time, between requests, and must not shift what those draw.
+    /// Events have their own source: they are fired by time, between requests, and must not change what requests draw.
     event_random: Random,
     event_serial: u64,
     quotas: BTreeMap<Arc<str>, Quota>,
@@ -77,6 +84,7 @@ pub struct State {
     /// The events that emissions have planned.
     pub timeline: Timeline,
     counters: RuleCounters,
+    /// The activation of scenarios that the workspace saw last, and when it began by the workspace's clock.
     met: u64,
     met_at: Instant,
 }
@@ -84,7 +92,7 @@ pub struct State {
 impl Workspace {
     fn new(name: Arc<str>, seed: &Seed, clock: Clock, rooms: &Rooms) -> Self {
         use sha2::{Digest, Sha256};
-        // The id names the workspace without showing the key; it follows from the key alone, so it is stable.
+        // The id names the workspace without exposing the key. As a hash of the key it is stable.
         let digest = Sha256::digest(name.as_bytes());
         let id = digest[..8].iter().fold(String::from("ws_"), |id, byte| format!("{id}{byte:02x}"));
         let agenda = Agenda::default();
@@ -118,7 +126,7 @@ impl Workspace {
         }
     }
 
-    /// The key, or the name of the group of keys, that this workspace belongs to. Shown by way of `redact` alone.
+    /// The key, or the name of the group of keys, that this workspace belongs to. Must pass through `redact` before it is shown.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
@@ -128,17 +136,17 @@ impl Workspace {
         &self.id
     }
 
-    /// The workspace's clock: it follows the emulator's until it is moved by itself.
+    /// The workspace's clock. It follows the emulator's clock until it is set or moved separately.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// What the workspace waits for, and what is under way in it.
+    /// What the workspace waits for, and which tasks are running in it.
     pub fn agenda(&self) -> &Agenda {
         &self.agenda
     }
 
-    /// Whether the workspace was evicted or reset: whoever still works for it stops.
+    /// Whether the workspace was evicted or reset. Tasks that work for it then stop.
     pub fn has_left(&self) -> bool {
         *self.left.borrow()
     }
@@ -148,8 +156,8 @@ impl Workspace {
         self.left.subscribe()
     }
 
-    /// Whether the workspace was reset or another took its place: then nothing of it may be told any more. What it did before
-    /// an eviction stays.
+    /// Whether the workspace was reset or replaced: then no further entry of it is journaled. After an eviction, entries are
+    /// still journaled.
     pub fn is_forgotten(&self) -> bool {
         self.forgotten.load(Ordering::SeqCst)
     }
@@ -168,7 +176,7 @@ impl Workspace {
         self.state.lock()
     }
 
-    /// Does something with the queue of deliveries; the agenda then knows what is due next.
+    /// Runs `act` on the queue of deliveries, then enters in the agenda when the next is due.
     pub fn with_queue<T>(&self, act: impl FnOnce(&mut Queue) -> T) -> T {
         let mut locked = self.queue.lock();
         let (queue, slot) = &mut *locked;
@@ -177,7 +185,7 @@ impl Workspace {
         done
     }
 
-    /// Puts an event's deliveries into the queue. Returns whether a worker has to be started for them.
+    /// Puts an event's deliveries into the queue. Returns true if the caller has to start a worker.
     #[must_use]
     pub fn enqueue(&self, event: &Arc<EventRecord>) -> bool {
         let starts = self.with_queue(|queue| {
@@ -188,14 +196,14 @@ impl Workspace {
         starts
     }
 
-    /// Notified when the queue's worker has to look at it again.
+    /// Notified when deliveries were added to the queue.
     pub fn queue_changed(&self) -> &Notify {
         &self.queue_changed
     }
 
     fn touch(&self, instant: Instant) {
         let millis = u64::try_from(instant.since_start().as_millis()).unwrap_or(u64::MAX);
-        // Most requests of a busy key come within one millisecond; a write would take the line from other processors.
+        // Most requests of a busy key come within one millisecond; a write would take the cache line from other processors.
         if self.last_used.load(Ordering::Relaxed) != millis {
             self.last_used.store(millis, Ordering::Relaxed);
         }
@@ -217,14 +225,19 @@ impl State {
         make_id(kind, profile.ids.style, unix_millis(now), *serial, random)
     }
 
-    /// The workspace's random source.
+    /// The random source for requests.
     pub fn random(&mut self) -> &mut Random {
         &mut self.random
     }
 
-    /// The random source of the workspace's events.
+    /// The random source for events.
     pub fn event_random(&mut self) -> &mut Random {
         &mut self.event_random
+    }
+
+    /// Plans the events of one trigger; see [`Timeline::plan`].
+    pub fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Instant) -> usize {
+        self.timeline.plan(emit, activation, at, &mut self.event_random)
     }
 
     /// The rule counters and the random source, which scenarios use together.
@@ -237,8 +250,8 @@ impl State {
         &self.counters
     }
 
-    /// Whether this activation of scenarios is met for the first time. Zero is no activation. Time since activation counts
-    /// from `since`, a moment of the workspace's own clock.
+    /// Records that this activation of scenarios is in force; returns true the first time. 0 stands for no activation. Time since
+    /// activation counts from `since`, by the workspace's own clock.
     pub fn meets(&mut self, activation: u64, since: Instant) -> bool {
         let first = activation != 0 && self.met != activation;
         if first {
@@ -248,7 +261,7 @@ impl State {
         first
     }
 
-    /// When this activation of scenarios began by the workspace's own clock, if it was met.
+    /// When this activation of scenarios began by the workspace's own clock, if it was recorded.
     pub fn began(&self, activation: u64) -> Option<Instant> {
         (activation != 0 && self.met == activation).then_some(self.met_at)
     }
@@ -262,14 +275,14 @@ impl State {
         quota.check(&profile.rate_limit, now.instant)
     }
 
-    /// Gives a counted request back.
+    /// Undoes the counting of a request.
     pub fn uncount_request(&mut self, key: &str, profile: &Profile) {
         if let Some(quota) = self.quotas.get_mut(key).filter(|_| profile.rate_limit.enabled) {
             quota.refund();
         }
     }
 
-    /// Gives a counted request back if the count rule says that only successful ones cost.
+    /// Undoes the counting of a request if only successful requests count.
     pub fn refund_request(&mut self, key: &str, profile: &Profile, verdict: &mut Verdict) {
         if profile.rate_limit.count != CountRule::Successful || !profile.rate_limit.enabled {
             return;

@@ -1,7 +1,7 @@
-//! The delivery queue of one workspace as a state machine: what is due, when next, what follows an outcome.
+//! The delivery queue of one workspace as a state machine: what is due, when the next is due, what follows an outcome.
 //!
-//! One lane per subscription, one attempt under way in each: first attempts keep the order of events, lanes do not wait
-//! for each other. Knows no sockets, tasks or clock; `now` is an argument.
+//! Each subscription has a lane with at most one running attempt, so first attempts keep the order of events and lanes do not
+//! wait for each other. Must not know sockets, tasks or the clock; `now` is an argument.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,32 +27,32 @@ pub struct Job {
 /// What follows an attempt.
 #[derive(Clone, Debug)]
 pub enum Next {
-    /// The receiver took the event.
+    /// The receiver answered 2xx.
     Delivered,
     /// Another attempt is due then.
     Retry(Instant),
     /// That was the last attempt.
     Exhausted,
-    /// The receiver is gone for good: the subscription is to be disabled, and these deliveries are given up with it.
+    /// The receiver answered 410 Gone: the subscription is to be disabled, and these waiting deliveries are cancelled.
     Gone(Vec<Job>),
 }
 
-/// The queue of one workspace. Each call costs no more than the logarithm of what is waiting.
+/// The queue of one workspace. Each call takes at most logarithmic time in the number of waiting deliveries.
 #[derive(Debug, Default)]
 pub struct Queue {
     lanes: HashMap<u64, Lane>,
     lane_of: HashMap<String, u64>,
-    /// What each free lane may do next, earliest first.
+    /// The next job of each free lane, earliest first.
     ready: BTreeSet<(Key, u64)>,
     strict: bool,
     serial: u64,
     under_way: usize,
     waiting: usize,
-    /// Whether somebody makes the attempts; there is nobody while none waits.
+    /// Whether the workspace has a delivery worker. It has none while nothing waits.
     pub has_worker: bool,
 }
 
-/// When a job is due, then the order in which its delivery came.
+/// When a job is due, then the position in which its delivery was queued.
 type Key = (Instant, u64);
 
 /// The jobs of one subscription.
@@ -60,16 +60,16 @@ type Key = (Instant, u64);
 struct Lane {
     subscription: String,
     waiting: BTreeMap<Key, Job>,
-    /// With strict order: the delivery that is being repeated, which goes before all others.
+    /// With strict order: the delivery that is being retried, which goes before all others.
     retried: Option<Key>,
-    /// The job whose attempt is under way, and the order in which its delivery came.
+    /// The job whose attempt is running, and the position of its delivery.
     under_way: Option<(u64, Job)>,
-    /// What is in `ready` for this lane.
+    /// The entry of this lane in `ready`.
     listed: Option<Key>,
 }
 
 impl Lane {
-    /// The job that may go next.
+    /// The job to run next; `None` while an attempt is running.
     fn next(&self, strict: bool) -> Option<Key> {
         match (&self.under_way, self.retried) {
             (Some(_), _) => None,
@@ -80,7 +80,7 @@ impl Lane {
 }
 
 impl Queue {
-    /// Sets whether a delivery that is being repeated holds back those behind it.
+    /// Sets whether a delivery that is being retried holds back those behind it.
     pub fn set_order(&mut self, order: DeliveryOrder) {
         let strict = order == DeliveryOrder::Strict;
         if self.strict != strict {
@@ -91,7 +91,7 @@ impl Queue {
         }
     }
 
-    /// Takes over the deliveries of an event.
+    /// Adds the deliveries of an event.
     pub fn push(&mut self, event: &Arc<EventRecord>) {
         for delivery in &event.deliveries {
             self.serial += 1;
@@ -117,7 +117,7 @@ impl Queue {
         }
     }
 
-    /// Takes the next attempt that is due, if there is one; its lane then waits for [`Queue::finish`].
+    /// Removes and returns the next due attempt. Its lane then waits for [`Queue::finish`].
     pub fn take_due(&mut self, now: Instant) -> Option<Job> {
         let (key, id) = self.ready.first().copied().filter(|((due, _), _)| *due <= now)?;
         let lane = self.lanes.get_mut(&id)?;
@@ -132,12 +132,12 @@ impl Queue {
         Some(job)
     }
 
-    /// When the next attempt is due; `None` while there is nothing to wait for but outcomes.
+    /// When the next attempt is due; `None` if nothing waits or all lanes have a running attempt.
     pub fn next_due(&self) -> Option<Instant> {
         self.ready.first().map(|((due, _), _)| *due)
     }
 
-    /// Notes how the attempt under way for `subscription` ended at `now`. Chance is asked for only by a failure.
+    /// Records how the running attempt for `subscription` ended at `now`. `random` is called only after a failure.
     pub fn finish(
         &mut self,
         subscription: &str,
@@ -155,7 +155,7 @@ impl Queue {
         } else if matches!(outcome, AttemptOutcome::Answered { status: 410, .. }) && webhooks.disable_on_gone {
             Next::Gone(self.give_up(id))
         } else if job.event.tamper.is_some() && outcome.is_refusal() {
-            // A forgery that was refused has had the answer that it was sent for.
+            // A refused forgery has had the answer that it was sent for.
             Next::Exhausted
         } else {
             let requested = match outcome {
@@ -177,8 +177,8 @@ impl Queue {
         next
     }
 
-    /// Gives up every waiting delivery of a subscription that is no longer delivered to; an attempt under way ends by
-    /// itself.
+    /// Removes and returns every waiting delivery of a subscription that was deleted or disabled; a running attempt is left to
+    /// end.
     pub fn cancel(&mut self, subscription: &str) -> Vec<Job> {
         let Some(id) = self.lane_of.get(subscription).copied() else { return Vec::new() };
         let jobs = self.give_up(id);
@@ -196,12 +196,12 @@ impl Queue {
         jobs
     }
 
-    /// Attempts under way.
+    /// How many attempts are running.
     pub fn under_way(&self) -> usize {
         self.under_way
     }
 
-    /// Deliveries not yet delivered or given up.
+    /// How many deliveries are waiting or running.
     pub fn pending(&self) -> usize {
         self.waiting + self.under_way
     }
@@ -214,7 +214,7 @@ impl Queue {
         jobs
     }
 
-    /// Lists what a lane may do next; forgets a lane with nothing left.
+    /// Updates the entry of a lane in `ready`; removes an empty lane.
     fn list(&mut self, id: u64) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
         let next = lane.next(self.strict);

@@ -1,5 +1,5 @@
-//! All workspaces: made on first use, bounded, the least recently used evicted first; and the access tokens that stand for
-//! keys.
+//! All workspaces: created on first use, bounded in number, the least recently used evicted first; and the access tokens, which
+//! are aliases of keys.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::journal::Journal;
 /// Most workspaces kept at a time.
 pub const MOST_WORKSPACES: usize = 10_000;
 
-/// The name of the workspace for requests that carry no valid key: it draws from a random source of its own, so that
-/// such requests do not shift what a key's own requests draw. No key can have this name, as keys hold no spaces.
+/// The name of the workspace for requests without a valid key. It has its own random source, so that such requests do not change
+/// what a key's requests draw. No key can have this name, as keys contain no spaces.
 const ANONYMOUS: &str = "no key";
 
-/// A full registry evicts one workspace in this many at once: finding the least recently used ones costs a walk over all.
+/// A full registry evicts one in this many workspaces at a time, because finding the least recently used scans all of them.
 const EVICTED_SHARE: usize = 128;
 
 /// Every workspace of one emulator.
@@ -70,7 +70,7 @@ impl Registry {
         *self.seed.read()
     }
 
-    /// Lets workspaces made from now on follow from another seed.
+    /// Sets the seed of workspaces created from now on.
     pub fn set_seed(&self, seed: Seed) {
         *self.seed.write() = seed;
     }
@@ -80,13 +80,13 @@ impl Registry {
         self.seed().source(name)
     }
 
-    /// Where requests without a valid key draw their ids from.
+    /// The workspace of requests without a valid key, from which they draw their ids.
     pub fn anonymous(&self) -> Arc<Workspace> {
         self.anonymous.load_full()
     }
 
-    /// The workspace of this name, made if it is not there; `now` is the emulator's. The journal records each workspace that was
-    /// evicted for it.
+    /// The workspace of this name, created if it does not exist; `now` is by the emulator's clock. The journal records each
+    /// workspace evicted for it.
     pub fn open(&self, name: &str, now: Now) -> Arc<Workspace> {
         if let Some(workspace) = self.workspaces.read().get(name) {
             workspace.touch(now.instant);
@@ -101,7 +101,7 @@ impl Registry {
         workspace
     }
 
-    /// Makes the workspace of this name unless another thread has made it meanwhile; gives what was evicted for it, too.
+    /// Creates the workspace of this name unless another thread just has; returns the evicted workspaces, too.
     fn insert(&self, name: &str, now: Now) -> (Arc<Workspace>, Vec<Arc<Workspace>>) {
         let mut workspaces = self.workspaces.write();
         let mut evicted = Vec::new();
@@ -122,7 +122,7 @@ impl Registry {
         (Arc::clone(workspace), evicted)
     }
 
-    /// What all workspaces share.
+    /// The room that all workspaces share.
     pub(super) fn rooms(&self) -> &Rooms {
         &self.rooms
     }
@@ -131,7 +131,7 @@ impl Registry {
         Workspace::new(name, &self.seed(), self.clock.follower(), &self.rooms)
     }
 
-    /// Puts a workspace in place of the one of its name, which is forgotten and returned.
+    /// Inserts a workspace. An existing one of its name is forgotten and returned.
     pub fn replace(&self, workspace: &Arc<Workspace>, now: Now) -> Option<Arc<Workspace>> {
         workspace.touch(now.instant);
         let old = self.workspaces.write().insert(Arc::clone(workspace.name()), Arc::clone(workspace))?;
@@ -139,8 +139,7 @@ impl Registry {
         Some(old)
     }
 
-    /// Forgets a workspace, so that the next request of its key finds a fresh one: with the same seed, it draws the same
-    /// again.
+    /// Forgets a workspace. The next request of its key gets a new one, which has the same seed and draws the same values again.
     pub fn forget(&self, name: &str) -> Option<Arc<Workspace>> {
         let forgotten = self.workspaces.write().remove(name);
         if let Some(workspace) = &forgotten {
@@ -149,7 +148,7 @@ impl Registry {
         forgotten
     }
 
-    /// Forgets every workspace, and what requests without a valid key have drawn.
+    /// Forgets every workspace, that of requests without a valid key included.
     pub fn forget_all(&self) -> Vec<Arc<Workspace>> {
         let forgotten: Vec<_> = std::mem::take(&mut *self.workspaces.write()).into_values().collect();
         for workspace in &forgotten {
@@ -160,7 +159,7 @@ impl Registry {
         forgotten
     }
 
-    /// The workspace of this name or id, if it is there.
+    /// The workspace of this name or id, if it exists.
     pub fn find(&self, name_or_id: &str) -> Option<Arc<Workspace>> {
         let workspaces = self.workspaces.read();
         let by_id = || workspaces.values().find(|workspace| workspace.id() == name_or_id).cloned();
@@ -195,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_unused_workspace_leaves_first() {
+    fn the_least_recently_used_workspace_is_evicted_first() {
         let registry = registry(2);
         let clock = registry.clock().clone();
-        // Gives the workspaces that were evicted according to the journal.
+        // Returns the workspaces evicted according to the journal.
         let open = |name: &str| {
             let next = registry.journal.next_number();
             registry.open(name, clock.advance(std::time::Duration::from_secs(1)));
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_workspace_begins_anew() {
+    fn a_forgotten_workspace_starts_over() {
         let registry = registry(9);
         let now = registry.clock().now();
         let draw = |workspace: &Workspace| rand::Rng::next_u64(workspace.lock().random());

@@ -1,38 +1,38 @@
-//! The room that things of one kind share over all keys, in number and in bytes: a client that makes up keys cannot pass it.
+//! Limits over all keys on the number and bytes of resources of one kind, which a client cannot evade by inventing keys.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// How much room there is for one kind.
+/// The limits of one kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// What they are.
+    /// The kind, as a plural noun.
     pub kind: &'static str,
-    /// Most of them, of all keys together.
+    /// Most resources of all keys together.
     pub count: usize,
-    /// Most bytes that they hold together.
+    /// Most bytes of them together.
     pub bytes: usize,
 }
 
-/// For the subscriptions of all keys.
+/// Limits on the subscriptions of all keys.
 pub const SUBSCRIPTIONS: Bounds = Bounds { kind: "subscriptions", count: 50_000, bytes: 32 * 1024 * 1024 };
-/// For the workflows and users of all keys.
+/// Limits on the workflows and users of all keys.
 pub const WORKFLOWS: Bounds = Bounds { kind: "workflows and users", count: 50_000, bytes: 32 * 1024 * 1024 };
 
 /// Most events that emissions have planned at a time, over all keys.
 pub const MOST_PLANNED: usize = 100_000;
-/// For them; each is small.
+/// Limits on planned events; only their number counts, as each is small.
 const PLANNED: Bounds = Bounds { kind: "planned events", count: MOST_PLANNED, bytes: usize::MAX };
 
-/// What is taken of the room; a cheap handle.
+/// A cheap handle to what is used under one limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     bounds: Bounds,
     taken: Arc<Mutex<Taken>>,
 }
 
-/// The rooms of one emulator.
+/// All limits of one emulator.
 #[derive(Debug)]
 pub(crate) struct Rooms {
     pub(super) subscriptions: Room,
@@ -53,7 +53,7 @@ struct Taken {
     bytes: usize,
 }
 
-/// The part of the room that one workspace has; given back when it is dropped.
+/// What one workspace uses of a room; released when dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     room: Room,
@@ -61,14 +61,14 @@ pub(super) struct Share {
 }
 
 impl Room {
-    /// An empty part of this room.
+    /// An empty share of this room.
     pub(super) fn share(&self) -> Share {
         Share { room: self.clone(), own: Taken::default() }
     }
 }
 
 impl Share {
-    /// Takes room for one more; says why there is none.
+    /// Takes room for one resource; the error says why there is none.
     pub(super) fn take(&mut self, bytes: usize) -> Result<(), String> {
         let Bounds { kind, count, bytes: most } = self.room.bounds;
         let taken = *self.room.taken.lock();
@@ -83,7 +83,7 @@ impl Share {
         Ok(())
     }
 
-    /// Takes room that was granted before: what a snapshot kept is put back whole.
+    /// Takes room without checking the limits, for resources that were granted room before.
     pub(super) fn take_anyway(&mut self, bytes: usize) {
         self.change(|taken| {
             taken.count += 1;
@@ -91,7 +91,7 @@ impl Share {
         });
     }
 
-    /// Gives the room of one back.
+    /// Releases the room of one resource.
     pub(super) fn give_back(&mut self, bytes: usize) {
         self.change(|taken| {
             taken.count -= 1;
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_shared_bounded_and_given_back() {
+    fn room_is_shared_bounded_and_released() {
         let room = Rooms::default().subscriptions;
         let Bounds { count, bytes, .. } = SUBSCRIPTIONS;
         let (mut one, mut other) = (room.share(), room.share());

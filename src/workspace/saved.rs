@@ -1,5 +1,5 @@
-//! One workspace as a snapshot keeps it, and back: state, counters, where scenarios stand, clock, random sources. What waits
-//! outside of it (planned events, deliveries, tokens) is added by whoever keeps that.
+//! Saves one workspace for a snapshot and restores it: state, counters, progress of scenarios, clock, random sources. The engine
+//! adds what is kept elsewhere: planned events, deliveries, tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::rate_limit::Quota;
 use crate::snapshot::{SavedClockForm, SavedScenarios, SavedWorkspace, Sources};
 
 impl Workspace {
-    /// The workspace for a snapshot; `active` is the activation of scenarios in force for it. Lists of what it does not keep
-    /// itself are empty.
+    /// The workspace for a snapshot; `activation` is the activation of scenarios in force for it. Lists that the engine fills are
+    /// empty.
     pub fn save(&self, activation: u64) -> SavedWorkspace {
         let state = self.lock();
         let (turns, steps) = state.counters.save(activation);
@@ -49,8 +49,8 @@ impl Workspace {
 }
 
 impl Registry {
-    /// The workspace that a snapshot describes, not yet in force; the error says what cannot be. Its clock continues from its own
-    /// moment, `elapsed` later if it ran.
+    /// The workspace that a snapshot describes, not yet in the registry; the error says what is invalid. Its clock continues from
+    /// its saved instant, `elapsed` later if it was running.
     pub fn restored(&self, saved: &SavedWorkspace, elapsed: Duration) -> Result<Arc<Workspace>, String> {
         let workspace = self.fresh(Arc::from(saved.key.as_str()));
         workspace.clock.restore(restore_clock(&saved.clock), elapsed);
@@ -60,7 +60,7 @@ impl Registry {
 }
 
 impl Registry {
-    /// Whether these are random sources.
+    /// Checks that these are valid random sources.
     pub fn check_sources(&self, saved: &Sources) -> Result<(), String> {
         restore_sources(saved).map(drop)
     }
@@ -77,7 +77,7 @@ impl State {
         Ok(())
     }
 
-    /// Lets the workspace stand where a snapshot says its scenarios stood, under the activation that they have now.
+    /// Restores the progress of the scenarios, under their present activation.
     pub fn restore_scenarios(&mut self, saved: &SavedScenarios, activation: u64) {
         self.counters.restore(activation, &saved.turns, &saved.steps);
         if let Some(began) = saved.began {
@@ -95,7 +95,7 @@ impl State {
         }
     }
 
-    /// Lets the random sources go on as a snapshot says.
+    /// Restores the random sources.
     pub fn restore_sources(&mut self, saved: &Sources) -> Result<(), String> {
         (self.random, self.event_random) = restore_sources(saved)?;
         (self.serial, self.event_serial) = (saved.serial, saved.event_serial);

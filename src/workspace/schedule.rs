@@ -1,4 +1,4 @@
-//! When a failed attempt is repeated: named schedules, jitter, and a receiver's `Retry-After`. Pure arithmetic.
+//! When a failed attempt is retried: named schedules, jitter, and a receiver's `Retry-After`. Pure arithmetic.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(super) fn delay_after(retry: &Retry, attempt: u32) -> Option<Duration> {
     }
 }
 
-/// The delay after a failed attempt, with jitter and a receiver's `Retry-After`, which counts between one and two steps.
+/// The delay after a failed attempt, with jitter. A receiver's `Retry-After` replaces it, clamped to between one and two steps.
 pub(super) fn next_delay(
     webhooks: &Webhooks,
     attempt: u32,
@@ -84,15 +84,15 @@ mod tests {
     }
 
     #[test]
-    fn wishes_are_clamped_and_jitter_stays_within_its_spread() {
+    fn retry_after_is_clamped_and_jitter_stays_within_its_spread() {
         let mut random = Seed::from_number(1).source("test");
         let plain = webhooks(&[]);
-        for (wish, seconds) in [(0, 4), (5, 5), (8, 8), (3600, 8)] {
-            let delay = next_delay(&plain, 2, Some(Duration::from_secs(wish)), &mut random);
+        for (requested, seconds) in [(0, 4), (5, 5), (8, 8), (3600, 8)] {
+            let delay = next_delay(&plain, 2, Some(Duration::from_secs(requested)), &mut random);
             assert_eq!(delay, Some(Duration::from_secs(seconds)));
         }
-        let deaf = webhooks(&["webhooks.honor_retry_after=false"]);
-        assert_eq!(next_delay(&deaf, 2, Some(Duration::from_secs(5)), &mut random), Some(Duration::from_secs(4)));
+        let ignoring = webhooks(&["webhooks.honor_retry_after=false"]);
+        assert_eq!(next_delay(&ignoring, 2, Some(Duration::from_secs(5)), &mut random), Some(Duration::from_secs(4)));
         let spread = webhooks(&["webhooks.retry.jitter=0.5"]);
         let delays: Vec<Duration> = (0..50).filter_map(|_| next_delay(&spread, 2, None, &mut random)).collect();
         assert!(delays.iter().all(|delay| (2.0..=6.0).contains(&delay.as_secs_f64())));

@@ -1,5 +1,5 @@
-//! The timeline of one workspace: the events that emissions have planned in it, and when each happens. When they are fired and
-//! how they go out is the engine's business.
+//! The timeline of one workspace: the events that emissions have planned in it, and when each happens. The engine fires and
+//! delivers them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,22 +7,21 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::State;
 use super::room::{Room, Share};
 use crate::agenda::{Agenda, Slot};
-use crate::clock::Instant;
+use crate::clock::{Instant, Random};
 use crate::scenario::Emit;
 
 /// One event to be fired.
 #[derive(Clone, Debug)]
 pub struct PlannedEvent {
-    /// What it comes from.
+    /// The emission that it belongs to.
     pub emit: Arc<Emit>,
-    /// The activation that it belongs to; with another one it is off.
+    /// The activation of scenarios that it belongs to; it is dropped once another is in force.
     pub activation: u64,
     /// When it happens.
     pub at: Instant,
-    /// When it goes out, if not as soon as it happens.
+    /// When it is sent, if later than it happens.
     pub leaves: Option<Instant>,
 }
 
@@ -34,9 +33,9 @@ pub struct Timeline {
     room: Share,
     slot: Slot,
     changed: Arc<Notify>,
-    /// Whether a task fires what is planned; there is none while nothing is.
+    /// Whether a task runs that fires planned events. There is none while nothing is planned.
     has_task: bool,
-    /// Whether the task has to look again.
+    /// Whether the task was called since it began its last look.
     called: bool,
 }
 
@@ -53,22 +52,22 @@ impl Timeline {
         }
     }
 
-    /// Calls the task that fires what is planned. Returns whether one has to be started.
+    /// Calls the task that fires planned events. Returns true if the caller has to start one.
     #[must_use]
     pub fn call(&mut self) -> bool {
         self.called = true;
-        // Due at once: the task looks what there is to do, and notes when there is more.
+        // Due at once: the task looks at the timeline and then sets the slot to the next due time.
         self.slot.set(Some(Instant::default()));
         self.changed.notify_one();
         !std::mem::replace(&mut self.has_task, true)
     }
 
-    /// Notified when the task is called.
+    /// Notified at each [`Timeline::call`].
     pub fn changed(&self) -> Arc<Notify> {
         Arc::clone(&self.changed)
     }
 
-    /// The task begins to look what there is to do.
+    /// The task begins to look at the timeline.
     pub fn begin_look(&mut self) {
         self.called = false;
     }
@@ -78,7 +77,8 @@ impl Timeline {
         self.called
     }
 
-    /// The task has looked, and has to look again at `next` or, if it was called meanwhile, at once. Without a moment it ends.
+    /// The task has looked. Returns when it has to look again: at once if it was called meanwhile, otherwise at `next`. On `None` it
+    /// ends.
     pub fn end_look(&mut self, next: Option<Instant>) -> Option<Instant> {
         let next = if self.called { Some(Instant::default()) } else { next };
         self.slot.set(next);
@@ -91,7 +91,7 @@ impl Timeline {
         while self.take_due(Instant::from_nanos(u64::MAX)).is_some() {}
     }
 
-    /// Adds one event behind those of the same moment, unless the workspaces together have too many.
+    /// Adds one event after those at the same instant. Returns false if the workspaces together have too many.
     pub fn add(&mut self, planned: PlannedEvent) -> bool {
         let is_added = self.room.take(0).is_ok();
         if is_added {
@@ -101,7 +101,7 @@ impl Timeline {
         is_added
     }
 
-    /// Takes the next event that has happened by `now`.
+    /// Removes and returns the next event that happens by `now`.
     pub fn take_due(&mut self, now: Instant) -> Option<PlannedEvent> {
         let entry = self.planned.first_entry().filter(|entry| entry.key().0 <= now)?;
         self.room.give_back(0);
@@ -113,28 +113,26 @@ impl Timeline {
         self.planned.keys().next().map(|(at, _)| *at)
     }
 
-    /// What is planned under this activation, in the order in which it happens.
+    /// The events planned under this activation, in the order in which they happen.
     pub fn planned(&self, activation: u64) -> impl Iterator<Item = &PlannedEvent> {
         self.planned.values().filter(move |planned| planned.activation == activation)
     }
-}
 
-impl State {
-    /// Plans the events of one trigger, which came at `at`. Shuffled ones happen in their order like any others; when the
-    /// last has happened they begin to go out, in another order, so that none is sent before it happened. Returns how many were
-    /// left out because too many are planned.
-    pub fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Instant) -> usize {
-        let outgoing: Vec<Duration> = emit.plan(&mut self.event_random);
+    /// Plans the events of one trigger, which happened at `at`. If they are shuffled, they happen in order and are sent in
+    /// another order after the last has happened, so that none is sent before it happens. Returns how many were dropped because
+    /// too many are planned.
+    pub fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Instant, random: &mut Random) -> usize {
+        let outgoing: Vec<Duration> = emit.plan(random);
         let mut happening = outgoing.clone();
         happening.sort_unstable();
         let first = happening.first().copied().unwrap_or_default();
         let span = happening.last().copied().unwrap_or_default().saturating_sub(first);
-        let mut left_out = 0;
+        let mut dropped = 0;
         for (happens, leaves) in happening.into_iter().zip(outgoing) {
             let leaves = emit.delivery.shuffle.then(|| at.plus(span).plus(leaves));
             let planned = PlannedEvent { emit: Arc::clone(emit), activation, at: at.plus(happens), leaves };
-            left_out += usize::from(!self.timeline.add(planned));
+            dropped += usize::from(!self.add(planned));
         }
-        left_out
+        dropped
     }
 }

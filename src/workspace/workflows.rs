@@ -1,50 +1,45 @@
-//! Workflows and users of the preview: made, listed, changed, completed when the clock says so. What they look like on the
-//! wire stands in `contract::preview`.
+//! The workflows and users of one workspace, as they are stored, saved and restored. What the API does with them is in
+//! `preview`; their form on the wire is in `contract::preview`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::room::{Room, Share};
-use super::{FireRequest, Origin, State};
 use crate::clock::{Instant, Now};
-use crate::contract::error::{Error, FieldProblem};
-use crate::contract::ids::IdKind;
-use crate::contract::preview::{Page, Workflow, WorkflowFields, WorkflowQuery, WorkflowStatus, bad_cursor};
+use crate::contract::preview::{Workflow, WorkflowStatus};
 use crate::contract::timestamp::timestamp_of;
-use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
 use crate::profile::Profile;
 use crate::snapshot::SavedWorkflow;
 
 /// Most workflows of one workspace.
 pub const MOST_WORKFLOWS: usize = 10_000;
 /// Most users of one workspace.
-const MOST_USERS: usize = 10_000;
+pub(super) const MOST_USERS: usize = 10_000;
 
 #[derive(Clone, Debug)]
-struct WorkflowRecord {
-    id: String,
-    name: Option<String>,
-    reference: Option<String>,
-    status: WorkflowStatus,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    /// When it completes, if it is left to run.
-    completes: (Instant, Timestamp),
+pub(super) struct WorkflowRecord {
+    pub(super) id: String,
+    pub(super) name: Option<String>,
+    pub(super) reference: Option<String>,
+    pub(super) status: WorkflowStatus,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+    /// When it completes unless it is cancelled, by the workspace's clock and as wall time.
+    pub(super) completes: (Instant, Timestamp),
 }
 
 impl WorkflowRecord {
-    /// Completion comes with time, whether or not the driver has told of it yet.
-    fn settle(&mut self, now: Now) {
+    /// Completes the workflow once its time has come, whether or not its event has been fired yet.
+    pub(super) fn settle(&mut self, now: Now) {
         if self.status == WorkflowStatus::Running && self.completes.0 <= now.instant {
             self.status = WorkflowStatus::Completed;
             self.updated_at = self.updated_at.max(self.completes.1);
         }
     }
 
-    fn view(&self, profile: &Profile) -> Workflow {
+    pub(super) fn view(&self, profile: &Profile) -> Workflow {
         let shown = |instant| timestamp_of(&self.id, instant, profile.time.precision);
         Workflow {
             id: self.id.clone(),
@@ -57,29 +52,29 @@ impl WorkflowRecord {
     }
 }
 
-/// The workflows and users of one workspace, in the order in which they were made.
+/// The workflows and users of one workspace, in the order in which they were created.
 #[derive(Debug)]
 pub(crate) struct Workflows {
-    by_serial: BTreeMap<u64, WorkflowRecord>,
-    serial_by_id: HashMap<String, u64>,
-    made: u64,
-    /// What the driver has not told of yet.
-    due: BTreeSet<(Instant, u64)>,
-    users: BTreeMap<u64, Map<String, Value>>,
-    user_by_id: HashMap<String, u64>,
-    share: Share,
+    pub(super) by_serial: BTreeMap<u64, WorkflowRecord>,
+    pub(super) serial_by_id: HashMap<String, u64>,
+    pub(super) made: u64,
+    /// Workflows whose completion has not been fired as an event yet, by the time of completion.
+    pub(super) due: BTreeSet<(Instant, u64)>,
+    pub(super) users: BTreeMap<u64, Map<String, Value>>,
+    pub(super) user_by_id: HashMap<String, u64>,
+    pub(super) share: Share,
 }
 
-/// What a workflow holds in memory, names and all.
-const WORKFLOW: usize = 1024;
+/// Bytes that a workflow takes in memory, with its name and reference.
+pub(super) const WORKFLOW: usize = 1024;
 
-/// What a user holds in memory, roughly.
-fn user_bytes(user: &Map<String, Value>) -> usize {
+/// Roughly the bytes that a user takes in memory.
+pub(super) fn user_bytes(user: &Map<String, Value>) -> usize {
     256 + 2 * serde_json::to_vec(user).map_or(0, |text| text.len())
 }
 
 impl Workflows {
-    /// None yet, in the room that all keys share.
+    /// An empty list that takes its share of `room`.
     pub(super) fn within(room: &Room) -> Self {
         Self {
             by_serial: BTreeMap::new(),
@@ -113,7 +108,7 @@ impl Workflows {
         self.users.values().cloned().collect()
     }
 
-    /// The workflows and users of a snapshot. The error names the one that cannot be.
+    /// The workflows and users of a snapshot. The error names the one that cannot be restored.
     pub(crate) fn restore(saved: &[SavedWorkflow], users: &[Map<String, Value>], room: &Room) -> Result<Self, String> {
         let mut workflows = Self::within(room);
         if saved.len() > MOST_WORKFLOWS || users.len() > MOST_USERS {
@@ -125,7 +120,7 @@ impl Workflows {
             workflows.made += 1;
             let serial = workflows.made;
             if workflows.serial_by_id.insert(saved.id.clone(), serial).is_some() {
-                return Err(format!("workflow {} stands there twice", saved.id));
+                return Err(format!("workflow {} is there twice", saved.id));
             }
             let completes = (Instant::from_nanos(saved.completes), saved.completes_at);
             if saved.untold {
@@ -152,227 +147,10 @@ impl Workflows {
     }
 }
 
-/// The id of a user as lists and paths name it.
-fn user_id(user: &Map<String, Value>) -> String {
+/// The id of a user, as text.
+pub(super) fn user_id(user: &Map<String, Value>) -> String {
     match user.get("id") {
         Some(Value::String(id)) => id.clone(),
         other => other.map(Value::to_string).unwrap_or_default(),
     }
-}
-
-/// A page of a list.
-#[derive(Clone, Debug)]
-pub struct Listed<T> {
-    /// The entries.
-    pub data: Vec<T>,
-    /// Where the next page begins, if there is one.
-    pub next_cursor: Option<String>,
-}
-
-/// A workflow that is there from the start.
-#[derive(Clone, Debug)]
-pub struct PlacedWorkflow {
-    /// The id; made when absent.
-    pub id: Option<String>,
-    /// Name and reference.
-    pub fields: WorkflowFields,
-    /// How far it is.
-    pub status: WorkflowStatus,
-}
-
-impl State {
-    /// Makes a workflow.
-    pub fn create_workflow(&mut self, fields: WorkflowFields, profile: &Profile, now: Now) -> Result<Workflow, Error> {
-        self.place_workflow(PlacedWorkflow { id: None, fields, status: WorkflowStatus::Running }, profile, now)
-    }
-
-    /// Puts a workflow in place; one with the same id is replaced.
-    pub fn place_workflow(&mut self, placed: PlacedWorkflow, profile: &Profile, now: Now) -> Result<Workflow, Error> {
-        let known = placed.id.as_ref().and_then(|id| self.workflows.serial_by_id.get(id).copied());
-        if known.is_none() {
-            let full = |reason| Error::validation(vec![FieldProblem::new("body", reason)]);
-            if self.workflows.by_serial.len() >= MOST_WORKFLOWS {
-                return Err(full(format!("the emulator holds at most {MOST_WORKFLOWS} workflows for one key")));
-            }
-            self.workflows.share.take(WORKFLOW).map_err(full)?;
-        }
-        let id = placed.id.unwrap_or_else(|| self.make_id(IdKind::Workflow, profile, now));
-        let run_time = profile.preview.run_time.get();
-        let record = WorkflowRecord {
-            id: id.clone(),
-            name: placed.fields.name.flatten(),
-            reference: placed.fields.reference.flatten(),
-            status: placed.status,
-            created_at: now.wall,
-            updated_at: now.wall,
-            completes: (now.instant.plus(run_time), later(now.wall, run_time)),
-        };
-        let (view, completes) = (record.view(profile), record.completes.0);
-        let workflows = &mut self.workflows;
-        workflows.made += 1;
-        if let Some(old) = known.and_then(|serial| Some((serial, workflows.by_serial.remove(&serial)?))) {
-            workflows.due.remove(&(old.1.completes.0, old.0));
-        }
-        workflows.serial_by_id.insert(id, workflows.made);
-        if record.status == WorkflowStatus::Running {
-            workflows.due.insert((completes, workflows.made));
-        }
-        workflows.by_serial.insert(workflows.made, record);
-        Ok(view)
-    }
-
-    /// When the next workflow completes that was not told of.
-    pub fn next_completion(&self) -> Option<Instant> {
-        self.workflows.due.first().map(|(at, _)| *at)
-    }
-
-    /// A page of workflows, newest first.
-    pub fn list_workflows(
-        &mut self,
-        query: &WorkflowQuery,
-        profile: &Profile,
-        now: Now,
-    ) -> Result<Listed<Workflow>, Error> {
-        let before = match &query.page.cursor {
-            None => u64::MAX,
-            Some(cursor) => *self.workflows.serial_by_id.get(cursor).ok_or_else(|| bad_cursor(cursor))?,
-        };
-        let fitting = self.workflows.by_serial.range_mut(..before).rev().filter_map(|(_, record)| {
-            record.settle(now);
-            let fits = query.status.is_none_or(|status| status == record.status)
-                && query.created_after.is_none_or(|after| record.created_at > after)
-                && query.created_before.is_none_or(|before| record.created_at < before);
-            fits.then(|| (record.id.clone(), record.view(profile)))
-        });
-        Ok(listed(fitting, &query.page))
-    }
-
-    /// One workflow.
-    pub fn read_workflow(&mut self, id: &str, profile: &Profile, now: Now) -> Option<Workflow> {
-        self.workflow(id, now).map(|record| record.view(profile))
-    }
-
-    /// Changes a workflow's name or reference.
-    pub fn update_workflow(
-        &mut self,
-        id: &str,
-        fields: WorkflowFields,
-        profile: &Profile,
-        now: Now,
-    ) -> Option<Workflow> {
-        let record = self.workflow(id, now)?;
-        let changed = WorkflowFields { name: Some(record.name.clone()), reference: Some(record.reference.clone()) };
-        record.name = fields.name.unwrap_or_else(|| record.name.take());
-        record.reference = fields.reference.unwrap_or_else(|| record.reference.take());
-        if changed.name.as_ref() != Some(&record.name) || changed.reference.as_ref() != Some(&record.reference) {
-            record.updated_at = now.wall;
-        }
-        Some(record.view(profile))
-    }
-
-    /// Cancels a workflow: a cancelled one stays as it is, a completed one is past cancelling.
-    pub fn cancel_workflow(&mut self, id: &str, profile: &Profile, now: Now) -> Option<Result<Workflow, Error>> {
-        let record = self.workflow(id, now)?;
-        if record.status == WorkflowStatus::Completed {
-            let problem = FieldProblem::new("status", "a completed workflow cannot be cancelled");
-            return Some(Err(Error::validation(vec![problem])));
-        }
-        if record.status == WorkflowStatus::Running {
-            record.status = WorkflowStatus::Cancelled;
-            record.updated_at = now.wall;
-        }
-        let (view, completes) = (record.view(profile), record.completes.0);
-        if let Some(serial) = self.workflows.serial_by_id.get(id) {
-            self.workflows.due.remove(&(completes, *serial));
-        }
-        Some(Ok(view))
-    }
-
-    /// The events of workflows that have completed and were not told of, oldest first: each completion, and the reference's
-    /// match. The fields that the profile's `events.data` does not have are left out.
-    pub fn tell_completed(&mut self, profile: &Profile, now: Now) -> Vec<FireRequest> {
-        let mut events = Vec::new();
-        while let Some((completes, serial)) = self.workflows.due.first().copied().filter(|(at, _)| *at <= now.instant) {
-            self.workflows.due.remove(&(completes, serial));
-            let Some(record) = self.workflows.by_serial.get_mut(&serial) else { continue };
-            record.settle(now);
-            let id = Value::from(record.id.clone());
-            let completed = [("workflow_id", id.clone()), ("status", WorkflowStatus::Completed.name().into())];
-            events.push(event(WORKFLOW_COMPLETED, completed, profile));
-            if let Some(reference) = &record.reference {
-                let matched = [("reference_id", reference.clone().into()), ("workflow_id", id)];
-                events.push(event(REFERENCE_MATCHED, matched, profile));
-            }
-        }
-        events
-    }
-
-    fn workflow(&mut self, id: &str, now: Now) -> Option<&mut WorkflowRecord> {
-        let record = self.workflows.by_serial.get_mut(self.workflows.serial_by_id.get(id)?)?;
-        record.settle(now);
-        Some(record)
-    }
-
-    /// Puts a user in place; one with the same id is replaced, and beyond the limit nothing happens.
-    pub fn place_user(&mut self, mut user: Map<String, Value>, profile: &Profile, now: Now) {
-        let id = match user.get("id") {
-            Some(Value::String(id)) => id.clone(),
-            Some(other) => other.to_string(),
-            None => {
-                let id = self.make_id(IdKind::User, profile, now);
-                user.shift_insert(0, "id".to_owned(), id.clone().into());
-                id
-            }
-        };
-        let users = &mut self.workflows;
-        let serial = match users.user_by_id.get(&id) {
-            // One that is replaced was counted when it came.
-            Some(serial) => *serial,
-            None if users.users.len() >= MOST_USERS => return,
-            None if users.share.take(user_bytes(&user)).is_err() => return,
-            None => users.users.len() as u64 + 1,
-        };
-        users.user_by_id.insert(id, serial);
-        users.users.insert(serial, user);
-    }
-
-    /// A page of users, in the order in which they were put in place.
-    pub fn list_users(&self, page: &Page) -> Result<Listed<Map<String, Value>>, Error> {
-        let after = match &page.cursor {
-            None => 0,
-            Some(cursor) => *self.workflows.user_by_id.get(cursor).ok_or_else(|| bad_cursor(cursor))?,
-        };
-        let users = self.workflows.users.range(after + 1..).map(|(_, user)| (user_id(user), user.clone()));
-        Ok(listed(users, page))
-    }
-
-    /// One user.
-    pub fn read_user(&self, id: &str) -> Option<&Map<String, Value>> {
-        self.workflows.users.get(self.workflows.user_by_id.get(id)?)
-    }
-}
-
-fn listed<T>(mut entries: impl Iterator<Item = (String, T)>, page: &Page) -> Listed<T> {
-    let (mut data, mut last) = (Vec::new(), None);
-    for (id, entry) in entries.by_ref().take(page.limit) {
-        data.push(entry);
-        last = Some(id);
-    }
-    Listed { data, next_cursor: last.filter(|_| entries.next().is_some()) }
-}
-
-fn event(event_type: &str, fields: [(&str, Value); 2], profile: &Profile) -> FireRequest {
-    let template = profile.events.data.get(event_type);
-    let has = |name: &str| template.is_some_and(|template| template.contains_key(name));
-    let set = fields.into_iter().filter(|(name, _)| has(name)).map(|(name, value)| (name.to_owned(), value));
-    FireRequest {
-        event_type: event_type.to_owned(),
-        set: set.collect(),
-        origin: Origin::Workflow,
-        ..FireRequest::default()
-    }
-}
-
-fn later(wall: Timestamp, by: Duration) -> Timestamp {
-    SignedDuration::try_from(by).ok().and_then(|by| wall.checked_add(by).ok()).unwrap_or(Timestamp::MAX)
 }

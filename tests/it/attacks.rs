@@ -130,7 +130,7 @@ async fn every_call_but_the_open_ones_wants_the_whole_token() {
     assert_eq!(send(&emulator, "GET", "/_emulator/requests", &right, "").await.status, 200);
 }
 
-/// Beyond loopback the token made at start is wanted over the socket, not only printed.
+/// Beyond loopback the token made at start is required over the socket, not only printed.
 #[tokio::test]
 async fn beyond_loopback_nobody_writes_without_the_token() {
     let any = "0.0.0.0:0".parse().expect("an address");

@@ -1,4 +1,4 @@
-//! 401: which keys are valid, which reason is told, and what comes before and after the key.
+//! 401: which keys are valid, which reason is reported, and what comes before and after the key.
 
 use crate::support::{get_as, send, start, start_with};
 

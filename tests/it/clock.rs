@@ -9,8 +9,8 @@ use crate::support::{
     subscribe_sink,
 };
 
-async fn move_clock(emulator: &Emulator, wish: &Value) -> Value {
-    ask(emulator, "POST", "clock", wish).await
+async fn move_clock(emulator: &Emulator, payload: &Value) -> Value {
+    ask(emulator, "POST", "clock", payload).await
 }
 
 async fn remaining(emulator: &Emulator, key: &str) -> String {
@@ -197,7 +197,7 @@ async fn an_answer_that_drips_ends_within_one_step() {
 #[tokio::test]
 async fn bad_wishes_are_refused_and_change_nothing() {
     let emulator = start().await;
-    for (wish, said) in [
+    for (payload, said) in [
         (json!({}), "expected `mode`"),
         (json!({ "mode": "frozen", "advance": "1s" }), "cannot be changed in one call"),
         (json!({ "advance": "soon" }), "advance: "),
@@ -209,8 +209,8 @@ async fn bad_wishes_are_refused_and_change_nothing() {
         (json!({ "advance": "1s", "by": 1 }), "unknown field `by`"),
         (json!({ "advance": "1s", "timeout": "1h" }), "at most"),
     ] {
-        let answer = control(&emulator, "POST", "clock", &wish).await;
-        assert!(answer.status == 422 && answer.message().contains(said), "{wish}: {answer:?}");
+        let answer = control(&emulator, "POST", "clock", &payload).await;
+        assert!(answer.status == 422 && answer.message().contains(said), "{payload}: {answer:?}");
     }
     let unknown = control(&emulator, "POST", "clock", &json!({ "advance": "1s", "key": "nobody" })).await;
     assert_eq!(

@@ -153,12 +153,12 @@ fn what_happens_is_printed_as_it_happens() {
         let child = follow.env("WRS_EMULATOR_URL", &served.url).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut follower = Served { child: child.expect("the binary runs"), url: String::new() };
         let lines = BufReader::new(follower.child.stdout.take().expect("a pipe")).lines();
-        let (sender, told) = std::sync::mpsc::channel();
+        let (sender, received) = std::sync::mpsc::channel();
         std::thread::spawn(move || lines.map_while(Result::ok).all(|line| sender.send(line).is_ok()));
         // It is told of what comes once it listens, and nobody else says when that is.
         let line = (0..200).find_map(|_| {
             request(&served.url, "GET /v1/hello HTTP/1.1", "");
-            told.recv_timeout(std::time::Duration::from_millis(100)).ok()
+            received.recv_timeout(std::time::Duration::from_millis(100)).ok()
         });
         assert!(line.as_ref().is_some_and(|line| line.contains(part)), "{line:?}");
     }

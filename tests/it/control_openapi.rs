@@ -39,11 +39,11 @@ async fn bodies_have_the_fields_that_the_document_names() {
             let message = answer.message();
             let (_, rest) = message.split_once("unknown field `no_such_field`").unwrap_or_else(|| panic!("{message}"));
             let mut taken: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-            let mut told: Vec<&str> =
+            let mut reported: Vec<&str> =
                 schema["properties"].as_object().expect("properties").keys().map(String::as_str).collect();
             taken.sort_unstable();
-            told.sort_unstable();
-            assert_eq!(told, taken, "{method} {path}: the document names the first, the call takes the second");
+            reported.sort_unstable();
+            assert_eq!(reported, taken, "{method} {path}: the document names the first, the call takes the second");
             seen += 1;
         }
     }
@@ -59,7 +59,7 @@ async fn calls_have_the_query_parameters_that_the_document_names() {
         for (method, operation) in
             operations.as_object().expect("operations").iter().filter(|(name, _)| *name != "head")
         {
-            let mut told: Vec<&str> = operation["parameters"]
+            let mut reported: Vec<&str> = operation["parameters"]
                 .as_array()
                 .expect("parameters")
                 .iter()
@@ -78,8 +78,8 @@ async fn calls_have_the_query_parameters_that_the_document_names() {
             let known = message.split_once("`; known: ").map_or("", |(_, known)| known);
             let mut taken: Vec<&str> = known.split(", ").filter(|name| !name.is_empty()).collect();
             taken.sort_unstable();
-            told.sort_unstable();
-            assert_eq!(told, taken, "{method} {path}: the document names the first, the call takes the second");
+            reported.sort_unstable();
+            assert_eq!(reported, taken, "{method} {path}: the document names the first, the call takes the second");
         }
     }
 }

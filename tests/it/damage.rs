@@ -69,8 +69,8 @@ fn log_explain_listings_and_trigger_name_the_damage_and_its_origin() {
         assert!(fired.contains(BY_COMMAND), "{fired}");
         let (_, log) = served.stop();
         for said in [BY_SCENARIO, BY_COMMAND] {
-            let told = |kind: &str| log.lines().any(|line| line.contains(kind) && line.contains(said));
-            assert!(told("event") && told("attempt"), "{format}: `{said}` is not in {log}");
+            let reported = |kind: &str| log.lines().any(|line| line.contains(kind) && line.contains(said));
+            assert!(reported("event") && reported("attempt"), "{format}: `{said}` is not in {log}");
         }
         let field = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         assert_eq!(field.filter(|line| line["damage"] == BY_SCENARIO).count(), if format == "json" { 2 } else { 0 });

@@ -140,8 +140,8 @@ async fn two_hundred_keys_with_scenarios_of_their_own_never_meet() {
             let (key, kind) = (format!("sk_test_parallel_{number:04}"), number % 11);
             // The last of eleven plays nothing.
             if kind < 10 {
-                let wish = json!({ "active": [format!("kind-{kind}")], "key": key });
-                assert_eq!(control(&emulator, "POST", "scenarios/active", &wish).await.status, 200);
+                let payload = json!({ "active": [format!("kind-{kind}")], "key": key });
+                assert_eq!(control(&emulator, "POST", "scenarios/active", &payload).await.status, 200);
             }
             for turn in 0..16 {
                 let answer = get_as(&emulator, &key, "/v1/system/status").await;

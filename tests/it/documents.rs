@@ -55,7 +55,7 @@ fn the_cookbook_shows_what_is_in_the_shipped_files() {
 fn the_page_of_the_control_api_names_every_call() {
     let page = read("docs/control-api.md");
     let rows = page.lines().filter(|line| line.starts_with("| `"));
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for row in rows {
         let calls = row.split(" | ").next().unwrap_or_default();
         for code in calls.split('`').skip(1).step_by(2) {
@@ -64,7 +64,7 @@ fn the_page_of_the_control_api_names_every_call() {
             else {
                 continue;
             };
-            told.insert(format!("{method} {}", path.split('?').next().unwrap_or_default()));
+            reported.insert(format!("{method} {}", path.split('?').next().unwrap_or_default()));
         }
     }
     let document = wrs_emulator::control::openapi_document();
@@ -74,7 +74,7 @@ fn the_page_of_the_control_api_names_every_call() {
         let methods = operations.as_object().expect("operations").keys().filter(|method| *method != "head");
         known.extend(methods.map(|method| format!("{} {path}", method.to_ascii_uppercase())));
     }
-    assert_eq!(told, known, "docs/control-api.md has the first, the document the second");
+    assert_eq!(reported, known, "docs/control-api.md has the first, the document the second");
 }
 
 /// README and every page of `docs/`, with its path from the root.
@@ -123,7 +123,7 @@ fn links_lead_somewhere() {
             let (file, heading) = target.split_once('#').unwrap_or((target, ""));
             let led_to = if file.is_empty() { path.clone() } else { format!("{folder}/{file}") };
             let whole = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(led_to.trim_start_matches('/'));
-            assert!(whole.exists(), "{path}: `{target}` leads nowhere");
+            assert!(whole.exists(), "{path}: `{target}` does not exist");
             if !heading.is_empty() {
                 let text = std::fs::read_to_string(&whole).expect("a page");
                 let mut headings = text.lines().filter(|line| line.starts_with('#'));

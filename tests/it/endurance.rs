@@ -73,8 +73,8 @@ async fn beside_a_hanging_receiver() -> (Emulator, Hanging) {
     (emulator, receiver)
 }
 
-async fn clock(emulator: &Emulator, wish: &Value) -> Answer {
-    control(emulator, "POST", "clock", wish).await
+async fn clock(emulator: &Emulator, payload: &Value) -> Answer {
+    control(emulator, "POST", "clock", payload).await
 }
 
 #[tokio::test]
@@ -225,7 +225,7 @@ async fn be_busy(emulator: Arc<Emulator>, key: String, stop: Arc<AtomicBool>, do
     }
 }
 
-/// In the journal each key has entries of its present life alone, and no id of it stands there twice.
+/// In the journal each key has entries of its present life alone, and no id of it is there twice.
 fn check_ids(emulator: &Emulator) -> usize {
     let entries = emulator.control().journal().search(None, usize::MAX, |_, entry| match entry {
         Entry::Request(request) => {
@@ -236,7 +236,7 @@ fn check_ids(emulator: &Emulator) -> usize {
     });
     let mut seen: HashMap<*const _, HashSet<&str>> = HashMap::new();
     for (workspace, id) in &entries {
-        assert!(!workspace.is_forgotten(), "{id} of a life that is over stands in the journal");
+        assert!(!workspace.is_forgotten(), "{id} of a life that is over is in the journal");
         assert!(seen.entry(Arc::as_ptr(workspace)).or_default().insert(id), "{id} was given twice");
     }
     entries.len()
@@ -377,7 +377,7 @@ async fn ten_thousand_keys_do_not_meet_and_hold_little() {
             listed["data"].as_array().expect("a list").iter().filter_map(|row| row["url"].as_str()).collect();
         assert_eq!(urls, [format!("https://sink-{number}.sink.localhost/")]);
     }
-    // More keys than are kept: some leave, and that is counted and told; memory grows no further.
+    // More keys than are kept: some leave, and that is counted and reported; memory grows no further.
     visit(address.clone(), KEYS..KEYS + 1_000).await;
     let (_, _, page) = ask(&mut sender, "GET", "/_emulator/metrics", "", String::new()).await;
     let page = String::from_utf8(page.to_vec()).expect("text");

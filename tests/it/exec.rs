@@ -223,7 +223,7 @@ fn each_kind_makes_a_run_fail_when_it_is_named_and_only_then() {
         assert_eq!((failed.status.code(), text(&failed.stdout).as_str()), (Some(1), ""), "{kind}: {failed:?}");
         let verdict = said(&failed);
         assert!(verdict.starts_with(&format!("✗ {kind}: 1 ")) && verdict.contains(part), "{kind}: {verdict}");
-        assert_eq!(verdict.lines().count(), 2, "{kind}: other kinds are not told\n{verdict}");
+        assert_eq!(verdict.lines().count(), 2, "{kind}: other kinds are not reported\n{verdict}");
         let other_code = exec(&[&flags[..], &["--fail-on", kind]].concat(), &format!("{script}; exit 4"));
         assert!(other_code.status.code() == Some(4) && said(&other_code).contains(part), "{other_code:?}");
     }
@@ -327,9 +327,9 @@ fn verdicts_are_written_as_json_and_as_junit() {
     );
     let failure = document.descendants().find(|node| node.has_tag_name("failure")).expect("a failure");
     assert_eq!(failure.attribute("message"), Some("2 requests led to no endpoint"));
-    let told = failure.text().expect("the entries");
-    assert!(told.contains("GET /v1/a&b'c%3Cd: ") && told.contains("req_"), "{told}");
-    // Without --fail-on a file is written all the same, and nothing is told.
+    let reported = failure.text().expect("the entries");
+    assert!(reported.contains("GET /v1/a&b'c%3Cd: ") && reported.contains("req_"), "{reported}");
+    // Without --fail-on a file is written all the same, and nothing is reported.
     let quiet = exec(&[&flags[..], &["json"]].concat(), &script);
     assert_eq!((quiet.status.code(), said(&quiet).as_str()), (Some(0), ""), "{quiet:?}");
     assert_eq!(serde_json::from_str::<Value>(&read()).expect("JSON")["counts"]["unmatched"], 2);
@@ -385,8 +385,8 @@ fn the_verdict_is_a_command_of_its_own_as_well() {
     ] {
         let output = ask(flags);
         assert_eq!(output.status.code(), Some(code), "{flags}: {output:?}");
-        let told = text(&output.stdout).contains("✗ unmatched: 1 request");
-        assert_eq!(told, flags.is_empty() || code == 1, "{flags}: {output:?}");
+        let reported = text(&output.stdout).contains("✗ unmatched: 1 request");
+        assert_eq!(reported, flags.is_empty() || code == 1, "{flags}: {output:?}");
     }
     let vacuous = text(&ask("--fail-on unfinished").stdout);
     assert!(vacuous.contains("note: no scenario is active"), "{vacuous}");

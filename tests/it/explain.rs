@@ -65,8 +65,8 @@ async fn a_quota_that_only_a_scenario_shows_as_used_up_is_told_as_that() {
     let explanation = explained(&emulator, &limited).await;
     let steps = explanation["steps"].as_array().expect("steps");
     let quota = steps.iter().find(|step| step["check"] == "quota").expect("a step about the quota");
-    let told = "the request was let through; the scenario then shows the quota as used up: 0 of 100 requests left";
-    assert_eq!((&quota["verdict"], &quota["detail"]), (&json!("passed"), &json!(told)));
+    let reported = "the request was let through; the scenario then shows the quota as used up: 0 of 100 requests left";
+    assert_eq!((&quota["verdict"], &quota["detail"]), (&json!("passed"), &json!(reported)));
     assert_eq!(decided(&explanation).0, "scenario");
 }
 
@@ -209,8 +209,8 @@ async fn a_request_is_explained_by_the_settings_that_answered_it() {
     assert_eq!((&after.1["rules"], &after.1["summary"]), (&before.1["rules"], &before.1["summary"]));
     // What was replaced is kept for a while, and then said to be gone.
     for requests in 1..=70 {
-        let wish = json!({ "rate_limit.requests": requests });
-        assert_eq!(control(&emulator, "PATCH", "profile", &wish).await.status, 200);
+        let payload = json!({ "rate_limit.requests": requests });
+        assert_eq!(control(&emulator, "PATCH", "profile", &payload).await.status, 200);
     }
     let gone = explained(&emulator, &scripted).await;
     assert!(

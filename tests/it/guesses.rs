@@ -1,4 +1,4 @@
-//! Wrong control tokens: told in the journal, slowed for the address that sends them, and for nobody else.
+//! Wrong control tokens: reported in the journal, slowed for the address that sends them, and for nobody else.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn guess(emulator: &Emulator, from: &str) -> Answer {
 }
 
 /// Lines about wrong tokens in the journal, and how many tokens they count in all.
-async fn told(emulator: &Emulator) -> (usize, u64) {
+async fn reported(emulator: &Emulator) -> (usize, u64) {
     let right = [("authorization", "Bearer the-right-token"), ("last-event-id", "0")];
     let _ = send(emulator, "GET", PATH, &right, "").await;
     let entries = emulator.control().journal().read(0, usize::MAX);
@@ -67,13 +67,13 @@ async fn wrong_tokens_are_slowed_for_their_address_and_for_nobody_else() {
     assert_eq!(tokens, 32);
 }
 
-/// What is told once all are.
+/// What is reported once all are.
 async fn told_in_the_end(emulator: &Emulator, tokens: u64) -> (usize, u64) {
     let all = async {
         loop {
-            let told = told(emulator).await;
-            if told.1 >= tokens {
-                return told;
+            let reported = reported(emulator).await;
+            if reported.1 >= tokens {
+                return reported;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -87,7 +87,7 @@ async fn a_call_without_a_token_is_no_guess() {
     for _ in 0..30 {
         assert_eq!(send(&emulator, "GET", PATH, &[], "").await.status, 401);
     }
-    assert_eq!(told(&emulator).await, (0, 0));
+    assert_eq!(reported(&emulator).await, (0, 0));
     assert_eq!(guess(&emulator, "127.0.0.1").await.json()["error"]["code"], Value::from("unauthorized"));
     assert_eq!(told_in_the_end(&emulator, 1).await, (1, 1));
 }

@@ -1,4 +1,4 @@
-//! One scenario file is broken or gone: it alone is held back, its last good version stays, and everybody is told.
+//! One scenario file is broken or gone: it alone is held back, its last good version stays, and every output reports it.
 
 use std::path::Path;
 
@@ -68,8 +68,12 @@ async fn a_file_that_is_gone_holds_back_nothing_while_a_list_names_it() {
     write(folder.path(), "other", "other2");
     let reloaded = control(&emulator, "POST", "scenarios/reload", &json!({})).await;
     assert_eq!(reloaded.status, 200, "nothing is broken: {reloaded:?}");
-    let told = &reloaded.json()["diagnostics"][0];
-    assert_eq!((&told["severity"], &told["code"]), (&json!("warning"), &json!("scenario/active-missing")), "{told}");
+    let reported = &reloaded.json()["diagnostics"][0];
+    assert_eq!(
+        (&reported["severity"], &reported["code"]),
+        (&json!("warning"), &json!("scenario/active-missing")),
+        "{reported}"
+    );
     assert_eq!(named(&emulator, "other").await, "other2", "everything else reloads");
     assert_eq!(get_as(&emulator, OWN, "/v1/system/status").await.code(), "gone1", "the last good version stays");
     assert_eq!(state(&emulator, "gone").await.0, "deleted");
@@ -100,7 +104,7 @@ async fn a_broken_file_holds_back_only_itself() {
     assert_eq!(reloaded.status, 422, "{reloaded:?}");
     let body = reloaded.json();
     assert!(reloaded.message().contains("files without an error are loaded, generation "), "{body}");
-    assert_eq!(body["diagnostics"].as_array().map(Vec::len), Some(2), "every problem is told: {body}");
+    assert_eq!(body["diagnostics"].as_array().map(Vec::len), Some(2), "every problem is reported: {body}");
     let health = control(&emulator, "GET", "health", &Value::Null).await.json();
     assert_eq!((&health["generation"], &health["scenarios"]), (&body["generation"], &json!("last good")));
     assert_eq!(named(&emulator, "other").await, "other2", "the others reload");
@@ -117,7 +121,7 @@ async fn a_broken_file_holds_back_only_itself() {
         assert!(printed.lines().any(|line| line.contains(name) && line.ends_with(".toml (broken)")), "{printed}");
         assert!(printed.contains(&format!("{name}.toml:2:10: unknown key `operaton`")), "{printed}");
     }
-    // One that was never good cannot be chosen, and why is told.
+    // One that was never good cannot be chosen, and why is reported.
     let refused = control(&emulator, "POST", "scenarios/active", &json!({ "active": ["never"] })).await;
     assert_eq!((refused.status, refused.message().contains("unknown key `operaton`")), (422, true), "{refused:?}");
     let shown = control(&emulator, "GET", "scenarios/never", &Value::Null).await;

@@ -126,16 +126,16 @@ Every flag of `serve` and `exec` has an environment twin: `--listen` is `WRS_EMU
 This page is made from the definition of the command line; a test keeps it in step, and rewrites it with `WRS_REWRITE_HELP=1`.
 ";
 
-/// The page of the command line. What `serve` takes as well is told there alone: parts of help stand between empty lines.
+/// The page of the command line. Flags shared with `serve` are described there alone. Parts of a help text are separated by empty lines.
 fn reference(commands: &[(Vec<String>, String)]) -> String {
     let serve = commands.iter().find(|(path, _)| *path == ["serve"]).expect("`serve` is a command");
-    let told: BTreeSet<&str> = serve.1.split("\n\n").collect();
+    let reported: BTreeSet<&str> = serve.1.split("\n\n").collect();
     let links = commands.iter().filter(|(path, _)| path.len() == 1);
     let links: Vec<String> = links.map(|(path, _)| format!("[`{0}`](#wrs-emulator-{0})", path[0])).collect();
     let mut page = format!("{REFERENCE_HEAD}\n{}\n", links.join(" ·\n"));
     for (path, said) in commands {
         let shared = path.is_empty() || *path == ["exec"];
-        let parts = said.split("\n\n").filter(|part| !shared || !told.contains(part));
+        let parts = said.split("\n\n").filter(|part| !shared || !reported.contains(part));
         let parts: Vec<&str> = parts.collect();
         let lines = parts.join("\n\n").lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
         let name = [&["wrs-emulator".to_owned()], &path[..]].concat().join(" ");

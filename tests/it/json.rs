@@ -254,7 +254,7 @@ async fn depth_is_bounded_and_length_is_not_work() {
     check(&emulator, &[b"{".to_vec(), keys, b"\"last\":0}".to_vec()].concat(), true).await;
 }
 
-/// Whole bodies: what is no JSON is told apart from JSON that is no object.
+/// Whole bodies: text that is not JSON and JSON that is not an object have different answers.
 #[tokio::test]
 async fn whole_bodies_are_objects_or_told_what_they_are() {
     let emulator = stage(&["errors.malformed_json_status=400"]).await;

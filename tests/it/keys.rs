@@ -173,8 +173,8 @@ async fn a_404_and_a_405_belong_to_the_key_that_was_sent() {
     let deliveries = control(&emulator, "GET", "deliveries?key=*", &Value::Null).await.json();
     assert_eq!(deliveries["data"], json!([]), "no rule and no emission sees such a request");
     // The envelope is that of the key's own settings.
-    let wish = json!({ "errors.codes.not_found": "missing", "key": KEY });
-    assert_eq!(control(&emulator, "PATCH", "profile", &wish).await.status, 200);
+    let payload = json!({ "errors.codes.not_found": "missing", "key": KEY });
+    assert_eq!(control(&emulator, "PATCH", "profile", &payload).await.status, 200);
     for (key, code) in [(KEY, "missing"), (OTHER, "not_found")] {
         assert_eq!(get_as(&emulator, key, "/nowhere").await.code(), code, "{key}");
     }

@@ -290,8 +290,8 @@ async fn look_at_silence(knobs: &[&str], scheme: &str) -> String {
     let builder = knobs.fold(builder(), |builder, knob| builder.set(knob)).forward(&target);
     let emulator = builder.start().await.expect("it starts");
     subscribe(&emulator, &json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] })).await;
-    let wish = json!({ "type": "workflow.completed" });
-    let fired = control(&emulator, "POST", "events?wait=1s", &wish).await.json();
+    let payload = json!({ "type": "workflow.completed" });
+    let fired = control(&emulator, "POST", "events?wait=1s", &payload).await.json();
     fired["deliveries"][0]["attempts"].to_string()
 }
 

@@ -173,7 +173,7 @@ fn every_file_opens_by_saying_what_it_is_for() {
 }
 
 #[test]
-fn no_file_grows_past_what_one_can_hold_in_mind() {
+fn files_stay_short() {
     for path in files("src") {
         let lines = read(&path).lines().count();
         assert!(lines <= 450, "{} has {lines} lines; split it by concept", path.display());
@@ -216,7 +216,7 @@ fn files_are_opened_in_one_place() {
     }
 }
 
-/// Whoever guesses byte by byte must not be told by the time an answer takes.
+/// A caller who guesses byte by byte must not learn from the time that an answer takes.
 #[test]
 fn what_proves_who_calls_is_compared_in_constant_time() {
     for file in ["src/control/guard.rs", "src/contract/signature/verify.rs"] {

@@ -349,7 +349,7 @@ async fn webhook_duplicates_out_of_order() {
         let event = body(receipt);
         let id = header(receipt, "webhook-id").expect("an id").to_owned();
         let happened = event["created_at"].as_str().expect("a time").to_owned();
-        assert!(happened <= receipt.at.to_string(), "nothing is told before it happened");
+        assert!(happened <= receipt.at.to_string(), "nothing is reported before it happened");
         arrived.push((happened, id));
     }
     let pairs: Vec<_> = arrived.chunks(2).collect();

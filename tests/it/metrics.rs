@@ -90,7 +90,7 @@ async fn everything_that_happens_is_counted() {
         ],
     );
     let text = control(&emulator, "GET", "metrics", &Value::Null).await;
-    assert!(!String::from_utf8_lossy(&text.body).contains("sk_test"), "no key is told");
+    assert!(!String::from_utf8_lossy(&text.body).contains("sk_test"), "no key is shown");
 }
 
 #[tokio::test]

@@ -91,10 +91,10 @@ async fn settings_are_judged_together_in_whatever_order_and_layer() {
     let emulator = start().await;
     let both = json!({ "keys.test_prefix": "sk_live_", "keys.live_prefix": "sk_prod_" });
     let turned = json!({ "keys": { "live_prefix": "sk_test_", "test_prefix": "sk_live_" } });
-    for wish in [both, turned] {
-        let patched = control(&emulator, "PATCH", "profile", &wish).await;
+    for payload in [both, turned] {
+        let patched = control(&emulator, "PATCH", "profile", &payload).await;
         assert_eq!(patched.status, 200, "{patched:?}");
-        assert_eq!(get_as(&emulator, "sk_live_x", STATUS).await.status, 200, "{wish}");
+        assert_eq!(get_as(&emulator, "sk_live_x", STATUS).await.status, 200, "{payload}");
         assert_eq!(control(&emulator, "PATCH", "profile", &json!({ "keys": null })).await.status, 200);
     }
     let half = control(&emulator, "PATCH", "profile", &json!({ "keys.test_prefix": "sk_live_" })).await;
@@ -108,8 +108,8 @@ async fn settings_are_judged_together_in_whatever_order_and_layer() {
         let alone = control(&emulator, "POST", "scenarios/active", &json!({ "active": [name] })).await;
         assert_eq!(alone.status, 422, "{alone:?}");
         let problem = &alone.json()["diagnostics"][0];
-        let told = (problem["code"].as_str(), problem["line"].as_u64().is_some_and(|line| line > 0));
-        assert_eq!(told, (Some("profile/bad-value"), true), "{problem}");
+        let reported = (problem["code"].as_str(), problem["line"].as_u64().is_some_and(|line| line > 0));
+        assert_eq!(reported, (Some("profile/bad-value"), true), "{problem}");
         assert!(alone.message().contains(&format!("`keys.{knob}`")), "{}", alone.message());
     }
     for list in [["one", "two"], ["two", "one"]] {
@@ -127,7 +127,7 @@ async fn a_setting_that_a_scenario_given_as_text_needs_cannot_be_taken_back() {
     let file = folder.path().join("state.json");
     let open = || crate::support::builder().configure(|settings| settings.state = Some(file.clone())).start();
     let emulator = open().await.expect("it starts");
-    let patch = async |wish: Value| control(&emulator, "PATCH", "profile", &wish).await;
+    let patch = async |payload: Value| control(&emulator, "PATCH", "profile", &payload).await;
     let put = async || {
         let headers = [("content-type", "application/toml")];
         send(&emulator, "PUT", "/_emulator/scenarios/needy", &headers, NEEDY).await.status
@@ -138,11 +138,11 @@ async fn a_setting_that_a_scenario_given_as_text_needs_cannot_be_taken_back() {
     let active = json!({ "active": ["needy"] });
     assert_eq!(control(&emulator, "POST", "scenarios/active", &active).await.status, 200);
     let before = control(&emulator, "GET", "health", &Value::Null).await.json();
-    for wish in
+    for payload in
         [json!({ "events.extra": null }), json!({ "events": { "extra": ["other"] } }), json!({ "events": null })]
     {
-        let refused = patch(wish.clone()).await;
-        assert_eq!(refused.status, 422, "{wish}: {refused:?}");
+        let refused = patch(payload.clone()).await;
+        assert_eq!(refused.status, 422, "{payload}: {refused:?}");
         let why = refused.message();
         assert!(
             why.contains("scenario `needy`")
@@ -153,12 +153,12 @@ async fn a_setting_that_a_scenario_given_as_text_needs_cannot_be_taken_back() {
     }
     assert_eq!(control(&emulator, "GET", "health", &Value::Null).await.json(), before, "nothing has changed");
     // More event types, other settings and those of one key are free to change.
-    for wish in [
+    for payload in [
         json!({ "events.extra": ["order.paid", "other"] }),
         json!({ "rate_limit.requests": 5 }),
         json!({ "events.extra": [], "key": "sk_test_a" }),
     ] {
-        assert_eq!(patch(wish.clone()).await.status, 200, "{wish}");
+        assert_eq!(patch(payload.clone()).await.status, 200, "{payload}");
     }
     emulator.stop().await.expect("the state is saved");
     let emulator = open().await.expect("the state is loaded");

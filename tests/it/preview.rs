@@ -98,7 +98,7 @@ async fn completion_comes_with_the_clock_and_is_told_to_subscriptions() {
     assert_eq!((late.status, late.message().as_str()), (422, "status: a completed workflow cannot be cancelled"));
     emulator.control().clock().advance(Duration::from_hours(1));
     get(&emulator, &path).await;
-    assert_eq!(emulator.control().received("a").len(), 3, "each completion is told once");
+    assert_eq!(emulator.control().received("a").len(), 3, "each completion is reported once");
 }
 
 #[tokio::test]

@@ -137,8 +137,8 @@ async fn attempt(emulator: &Emulator, path: &str) -> Value {
         &json!({ "url": format!("https://app.example.com/{path}"), "events": ["workflow.completed"] }),
     )
     .await;
-    let wish = json!({ "type": "workflow.completed", "subscription": made.json()["id"] });
-    let fired = fire(emulator, &wish).await;
+    let payload = json!({ "type": "workflow.completed", "subscription": made.json()["id"] });
+    let fired = fire(emulator, &payload).await;
     fired["deliveries"][0]["attempts"][0]["outcome"].clone()
 }
 
@@ -234,9 +234,9 @@ async fn deliveries_beyond_the_most_that_may_be_pending_are_refused_and_told() {
         let hook = json!({ "url": format!("https://full.sink.localhost/{number}"), "events": ["workflow.completed"] });
         assert_eq!(subscribe(&emulator, &hook).await.status, 200);
     }
-    let wish = |count: u32| json!({ "type": "workflow.completed", "count": count, "delay": "1h" });
-    assert_eq!(control(&emulator, "POST", "events", &wish(999)).await.status, 200);
-    let answer = control(&emulator, "POST", "events", &wish(2)).await;
+    let payload = |count: u32| json!({ "type": "workflow.completed", "count": count, "delay": "1h" });
+    assert_eq!(control(&emulator, "POST", "events", &payload(999)).await.status, 200);
+    let answer = control(&emulator, "POST", "events", &payload(2)).await;
     assert_eq!((answer.status, answer.code().as_str()), (422, "too_many_pending"), "{answer:?}");
     assert!(answer.message().contains("1 of 2 events were fired"), "{}", answer.message());
     assert_eq!(emulator.control().deliveries().pending(), 100_000);
@@ -248,7 +248,7 @@ async fn deliveries_beyond_the_most_that_may_be_pending_are_refused_and_told() {
     // What is forgotten makes room.
     control(&emulator, "POST", "reset", &json!({})).await;
     assert_eq!(emulator.control().deliveries().pending(), 0);
-    assert_eq!(control(&emulator, "POST", "events", &wish(1)).await.code(), "no_match");
+    assert_eq!(control(&emulator, "POST", "events", &payload(1)).await.code(), "no_match");
 }
 
 #[tokio::test]
@@ -264,8 +264,8 @@ async fn kept_connections_end_with_the_emulator() {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.expect("an open connection");
         stream
     };
-    let wish = json!({ "type": "workflow.completed" });
-    let (mut stream, _) = tokio::join!(receive, fire(&emulator, &wish));
+    let payload = json!({ "type": "workflow.completed" });
+    let (mut stream, _) = tokio::join!(receive, fire(&emulator, &payload));
     emulator.stop().await.expect("it stops");
     let end = tokio::time::timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
     assert_eq!(end.expect("an orderly end"), 0);

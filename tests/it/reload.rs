@@ -91,8 +91,8 @@ impl Stage {
         let builder = builder().set("rate_limit.enabled=false").scenario_folder(folder).scenario("story");
         let emulator = builder.start().await.expect("it starts");
         let mut connection = Connection::open(&emulator).await;
-        let told = connection.ask("/v1/hello").await;
-        Self { emulator, connection, generation: told.generation, number: told.number }
+        let answered = connection.ask("/v1/hello").await;
+        Self { emulator, connection, generation: answered.generation, number: answered.number }
     }
 
     async fn health(&self) -> Value {
@@ -102,8 +102,8 @@ impl Stage {
     /// What was served before is served on.
     async fn unchanged(&mut self) {
         for path in ["/v1/hello", "/v1/system/status"] {
-            let told = self.connection.ask(path).await;
-            assert_eq!((told.generation, told.number), (self.generation, self.number));
+            let answered = self.connection.ask(path).await;
+            assert_eq!((answered.generation, answered.number), (self.generation, self.number));
         }
     }
 
@@ -111,18 +111,18 @@ impl Stage {
     async fn changed_to(&mut self, number: u64) {
         let seen = async {
             loop {
-                let told = self.connection.ask("/v1/hello").await;
-                if told.generation > self.generation {
-                    return told;
+                let answered = self.connection.ask("/v1/hello").await;
+                if answered.generation > self.generation {
+                    return answered;
                 }
-                assert_eq!(told.number, self.number);
+                assert_eq!(answered.number, self.number);
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let told = tokio::time::timeout(PATIENCE, seen).await.expect("the change is seen");
-        assert_eq!(told.number, number, "nothing between the two was served");
-        assert_eq!(self.health().await["generation"], told.generation);
-        (self.generation, self.number) = (told.generation, told.number);
+        let answered = tokio::time::timeout(PATIENCE, seen).await.expect("the change is seen");
+        assert_eq!(answered.number, number, "nothing between the two was served");
+        assert_eq!(self.health().await["generation"], answered.generation);
+        (self.generation, self.number) = (answered.generation, answered.number);
         self.unchanged().await;
     }
 
@@ -260,10 +260,14 @@ async fn a_thousand_reloads_under_fifty_connections_fail_no_request_and_mix_noth
             let mut seen = BTreeMap::new();
             let (mut last, mut asked) = (0, 0_u32);
             while !stop.load(Ordering::Relaxed) {
-                let told = connection.ask(path).await;
-                assert!(told.generation >= last, "generations never go back");
-                last = told.generation;
-                assert_eq!(*seen.entry(told.generation).or_insert(told.number), told.number, "one state each");
+                let answered = connection.ask(path).await;
+                assert!(answered.generation >= last, "generations never go back");
+                last = answered.generation;
+                assert_eq!(
+                    *seen.entry(answered.generation).or_insert(answered.number),
+                    answered.number,
+                    "one state each"
+                );
                 asked += 1;
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }

@@ -119,10 +119,10 @@ async fn an_attempt_that_outlives_its_workspace_does_not_touch_the_next_one() {
         stream.write_all(answer).await.expect("the answer is taken");
         let _ = timeout(PATIENCE, stream.read_to_end(&mut Vec::new())).await.expect("the end in time");
     }
-    let wish = json!({ "status": "pending", "timeout": "10s" });
+    let payload = json!({ "status": "pending", "timeout": "10s" });
     let tried = async {
         loop {
-            let found = control(&emulator, "POST", "deliveries/wait", &wish).await;
+            let found = control(&emulator, "POST", "deliveries/wait", &payload).await;
             assert_eq!(found.status, 200, "it is still to be repeated: {found:?}");
             let shown = control(&emulator, "GET", &format!("deliveries/{}", ids[1]), &Value::Null).await.json();
             if shown["attempts"].as_array().is_some_and(|attempts| attempts.len() == 1) {
@@ -148,11 +148,11 @@ async fn more_keys_than_are_kept_let_the_longest_unused_go() {
     }
     let listed = control(&emulator, "GET", "subscriptions?key=*", &Value::Null).await.json();
     assert_eq!(listed["data"].as_array().map(Vec::len), Some(50));
-    let told = emulator.control().journal().search(None, 1_000, |_, entry| match entry {
+    let reported = emulator.control().journal().search(None, 1_000, |_, entry| match entry {
         wrs_emulator::journal::Entry::Notice(notice) if notice.message.contains("was forgotten") => Some(()),
         _ => None,
     });
-    assert_eq!(told.len(), 70);
+    assert_eq!(reported.len(), 70);
     // A key that comes back finds an empty workspace, in which events are delivered.
     assert_eq!(subscribe_as(&emulator, "sk_test_many_0", &hook).await.status, 200);
     let fired =

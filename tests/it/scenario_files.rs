@@ -181,8 +181,8 @@ fn a_folder_that_is_gone_is_a_warning() {
         let listed = text(&served.call(&["scenarios", "list"]).stdout);
         assert!(listed.contains("scenarios: the folder "), "{listed}");
         let (_, log) = served.stop();
-        let told: Vec<_> = log.lines().filter(|line| line.contains(" scenarios: the folder ")).collect();
-        assert_eq!(told.len(), 1, "{log}");
+        let reported: Vec<_> = log.lines().filter(|line| line.contains(" scenarios: the folder ")).collect();
+        assert_eq!(reported.len(), 1, "{log}");
         std::fs::rename(&away, &inside).expect("it is moved back");
     }
 }

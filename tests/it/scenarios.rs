@@ -261,13 +261,13 @@ async fn firing_can_forge_double_reorder_and_lose() {
     assert_eq!(got.len(), 5);
     assert_ne!(got, fired);
     for wrong in [json!({ "tamper": "everything" }), json!({ "duplicate": 0 })] {
-        let mut wish = wrong.clone();
-        wish["type"] = "workflow.completed".into();
-        assert_eq!(control(&emulator, "POST", "events", &wish).await.status, 422, "{wrong}");
+        let mut payload = wrong.clone();
+        payload["type"] = "workflow.completed".into();
+        assert_eq!(control(&emulator, "POST", "events", &payload).await.status, 422, "{wrong}");
     }
 }
 
-/// The codes that subscribing to these URLs is answered, by a story whose second step answers `told` to everything.
+/// The codes that subscribing to these URLs is answered, by a story whose second step answers 503 to everything.
 async fn story(rule: &str, urls: &[&str]) -> Vec<u16> {
     let text = format!(
         "[[rule]]\nwhen = {{ operation = \"events.subscribe\", step = \"start\" }}\n{rule}\n\n[[rule]]\nwhen = {{ step = \"later\" }}\nreply = {{ status = 503 }}\n"

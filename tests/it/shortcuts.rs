@@ -119,8 +119,8 @@ async fn listen_subscribes_verifies_prints_and_hands_on() {
     let arguments = ["listen", "--listen", "127.0.0.1:0", "--forward-to", &there, "--key", "sk_test_a"];
     let mut listening = Listening::start(wrs_emulator(&arguments).env("WRS_EMULATOR_URL", &served.url));
     assert!(listening.line().starts_with("wrs-emulator listening on http://127.0.0.1:"));
-    let told = listening.line();
-    assert!(told.contains(" of sk_test_a is delivered here; its signing secret is whsec_"), "{told}");
+    let reported = listening.line();
+    assert!(reported.contains(" of sk_test_a is delivered here; its signing secret is whsec_"), "{reported}");
     let fired = served.call(&["trigger", "workflow.completed", "--wait", "--key", "sk_test_a"]);
     assert!(text(&fired.stdout).contains("answered 500"), "{fired:?}");
     for status in [500, 200] {

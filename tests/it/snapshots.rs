@@ -101,8 +101,8 @@ async fn act(emulator: &Emulator, step: &Step) -> String {
             subscribe_as(emulator, KEYS[*key], &json!({ "url": url, "events": events })).await
         }
         Step::Fire(key) => {
-            let wish = json!({ "type": "workflow.completed", "key": KEYS[*key], "delay": "1500ms" });
-            control(emulator, "POST", "events", &wish).await
+            let payload = json!({ "type": "workflow.completed", "key": KEYS[*key], "delay": "1500ms" });
+            control(emulator, "POST", "events", &payload).await
         }
         Step::CreateWorkflow(key) => {
             let bearer = format!("Bearer {}", KEYS[*key]);
@@ -116,8 +116,8 @@ async fn act(emulator: &Emulator, step: &Step) -> String {
         }
         Step::Advance(millis) => control(emulator, "POST", "clock", &json!({ "advance": format!("{millis}ms") })).await,
         Step::AdvanceKey(key, millis) => {
-            let wish = json!({ "advance": format!("{millis}ms"), "key": KEYS[*key] });
-            control(emulator, "POST", "clock", &wish).await
+            let payload = json!({ "advance": format!("{millis}ms"), "key": KEYS[*key] });
+            control(emulator, "POST", "clock", &payload).await
         }
         Step::Freeze(key) => control(emulator, "POST", "clock", &json!({ "mode": "frozen", "key": KEYS[*key] })).await,
         Step::Follow(key) => control(emulator, "POST", "clock", &json!({ "mode": "follow", "key": KEYS[*key] })).await,
@@ -135,8 +135,8 @@ async fn act(emulator: &Emulator, step: &Step) -> String {
             get_as(emulator, &token, "/v1/workflows").await
         }
         Step::OwnScenario(key) => {
-            let wish = json!({ "active": ["story", "quota-exhaustion"], "key": KEYS[*key] });
-            control(emulator, "POST", "scenarios/active", &wish).await
+            let payload = json!({ "active": ["story", "quota-exhaustion"], "key": KEYS[*key] });
+            control(emulator, "POST", "scenarios/active", &payload).await
         }
         Step::Knob(key, requests) => {
             let path = format!("profile?key={}", KEYS[*key]);
@@ -317,7 +317,7 @@ async fn what_cannot_be_loaded_is_refused_and_changes_nothing() {
         (changed("/whole/knobs", json!({ "rate_limit.requests": "many" })), "rate_limit.requests"),
         (changed("/clock/now", json!("yesterday")), "yesterday"),
         (changed("/workspaces/0/subscriptions/0/target", json!("no url")), "target"),
-        (changed("/workspaces/0/subscriptions", json!([subscribed, subscribed])), "stands there twice"),
+        (changed("/workspaces/0/subscriptions", json!([subscribed, subscribed])), "is there twice"),
         (changed("/workspaces/0/sources/event_random", json!("")), "sources.event_random"),
         (changed("/workspaces/0/key", json!(7)), "expected a string"),
         (changed("/workspaces/0/workflows", json!([{ "id": "wf_1" }])), "missing field"),

@@ -1,4 +1,4 @@
-//! The event stream and waiting: what happens is told at once, from where one left off.
+//! The event stream and waiting: what happens is reported at once, from where one left off.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ async fn what_happens_is_streamed_and_can_be_resumed() {
     for last in [last.as_str(), number] {
         let mut again = Viewer::open(&emulator, Some(last)).await;
         again.until("event: attempt").await;
-        assert!(!again.text.contains("system.status"), "only what came after is told again: {}", again.text);
+        assert!(!again.text.contains("system.status"), "only what came after is reported again: {}", again.text);
         assert!(!again.text.contains("event: restarted"), "{}", again.text);
     }
     for wrong in ["x", "x-y", "", "-", "1-2-x"] {
@@ -161,7 +161,7 @@ async fn what_was_forgotten_is_not_told_again() {
 
 #[tokio::test]
 async fn viewers_are_bounded_and_their_seats_are_given_back() {
-    // A viewer that is gone cannot be told from one that only stopped sending until this deadline is over.
+    // A viewer that is gone cannot be distinguished from one that only stopped sending until this deadline is over.
     let limits = Limits { idle_timeout: Duration::from_secs(1), ..Limits::default() };
     let emulator = builder().limits(limits).start().await.expect("it starts");
     let mut viewers = Vec::new();
@@ -185,16 +185,16 @@ async fn viewers_are_bounded_and_their_seats_are_given_back() {
 async fn waiting_for_deliveries_returns_when_they_fit_or_says_what_differed() {
     let emulator = start().await;
     subscribe_sink(&emulator, "app").await;
-    let wish = json!({ "status": "delivered", "count": 2, "timeout": "15s" });
-    let waiting = control(&emulator, "POST", "deliveries/wait", &wish);
+    let payload = json!({ "status": "delivered", "count": 2, "timeout": "15s" });
+    let waiting = control(&emulator, "POST", "deliveries/wait", &payload);
     let firing = async {
         fire(&emulator, &json!({ "type": "workflow.completed" })).await;
         fire(&emulator, &json!({ "type": "reference.matched" })).await;
     };
     let (found, ()) = tokio::join!(waiting, firing);
     assert_eq!((found.status, found.json()["data"].as_array().map(Vec::len)), (200, Some(2)));
-    let wish = json!({ "status": "exhausted", "type": "workflow.completed", "timeout": "50ms" });
-    let late = control(&emulator, "POST", "deliveries/wait", &wish).await;
+    let payload = json!({ "status": "exhausted", "type": "workflow.completed", "timeout": "50ms" });
+    let late = control(&emulator, "POST", "deliveries/wait", &payload).await;
     assert_eq!(late.status, 408);
     let nearest = &late.json()["nearest"][0];
     assert_eq!(nearest["differs"], json!(["status: wanted exhausted, found delivered"]));
@@ -244,7 +244,7 @@ async fn a_stuck_viewer_slows_no_other_and_loses_its_seat() {
     }
     let refused = Viewer::asks(&emulator).await;
     assert!(refused.starts_with("HTTP/1.1 429"), "all seats are taken: {refused}");
-    // More and more is told, until writing to the stuck one has to wait for longer than the deadline.
+    // More and more is reported, until writing to the stuck one has to wait for longer than the deadline.
     let long = "x".repeat(100_000);
     let seat = async {
         for round in 0.. {

@@ -12,12 +12,13 @@ async fn a_subscription_is_shown_and_changed_field_by_field() {
     let shown = control(&emulator, "GET", &path, &Value::Null).await.json();
     assert_eq!((&shown["status"], &shown["signing_secrets"]), (&json!("active"), &json!(1)));
     assert!(shown["workspace"].as_str().is_some_and(|id| id.starts_with("ws_")) && shown["secret"].is_null());
-    let wish = json!({ "url": "https://other.sink.localhost/x", "events": ["reference.matched"], "description": "d" });
-    let changed = control(&emulator, "PUT", &path, &wish).await;
+    let payload =
+        json!({ "url": "https://other.sink.localhost/x", "events": ["reference.matched"], "description": "d" });
+    let changed = control(&emulator, "PUT", &path, &payload).await;
     assert_eq!(changed.status, 200, "{changed:?}");
     let changed = changed.json();
     for field in ["url", "events", "description"] {
-        assert_eq!(changed[field], wish[field], "{field}");
+        assert_eq!(changed[field], payload[field], "{field}");
     }
     for field in ["id", "created_at", "status", "workspace", "signing_secrets"] {
         assert_eq!(changed[field], shown[field], "{field}");
@@ -25,8 +26,8 @@ async fn a_subscription_is_shown_and_changed_field_by_field() {
     let fired = fire(&emulator, &json!({ "type": "reference.matched" })).await;
     assert_eq!(fired["deliveries"][0]["url"], "https://other.sink.localhost/x", "{fired}");
     let cleared = control(&emulator, "PUT", &path, &json!({ "description": null })).await.json();
-    assert_eq!((&cleared["description"], &cleared["url"]), (&Value::Null, &wish["url"]));
-    let again = subscribe(&emulator, &json!({ "url": wish["url"], "events": ["workflow.completed"] })).await.json();
+    assert_eq!((&cleared["description"], &cleared["url"]), (&Value::Null, &payload["url"]));
+    let again = subscribe(&emulator, &json!({ "url": payload["url"], "events": ["workflow.completed"] })).await.json();
     assert_eq!(again["id"], made["id"], "a client that subscribes to the new URL updates it");
     let old = subscribe_sink(&emulator, "app").await;
     assert_ne!(old["id"], made["id"], "the old URL is free");

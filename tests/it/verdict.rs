@@ -34,8 +34,8 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
     assert_eq!(send(&emulator, "DELETE", STATUS, &[], "").await.status, 405);
     assert!(raw(&emulator, b"nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
     assert!(raw(&emulator, b"GET * HTTP/1.1\r\nHost: a\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
-    let told = verdict(&emulator, "?key=*").await;
-    let found = messages(&told, "unmatched");
+    let reported = verdict(&emulator, "?key=*").await;
+    let found = messages(&reported, "unmatched");
     assert_eq!(found.len(), 5, "{found:#?}");
     for (message, parts) in found.iter().zip([
         &["GET /v1/helo: no endpoint `/v1/helo`; did you mean GET /v1/hello? (404)"][..],
@@ -46,7 +46,7 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
     ]) {
         assert!(parts.iter().all(|part| message.contains(part)), "{message}: {parts:?}");
     }
-    let first = &told["unmatched"][0];
+    let first = &reported["unmatched"][0];
     let id = first["id"].as_str().expect("an id");
     assert_eq!(control(&emulator, "GET", &format!("requests/{id}"), &Value::Null).await.status, 200);
     assert_eq!((&first["status"], &first["reason"]), (&json!(404), &json!("not_found")));
@@ -65,8 +65,8 @@ async fn what_the_journal_forgot_is_told() {
     for _ in 0..2 {
         get(&emulator, STATUS).await;
     }
-    let told = verdict(&emulator, "").await;
-    assert_eq!((messages(&told, "unmatched").len(), &told["forgotten_entries"]), (0, &json!(1)));
+    let reported = verdict(&emulator, "").await;
+    assert_eq!((messages(&reported, "unmatched").len(), &reported["forgotten_entries"]), (0, &json!(1)));
 }
 
 async fn answer_with(emulator: &Emulator, sink: &str, statuses: &[u16]) {
@@ -82,14 +82,14 @@ async fn deliveries_that_nobody_took_are_undelivered() {
     assert_eq!(messages(&verdict(&emulator, "").await, "undelivered"), [""; 0]);
     answer_with(&emulator, "app", &[500]).await;
     let fired = fire(&emulator, &event).await;
-    let told = verdict(&emulator, "").await;
-    let pending = messages(&told, "undelivered");
+    let reported = verdict(&emulator, "").await;
+    let pending = messages(&reported, "undelivered");
     assert_eq!(
         pending,
         ["workflow.completed to https://app.sink.localhost/hooks: attempt 1 failed and another is due: \
           the receiver answered 500; only 2xx accepts an event"]
     );
-    let entry = &told["undelivered"][0];
+    let entry = &reported["undelivered"][0];
     assert_eq!((&entry["id"], &entry["status"]), (&fired["deliveries"][0]["id"], &json!("pending")));
     answer_with(&emulator, "app", &[500]).await;
     control(&emulator, "POST", "clock", &json!({ "advance": "1s" })).await;
@@ -171,8 +171,8 @@ async fn a_verdict_waits_for_planned_events_that_are_due() {
         let builder = if frozen { builder() } else { Emulator::builder().seed(7) };
         let emulator = builder.scenario_text(&scenario).start().await.expect("it starts");
         assert_eq!(get(&emulator, STATUS).await.status, 200);
-        let told = tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=60s")).await.expect("no needless wait");
-        (told["judged_deliveries"].clone(), messages(&told, "undelivered").len())
+        let reported = tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=60s")).await.expect("no needless wait");
+        (reported["judged_deliveries"].clone(), messages(&reported, "undelivered").len())
     };
     assert_eq!(judged("300ms", false).await, (json!(2), 0), "both events were sent and awaited");
     assert_eq!(judged("1h", false).await, (json!(0), 0), "what is due later is not awaited");
@@ -185,8 +185,8 @@ async fn a_verdict_waits_for_repeated_events_within_the_wait_alone() {
     let scenario = LATER.replace("after = 'DELAY'", "every = '100ms'").replace("DELAY", "1h");
     let emulator = Emulator::builder().seed(7).scenario_text(&scenario).start().await.expect("it starts");
     assert_eq!(get(&emulator, STATUS).await.status, 200);
-    let told = tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=1s")).await.expect("the wait ends");
-    let count = told["judged_deliveries"].as_u64().expect("a count");
+    let reported = tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=1s")).await.expect("the wait ends");
+    let count = reported["judged_deliveries"].as_u64().expect("a count");
     assert!(count >= 9, "{count} of ten events were awaited");
 }
 
@@ -255,10 +255,10 @@ async fn rules_with_turns_left_are_unfinished_for_each_workspace_that_met_them()
         get_as(&emulator, "sk_test_second", STATUS).await;
     }
     get_as(&emulator, "sk_test_second", "/v1/hello").await;
-    let told = verdict(&emulator, "").await;
-    let open = messages(&told, "unfinished");
+    let reported = verdict(&emulator, "").await;
+    let open = messages(&reported, "unfinished");
     assert_eq!(open.len(), 2, "{open:?}");
-    let first = &told["unfinished"][0];
+    let first = &reported["unfinished"][0];
     assert_eq!((&first["rule"], &first["applied"], &first["left"]), (&json!("refused"), &json!(1), &json!(1)));
     let workspace = first["workspace"].as_str().expect("an id");
     assert_eq!(
@@ -300,13 +300,13 @@ reply = { status = 500, code = 'internal_error', message = 'no' }
 ";
     let emulator = builder().scenario_text(story).start().await.expect("it starts");
     for (step, who) in [("start", "nobody"), ("down", "workspace ws_")] {
-        let told = verdict(&emulator, "").await;
-        let open = messages(&told, "unfinished");
+        let reported = verdict(&emulator, "").await;
+        let open = messages(&reported, "unfinished");
         assert_eq!(open.len(), 1, "{open:?}");
         let text = format!("stands at step \"{step}\" for {who}");
         assert!(open[0].contains(&text) && open[0].ends_with("it ends at \"up again\""), "{open:?}");
         assert_eq!(
-            (&told["unfinished"][0]["step"], &told["unfinished"][0]["ends"]),
+            (&reported["unfinished"][0]["step"], &reported["unfinished"][0]["ends"]),
             (&json!(step), &json!(["up again"]))
         );
         get(&emulator, STATUS).await;
@@ -319,8 +319,8 @@ async fn a_key_with_its_own_scenarios_is_judged_by_them() {
     let emulator = builder().scenario("rate-limit-burst").start().await.expect("it starts");
     control(&emulator, "PUT", "scenarios/mine", &json!({ "rule": [{ "times": 1, "reply": { "status": 500 } }] })).await;
     activate(&emulator, &["mine"], Some(KEY)).await;
-    let scenarios = |told: &Value| -> Vec<String> {
-        let entries = told["unfinished"].as_array().expect("a list").iter();
+    let scenarios = |reported: &Value| -> Vec<String> {
+        let entries = reported["unfinished"].as_array().expect("a list").iter();
         entries.map(|entry| entry["scenario"].as_str().expect("a name").to_owned()).collect()
     };
     let all = verdict(&emulator, "").await;

@@ -8,8 +8,8 @@ use crate::support::{control, fire, get, get_as, start, subscribe, subscribe_sin
 async fn a_call_waits_for_requests_that_are_yet_to_come() {
     let emulator = start().await;
     get(&emulator, "/v1/system/status").await;
-    let wish = json!({ "operation": "system.status", "status": 200, "since": "now", "count": 2, "timeout": "15s" });
-    let waiting = control(&emulator, "POST", "requests/wait", &wish);
+    let payload = json!({ "operation": "system.status", "status": 200, "since": "now", "count": 2, "timeout": "15s" });
+    let waiting = control(&emulator, "POST", "requests/wait", &payload);
     let calling = async {
         // The clock stands still: only the order tells what came after the call.
         for n in 0..300 {
@@ -38,8 +38,8 @@ async fn a_call_waits_for_requests_that_are_yet_to_come() {
 #[tokio::test]
 async fn what_came_while_a_call_waited_in_vain_is_among_the_nearest() {
     let emulator = start().await;
-    let wish = json!({ "key": "*", "since": "now", "path": "/v1/hello", "status": 422, "timeout": "500ms" });
-    let waiting = control(&emulator, "POST", "requests/wait", &wish);
+    let payload = json!({ "key": "*", "since": "now", "path": "/v1/hello", "status": 422, "timeout": "500ms" });
+    let waiting = control(&emulator, "POST", "requests/wait", &payload);
     let calling = async {
         // Whether the call has begun is not to be seen from outside, so requests come for as long as it lasts.
         while get(&emulator, "/v1/hello").await.status == 200 {}
@@ -57,8 +57,8 @@ async fn a_call_that_waits_in_vain_says_what_came_nearest() {
     let emulator = start().await;
     get(&emulator, "/v1/hello").await;
     get(&emulator, "/v1/system/status?include_checks=x").await;
-    let wish = json!({ "key": "*", "operation": "system.status", "status": 200, "timeout": "50ms" });
-    let late = control(&emulator, "POST", "requests/wait", &wish).await;
+    let payload = json!({ "key": "*", "operation": "system.status", "status": 200, "timeout": "50ms" });
+    let late = control(&emulator, "POST", "requests/wait", &payload).await;
     assert_eq!((late.status, late.code().as_str()), (408, "request_timeout"));
     assert!(late.message().starts_with("0 of 1 requests fitted within 0.05 s"), "{}", late.message());
     let nearest = &late.json()["nearest"];
@@ -108,8 +108,8 @@ async fn a_call_follows_deliveries_from_state_to_state() {
     control(&emulator, "POST", "sink/retry", &json!({ "respond": [500] })).await;
     let wait = |status: &str| json!({ "status": status, "timeout": "15s" });
     let event = json!({ "type": "workflow.completed" });
-    let (wish, later) = (wait("pending"), wait("delivered"));
-    let (first, _) = tokio::join!(control(&emulator, "POST", "deliveries/wait", &wish), fire(&emulator, &event));
+    let (payload, later) = (wait("pending"), wait("delivered"));
+    let (first, _) = tokio::join!(control(&emulator, "POST", "deliveries/wait", &payload), fire(&emulator, &event));
     let step = json!({ "advance": "2s" });
     let last = control(&emulator, "POST", "deliveries/wait", &later);
     let (last, _) = tokio::join!(last, control(&emulator, "POST", "clock", &step));

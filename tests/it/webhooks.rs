@@ -247,10 +247,10 @@ async fn any_certificate_passes_where_the_user_says_so() {
 async fn firing_refuses_what_means_nothing() {
     let emulator = start_with(&["events.extra=[\"order.paid\"]"]).await;
     subscribe_sink(&emulator, "a").await;
-    for (wish, status, said) in [
+    for (payload, status, said) in [
         (json!({ "type": "workflow.started" }), 422, "unsupported event type"),
         (json!({ "type": "workflow.completed", "set": { "workflow": "x" } }), 422, "did you mean `workflow_id`"),
-        (json!({ "type": "workflow.completed", "set": { "status.deep": "x" } }), 422, "`status` is no object"),
+        (json!({ "type": "workflow.completed", "set": { "status.deep": "x" } }), 422, "`status` is not an object"),
         (json!({ "type": "workflow.completed", "subscription": "sub_nothing" }), 422, "no subscription `sub_nothing`"),
         (json!({ "type": "workflow.completed", "count": 0 }), 422, "count: expected 1 to"),
         (json!({ "type": "workflow.completed", "delay": "soon" }), 422, "delay: expected a duration"),
@@ -266,9 +266,9 @@ async fn firing_refuses_what_means_nothing() {
         (json!({ "type": "order.paid" }), 404, "none of the 1 subscriptions"),
         (json!({}), 422, "missing field `type`"),
     ] {
-        let answer = control(&emulator, "POST", "events", &wish).await;
-        assert_eq!(answer.status, status, "{wish}: {answer:?}");
-        assert!(answer.message().contains(said), "{wish}: {}", answer.message());
+        let answer = control(&emulator, "POST", "events", &payload).await;
+        assert_eq!(answer.status, status, "{payload}: {answer:?}");
+        assert!(answer.message().contains(said), "{payload}: {}", answer.message());
     }
 }
 

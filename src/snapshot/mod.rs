@@ -1,8 +1,8 @@
-//! What a saved emulator, or one saved workspace, looks like as JSON: the forms alone. What they are made from and put back into
-//! stands with each owner (`save`, `restore`) and in `engine`.
+//! The JSON of a saved emulator or workspace. Only the serialised forms are here; each owner of state saves and restores its part
+//! (`save`, `restore`), and `engine` combines them.
 //!
-//! Moments are nanoseconds of the workspace's own clock; wall times are RFC 3339. Secrets and keys stand in clear: without them
-//! the state would not be whole.
+//! Instants are nanoseconds of the workspace's own clock; wall times are RFC 3339. Secrets and keys are not masked, as the state
+//! could not be restored without them.
 
 mod budget;
 mod document;
@@ -18,12 +18,12 @@ pub use budget::within;
 use budget::{list, table, tree};
 pub use document::SnapshotProblem;
 
-/// What the first field of every snapshot says.
+/// The value of the first field of every snapshot.
 pub const FORMAT: &str = "wrs-emulator snapshot";
 /// The version of the form; a snapshot of another version is refused.
 pub const VERSION: u32 = 1;
 
-/// Nanoseconds on the time line of a workspace.
+/// An instant or a duration of a workspace's clock, in nanoseconds.
 pub type Nanos = u64;
 
 /// A snapshot: of some workspaces, or of everything.
@@ -36,36 +36,36 @@ pub struct Snapshot {
     pub version: u32,
     /// The emulator's clock when the snapshot was taken.
     pub clock: SavedClockForm,
-    /// What belongs to no workspace; there if everything was saved.
+    /// What does not belong to a workspace; present if everything was saved.
     pub whole: Option<GlobalState>,
     /// The workspaces, by id.
     #[serde(deserialize_with = "list")]
     pub workspaces: Vec<SavedWorkspace>,
-    /// The key that a call names beside the snapshot; never saved.
+    /// The `key` that a request may send with the snapshot; never saved.
     #[serde(default, skip_serializing)]
     pub key: Option<String>,
 }
 
-/// What belongs to no workspace.
+/// The state that does not belong to a workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GlobalState {
-    /// The seed, as base64: whatever is made later follows from it.
+    /// The seed of all random sources, as base64.
     pub seed: String,
-    /// Where requests without a valid key draw from.
+    /// The random sources of requests without a valid key.
     pub anonymous: Sources,
     /// Scenarios given as text, by name.
     #[serde(deserialize_with = "table")]
     pub scenarios: BTreeMap<String, String>,
-    /// The scenarios active for every key without a list of its own.
+    /// The scenarios active for every key without its own list.
     #[serde(deserialize_with = "list")]
     pub active: Vec<String>,
-    /// How long they have been so, by the emulator's clock.
+    /// How long they have been active, by the emulator's clock.
     pub active_for: Nanos,
-    /// Knobs changed for all keys while running.
+    /// Settings changed for all keys while running.
     #[serde(deserialize_with = "tree")]
     pub knobs: Map<String, Value>,
-    /// What the built-in receivers answer next, by name.
+    /// The scripted answers of the built-in receivers, by name.
     #[serde(deserialize_with = "table")]
     pub sinks: BTreeMap<String, Vec<u16>>,
 }
@@ -74,14 +74,14 @@ pub struct GlobalState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedClockForm {
-    /// Where it stood.
+    /// Its instant.
     pub moment: Nanos,
-    /// What it showed.
+    /// Its wall time.
     #[serde(with = "text")]
     pub now: Timestamp,
-    /// Whether it stood still by itself.
+    /// Whether it was frozen separately from the clock that it follows.
     pub frozen: bool,
-    /// How far it was from the clock that it moves with.
+    /// How far its wall time was ahead of the clock that it follows.
     #[serde(with = "text")]
     pub ahead: SignedDuration,
 }
@@ -122,9 +122,9 @@ pub struct SavedWorkspace {
     /// Users, in order.
     #[serde(deserialize_with = "tree")]
     pub users: Vec<Map<String, Value>>,
-    /// Where its scenarios stand.
+    /// The progress of its scenarios.
     pub scenarios: SavedScenarios,
-    /// Knobs changed for it while running.
+    /// Settings changed for it while running.
     #[serde(deserialize_with = "tree")]
     pub knobs: Map<String, Value>,
     /// Access tokens of its keys, oldest first.
@@ -144,27 +144,27 @@ pub struct SavedWorkspace {
 pub enum SavedQuota {
     /// Nothing yet.
     None,
-    /// A window that was opened, and the requests in it.
+    /// A window that has started, and the requests in it.
     Fixed {
-        /// When it was opened.
+        /// When it started.
         opened: Nanos,
         /// Requests since.
         used: u32,
     },
-    /// Requests by moment, oldest first.
+    /// Requests by instant, oldest first.
     Sliding {
         /// The instant and the count.
         #[serde(deserialize_with = "list")]
         log: Vec<(Nanos, u32)>,
     },
-    /// What is missing from a full bucket.
+    /// How much is missing from a full bucket.
     Bucket {
         /// In tokens divided by the window's nanoseconds; a number too large for JSON.
         #[serde(with = "text")]
         missing: u128,
-        /// When it was so.
+        /// When this was measured.
         at: Nanos,
-        /// The window then; the one in force if an older version saved it.
+        /// The window at that time; absent in snapshots of older versions, which means the one in force.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<Nanos>,
     },
@@ -187,12 +187,12 @@ pub struct SavedSubscription {
     pub description: Option<String>,
     /// Whether a receiver answered 410 Gone.
     pub disabled: bool,
-    /// When it was made.
+    /// When it was created.
     #[serde(with = "text")]
     pub created_at: Timestamp,
     /// The signing secret.
     pub secret: String,
-    /// The secret before, and until when it signs.
+    /// The previous secret, and until when it signs.
     pub previous: Option<(String, Nanos)>,
 }
 
@@ -204,42 +204,42 @@ pub struct SavedWorkflow {
     pub id: String,
     /// A label.
     pub name: Option<String>,
-    /// What it is about.
+    /// Its reference.
     pub reference: Option<String>,
     /// `running`, `completed` or `cancelled`.
     pub status: String,
-    /// When it was made.
+    /// When it was created.
     #[serde(with = "text")]
     pub created_at: Timestamp,
     /// When it was changed last.
     #[serde(with = "text")]
     pub updated_at: Timestamp,
-    /// When it completes, or would have.
+    /// When it completes, or would have completed.
     pub completes: Nanos,
     /// The same as a wall time.
     #[serde(with = "text")]
     pub completes_at: Timestamp,
-    /// Whether its completion has yet to be told.
+    /// Whether the event of its completion has not been fired yet.
     pub untold: bool,
 }
 
-/// Where the scenarios of a workspace stand.
+/// The progress of a workspace's scenarios.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedScenarios {
     /// The active ones, in order.
     #[serde(deserialize_with = "list")]
     pub active: Vec<String>,
-    /// Whether the list is the key's own.
+    /// Whether the key has its own list.
     pub own: bool,
     /// How long they have been active, by the emulator's clock.
     pub active_for: Nanos,
-    /// When they began for it, if it has met them.
+    /// When they started for it, if they have.
     pub began: Option<Nanos>,
     /// The counters of their rules and emissions.
     #[serde(deserialize_with = "list")]
     pub turns: Vec<SavedTurn>,
-    /// The named steps at which their stories stand.
+    /// The current steps of their stories.
     #[serde(deserialize_with = "list")]
     pub steps: Vec<(u64, String)>,
     /// The counters of scenarios that requests named.
@@ -254,7 +254,7 @@ pub struct SavedScenarios {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedTurn {
-    /// Names the rule by its text.
+    /// The fingerprint of the rule's text.
     pub rule: u64,
     /// Requests that its conditions matched.
     pub matched: u64,
@@ -268,9 +268,9 @@ pub struct SavedTurn {
 pub struct SavedToken {
     /// The token.
     pub token: String,
-    /// The key that it stands for.
+    /// The key that it is an alias of.
     pub key: String,
-    /// When its time is over.
+    /// When it expires.
     pub expires: Nanos,
 }
 
@@ -278,11 +278,11 @@ pub struct SavedToken {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedEmission {
-    /// Names the emission by its text.
+    /// The fingerprint of the emission's text.
     pub emission: u64,
     /// When it happens.
     pub at: Nanos,
-    /// When it goes out, if later.
+    /// When it is sent, if later.
     pub leaves: Option<Nanos>,
 }
 
@@ -312,13 +312,12 @@ pub struct SavedDelivery {
     pub body: Bytes,
     /// What is falsified.
     pub tamper: Option<String>,
-    /// What is deliberately wrong with it and who asked for it, in words; absent if nothing is, or an older version saved it.
+    /// What is deliberately wrong with it and who asked for it, in words; absent if nothing is, and in snapshots of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
 }
 
-/// Values that are written as text.
-/// Bytes of a text: shared with whoever keeps them, and not copied.
+/// UTF-8 bytes as a string.
 mod shared_text {
     use hyper::body::Bytes;
     use serde::{Deserialize as _, Deserializer, Serializer};
@@ -334,6 +333,7 @@ mod shared_text {
     }
 }
 
+/// Values as their text.
 mod text {
     use std::fmt::Display;
     use std::str::FromStr;

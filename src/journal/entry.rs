@@ -1,0 +1,62 @@
+//! The entries of the journal: requests, events, delivery attempts and notices.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::RequestRecord;
+use crate::workspace::{AttemptRecord, EventRecord};
+
+/// One entry of the journal.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// A request and its answer.
+    Request(Arc<RequestRecord>),
+    /// An event was fired.
+    Event(Arc<EventRecord>),
+    /// A delivery was attempted.
+    Attempt(Arc<AttemptRecord>),
+    /// Something the emulator itself did, such as a reload or an eviction.
+    Notice(Arc<Notice>),
+    /// In place of an entry that was cleared, so that numbers stay gapless.
+    Gone,
+}
+
+/// Something the emulator itself did.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// When it happened.
+    pub at: Timestamp,
+    /// The workspace concerned; `None` if it concerns the whole emulator.
+    pub workspace: Option<Arc<str>>,
+    /// What happened, in one line.
+    pub message: String,
+    /// Whether it is a warning.
+    pub warning: bool,
+}
+
+impl Entry {
+    /// The workspace concerned; `None` for requests without a valid key and for notices about the whole emulator.
+    pub fn workspace(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Request(request) => request.workspace.as_ref().map(|workspace| workspace.name()),
+            Self::Event(event) => Some(&event.workspace),
+            Self::Attempt(attempt) => Some(&attempt.event.workspace),
+            Self::Notice(notice) => notice.workspace.as_ref(),
+            Self::Gone => None,
+        }
+    }
+
+    /// Roughly the bytes that the entry takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        const FIXED: usize = 512;
+        FIXED
+            + match self {
+                Self::Request(request) => request.bytes(),
+                Self::Event(event) => event.body.len() + 256 * (event.deliveries.len() + event.skipped.len()),
+                Self::Attempt(attempt) => attempt.bytes(),
+                Self::Notice(notice) => notice.message.len(),
+                Self::Gone => 0,
+            }
+    }
+}
