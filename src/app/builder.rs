@@ -18,6 +18,13 @@ pub struct Builder {
     problem: Option<String>,
 }
 
+impl Emulator {
+    /// An emulator with default settings on a free loopback port, to be changed before it starts.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
 impl Builder {
     fn draft(&mut self) -> &mut Draft {
         self.draft.get_or_insert_with(|| Draft::of(&self.settings.profile))

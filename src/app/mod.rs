@@ -83,11 +83,6 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// An emulator with default settings on a free loopback port, to be changed before it starts.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     /// Starts an emulator. Everything is bound and built before anything runs, so a returned emulator is ready.
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
         let names = settings.certificate_names();

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::CallArgs;
+use super::arguments::CallArgs;
 use super::failure::Failure;
 use super::help::examples;
-use super::mistakes::value;
+use super::value;
 use crate::control::api::{self, ClockChange, DurationInput, NewMode};
 use crate::duration::parse_duration;
 

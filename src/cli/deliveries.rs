@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::OneArgs;
+use super::arguments::OneArgs;
 use super::failure::Failure;
 use super::help::examples;
 use super::output::{cell, show, table};

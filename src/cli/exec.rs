@@ -16,13 +16,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::runtime::Builder;
 
-use super::Target;
 use super::client::runtime;
 use super::failure::{Failure, colored, report, warn};
 use super::help::examples;
+use super::problems::{Kind, Verdict};
 use super::serve::{ServeArgs, Signals, settings, start};
-use super::target::reachable;
-use super::verdict::{Kind, Verdict, VerdictFormat, wait};
+use super::target::{Target, reachable};
+use super::verdict::{VerdictFormat, render, wait};
 use crate::app::{Emulator, Raised, Settings};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::file;
@@ -237,13 +237,13 @@ async fn judge(args: &ExecArgs, target: Target, file: Option<&mut File>) -> Resu
     let verdict = asked.await.map_err(|error| Failure::usage(format!("the verdict cannot be read: {error}")))??;
     let format = args.verdict_format.unwrap_or(VerdictFormat::Text);
     match file {
-        None => tell(&verdict.render(format, colored(&std::io::stderr()))),
+        None => tell(&render(&verdict, format, colored(&std::io::stderr()))),
         Some(file) => {
-            let text = verdict.render(format, false);
+            let text = render(&verdict, format, false);
             file.write_all(text.as_bytes())
                 .map_err(|error| Failure::usage(format!("--verdict-file: cannot be written: {error}")))?;
             if verdict.fails() {
-                tell(&verdict.render(VerdictFormat::Text, colored(&std::io::stderr())));
+                tell(&render(&verdict, VerdictFormat::Text, colored(&std::io::stderr())));
             }
         }
     }

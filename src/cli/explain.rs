@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::CallArgs;
+use super::arguments::CallArgs;
 use super::deliveries::{destination, dialled};
 use super::failure::Failure;
 use super::help::examples;
-use super::output::{cell, optional};
+use super::output::{cell, optional, warnings};
 use crate::control::api::{self, Explained, Explanation, RuleTrace, StepVerdict};
 
 /// Arguments of `explain`.
@@ -71,9 +71,4 @@ fn text(explanation: &Explanation) -> String {
         }
     }
     text
-}
-
-/// What a request's answer or an event lacks that was meant to be there.
-pub(super) fn warnings(warnings: &[String]) -> String {
-    warnings.iter().map(|warning| format!("warning: {}\n", cell(warning))).collect()
 }

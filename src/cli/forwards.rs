@@ -10,12 +10,12 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::Target;
 use super::client::SHORT;
 use super::failure::Failure;
 use super::help::examples;
 use super::output::{cell, show, whose};
 use super::profile::{SettingsArgs, patched, settings_of};
+use super::target::Target;
 use crate::control::api::List;
 use crate::profile::Forward;
 

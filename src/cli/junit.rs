@@ -3,7 +3,7 @@
 //! XML 1.0 has no way to carry most control characters, not even escaped; they are spelled out, so that nothing a client sent can
 //! break the file.
 
-use super::verdict::{Kind, Verdict};
+use super::problems::{Kind, Verdict};
 
 /// The whole document.
 pub(super) fn junit(verdict: &Verdict) -> String {

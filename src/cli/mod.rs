@@ -2,6 +2,7 @@
 //!
 //! Data goes to stdout, talk to stderr. Commands other than `serve` are clients of the control API.
 
+mod arguments;
 mod banner;
 mod client;
 mod clock;
@@ -20,6 +21,7 @@ mod log;
 mod manual;
 mod mistakes;
 mod output;
+mod problems;
 mod profile;
 mod profile_source;
 mod records;
@@ -34,21 +36,19 @@ mod snapshot;
 mod subscriptions;
 mod target;
 mod trigger;
+mod value;
 mod verdict;
 mod verify;
 
 use std::process::ExitCode;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::control::api::Endpoint;
-use client::Call;
 use environment::{settled, with_environment};
 use failure::report;
 use help::{brief, examples, with_help};
 pub(crate) use listen::MOST_CONNECTIONS as LISTEN_CONNECTIONS;
-use target::{DEFAULT_URL, Target};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -151,39 +151,6 @@ fn definition() -> clap::Command {
     let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
     let command = Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
     with_help(with_environment(command))
-}
-
-/// What every command takes that prints an answer of the control API.
-#[derive(Debug, Args)]
-struct CallArgs {
-    #[command(flatten)]
-    target: Target,
-    /// Print JSON.
-    #[arg(long, display_order = help::LAST)]
-    json: bool,
-}
-
-impl CallArgs {
-    /// A call whose answer is printed as text or JSON.
-    fn call<E: Endpoint>(&self) -> Call<'_, E> {
-        Call::to(&self.target).json(self.json)
-    }
-}
-
-/// One thing, named by its id.
-#[derive(Debug, Args)]
-struct OneArgs {
-    /// Its id, as listings and answers show it.
-    id: String,
-    #[command(flatten)]
-    common: CallArgs,
-}
-
-impl OneArgs {
-    /// A call about this thing.
-    fn call<E: Endpoint>(&self) -> Call<'_, E> {
-        self.common.call().id(&self.id)
-    }
 }
 
 /// Runs the program with the process's arguments.

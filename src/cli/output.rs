@@ -93,3 +93,8 @@ pub(super) fn whose(key: Option<&str>) -> String {
     let source = if from_environment { " (the key in WRS_API_KEY)" } else { "" };
     format!(" for {key}{source}")
 }
+
+/// Warnings in a record, one a line.
+pub(super) fn warnings(warnings: &[String]) -> String {
+    warnings.iter().map(|warning| format!("warning: {}\n", cell(warning))).collect()
+}

@@ -6,11 +6,12 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
+use super::arguments::CallArgs;
 use super::client::{Answer, Call, SHORT};
 use super::failure::Failure;
 use super::help::examples;
 use super::output::{cell, show as show_either, whose};
-use super::{CallArgs, Target};
+use super::target::Target;
 use crate::control::api::{self, Setting};
 use crate::scenario::generation_text;
 

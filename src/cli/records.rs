@@ -9,11 +9,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::CallArgs;
+use super::arguments::CallArgs;
 use super::client::{Call, fields};
 use super::failure::{Failure, note};
-use super::mistakes::value;
 use super::output::{cell, compact, optional, print, print_json};
+use super::value;
 use crate::control::api::{DurationInput, Endpoint, List, Missed, Page, Restarted, Stream};
 
 /// One kind of records: the flags that filter them, in the names of the control API, and how they look.

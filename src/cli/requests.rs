@@ -5,13 +5,12 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::OneArgs;
-use super::explain::warnings;
+use super::arguments::OneArgs;
 use super::failure::Failure;
 use super::help::examples;
-use super::mistakes::value;
-use super::output::{cell, compact, optional, table};
+use super::output::{cell, compact, optional, table, warnings};
 use super::records::{ListArgs, Records, WaitArgs};
+use super::value;
 use crate::control::api::{self, Bytes};
 use crate::redact::visible;
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::CallArgs;
+use super::arguments::CallArgs;
 use super::failure::{Failure, colored, warn};
 use super::help::examples;
 use super::output::{cell, optional, print, print_json, table, whose};

@@ -7,11 +7,12 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
+use super::arguments::CallArgs;
 use super::client::Call;
 use super::failure::Failure;
 use super::help::examples;
 use super::output::{cell, print, print_json};
-use super::{CallArgs, Target};
+use super::target::Target;
 use crate::control::api;
 use crate::file::{self, write_whole};
 use crate::scenario::generation_text;

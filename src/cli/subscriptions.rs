@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use super::arguments::{CallArgs, OneArgs};
 use super::failure::Failure;
 use super::help::examples;
 use super::output::{cell, optional, table};
-use super::{CallArgs, OneArgs};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{self, Subscription, SubscriptionState, name_of};
 

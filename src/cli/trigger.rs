@@ -7,13 +7,13 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::CallArgs;
+use super::arguments::CallArgs;
 use super::deliveries::{damaged, destination, dialled, said};
 use super::failure::Failure;
 use super::help::examples;
-use super::mistakes::value;
 use super::output::{cell, print_json};
-use super::verdict::Kind;
+use super::problems::Kind;
+use super::value;
 use crate::contract::signature::Tamper;
 use crate::control::api::{
     self, DeliveryId, DeliveryShown, DeliveryStatus, DeliveryWith, DurationInput, Fired, FiredEvent, Forgery, Integer,

@@ -7,9 +7,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::api::{self, NewMode, time};
-use super::call::{Input, duration, timeout};
+use super::call::{Call, Input, duration, timeout};
 use super::scope::{scope_or_all, whose};
-use super::{Call, Control, ControlError};
+use super::{Control, ControlError};
 use crate::clock::{ClockMode, Now};
 use crate::contract::error::ErrorKind;
 use crate::duration::duration_text;

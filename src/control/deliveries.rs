@@ -8,11 +8,11 @@ use super::api::{
     self, Attempt, AttemptCount, Attempts, Delivery, DeliveryWhole, DeliveryWith, Integer, List, Nearest, Outcome,
     Page, Receipt, Redelivered, Sent,
 };
-use super::call::{Input, PATIENCE, Paging, timeout, wait_of};
+use super::call::{Call, Input, PATIENCE, Paging, timeout, wait_of};
 use super::filter::checked_count;
 use super::requests::{shown_body, shown_headers};
 use super::scope::{scope, scope_or_all};
-use super::{Call, Control, ControlError};
+use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus, DeliveryStore};
 use crate::engine::sink;

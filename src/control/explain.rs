@@ -8,10 +8,10 @@ use std::sync::Arc;
 use hyper::Method;
 
 use super::api::{self, Explained, Explanation, Step, StepVerdict};
-use super::call::Input;
+use super::call::{Call, Input};
 use super::diagnosis::{Diagnosis, damage_step, delivery_summary};
 use super::scope::scope_or_all;
-use super::{Call, Control, ControlError, deliveries, events, requests};
+use super::{Control, ControlError, deliveries, events, requests};
 use crate::contract::routes::Operation;
 use crate::duration::duration_text;
 use crate::journal::{Entry, Reason, RequestRecord};

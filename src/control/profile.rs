@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use super::api::{self, Assumption, List, Patched, Setting};
-use super::call::Input;
+use super::call::{Call, Input};
 use super::scenarios::refused;
 use super::scope::{scope_or_all, whose};
-use super::{Call, Control, ControlError, Reply};
+use super::{Control, ControlError, Reply};
 use crate::contract::openapi;
 use crate::profile::{LedgerRow, ledger};
 use crate::redact::Redactor;

@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::api::{self, ErrorText};
-use super::{PREFIX, route};
 use crate::contract::error::ErrorKind;
 use crate::engine::deliveries::Full;
 use crate::http::answer::{AnswerBody, JSON, answer_in_pieces, header_value};
@@ -100,17 +99,6 @@ impl ControlError {
     /// What was wrong, in words.
     pub fn message(&self) -> &str {
         &self.0.body.error.message
-    }
-
-    pub(super) fn unknown_path(path: &str) -> Self {
-        let shown: String = path.chars().take(80).collect();
-        let way_out = match route::nearest_path(path) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!(
-                "`{PREFIX}openapi.json` describes every call, and `{PREFIX}health` answers whether the emulator is ready"
-            ),
-        };
-        Self::not_found(format!("there is no {PREFIX}{}; {way_out}", shown.escape_debug()))
     }
 
     pub(super) fn method(allow: String) -> Self {

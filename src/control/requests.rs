@@ -9,10 +9,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::api::{self, Answer, Bytes, Cleared, Headers, Integer, List, Nearest, Page, Quota, Request, RequestWhole};
-use super::call::{Input, PATIENCE, Paging, timeout};
+use super::call::{Call, Input, PATIENCE, Paging, timeout};
 use super::filter::{Filter, FilterText, checked_count};
 use super::scope::{Scope, scope, scope_or_all};
-use super::{Call, Control, ControlError};
+use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::contract::routes::Operation;
 use crate::journal::{Entry, Reason, RequestRecord, Waiter};

@@ -7,9 +7,9 @@ use hyper::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
 
 use super::api::{self, Activated, Added, KeyList, Reloaded, Removed, ScenarioState, ScenarioWhole, Scenarios, Span};
-use super::call::Input;
+use super::call::{Call, Input};
 use super::scope::whose;
-use super::{Call, Control, ControlError, Reply};
+use super::{Control, ControlError, Reply};
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{Generation, HeldBack, Scenario, ScenarioOrigin, generation_text, json_to_toml, read_file};

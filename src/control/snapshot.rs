@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 
+use super::call::Call;
 use super::scope::{Scope, scope, scope_or_all};
-use super::{Call, Control, ControlError, Reply, api};
+use super::{Control, ControlError, Reply, api};
 use crate::engine::settle_for_a_moment;
 use crate::http::answer::{JSON, answer_in_pieces};
 use crate::snapshot::{Snapshot, SnapshotProblem, within};

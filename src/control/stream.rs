@@ -22,8 +22,9 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::api::{self, Missed, Restarted, StreamQuery, StreamedAttempt};
+use super::call::Call;
 use super::scope::{Scope, scope_or_all};
-use super::{Call, Control, ControlError, Reply, deliveries, events, requests};
+use super::{Control, ControlError, Reply, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
 use crate::engine::Engine;

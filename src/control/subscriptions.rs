@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::Map;
 
 use super::api::{self, Created, Deleted, List, Rotated, Subscription, SubscriptionState};
-use super::call::Input;
+use super::call::{Call, Input};
 use super::scope::{scope, scope_or_all};
-use super::{Call, Control, ControlError};
+use super::{Control, ControlError};
 use crate::contract::error::Error;
 use crate::contract::rules::check_subscribe;
 use crate::contract::signature::SigningKey;

@@ -8,9 +8,8 @@ use std::path::Path;
 
 use crate::layers::{files, is_tests, read};
 
-/// Folders in which files still need each other. A folder leaves the list once it has no circle; none is added.
-const FOLDERS_WITH_CIRCLES: [&str; 8] =
-    ["app", "cli", "control", "http", "journal", "snapshot", "webhook", "workspace"];
+/// Folders in which files still need each other. The test fails for a folder without a circle, so the list only gets shorter.
+const FOLDERS_WITH_CIRCLES: [&str; 4] = ["journal", "snapshot", "webhook", "workspace"];
 /// Names that two public types still have. A name leaves the list once one of the two is renamed; none is added.
 const NAMES_TAKEN_TWICE: [&str; 1] = ["Reach"];
 
@@ -135,6 +134,8 @@ fn files_do_not_need_each_other() {
     for file in uses.keys().filter(|file| reached(file, &uses).contains(file)) {
         inside.entry(file[0].clone()).or_default().push(file.join("::"));
     }
+    let done: Vec<_> = FOLDERS_WITH_CIRCLES.into_iter().filter(|folder| !inside.contains_key(*folder)).collect();
+    assert!(done.is_empty(), "these have no circle any more, so take them off the list: {done:?}");
     inside.retain(|folder, _| !FOLDERS_WITH_CIRCLES.contains(&folder.as_str()));
     assert!(inside.is_empty(), "files that need each other are one concept, or share a third: {inside:#?}");
 }

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use url::{Host, Url};
 
-use super::registration::RegistrationArgs;
+use super::registration::{RegistrationArgs, no_emulator};
 use crate::cli::client::Call;
 use crate::cli::failure::Failure;
 use crate::cli::forwards::in_force;
-use crate::cli::target::is_webhook_url;
-use crate::cli::{DEFAULT_URL, Target};
+use crate::cli::target::{DEFAULT_URL, Target};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::ListSubscriptions;
 
@@ -68,19 +67,6 @@ fn look(target: &Target, key: &str, here: &str, local: SocketAddr) -> Result<Opt
     Ok(Some(format!(
         "nothing is delivered here: no forward of {key} goes to {here}; to have events delivered here:\n\n  {command}{trust}"
     )))
-}
-
-/// Refuses what is clearly not the URL of an emulator.
-pub(super) fn no_emulator(target: &Target, failure: Failure) -> Result<(), Failure> {
-    if !failure.is_unreachable() {
-        return Err(failure);
-    }
-    if is_webhook_url(&target.url) {
-        let message = format!("--url: no emulator answers at `{}`", target.url);
-        let hint = "--url is the emulator's address; the URL of the subscription is --webhook-url";
-        return Err(Failure::usage(message).with_hint(hint));
-    }
-    Ok(())
 }
 
 /// Whether a URL is that of a receiver bound to this address; of one on every interface the port alone is known.

@@ -6,11 +6,10 @@ use clap::Args;
 use rand::Rng as _;
 use serde_json::{Map, Value};
 
-use super::leads::no_emulator;
-use crate::cli::Target;
 use crate::cli::client::Call;
 use crate::cli::failure::{Failure, warn};
 use crate::cli::forwards::settings;
+use crate::cli::target::{Target, is_webhook_url};
 use crate::clock::{Random, Seed};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
@@ -68,6 +67,19 @@ fn register(args: RegistrationArgs, here: &str) -> Result<Registration, Failure>
     let registration = Registration { target, url, subscription, secret, key };
     registration.forward(here.into())?;
     Ok(registration)
+}
+
+/// Refuses what is clearly not the URL of an emulator.
+pub(super) fn no_emulator(target: &Target, failure: Failure) -> Result<(), Failure> {
+    if !failure.is_unreachable() {
+        return Err(failure);
+    }
+    if is_webhook_url(&target.url) {
+        let message = format!("--url: no emulator answers at `{}`", target.url);
+        let hint = "--url is the emulator's address; the URL of the subscription is --webhook-url";
+        return Err(Failure::usage(message).with_hint(hint));
+    }
+    Ok(())
 }
 
 fn fresh_secret() -> String {

@@ -1,11 +1,9 @@
 //! What the argument parser refuses, in the style of every other failure: what is wrong, then what to type instead.
 //!
-//! `table` holds the names that people know from other programs, `line` corrects the line that was typed, `value` the
-//! values of flags. Must not run anything.
+//! `table` lists names that people know from other programs, `line` corrects the line that was typed. Must not run anything.
 
 mod line;
 mod table;
-pub(super) mod value;
 
 use std::ffi::OsString;
 
@@ -13,6 +11,7 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 use super::failure::Failure;
+use super::value;
 use crate::contract::nearest;
 use line::{Line, flag};
 

@@ -1,4 +1,5 @@
-//! Values of the wrong form: what was expected, and the value that was most likely meant.
+//! Values of flags: parsers that check what the control API will be sent, and for a value of the wrong form what was expected and what
+//! was most likely meant.
 
 use std::num::ParseIntError;
 
@@ -10,18 +11,18 @@ use crate::clock::machine;
 use crate::duration::parse_duration;
 
 /// A duration for the control API, checked before the call.
-pub(in crate::cli) fn duration(text: &str) -> Result<String, String> {
+pub(super) fn duration(text: &str) -> Result<String, String> {
     parse_duration(text).map(|_| text.to_owned())
 }
 
 /// A timestamp for the control API, checked before the call.
-pub(in crate::cli) fn time(text: &str) -> Result<String, String> {
+pub(super) fn time(text: &str) -> Result<String, String> {
     let read = text.parse::<Timestamp>();
     read.map(|_| text.to_owned()).map_err(|_| "expected a timestamp such as 2026-01-31T09:30:00Z".to_owned())
 }
 
 /// `now`, or a timestamp.
-pub(in crate::cli) fn since(text: &str) -> Result<String, String> {
+pub(super) fn since(text: &str) -> Result<String, String> {
     if text == "now" { Ok(text.to_owned()) } else { time(text).map_err(|problem| format!("{problem}, or `now`")) }
 }
 
