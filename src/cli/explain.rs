@@ -1,4 +1,4 @@
-//! `explain`: why a request was answered so, where an event went, how a delivery came about.
+//! `explain`: why a request got its answer, where an event went, what happened to a delivery.
 
 use std::process::ExitCode;
 
@@ -63,7 +63,6 @@ fn text(explanation: &Explanation) -> String {
         text.extend(advice.command.iter().map(|command| format!("  {command}\n")));
     }
     if let Some(rules) = &explanation.rules {
-        // The rules of the active scenarios and what each made of the request.
         text.push_str(&format!("rules ({}):\n", optional(explanation.note.as_ref())));
         for RuleTrace { scenario, rule, applied, outcome } in rules {
             let mark = if *applied { '▸' } else { '·' };

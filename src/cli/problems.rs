@@ -16,7 +16,7 @@ use crate::control::api::{self, Delivery, DurationInput, ProblemWith, Unused, Ve
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
-    /// A request led to no endpoint.
+    /// A request matched no endpoint.
     Unmatched,
     /// A delivery did not arrive.
     Undelivered,
@@ -37,11 +37,11 @@ impl Kind {
         name_of(self)
     }
 
-    /// So many entries in a sentence.
+    /// A sentence about `count` problems of this kind.
     pub(super) fn sentence(self, count: usize) -> String {
         let (one, many, none) = match self {
             Self::Unmatched => {
-                ("request led to no endpoint", "requests led to no endpoint", "every request led to an endpoint")
+                ("request matched no endpoint", "requests matched no endpoint", "every request matched an endpoint")
             }
             Self::Undelivered => ("delivery did not arrive", "deliveries did not arrive", "every delivery arrived"),
             Self::Forged => (
@@ -66,7 +66,7 @@ impl Kind {
     }
 }
 
-/// The problems found, and the kinds that the caller wants to fail on.
+/// The problems found, and the kinds that fail the run.
 pub(super) struct Verdict {
     body: Verification,
     fail_on: Vec<Kind>,
@@ -106,8 +106,7 @@ impl Verdict {
         }
     }
 
-    /// The checks without anything to judge that are shown. A run without requests is always unused; that another kind had
-    /// nothing to judge concerns whoever names that kind.
+    /// The checks that had nothing to judge and are reported: the one of requests always, any other only if --fail-on names it.
     fn unused(&self) -> impl Iterator<Item = &Unused> {
         let concerns = |entry: &&Unused| {
             entry.kind == Kind::Unmatched.name() || self.fail_on.iter().any(|named| entry.kind == named.name())
@@ -115,7 +114,7 @@ impl Verdict {
         self.body.unused.iter().filter(concerns)
     }
 
-    /// What was found of a kind, in a sentence.
+    /// A sentence about the problems of a kind.
     fn sentence(&self, kind: Kind) -> String {
         let sentence = kind.sentence(self.count(kind));
         match self.body.refused_forgeries {
@@ -127,7 +126,7 @@ impl Verdict {
         }
     }
 
-    /// The entries of a kind, a line each.
+    /// The problems of a kind, a line each.
     pub(super) fn lines(&self, kind: Kind) -> Vec<String> {
         let with_id = |id: &dyn Display, message: &str| format!("{} {}", cell(id), cell(message));
         let deliveries = |entries: &[ProblemWith<Delivery>]| -> Vec<String> {
@@ -147,7 +146,7 @@ impl Verdict {
         lines
     }
 
-    /// Whether a kind is among those that are judged: those to fail on, or all if none is named.
+    /// Whether a kind is reported: those named by --fail-on, or all if none is named.
     pub(super) fn judges(&self, kind: Kind) -> bool {
         self.fail_on.is_empty() || self.fail_on.contains(&kind)
     }
@@ -157,13 +156,13 @@ impl Verdict {
         self.fail_on.iter().any(|kind| self.count(*kind) > 0)
     }
 
-    /// What an empty list does not mean.
+    /// Notes about why a list without problems may prove little.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let forgotten = self.body.forgotten_entries;
         if forgotten > 0 && self.judges(Kind::Unmatched) {
             notes.push(format!(
-                "{forgotten} entries have left the journal, and requests among them are not judged; \
+                "{forgotten} entries were evicted from the journal, and requests among them are not judged; \
                  --max-journal-entries keeps more"
             ));
         }
@@ -176,9 +175,9 @@ impl Verdict {
         if forged > 0 && !self.judges(Kind::Forged) {
             notes.push(format!("{}; --fail-on forged makes a run fail for it", Kind::Forged.sentence(forged)));
         }
-        // A check that passes because there was nothing to look at is one that somebody forgot to feed.
+        // A check that had nothing to judge passes, but probably not on purpose.
         if !self.fail_on.contains(&Kind::Unused) {
-            // Most suites name deliveries whether or not they have any.
+            // Most test suites name deliveries even if they have none.
             let named = |entry: &&Unused| {
                 let mut kinds = self.fail_on.iter().filter(|kind| **kind != Kind::Undelivered);
                 kinds.any(|kind| entry.kind == kind.name())
@@ -251,11 +250,11 @@ mod tests {
     }
 
     #[test]
-    fn text_tells_what_is_judged_on_lines_of_their_own() {
+    fn text_has_a_line_for_each_kind_that_is_judged() {
         let all = Verdict::new(body(), &[]).text(false);
         assert_eq!(
             all,
-            "✗ unmatched: 3 requests led to no endpoint\n    req_1 GET /a\\u{1b}: no endpoint\n    … and 2 more\n\
+            "✗ unmatched: 3 requests matched no endpoint\n    req_1 GET /a\\u{1b}: no endpoint\n    … and 2 more\n\
              ✓ undelivered: every delivery arrived\n✓ forged: no forged delivery was accepted\n\
              ✓ unfinished: nothing of a scenario is left to play\n\
              ✓ unused: there was something to judge\n"
@@ -264,13 +263,17 @@ mod tests {
         assert_eq!(one, "\u{1b}[32m✓\u{1b}[0m undelivered: every delivery arrived\n");
         let mut forgetful = body();
         forgetful.forgotten_entries = 7;
-        let noted = Verdict::new(forgetful.clone(), &[Kind::Unmatched]).text(false);
-        assert!(noted.contains("note: 7 entries have left the journal"), "{noted}");
+        let text = Verdict::new(forgetful.clone(), &[Kind::Unmatched]).text(false);
+        assert!(text.contains("note: 7 entries were evicted from the journal"), "{text}");
         let mut short = body();
         short.forgotten_deliveries = 3;
-        for (kind, told) in [(Kind::Undelivered, true), (Kind::Forged, true), (Kind::Unmatched, false)] {
+        for (kind, expected) in [(Kind::Undelivered, true), (Kind::Forged, true), (Kind::Unmatched, false)] {
             let notes = Verdict::new(short.clone(), &[kind]).notes();
-            assert_eq!(notes.iter().any(|note| note.starts_with("3 finished deliveries")), told, "{kind:?}: {notes:?}");
+            assert_eq!(
+                notes.iter().any(|note| note.starts_with("3 finished deliveries")),
+                expected,
+                "{kind:?}: {notes:?}"
+            );
         }
     }
 

@@ -1,5 +1,5 @@
-//! `subscriptions list|create|show|rotate|delete|disable|enable`: what is subscribed, and changes that the emulated API has no call
-//! for.
+//! `subscriptions list|create|show|rotate|delete|disable|enable`: shows subscriptions, and changes them in ways that the emulated API
+//! does not offer.
 
 use std::process::ExitCode;
 
@@ -40,7 +40,7 @@ pub(super) enum SubscriptionsCommand {
     /// Stop deliveries to a subscription, as a 410 would.
     #[command(after_help = examples(["subscriptions disable sub_01k..."]))]
     Disable(OneArgs),
-    /// Let deliveries to a subscription go on.
+    /// Resume deliveries to a subscription.
     #[command(after_help = examples(["subscriptions enable sub_01k..."]))]
     Enable(OneArgs),
 }

@@ -1,6 +1,6 @@
 //! `verdict`: the problems found, as text, JSON or `JUnit` XML. `exec` prints the same after its command has ended.
 //!
-//! The control API decides what is a problem; the caller decides which kinds fail a run (`--fail-on`).
+//! The control API decides what is a problem; `--fail-on` decides which kinds of problems fail a run.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::problems::{Kind, Verdict};
 use super::target::Target;
 use crate::duration::parse_duration;
 
-/// Longest that the control API waits.
+/// The longest wait of the control API.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
-/// How a verdict looks.
+/// The format of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum VerdictFormat {
     /// Lines for people.
@@ -40,14 +40,14 @@ pub(super) struct VerdictArgs {
     #[command(flatten)]
     target: Target,
     /// Whose: a key, or a workspace `ws_…`; by default all keys and requests without one.
-    // Not from WRS_API_KEY: it is set for the client under test, and a verdict that leaves other requests out would pass
-    // where it must not.
+    // Not from WRS_API_KEY: that is the key of the client under test, and a verdict that ignored other requests would pass by
+    // mistake.
     #[arg(long, default_value = "*")]
     key: String,
     /// Exit with 1 if one of these was found; separated by commas. Without it everything is reported and the exit status is 0.
     #[arg(long, env = "WRS_EMULATOR_FAIL_ON", value_enum, value_delimiter = ',', value_name = "KINDS")]
     fail_on: Vec<Kind>,
-    /// How the verdict looks.
+    /// The format of the verdict.
     #[arg(long, value_enum, default_value = "text")]
     format: VerdictFormat,
     /// First wait for planned events, deliveries and retries that are due within this time.
@@ -61,7 +61,7 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     Ok(if verdict.fails() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// A duration that the control API will wait for.
+/// Parses a duration that the control API can wait.
 pub(super) fn wait(text: &str) -> Result<Duration, String> {
     let wait = parse_duration(text)?;
     if wait > LONGEST_WAIT { Err(format!("expected at most 300s, found {text}")) } else { Ok(wait) }

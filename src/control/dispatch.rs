@@ -19,7 +19,7 @@ use crate::redact::Redactor;
 use crate::tasks::stopped;
 
 impl Control {
-    /// Answers one call of this peer; `host` is what the request names, already well-formed.
+    /// Answers one call of this peer. `host` is the host that the request names, already validated.
     pub async fn handle(
         self: &Arc<Self>,
         request: Request<Incoming>,
@@ -73,7 +73,7 @@ impl Control {
         tokio::select! {
             biased;
             reply = self.answer(route, call) => reply,
-            // Whoever waits is not waited for.
+            // A stop does not wait for calls that wait.
             () = stopped(&mut stopping) => {
                 Err(ControlError::new(ErrorKind::RequestTimeout, "the emulator is stopping").coded("stopping"))
             }
@@ -81,7 +81,7 @@ impl Control {
     }
 
     async fn answer(self: &Arc<Self>, route: &'static Route, call: Call) -> Result<Reply, ControlError> {
-        // Also where it changes nothing, a key must be one; the call of a large body looks for itself.
+        // Every call refuses an invalid key. The one with a large body checks it itself, as parsing that body takes a while.
         if !route.is_open && route.most_bytes.is_none() {
             scope::check_key(self, &call)?;
         }
@@ -92,7 +92,7 @@ impl Control {
             Handler::Waits(answer) => answer(control, call).await,
             Handler::Beside(answer) => {
                 let done = self.blocking.run(move || {
-                    // With the change and not with whoever waits for it, who may have gone.
+                    // Released after the change, even if the caller has hung up.
                     let _writing = writing;
                     answer(&control, call)
                 });

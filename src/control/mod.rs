@@ -1,7 +1,7 @@
 //! Layer 6, the control API under `/_emulator/`: everything that the command line can do. Overview.
 //!
-//! One file a resource; `guard` says who may call and `guesses` slows who may not, `route` which call is meant, `view` how things are shown. What a
-//! call does is the engine's business.
+//! One file per resource; `routes` is the table of calls, `dispatch` the way of one call through it, `guard` checks who may call, and
+//! `guesses` slows down wrong tokens. The engine carries out what a call changes.
 
 #[allow(clippy::struct_field_names, reason = "fields are as on the wire")]
 pub(crate) mod api;
@@ -47,7 +47,7 @@ use crate::engine::Engine;
 use crate::http::body::BodyReader;
 use crate::profile::Profile;
 
-/// How much there may be, for the page that lists it.
+/// Limits, for the page `docs/limits.md`.
 pub(crate) mod limits {
     pub(crate) use super::MOST_VIEWERS as VIEWERS;
     pub(crate) use super::call::LONGEST_WAIT;
@@ -62,27 +62,27 @@ pub(crate) mod limits {
     pub(crate) use super::verification::MOST_SHOWN as VERDICT_ENTRIES;
 }
 
-/// Every control path begins so.
+/// The prefix of every control path.
 pub const PREFIX: &str = "/_emulator/";
 
-/// The control API over an engine, whose parts and methods it has.
+/// The control API of an engine; dereferences to that engine.
 #[derive(Debug)]
 pub struct Control {
-    /// What it controls.
+    /// The engine that it controls.
     pub engine: Arc<Engine>,
     /// Reads bodies within the limits.
     pub bodies: Arc<BodyReader>,
-    /// The authority made for `--tls self-signed`.
+    /// The certificate authority made for `--tls self-signed`, as PEM.
     pub ca_pem: Option<String>,
-    /// Viewers of the event stream, at most so many at a time.
+    /// A permit for each further viewer of the event stream.
     pub viewers: Arc<Semaphore>,
-    /// What they were sent a moment ago.
+    /// The last texts sent to viewers.
     pub texts: Arc<Texts>,
     /// Who may call.
     pub access: Access,
     /// Becomes true when the emulator stops.
     pub stopping: watch::Receiver<bool>,
-    /// Who tried to, with a wrong token.
+    /// Slows down guesses of the token.
     pub guesses: Arc<Guesses>,
 }
 
@@ -95,7 +95,7 @@ impl Deref for Control {
 }
 
 impl Control {
-    /// The profile by which things are shown: the one in force for every key without one of its own.
+    /// The profile that decides what is masked: the one of keys without settings of their own.
     pub fn profile(&self) -> Arc<Profile> {
         self.profile_for(None)
     }

@@ -18,13 +18,13 @@ pub(super) type AtOnce = dyn Fn(&Control, Call) -> Result<Reply, ControlError> +
 /// A handler that waits.
 type Waits = dyn Fn(Arc<Control>, Call) -> Waiting + Send + Sync;
 
-/// Who answers a call, and where.
+/// A handler, and where it runs.
 pub(super) enum Handler {
-    /// On the worker that read it, as it takes no time.
+    /// On the async worker, as it takes no time.
     Here(Box<AtOnce>),
-    /// On a thread beside the workers.
+    /// On a blocking thread.
     Beside(Box<AtOnce>),
-    /// On the worker, as it waits.
+    /// On the async worker, as it awaits.
     Waits(Box<Waits>),
 }
 
@@ -36,16 +36,16 @@ pub(super) struct Route {
     pub(super) summary: &'static str,
     pub(super) form: Form,
     pub(super) handler: Handler,
-    /// Adds what the call takes and answers to the document.
+    /// Adds the schemas of the call to the `OpenAPI` document.
     pub(super) describe: fn(&mut Schemas) -> Described,
-    /// Whether anybody may call it without a token: what a container's health check uses, and the authority without which
-    /// nobody could speak to a TLS port.
+    /// Whether it requires no token: the health check of containers, and the certificate authority, which a client needs before it
+    /// can connect.
     pub(super) is_open: bool,
-    /// Most bytes of its body, where that is more than elsewhere.
+    /// Most bytes of its body, if not the usual limit.
     pub(super) most_bytes: Option<usize>,
-    /// Whether a TOML body is taken beside JSON.
+    /// Whether the body may be TOML instead of JSON.
     pub(super) takes_toml: bool,
-    /// Errors beside those that every call can have.
+    /// Errors besides those that every call can return.
     pub(super) errors: &'static [(u16, &'static str)],
 }
 
@@ -105,14 +105,14 @@ pub(super) fn waits<E: Endpoint, F: Future<Output = Result<E::Answer, ControlErr
         Box::pin(async move {
             let input = Arc::new(Input::read(call)?);
             let answer = handler(Arc::clone(&control), Arc::clone(&input)).await?;
-            // A large answer takes a while.
+            // Serializing a large answer takes a while.
             Ok(control.blocking.run(move || reply::<E>(answer).written(input.redactor())).await)
         })
     };
     Route::new::<E>(Handler::Waits(Box::new(answer)))
 }
 
-/// A call whose body or answer is not JSON of its type, and which answers at once.
+/// A call that answers at once, and whose body or answer is not JSON of its type.
 pub(super) fn raw<E: Endpoint>(handler: fn(&Control, &Call) -> Result<Reply, ControlError>) -> Route {
     let answer = move |control: &Control, call: Call| {
         call.query_as::<E::Query>()?;

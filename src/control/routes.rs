@@ -51,7 +51,7 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         at_once(deliveries::list),
         at_once(deliveries::show),
         waits(deliveries::wait),
-        Route { errors: &[(429, "So many viewers follow the stream already.")], ..raw::<api::Stream>(stream::stream) },
+        Route { errors: &[(429, "Too many viewers follow the stream already.")], ..raw::<api::Stream>(stream::stream) },
         raw::<api::Metrics>(|control, _| Ok(metrics::metrics(control))),
         waits(deliveries::redeliver),
         at_once::<api::ListScenarios>(|control, input| Ok(scenarios::list(control, input.redactor()))),
@@ -85,8 +85,7 @@ pub(super) enum Match {
     Nothing,
 }
 
-/// Looks a call up. A path that is written out in the table is that one only, and no name for a variable segment; HEAD is
-/// taken for GET.
+/// Finds a call. A path that is in the table literally never matches a variable segment; HEAD counts as GET.
 pub(super) fn find(method: &Method, path: &str) -> Match {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     let is_literal = ROUTES.iter().any(|route| route.path == path);
@@ -104,14 +103,14 @@ pub(super) fn find(method: &Method, path: &str) -> Match {
     Match::OtherMethods(allow(allowed.into_iter()))
 }
 
-/// The path that was probably meant by one that leads to no call, as the document writes it.
+/// The path that an unknown one probably means, as the document writes it.
 fn nearest_path(path: &str) -> Option<String> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let first_of = |pattern: &'static str| pattern.split('/').next().unwrap_or_default();
     let first = nearest(segments.first()?, ROUTES.iter().map(|route| first_of(route.path)))?;
     let likeness = |route: &Route| {
         let distance = route.path.split('/').count().abs_diff(segments.len());
-        // The name of a variable segment is like nothing that stands for it.
+        // The name of a variable segment resembles no value of it.
         let pattern =
             route.segment().map_or_else(|| route.path.to_owned(), |(before, _, after)| format!("{before}{after}"));
         (Reverse(distance), strsim::normalized_damerau_levenshtein(&segments.join("/"), &pattern))
@@ -121,13 +120,13 @@ fn nearest_path(path: &str) -> Option<String> {
     Some(format!("{PREFIX}{}", found.path))
 }
 
-/// The answer to a path that leads to no call, with the one that was probably meant.
+/// The 404 for an unknown path, with the one that was probably meant.
 pub(super) fn unknown_path(path: &str) -> ControlError {
     let shown: String = path.chars().take(80).collect();
     let way_out = match nearest_path(path) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!(
-            "`{PREFIX}openapi.json` describes every call, and `{PREFIX}health` answers whether the emulator is ready"
+            "`{PREFIX}openapi.json` describes every call, and `{PREFIX}health` shows whether the emulator is ready"
         ),
     };
     ControlError::not_found(format!("there is no {PREFIX}{}; {way_out}", shown.escape_debug()))

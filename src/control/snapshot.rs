@@ -1,4 +1,4 @@
-//! `GET snapshot`, `PUT snapshot`: the state of one key, or everything, as a document, and back.
+//! `GET snapshot`, `PUT snapshot`: saves the state of one key, or everything, as a document, and loads it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::snapshot::{Snapshot, SnapshotProblem, within};
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// Most bytes of memory that such a snapshot may take, about.
 pub(crate) const MOST_MEMORY: usize = 112 * 1024 * 1024;
-/// Most keys that the line of the log names.
+/// Most keys named in the log line.
 const MOST_NAMED: usize = 5;
 
 pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, ControlError> {

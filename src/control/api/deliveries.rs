@@ -58,7 +58,7 @@ pub(crate) struct WaitForDeliveries {
     pub(crate) timeout: Option<DurationInput>,
 }
 
-/// How far a delivery is.
+/// The status of a delivery.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -69,7 +69,7 @@ pub(crate) enum DeliveryStatus {
     Cancelled,
 }
 
-/// A delivery: as a row of a listing it has the number of its attempts, by itself each of them.
+/// A delivery, with the number of its attempts in a listing, or with all of them.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(deny_unknown_fields, rename = "Delivery{A}")]
 pub(crate) struct DeliveryWith<A> {
