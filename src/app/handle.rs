@@ -147,7 +147,7 @@ impl ControlHandle {
     /// Fires an event at the matching subscriptions of a key.
     pub fn fire(&self, key: &str, request: FireRequest) -> Result<Arc<EventRecord>, FireProblem> {
         let engine = &self.engine;
-        // An invalid key gets a workspace without subscriptions, so the event reports that nobody received it.
+        // An invalid key gets a workspace without subscriptions, so the event has no deliveries.
         let workspace =
             engine.workspace(Some(key)).unwrap_or_else(|_| engine.registry.open(key, engine.registry.clock().now()));
         engine.fire(&workspace, request, &engine.profile_for(Some(key)))

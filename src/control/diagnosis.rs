@@ -36,7 +36,7 @@ impl<'a> Diagnosis<'a> {
         Self { control, delivery, redactor }
     }
 
-    /// Each attempt, what is deliberately wrong, and when the next attempt is due.
+    /// Each attempt, the deliberate damage, and when the next attempt is due.
     pub(super) fn steps(&self) -> Vec<Step> {
         let attempts = self.delivery.attempts.iter().map(|attempt| {
             let passed = attempt.forgery().map_or(attempt.outcome.is_success(), |forgery| forgery == Forgery::Refused);

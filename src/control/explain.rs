@@ -117,7 +117,7 @@ fn status_text(request: &RequestRecord) -> String {
     }
 }
 
-/// Why a request matched no endpoint; `None` if it led to one.
+/// Why a request matched no endpoint; `None` if it matched one.
 pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
     let (method, target) = request.transcript.request_line();
     let path = target.split('?').next().unwrap_or_default();

@@ -86,7 +86,7 @@ pub(crate) struct DeliveryWith<A> {
     pub(crate) last: Option<Outcome>,
     pub(crate) next_attempt_in_ms: Option<Millis>,
     pub(crate) note: Option<String>,
-    /// What is deliberately wrong, and who asked for it.
+    /// The deliberate damage, and what requested it.
     pub(crate) damage: Option<String>,
     /// What became of a forged delivery.
     pub(crate) forgery: Option<Forgery>,
@@ -128,7 +128,7 @@ pub(crate) struct Attempt {
     pub(crate) url: String,
     /// Where it really went.
     pub(crate) dialled: String,
-    /// What is deliberately wrong, and who asked for it.
+    /// The deliberate damage, and what requested it.
     pub(crate) damage: Option<String>,
     pub(crate) request: Sent,
     pub(crate) signed_content: Bytes,
