@@ -9,13 +9,20 @@ use super::{ClockSetting, Emulator, Settings, StartError};
 use crate::http::limits::Limits;
 use crate::profile::{Draft, Forward};
 
-/// Collects settings; what is wrong with them is told by [`Builder::start`].
+/// Collects settings; [`Builder::start`] reports what is wrong with them.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     settings: Settings,
-    /// The profile as far as it was put together: presets and knobs are judged together.
+    /// The profile so far. Presets and settings are validated together at the end.
     draft: Option<Draft>,
     problem: Option<String>,
+}
+
+impl Emulator {
+    /// An emulator with default settings on a free loopback port, to be changed before it starts.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
 }
 
 impl Builder {
@@ -23,7 +30,7 @@ impl Builder {
         self.draft.get_or_insert_with(|| Draft::of(&self.settings.profile))
     }
 
-    /// Makes the profile that was put together the one of the settings.
+    /// Validates the draft and makes it the profile of the settings.
     fn settle(&mut self) {
         match self.draft.take().map(Draft::finish) {
             None => {}
@@ -50,21 +57,21 @@ impl Builder {
         self
     }
 
-    /// Starts with a clock that stands at this time until it is advanced.
+    /// Starts with a clock frozen at this time until it is advanced.
     #[must_use]
     pub fn frozen_at(mut self, at: Timestamp) -> Self {
         self.settings.clock = ClockSetting::FrozenAt(at);
         self
     }
 
-    /// Puts a preset (`friendly`, `hostile`) on top of the profile, as `--profile NAME` does. Knobs set after it win.
+    /// Puts a preset (`friendly`, `hostile`) on top of the profile, as `--profile NAME` does. Settings made after it win.
     #[must_use]
     pub fn preset(mut self, name: &str) -> Self {
         self.draft().preset(name);
         self
     }
 
-    /// Sets one knob of the profile, as `--set path=value` does.
+    /// Changes one setting of the profile, as `--set path=value` does.
     #[must_use]
     pub fn set(mut self, assignment: &str) -> Self {
         self.draft().assignment(assignment, "builder");
@@ -116,7 +123,7 @@ impl Builder {
         self
     }
 
-    /// Limits of the wire.
+    /// Replaces the limits of connections and requests.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.settings.limits = limits;

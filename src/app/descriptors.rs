@@ -1,15 +1,15 @@
-//! File descriptors: how many there may be, and who may take how many of them, so that connections leave enough for
-//! webhooks, and both for reading scenarios and saving the state.
+//! Shares of the file descriptors that the process may open: connections leave enough for webhooks, and both leave enough for
+//! reading scenarios and saving the state.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::webhook::client::MOST_KEPT;
 use crate::webhook::deliver::CONCURRENT_ATTEMPTS;
 
-/// What the process has open without a client, and room for files: scenarios, the state, what a look-up opens.
+/// Descriptors set aside for what the process opens without a client: standard streams, scenarios, the state, look-ups of names.
 pub(super) const RESERVE: usize = 64;
 
-/// The soft limit of a process that was raised, to be restored for commands that it runs.
+/// The raised soft limit of this process; the original is restored for commands that it runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Raised {
     before: Rlimit,
@@ -25,7 +25,7 @@ impl Raised {
         Self { before, now }
     }
 
-    /// Starts a command under the limit that the process was started with: some programs go through every descriptor up to it.
+    /// Starts a command under the original limit: some programs close every descriptor up to the limit, one by one.
     pub(crate) fn restored_for<T>(self, start: impl FnOnce() -> T) -> T {
         // Neither can fail: both are at most the hard limit.
         let _ = setrlimit(Resource::Nofile, self.before);
@@ -35,7 +35,7 @@ impl Raised {
     }
 }
 
-/// Who may have how many descriptors.
+/// How many descriptors each use may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shares {
     /// Connections of each listener.
@@ -44,7 +44,7 @@ pub(super) struct Shares {
     pub(super) attempts: usize,
     /// Connections kept for further attempts.
     pub(super) kept: usize,
-    /// The soft limit, if it makes the connections fewer than were asked for.
+    /// The soft limit, if it allows fewer connections than the settings ask for.
     limited_by: Option<usize>,
 }
 
@@ -64,7 +64,7 @@ impl Shares {
         Self { connections: connections.min(allowed), attempts, kept, limited_by }
     }
 
-    /// What to tell of fewer connections than were asked for.
+    /// The warning if there may be fewer connections than the settings ask for.
     pub(super) fn warning(&self) -> Option<String> {
         let (limit, connections) = (self.limited_by?, self.connections);
         Some(format!(

@@ -1,6 +1,6 @@
-//! What a Rust test may do to a running emulator without going over a socket: time, events, scenarios, resets, snapshots.
+//! Control of a running emulator from a Rust test, without a socket: time, events, scenarios, resets, snapshots.
 //!
-//! It does what the control API does, by the same methods of the engine; it knows nothing of HTTP.
+//! It calls the same methods of the engine as the control API does. It must not know HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::profile::Profile;
 use crate::snapshot::{Snapshot, SnapshotProblem};
 use crate::workspace::{EventRecord, FireProblem, FireRequest};
 
-/// What a test may do to a running emulator without going over a socket; a cheap handle.
+/// Controls a running emulator from a Rust test, without a socket. Cloning it is cheap.
 ///
-/// A test that fires a webhook, waits for its delivery, and goes back to where it was. `NAME.sink.localhost` is a receiver
-/// built into the emulator; a client subscribes with `POST /v1/events/subscribe` as well.
+/// The example fires a webhook, waits for its delivery, and restores the state before it. `NAME.sink.localhost` is a receiver
+/// built into the emulator. The subscription is given by a scenario; a client can also make one with `POST /v1/events/subscribe`.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -37,11 +37,11 @@ use crate::workspace::{EventRecord, FireProblem, FireRequest};
 /// control.settle().await;
 /// assert!(control.received("app")[0].verified.is_ok());
 ///
-/// // Time passes when the test says so; quota windows, retries and whatever else is due come in order.
+/// // A frozen clock moves only when it is advanced; quota windows, retries and everything else due happen in order.
 /// let now = control.advance(Duration::from_secs(60)).await;
 /// assert_eq!(now.wall, start + Duration::from_secs(60));
 ///
-/// // One key as before its first request, then everything as when the snapshot was taken.
+/// // Reset one key, then restore everything from the snapshot.
 /// control.reset(key)?;
 /// control.restore(&before)?;
 /// assert_eq!(control.clock().now().wall, start);
@@ -57,11 +57,11 @@ pub struct ControlHandle {
 /// Why a reset was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ResetProblem {
-    /// The key is none that has a workspace.
-    #[error("no key is reset: {0}")]
+    /// There is no workspace for the key.
+    #[error("cannot reset the key: {0}")]
     Key(String),
-    /// The scenarios of the start cannot be made active again; the first problem.
-    #[error("nothing is reset: {0}")]
+    /// The scenarios active at the start cannot be made active again; carries the first problem.
+    #[error("nothing was reset: {0}")]
     Scenarios(String),
 }
 
@@ -81,19 +81,19 @@ impl ControlHandle {
         self.engine.mover(None).advance(by).await
     }
 
-    /// Waits until everything that is due is done: events planned, deliveries attempted.
+    /// Waits until every event and delivery attempt that is due now has finished.
     pub async fn settle(&self) {
         self.engine.settle().await;
     }
 
-    /// When something has to be done next for any key, or for requests without one, as time since the start.
+    /// When the next attempt, emission or delayed answer of any key is due; `None` if nothing is planned.
     pub fn next_due_of_all(&self) -> Option<Instant> {
         let registry = &self.engine.registry;
         let all = registry.all().into_iter().chain([registry.anonymous()]);
         all.filter_map(|workspace| workspace.agenda().next_due()).min()
     }
 
-    /// When a key's workspace has something to do next, by its clock: an attempt, an emission, a delayed answer.
+    /// When the next attempt, emission or delayed answer of this key is due, by its clock.
     pub fn next_due(&self, key: &str) -> Option<Instant> {
         self.engine.registry.find(key)?.agenda().next_due()
     }
@@ -108,7 +108,7 @@ impl ControlHandle {
         &self.engine.journal
     }
 
-    /// The warnings that the journal has now, oldest first.
+    /// The warnings in the journal, oldest first.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = self.engine.journal.search(None, usize::MAX, |_, entry| match entry {
             Entry::Notice(notice) if notice.warning => Some(notice.message.clone()),
@@ -123,7 +123,7 @@ impl ControlHandle {
         &self.engine.deliveries
     }
 
-    /// What the built-in receiver `NAME.sink.localhost` got, oldest first.
+    /// The deliveries that the built-in receiver `NAME.sink.localhost` received, oldest first.
     pub fn received(&self, sink: &str) -> Vec<Receipt> {
         self.engine.sinks.received(sink)
     }
@@ -138,7 +138,7 @@ impl ControlHandle {
         self.engine.profile_for(None)
     }
 
-    /// The names of the scenarios that are active for every key without a list of its own, and how many files there are.
+    /// The names of the scenarios active for every key without a list of its own, and the number of scenario files.
     pub(crate) fn scenarios(&self) -> (Vec<String>, usize) {
         let generation = self.engine.library.load();
         (generation.active().names.iter().map(ToString::to_string).collect(), generation.file_count())
@@ -147,21 +147,21 @@ impl ControlHandle {
     /// Fires an event at the matching subscriptions of a key.
     pub fn fire(&self, key: &str, request: FireRequest) -> Result<Arc<EventRecord>, FireProblem> {
         let engine = &self.engine;
-        // A key that is not valid has no subscriptions; that is what the answer says then.
+        // An invalid key gets a workspace without subscriptions, so the event has no deliveries.
         let workspace =
             engine.workspace(Some(key)).unwrap_or_else(|_| engine.registry.open(key, engine.registry.clock().now()));
         engine.fire(&workspace, request, &engine.profile_for(Some(key)))
     }
 
-    /// Makes these scenarios active, in order, for everybody or for one key, whose list starts at once; none turns scenarios off. Gives the generation's
-    /// number, or what is wrong, and nothing changes then.
+    /// Makes these scenarios active, in order, for all keys or for one; an empty list turns scenarios off. Returns the number of
+    /// the new generation. On an error nothing changes.
     pub fn use_scenarios(&self, key: Option<&str>, names: &[&str]) -> Result<u64, Vec<Diagnostic>> {
-        // A key that is not valid may become so by another profile.
+        // A key that is invalid now may be valid under another profile.
         let name = key.map(|key| self.engine.workspace_name(Some(key)).unwrap_or_else(|_| Arc::from(key)));
         self.engine.activate(name.as_deref(), Some(names))
     }
 
-    /// Forgets what a key did, as `POST reset` does: its next request is its first.
+    /// Resets a key, as `POST reset` does: its next request counts as its first.
     pub fn reset(&self, key: &str) -> Result<(), ResetProblem> {
         let _writing = self.engine.begin_write();
         let refused = |problem: KeyProblem| ResetProblem::Key(problem.to_string());
@@ -169,7 +169,7 @@ impl ControlHandle {
         Ok(())
     }
 
-    /// Forgets everything: as after the start, clock included.
+    /// Resets everything to the state after the start, clock included.
     pub fn reset_all(&self) -> Result<(), ResetProblem> {
         let _writing = self.engine.begin_write();
         let refused = |found: Vec<Diagnostic>| {
@@ -178,19 +178,20 @@ impl ControlHandle {
         self.engine.reset_all().map(drop).map_err(refused)
     }
 
-    /// The state of everything as a document, once what is due is done, or after three seconds: what `GET snapshot?key=*` gives.
+    /// The whole state as a JSON document, as `GET snapshot?key=*` returns it. Waits up to three seconds for work that is due.
     pub async fn snapshot(&self) -> Vec<u8> {
         settle_for_a_moment(&self.engine.registry.all()).await;
         self.engine.snapshot(None).written().concat()
     }
 
-    /// Puts a snapshot in place; gives what of it has no place any more. Nothing changes if it is refused.
+    /// Replaces the state by that of a snapshot. Returns warnings about parts that could not be restored. On an error nothing
+    /// changes.
     pub fn restore(&self, snapshot: &[u8]) -> Result<Vec<String>, SnapshotProblem> {
         let _writing = self.engine.begin_write();
         self.engine.load_snapshot(&Snapshot::read(snapshot)?)
     }
 
-    /// Puts a line into the journal.
+    /// Appends a notice to the journal.
     pub fn note(&self, message: impl Into<String>) {
         self.engine.note(None, message, false);
     }

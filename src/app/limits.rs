@@ -1,5 +1,5 @@
-//! The page `docs/limits.md`, made from the constants that are in force. The compiler refuses a bound that the page does not
-//! name and a name that no bound has.
+//! The page `docs/limits.md`, generated from the constants in the code. Placeholders in the page and values passed here must
+//! match, or it does not compile.
 
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ fn time(duration: Duration) -> String {
 mod tests {
     use super::*;
 
-    /// Run with `UPDATE_EXPECTED=1` to write the page anew.
+    /// Run with `UPDATE_EXPECTED=1` to write the page again.
     #[test]
     fn the_page_is_in_step_with_the_constants() {
         let path = format!("{}/docs/limits.md", env!("CARGO_MANIFEST_DIR"));

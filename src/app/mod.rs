@@ -1,7 +1,7 @@
-//! Layer 7, the whole: builds the parts from [`Settings`], owns their tasks, drains them in order; the embedding API.
+//! Layer 7, the whole emulator: builds the parts from [`Settings`], owns their tasks, drains them in order; the embedding API.
 //!
-//! A test starts one, calls it with any client, and stops it. Each test may have its own: it takes a free port and a few
-//! milliseconds.
+//! A Rust test starts an emulator, calls it with any HTTP client, and stops it. Each test can have its own: a start takes a few
+//! milliseconds and a free port.
 //!
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -16,8 +16,8 @@
 //! # }).unwrap();
 //! ```
 //!
-//! What a test does beside calling the API, [`ControlHandle`] has: time, events, resets, snapshots. Everything else is in the
-//! control API at [`Emulator::control_url`].
+//! [`ControlHandle`] controls time, events, resets and snapshots. Everything else is in the control API at
+//! [`Emulator::control_url`].
 
 mod builder;
 mod descriptors;
@@ -63,7 +63,7 @@ use descriptors::Shares;
 use router::Router;
 use state::StateFile;
 
-/// How long saving the state may hold up a process that has nothing else to do.
+/// How long the last save of the state may delay the end of the process.
 const LONGEST_LAST_SAVE: Duration = Duration::from_millis(500);
 
 /// A running emulator. Dropping it stops it without a drain; [`Emulator::stop`] drains first.
@@ -83,11 +83,6 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// An emulator with default settings on a free loopback port, to be changed before it starts.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     /// Starts an emulator. Everything is bound and built before anything runs, so a returned emulator is ready.
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
         let names = settings.certificate_names();
@@ -200,21 +195,22 @@ impl Emulator {
         self.control_token.as_deref()
     }
 
-    /// What a test may do without going over a socket.
+    /// Controls this emulator without a socket.
     pub fn control(&self) -> &ControlHandle {
         &self.handle
     }
 
-    /// Stops accepting, ends streams and waits, finishes requests, tries due deliveries. Returns when that is done, or what is
-    /// left is given up at the end of the grace period. The state is saved before and after, so that it is not lost to whoever
-    /// kills the process meanwhile.
+    /// Stops accepting connections, ends streams and waiting calls, finishes requests, and attempts deliveries that are due. After
+    /// the grace period, whatever is left is aborted. The state is saved before and after, so that a process killed in between
+    /// does not lose it.
+    ///
     /// Fails if the state could not be saved; the emulator has stopped all the same.
     pub async fn stop(mut self) -> Result<(), StopProblem> {
         self.stop.send_replace(true);
         let tasks = std::mem::take(&mut self.tasks);
         let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
         let drained = async {
-            // What is wrong with it shows again at the end.
+            // An error here occurs again in the last save, which reports it.
             let _ = self.save_state().await;
             // A task that panicked has nothing left to drain.
             join_all(tasks).await;
@@ -244,7 +240,7 @@ impl Drop for Emulator {
     }
 }
 
-/// Starts watching the scenario folders; what they hold at present comes back. Nothing to watch is no watcher.
+/// Starts watching the scenario folders and returns their present files. There is no watcher if there are no folders.
 fn watch(settings: &Settings, engine: &Arc<Engine>) -> Result<(Option<Watcher>, FileTexts), StartError> {
     if settings.scenario_folders.paths().next().is_none() {
         return Ok((None, FileTexts::default()));
@@ -256,15 +252,15 @@ fn watch(settings: &Settings, engine: &Arc<Engine>) -> Result<(Option<Watcher>, 
     Ok((Some(watcher), files))
 }
 
-/// A listener, and the address with the port that it was given.
-fn bound(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let refused = |source| StartError::Bind { address: wanted, source };
-    let listener = bind(wanted).map_err(refused)?;
+/// A bound listener, and its address with the actual port.
+fn bound(requested: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let refused = |source| StartError::Bind { address: requested, source };
+    let listener = bind(requested).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
 }
 
-/// The token given, or one made where the control API is reachable from beyond this machine and was not opened.
+/// The token given, or a generated one if the control API is reachable beyond loopback and `control_open` is not set.
 fn control_token(settings: &Settings) -> Option<String> {
     use rand::Rng as _;
     let address = settings.control_listen.unwrap_or(settings.listen);

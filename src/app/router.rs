@@ -1,4 +1,4 @@
-//! What one listener serves: control calls go to the control API, everything else to the emulated API.
+//! Routes the requests of one listener: control calls to the control API, everything else to the emulated API.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::http::host::check_host;
 use crate::http::service::Api;
 use crate::redact::Redactor;
 
-/// What one listener serves.
+/// Routes the requests of one listener.
 pub(super) struct Router {
-    /// The emulated API; on every listener it answers bytes that are not a request.
+    /// The emulated API. On every listener it also answers bytes that are not an HTTP request.
     pub(super) api: Arc<Api>,
-    /// Whether its requests are served here.
+    /// Whether this listener serves the emulated API.
     pub(super) serves_api: bool,
-    /// The control API, if it is served here.
+    /// The control API, if this listener serves it.
     pub(super) control: Option<Arc<Control>>,
 }
 

@@ -1,4 +1,4 @@
-//! Every setting of an emulator, resolved: no option is left open where a default exists.
+//! Every setting of an emulator, with defaults filled in.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -20,27 +20,27 @@ use crate::workspace::MOST_WORKSPACES;
 /// How the clock starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockSetting {
-    /// It moves with the machine.
+    /// It runs with the machine's clock.
     #[default]
     Real,
-    /// It stands at the machine's present time.
+    /// Frozen at the machine's present time.
     FrozenNow,
-    /// It stands at this time.
+    /// Frozen at this time.
     FrozenAt(Timestamp),
 }
 
 /// What an emulator is started with.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where the emulated API is served; port 0 takes a free one.
+    /// Where the emulated API is served; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// Where the control API is served, if not beside the emulated one.
+    /// Where the control API is served, if not on the listener of the emulated API.
     pub control_listen: Option<SocketAddr>,
-    /// The token that control calls need.
+    /// The token that control calls require.
     pub control_token: Option<String>,
-    /// No token even beyond loopback.
+    /// Require no token even if the control API is reachable beyond loopback.
     pub control_open: bool,
-    /// Host names that the control API answers to, beside local ones.
+    /// Host names that the control API accepts besides local ones.
     pub allow_hosts: Vec<String>,
     /// The profile: defaults, file and assignments.
     pub profile: Layered,
@@ -54,17 +54,17 @@ pub struct Settings {
     pub seed: Option<u64>,
     /// How the clock starts.
     pub clock: ClockSetting,
-    /// Serve TLS in place of plain HTTP.
+    /// Serve TLS instead of plain HTTP.
     pub tls: Option<TlsSetting>,
-    /// Files with authorities that receivers' certificates may be signed by.
+    /// PEM files with the certificate authorities trusted for webhook receivers.
     pub webhook_ca: Vec<PathBuf>,
-    /// Take any certificate.
+    /// Accept any certificate of a webhook receiver.
     pub webhook_insecure: bool,
     /// Public hosts that webhooks may go to, or `any`.
     pub allow_egress: Vec<String>,
     /// What finds the addresses of the names that webhooks go to.
     pub look_up: LookUp,
-    /// Limits of the wire.
+    /// Limits of connections and requests.
     pub limits: Limits,
     /// Most entries in the journal.
     pub most_journal_entries: usize,
@@ -74,7 +74,7 @@ pub struct Settings {
     pub most_workspaces: usize,
     /// How long a stop may take.
     pub grace: Duration,
-    /// Where the state is kept from one run to the next.
+    /// The file that keeps the state between runs.
     pub state: Option<PathBuf>,
 }
 
@@ -108,7 +108,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The names that a certificate made at start is for.
+    /// The names in a self-signed certificate.
     pub(super) fn certificate_names(&self) -> Vec<String> {
         let local = ["localhost", "127.0.0.1", "::1", "host.docker.internal", "wrs-emulator"].map(str::to_owned);
         let own = Some(self.listen.ip()).filter(|address| !address.is_loopback() && !address.is_unspecified());
@@ -119,7 +119,7 @@ impl Settings {
             .collect()
     }
 
-    /// Refuses folders that were asked for and are not there; while running they may come and go.
+    /// Refuses folders that were named but do not exist. While the emulator runs they may appear and disappear.
     pub(super) fn check_folders(&self) -> Result<(), StartError> {
         match self.scenario_folders.given.iter().find(|folder| !folder.is_dir()) {
             None => Ok(()),
@@ -130,8 +130,8 @@ impl Settings {
         }
     }
 
-    /// Takes the scenario files and texts, and activates what is to be active from the start; a file that is broken matters only
-    /// if it is.
+    /// Loads the scenario files and texts and activates the initial scenarios. A broken file fails the start only if its scenario
+    /// is to be active.
     pub(super) fn fill(&self, library: &Library, files: FileTexts, now: Now) -> Result<(), StartError> {
         let found = library.reload_files(files, now.instant).found;
         let mut active: Vec<String> = self.scenarios.clone();
@@ -150,7 +150,7 @@ impl Settings {
     }
 }
 
-/// Problems, and beside each the others of its file.
+/// Extends each problem with the other problems of its file.
 fn with_all_of_their_files(problems: Vec<Diagnostic>, found: &[Diagnostic]) -> Vec<Diagnostic> {
     let mut all = Vec::new();
     for problem in problems {
@@ -173,16 +173,16 @@ pub enum StartError {
     Bind {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A certificate file cannot be used.
     #[error(transparent)]
     Trust(#[from] TrustProblem),
-    /// The certificate to be served cannot be used.
+    /// The server's certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsProblem),
-    /// A scenario is broken or not there.
+    /// A scenario is broken or missing.
     #[error("the scenarios cannot be used\n{}", render_all(.0, false))]
     Scenarios(Vec<Diagnostic>),
     /// A setting is wrong.

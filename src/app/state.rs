@@ -1,5 +1,5 @@
-//! `--state FILE`: loaded at the start, saved every few seconds while something happens and when the emulator stops, each time
-//! whole or not at all.
+//! `--state FILE`: loaded at the start, saved every few seconds if something changed, and when the emulator stops. Each save is
+//! atomic.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,9 +15,9 @@ use crate::file::{self, Claim, write_whole};
 use crate::snapshot::Snapshot;
 use crate::tasks::stopped;
 
-/// How often the state is saved while something happens.
+/// How often the state is saved if something changed.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// Largest file that is read.
+/// Most bytes of a state file.
 const LARGEST: u64 = 1024 * 1024 * 1024;
 
 /// The file in which an emulator keeps its state.
@@ -30,7 +30,7 @@ pub(super) struct StateFile {
     _claim: Claim,
 }
 
-/// The state could not be saved when the emulator stopped; everything else has ended in order.
+/// The state could not be saved when the emulator stopped; everything else ended normally.
 #[derive(Debug, thiserror::Error)]
 #[error("the state was not saved in `{}`: {source}", file.display())]
 pub struct StopProblem {
@@ -39,7 +39,7 @@ pub struct StopProblem {
 }
 
 impl StateFile {
-    /// Loads the state if the file is there, and writes it, so that a file that cannot be written is reported at the start.
+    /// Loads the state if the file exists, and writes it back, so that a file that cannot be written is reported at the start.
     pub(super) async fn open(engine: Arc<Engine>, file: PathBuf) -> Result<Arc<Self>, StartError> {
         let opened = tokio::task::spawn_blocking(move || Self::open_now(engine, file).map(Arc::new));
         opened.await.map_err(|error| StartError::Setting(format!("--state: {error}")))?
@@ -55,7 +55,7 @@ impl StateFile {
             }
             let mark = self.engine.mark();
             if mark != saved {
-                // The last state that was saved stays.
+                // The file keeps the last state that was saved.
                 if let Err(problem) = self.save().await {
                     self.engine.note(None, problem.to_string(), true);
                 }
@@ -73,7 +73,7 @@ impl StateFile {
             .map_err(|source| StopProblem { file: self.file.clone(), source })
     }
 
-    /// What a stop reports that could not wait for the state to be saved.
+    /// The problem if saving took longer than a stop may wait.
     pub(super) fn too_slow(&self, limit: Duration) -> StopProblem {
         let source = io::Error::new(io::ErrorKind::TimedOut, format!("it took longer than {} s", limit.as_secs_f64()));
         StopProblem { file: self.file.clone(), source }

@@ -1,4 +1,4 @@
-//! What the start prints on a terminal: how to call the emulator, and what is in force.
+//! The banner printed at the start on a terminal: how to call the emulator, and what is active.
 
 use crate::app::Emulator;
 use crate::contract::keys::SAMPLE_KEY;

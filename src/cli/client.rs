@@ -30,11 +30,11 @@ use crate::control::api::{self, Endpoint};
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::webhook::tls::Trust;
 
-/// Why there was no answer, and what to do if that is not to start the emulator.
+/// Why there was no answer, with a hint where starting the emulator would not help.
 struct Problem {
     cause: String,
     hint: Option<String>,
-    /// Whether what was given on the command line is wrong, and no call was made.
+    /// Whether an argument is wrong, so that no call was made.
     is_usage: bool,
 }
 
@@ -89,7 +89,7 @@ impl<'a, E: Endpoint> Call<'a, E> {
         }
     }
 
-    /// Whom the call means.
+    /// The key that the call is about.
     pub(super) fn key(mut self, key: impl Into<Option<&'a str>>) -> Self {
         self.query.extend(key.into().map(|key| ("key".to_owned(), key.to_owned())));
         self
@@ -101,13 +101,13 @@ impl<'a, E: Endpoint> Call<'a, E> {
         self
     }
 
-    /// Adds query parameters, those of `E::Query` or some of them.
+    /// Adds query parameters: some or all fields of `E::Query`.
     pub(super) fn query(mut self, query: &impl Serialize) -> Self {
         self.query.extend(fields(query));
         self
     }
 
-    /// Sets the body, of the form of `E::Body`.
+    /// Sets the body, which must serialize like `E::Body`.
     pub(super) fn body(mut self, body: &impl Serialize) -> Self {
         self.body = serde_json::to_vec(body).expect("texts and numbers always serialise");
         self
@@ -135,7 +135,7 @@ impl<'a, E: Endpoint> Call<'a, E> {
         self.outcome()?.map_err(Refusal::into_failure)
     }
 
-    /// The answer, or that the call was refused.
+    /// The answer, or the refusal.
     pub(super) fn outcome(self) -> Result<Result<Answer<E>, Refusal>, Failure> {
         let (limit, json) = (self.limit, self.json);
         let (status, bytes) = self.outgoing().exchanged(limit)?;
@@ -145,13 +145,13 @@ impl<'a, E: Endpoint> Call<'a, E> {
         }
         let body = serde_json::from_slice(&bytes).map_err(|error| {
             let path = E::PATH;
-            let message = format!("the answer to `{path}` is of another form: {error}");
+            let message = format!("the answer to `{path}` has an unexpected form: {error}");
             Failure::usage(message).with_hint("is that the same version of wrs-emulator?")
         })?;
         Ok(Ok(Answer { body, bytes, json }))
     }
 
-    /// What is sent. All that follows is the same code for each call, so that it is compiled once.
+    /// Erases the types of the call, so that the code that sends it is compiled once.
     fn outgoing(self) -> Outgoing<'a> {
         let segment = utf8_percent_encode(self.segment, NON_ALPHANUMERIC).to_string();
         let path = E::PATH.replace("{id}", &segment).replace("{name}", &segment);
@@ -160,7 +160,7 @@ impl<'a, E: Endpoint> Call<'a, E> {
     }
 }
 
-/// A call as it goes out, whatever its types.
+/// A call without its types.
 struct Outgoing<'a> {
     target: &'a Target,
     method: Method,
@@ -208,13 +208,13 @@ impl Outgoing<'_> {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
         let sent = sender.send_request(request.body(Full::new(Bytes::from(body)))?).await;
-        // What a TLS server says to plain HTTP is not HTTP.
+        // A TLS server answers plain HTTP with a TLS alert, which does not parse as HTTP.
         sent.map_err(|error| if error.is_parse() && url.scheme() == "http" { speaks_tls(url) } else { error.into() })
     }
 }
 
 impl Call<'_, api::Stream> {
-    /// Follows the event stream and hands each event on with its kind and its JSON, until the emulator ends it.
+    /// Follows the event stream until the emulator ends it, and passes the kind and JSON of each event to `each`.
     pub(super) fn follow(self, mut each: impl FnMut(&str, &str)) -> Result<(), Failure> {
         let (url, target) = (base(&self.target.url)?, self.target);
         runtime(Builder::new_current_thread())?.block_on(async {
@@ -264,12 +264,12 @@ impl Refusal {
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
 
-    /// A 404 is a failed check unless a key is wrong, which like anything else is the caller's mistake.
+    /// A 404 exits with 1, unless the unknown thing is the key: that is wrong usage, like every other refusal.
     pub(super) fn into_failure(self) -> Failure {
         let message = Some(self.error.error.message).filter(|message| !message.is_empty());
         let message = message.unwrap_or_else(|| "the emulator refused the call".to_owned());
         match self.status {
-            404 if self.error.parameter.as_deref() != Some("key") => Failure::short(message),
+            404 if self.error.parameter.as_deref() != Some("key") => Failure::check_failed(message),
             _ => Failure::usage(message),
         }
     }
@@ -282,7 +282,7 @@ pub(super) fn fields(object: &impl Serialize) -> Vec<(String, String)> {
     fields.map(|(name, value)| (name, value.as_str().map_or_else(|| value.to_string(), str::to_owned))).collect()
 }
 
-/// Makes what runs a command's tasks.
+/// Builds the async runtime of a command.
 pub(super) fn runtime(mut builder: Builder) -> Result<Runtime, Failure> {
     builder.enable_all().build().map_err(|error| Failure::usage(format!("cannot start: {error}")))
 }
@@ -331,7 +331,7 @@ fn other_scheme(url: &Url) -> String {
     text.trim_end_matches('/').to_owned()
 }
 
-/// What makes a certificate trusted.
+/// How to make the emulator's certificate trusted.
 fn distrusted(url: &Url, target: &Target, problem: &CertificateError) -> String {
     let base = url.as_str().trim_end_matches('/');
     let is_known = !matches!(problem, CertificateError::UnknownIssuer | CertificateError::BadSignature);
@@ -389,5 +389,5 @@ pub(super) fn emulator_at(address: SocketAddr) -> Option<String> {
     })
 }
 
-/// How long commands wait that ask for something at hand.
+/// How long a call waits for an answer that takes no work.
 pub(super) const SHORT: Duration = Duration::from_secs(10);

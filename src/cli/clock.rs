@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::CallArgs;
+use super::arguments::CallArgs;
 use super::failure::Failure;
 use super::help::examples;
-use super::mistakes::value;
+use super::value;
 use crate::control::api::{self, ClockChange, DurationInput, NewMode};
 use crate::duration::parse_duration;
 
@@ -22,10 +22,10 @@ pub(super) enum ClockCommand {
     /// Stop the clock.
     #[command(after_help = examples(["clock freeze"]))]
     Freeze(ClockArgs),
-    /// Move the clock forward: windows open, retries and emissions happen, in order. Returns when all that was due is done.
+    /// Move the clock forward: windows open, retries and emissions happen, in order. Returns when everything due is done.
     #[command(after_help = examples(["clock advance 60s", "clock advance 1h30m"]))]
     Advance(AdvanceArgs),
-    /// Show another time: a step forward is time that passes, a step back only another label.
+    /// Set the time: a step forward is time that passes, a step back only changes what is shown.
     #[command(after_help = examples([
         "clock set 2026-01-31T09:30:00Z",
         "clock set 2030-01-01T00:00:00Z --key sk_test_a",
@@ -44,10 +44,10 @@ pub(super) enum ClockCommand {
 pub(super) struct ClockArgs {
     #[command(flatten)]
     common: CallArgs,
-    /// The clock of this key, or workspace `ws_…`, alone; without it, the emulator's, which all keys follow.
+    /// Only the clock of this key, or workspace `ws_…`; by default the emulator's, which all keys follow.
     #[arg(long)]
     key: Option<String>,
-    /// How long to wait until all that was due is done.
+    /// How long to wait until everything due is done.
     #[arg(long, default_value = "60s", value_name = "DURATION", value_parser = parse_duration)]
     timeout: Duration,
 }
@@ -91,7 +91,7 @@ pub(super) fn run(command: ClockCommand) -> Result<ExitCode, Failure> {
 }
 
 impl ClockArgs {
-    /// A little longer than the emulator takes at most.
+    /// A little longer than the emulator waits, so that its own timeout is reported.
     fn limit(&self) -> Duration {
         self.timeout.saturating_add(Duration::from_secs(10))
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::OneArgs;
+use super::arguments::OneArgs;
 use super::failure::Failure;
 use super::help::examples;
 use super::output::{cell, show, table};
@@ -32,18 +32,18 @@ pub(super) enum DeliveriesCommand {
     /// Show one delivery with each attempt: what was signed and sent, what came back.
     #[command(after_help = examples(["deliveries show dlv_01k...", "deliveries show dlv_01k... --json"]))]
     Show(OneArgs),
-    /// Wait until deliveries fit; on time-out, show the nearest and what differed, and exit 1.
+    /// Wait until deliveries match; on timeout, show the nearest ones and what differs, and exit 1.
     #[command(after_help = examples([
         "deliveries wait --status delivered --type workflow.completed --timeout 30s",
         "deliveries wait --count 3 --key sk_test_mine",
     ]))]
     Wait(WaitArgs<Deliveries>),
-    /// Send the same event to the same subscription again, signed afresh, or forged as before; exit 1 if it does not arrive.
+    /// Send the same event to the same subscription again, with a new signature, or forged as before; exit 1 if it does not arrive.
     #[command(after_help = examples(["deliveries redeliver dlv_01k..."]))]
     Redeliver(OneArgs),
 }
 
-/// Which deliveries are meant.
+/// Filters of deliveries.
 #[derive(Debug, Args, Serialize)]
 pub(super) struct Deliveries {
     /// Only deliveries of this key, or workspace `ws_…`; by default those of all keys.
@@ -117,17 +117,17 @@ pub(super) fn run(command: DeliveriesCommand) -> Result<ExitCode, Failure> {
             let call = args.call::<api::Redeliver>().query(&wait).limit(Duration::from_mins(1));
             let delivery = call.send()?.body.delivery;
             show(args.common.json, &delivery, || delivery.as_ref().map(whole).unwrap_or_default());
-            // A forgery is sent forged again, and refused as it should be.
-            let is_well = |delivery: &DeliveryWhole| match delivery.forgery {
+            // A forged delivery is forged again, and succeeds if it is refused.
+            let succeeded = |delivery: &DeliveryWhole| match delivery.forgery {
                 Some(forgery) => forgery == Forgery::Refused,
                 None => delivery.status == DeliveryStatus::Delivered,
             };
-            Ok(if delivery.as_ref().is_some_and(is_well) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            Ok(if delivery.as_ref().is_some_and(succeeded) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
 }
 
-/// What a receiver answered, with the first line of its body, or why it did not.
+/// What a receiver answered, with the first line of its body, or why it did not answer.
 pub(super) fn said(outcome: Option<&Outcome>) -> String {
     match outcome {
         Some(Outcome::Answered { status, body, .. }) => {
@@ -142,7 +142,7 @@ pub(super) fn said(outcome: Option<&Outcome>) -> String {
     }
 }
 
-/// Where a delivery or an attempt goes: the subscription's URL, and where it was sent if that is elsewhere.
+/// Where a delivery or an attempt goes: the subscription's URL, and the forward's target if there is one.
 pub(super) fn destination(url: &str, dialled: Option<&str>) -> String {
     match dialled {
         Some(dialled) if is_elsewhere(url, dialled) => format!("{}, sent to {}", cell(url), cell(dialled)),
@@ -155,7 +155,7 @@ pub(super) fn dialled(delivery: &DeliveryWhole) -> Option<&str> {
     delivery.attempts.0.last().map(|attempt| attempt.dialled.as_str())
 }
 
-/// What is deliberately wrong with an event or a delivery, as the end of a line.
+/// The deliberate damage of an event or a delivery, as the end of a line.
 pub(super) fn damaged(damage: Option<&str>) -> String {
     damage.map_or_else(String::new, |damage| format!("; {}", cell(damage)))
 }

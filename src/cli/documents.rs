@@ -1,4 +1,4 @@
-//! `assumptions`, `openapi`: documents made from the profile, printed.
+//! `assumptions`, `openapi`: print documents generated from the profile.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ struct ProfileArgs {
     /// A preset (`contract`, `friendly`, `hostile`) or a profile file (TOML).
     #[arg(long, env = "WRS_EMULATOR_PROFILE", value_name = "NAME|FILE")]
     profile: Option<PathBuf>,
-    /// Set one knob: `path=value`. Repeatable.
+    /// Set one setting of the profile. Repeatable.
     #[arg(long, env = "WRS_EMULATOR_SET", value_name = "PATH=VALUE", value_delimiter = ';')]
     set: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! Environment variables: every flag of every command can be set by a variable. Those that pipelines set for all jobs alike have the
-//! flag's name, and stand with the flags; any other is named after its command too, so that none means two things.
+//! Environment variables: every flag of every command has one. Variables that a pipeline sets for all jobs alike are declared with
+//! their flags; all others are named here, after the command and the flag, so that no variable has two meanings.
 
 use std::ffi::OsStr;
 
@@ -16,7 +16,7 @@ fn with_variables(command: Command, before: &str) -> Command {
         None => argument,
         Some(flag) => {
             let variable = format!("{before}_{}", in_capitals(flag));
-            // The rule is said once, below the program's help.
+            // The program's help states the rule once.
             argument.env(variable).hide_env(true)
         }
     });
@@ -34,8 +34,8 @@ fn in_capitals(name: &str) -> String {
     name.to_ascii_uppercase().replace('-', "_")
 }
 
-/// An empty variable counts as none, as pipelines pass unset ones so; a switch takes 1, yes and on as well as true.
-pub(super) fn settled(command: Command) -> Command {
+/// Ignores empty variables, which is how pipelines pass unset ones; lets a switch accept 1, yes and on as well as true.
+pub(super) fn lenient(command: Command) -> Command {
     let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
     let command = command.mut_args(|argument| match argument.get_env() {
         Some(name) if is_empty(name) => argument.env(None::<&'static str>),
@@ -44,7 +44,7 @@ pub(super) fn settled(command: Command) -> Command {
         }
         _ => argument,
     });
-    command.mut_subcommands(settled)
+    command.mut_subcommands(lenient)
 }
 
 #[cfg(test)]
@@ -67,7 +67,7 @@ mod tests {
         }
     }
 
-    /// A variable stands for one flag, whichever commands have it, and no flag is without.
+    /// A variable sets one flag, whichever commands have it, and every flag has a variable.
     #[test]
     fn every_flag_has_a_variable_that_means_nothing_else() {
         fn collect(command: &Command, variables: &mut BTreeMap<String, BTreeSet<String>>) {
@@ -86,9 +86,9 @@ mod tests {
         collect(&definition(), &mut variables);
         assert!(variables.len() > 100, "the variables were found: {}", variables.len());
         for (variable, mut flags) in variables {
-            // What `exec` calls the verdict's format is, in a command of that name, the format.
+            // `exec --verdict-format` and `verdict --format` share a variable.
             flags.remove("verdict-format");
-            assert!(flags.len() <= 1, "{variable} stands for {flags:?}");
+            assert!(flags.len() <= 1, "{variable} sets {flags:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! `exec -- CMD`: the emulator for as long as a command runs, and a verdict on what the command did.
+//! `exec -- CMD`: runs the emulator while a command runs, then reports problems with what the command did.
 //!
-//! The streams are the command's: nothing of the emulator goes to stdout, and to stderr only what was asked for. The verdict
-//! is read over the control API, as any other client reads it.
+//! The streams belong to the command: the emulator prints nothing to stdout, and to stderr only what flags ask for. The verdict is
+//! read over the control API, as by any other client.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,13 +16,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::runtime::Builder;
 
-use super::Target;
 use super::client::runtime;
 use super::failure::{Failure, colored, report, warn};
 use super::help::examples;
+use super::problems::{Kind, Verdict};
 use super::serve::{ServeArgs, Signals, settings, start};
-use super::target::reachable;
-use super::verdict::{Kind, Verdict, VerdictFormat, wait};
+use super::target::{Target, reachable};
+use super::verdict::{VerdictFormat, render, wait};
 use crate::app::{Emulator, Raised, Settings};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::file;
@@ -52,7 +52,7 @@ pub(super) struct ExecArgs {
     /// Exit with 1 if the command succeeded and one of these was found; separated by commas.
     #[arg(long, env = "WRS_EMULATOR_FAIL_ON", value_enum, value_delimiter = ',', value_name = "KINDS")]
     fail_on: Vec<Kind>,
-    /// How the verdict looks; `text` unless given. A format that is given asks for the verdict, also without --fail-on.
+    /// The format of the verdict, `text` by default. Prints the verdict even without --fail-on.
     #[arg(long, env = "WRS_EMULATOR_VERDICT_FORMAT", value_enum)]
     verdict_format: Option<VerdictFormat>,
     /// Write the verdict to this file; without it the verdict goes to stderr, and only with --fail-on or --verdict-format.
@@ -73,7 +73,7 @@ pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
     let raised = Raised::raise();
     let runtime = runtime(Builder::new_multi_thread())?;
     let code = runtime.block_on(exec(&args, settings, raised));
-    // What is left is on its way to nowhere.
+    // Tasks that are still running have nothing left to do.
     runtime.shutdown_background();
     code
 }
@@ -81,7 +81,7 @@ pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
 async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<ExitCode, Failure> {
     // Installed before the command runs: a signal must never end the emulator and leave the command behind.
     let mut signals = Signals::install()?;
-    // Opened before the command runs: a path that cannot be written is told at once, and no older verdict is left there.
+    // Opened before the command runs: a path that cannot be written fails at once, and no older verdict stays there.
     let mut file = args.verdict_file.as_deref().map(open).transpose()?;
     let (emulator, log) = start(&args.serve, settings, args.verbose).await?;
     if log.is_none() && !args.serve.quiet {
@@ -95,8 +95,8 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
         .await
         .map_err(|error| Failure::usage(format!("cannot wait for the command: {error}")))?;
     let finish = async {
-        let wanted = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
-        let verdict = if wanted { judge(args, target, file.as_mut()).await } else { Ok(false) };
+        let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
+        let verdict = if is_requested { judge(args, target, file.as_mut()).await } else { Ok(false) };
         let stopped = emulator.stop().await;
         if let Some(log) = log {
             log.finish().await;
@@ -107,7 +107,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
                 if let Err(failure) = verdict {
                     report(&failure);
                 }
-                Err(Failure::short(problem.to_string()))
+                Err(Failure::check_failed(problem.to_string()))
             }
         }
     };
@@ -119,7 +119,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
         (0, verdict) => verdict.map(|fails| if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS }),
         (code, Ok(_)) => Ok(ExitCode::from(code)),
         (code, Err(failure)) => {
-            // The command's own failure is what the caller asks about first.
+            // The exit code is the command's, so this failure is only printed.
             report(&failure);
             Ok(ExitCode::from(code))
         }
@@ -132,12 +132,12 @@ fn target(emulator: &Emulator) -> Target {
         url: reachable(&emulator.control_url()),
         control_token: emulator.control_token().map(str::to_owned),
         ca: Vec::new(),
-        // It is this very process: no certificate could say more.
+        // The connection stays within this process, so there is nothing to verify.
         insecure: true,
     }
 }
 
-/// The file with the authority that the command has to trust, gone when the run is over.
+/// The temporary file with the authority that the command has to trust; removed on drop.
 struct Authority(PathBuf);
 
 impl Authority {
@@ -152,7 +152,7 @@ impl Authority {
 
 impl Drop for Authority {
     fn drop(&mut self) {
-        // Whoever removed it before has done what was wanted.
+        // It may have been removed already.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -184,7 +184,7 @@ fn spawn(
     raised.restored_for(|| command.spawn()).map_err(|error| not_run(program, &error))
 }
 
-/// The exit codes that shells have for a command that is not there, and for one that cannot be run.
+/// Exit codes as in shells: 127 for a command that does not exist, 126 for one that cannot be run.
 fn not_run(program: &OsStr, error: &std::io::Error) -> Failure {
     let shown = program.display();
     let (code, message) = match error.kind() {
@@ -195,7 +195,7 @@ fn not_run(program: &OsStr, error: &std::io::Error) -> Failure {
     Failure::with_code(code, message).with_hint(hint)
 }
 
-/// Waits for the command to end; hands on the signals that come meanwhile.
+/// Waits for the command to end, and forwards signals to it meanwhile.
 async fn wait_for(child: &mut Child, signals: &mut Signals) -> std::io::Result<ExitStatus> {
     loop {
         tokio::select! {
@@ -214,7 +214,7 @@ fn forward(child: &Child, number: u8) {
     let signal = if interrupt { Signal::INT } else { Signal::TERM };
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     if let Some(id) = id {
-        // The child is not waited for yet, so the number is still its own; it may have ended all the same.
+        // The child has not been reaped, so its process id cannot belong to another process. It may have ended already.
         let _ = kill_process(id, signal);
     }
 }
@@ -229,29 +229,29 @@ fn open(path: &Path) -> Result<File, Failure> {
         .map_err(|problem| Failure::usage(format!("--verdict-file: cannot write `{}`: {problem}", path.display())))
 }
 
-/// Asks for the verdict and tells it; says whether it makes the run fail.
+/// Reads and prints the verdict; returns whether it makes the run fail.
 async fn judge(args: &ExecArgs, target: Target, file: Option<&mut File>) -> Result<bool, Failure> {
     let (settle, fail_on) = (args.settle, args.fail_on.clone());
-    // The client blocks, and the emulator must go on answering.
+    // The client blocks its thread, and the emulator must keep answering.
     let asked = tokio::task::spawn_blocking(move || Verdict::ask(&target, "*", settle, &fail_on));
     let verdict = asked.await.map_err(|error| Failure::usage(format!("the verdict cannot be read: {error}")))??;
     let format = args.verdict_format.unwrap_or(VerdictFormat::Text);
     match file {
-        None => tell(&verdict.render(format, colored(&std::io::stderr()))),
+        None => print_to_stderr(&render(&verdict, format, colored(&std::io::stderr()))),
         Some(file) => {
-            let text = verdict.render(format, false);
+            let text = render(&verdict, format, false);
             file.write_all(text.as_bytes())
                 .map_err(|error| Failure::usage(format!("--verdict-file: cannot be written: {error}")))?;
             if verdict.fails() {
-                tell(&verdict.render(VerdictFormat::Text, colored(&std::io::stderr())));
+                print_to_stderr(&render(&verdict, VerdictFormat::Text, colored(&std::io::stderr())));
             }
         }
     }
     Ok(verdict.fails())
 }
 
-fn tell(text: &str) {
-    // Nobody is left to tell if stderr is gone; the exit code says it too.
+fn print_to_stderr(text: &str) {
+    // If stderr is closed, the exit code still reports the problem.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 

@@ -1,14 +1,14 @@
-//! `explain`: why a request was answered so, where an event went, how a delivery came about.
+//! `explain`: why a request got its answer, where an event went, what happened to a delivery.
 
 use std::process::ExitCode;
 
 use clap::Args;
 
-use super::CallArgs;
+use super::arguments::CallArgs;
 use super::deliveries::{destination, dialled};
 use super::failure::Failure;
 use super::help::examples;
-use super::output::{cell, optional};
+use super::output::{cell, optional, warnings};
 use crate::control::api::{self, Explained, Explanation, RuleTrace, StepVerdict};
 
 /// Arguments of `explain`.
@@ -63,7 +63,6 @@ fn text(explanation: &Explanation) -> String {
         text.extend(advice.command.iter().map(|command| format!("  {command}\n")));
     }
     if let Some(rules) = &explanation.rules {
-        // The rules of the active scenarios and what each made of the request.
         text.push_str(&format!("rules ({}):\n", optional(explanation.note.as_ref())));
         for RuleTrace { scenario, rule, applied, outcome } in rules {
             let mark = if *applied { '▸' } else { '·' };
@@ -71,9 +70,4 @@ fn text(explanation: &Explanation) -> String {
         }
     }
     text
-}
-
-/// What a request's answer or an event lacks that was meant to be there.
-pub(super) fn warnings(warnings: &[String]) -> String {
-    warnings.iter().map(|warning| format!("warning: {}\n", cell(warning))).collect()
 }

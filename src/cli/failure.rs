@@ -1,4 +1,4 @@
-//! What goes wrong on the command line, and the one place where it is printed.
+//! Failures of commands, and everything that is printed about them on stderr.
 
 use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
@@ -22,8 +22,8 @@ impl Failure {
         Self { code, message: message.into(), hint: None }
     }
 
-    /// 1: a check found problems, or a look-up found nothing.
-    pub(super) fn short(message: impl Into<String>) -> Self {
+    /// 1: a check found problems, or what was named does not exist.
+    pub(super) fn check_failed(message: impl Into<String>) -> Self {
         Self::with_code(1, message)
     }
 
@@ -61,7 +61,7 @@ pub(super) fn warn(message: &str) {
     say("\u{1b}[1;33m", "warning:", message);
 }
 
-/// Prints a remark on stderr.
+/// Prints a note on stderr.
 pub(super) fn note(message: &str) {
     say("", "note:", message);
 }
@@ -70,7 +70,7 @@ pub(super) fn note(message: &str) {
 fn say(color: &str, word: &str, text: &str) {
     let mut stderr = std::io::stderr().lock();
     let (color, plain) = if color.is_empty() || !colored(&stderr) { ("", "") } else { (color, "\u{1b}[0m") };
-    // Nobody is left to read it if stderr is gone.
+    // There is nowhere to report a closed stderr.
     let _ = writeln!(stderr, "{color}{word}{plain} {}", visible_lines(&Redactor::default().text(text)));
 }
 

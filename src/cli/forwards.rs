@@ -1,6 +1,6 @@
-//! `forwards list|add|remove`: where deliveries really go, changed while the emulator runs.
+//! `forwards list|add|remove`: redirects deliveries while the emulator runs.
 //!
-//! Forwards are the setting `webhooks.forwards`; this file only makes them shorter to type.
+//! Forwards are the setting `webhooks.forwards`; these commands are a shorter way to change it.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -10,16 +10,16 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::Target;
 use super::client::SHORT;
 use super::failure::Failure;
 use super::help::examples;
 use super::output::{cell, show, whose};
 use super::profile::{SettingsArgs, patched, settings_of};
+use super::target::Target;
 use crate::control::api::List;
 use crate::profile::Forward;
 
-/// The setting that they are.
+/// The setting that contains all forwards.
 const SETTING: &str = "webhooks.forwards";
 
 /// `forwards …`
@@ -29,7 +29,7 @@ pub(super) enum ForwardsCommand {
     /// List the forwards in force (what happens without a command).
     #[command(after_help = examples(["forwards list", "forwards list --key sk_test_a --json"]))]
     List(SettingsArgs),
-    /// Deliver webhooks elsewhere from now on, also those that wait for a retry.
+    /// Deliver webhooks elsewhere from now on, including pending retries.
     #[command(after_help = examples([
         "forwards add https://app.example.com=http://localhost:3000",
         "forwards add https://app.example.com/hooks=http://localhost:4000/in --key sk_test_a",
@@ -43,7 +43,7 @@ pub(super) enum ForwardsCommand {
 /// Arguments of `forwards add`.
 #[derive(Debug, Args)]
 pub(super) struct AddArgs {
-    /// What is subscribed and where it goes: `https://app.example.com=http://localhost:3000`.
+    /// The subscribed URL and where to deliver instead: `https://app.example.com=http://localhost:3000`.
     #[arg(required = true, value_name = "FROM=TO")]
     rules: Vec<String>,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub(super) struct AddArgs {
 /// Arguments of `forwards remove`.
 #[derive(Debug, Args)]
 pub(super) struct RemoveArgs {
-    /// What is subscribed, as listed.
+    /// The subscribed URL, as listed.
     #[arg(required = true, value_name = "FROM")]
     urls: Vec<String>,
     #[command(flatten)]
@@ -104,16 +104,16 @@ fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
     let before = in_force(&given.common.target, given.key.as_deref(), SHORT)?;
     let urls: Vec<&str> = args.urls.iter().map(|url| url.trim_end_matches('/')).collect();
     if let Some(unknown) = urls.iter().find(|url| !before.contains_key(**url)) {
-        let failure = Failure::short(format!("unknown forward `{unknown}`"));
+        let failure = Failure::check_failed(format!("unknown forward `{unknown}`"));
         return Err(failure.with_hint("`wrs-emulator forwards` lists those in force; --key shows those of one key"));
     }
     let mut answer = patched(given, settings(urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect()))?;
-    // One that another layer made, such as --forward, stays until an empty target covers it.
+    // A forward from a lower layer, such as --forward, is still in force: an empty target overrides it.
     let after = in_force(&given.common.target, given.key.as_deref(), SHORT)?;
-    let stay: Map<String, Value> =
+    let overrides: Map<String, Value> =
         urls.iter().filter(|url| after.contains_key(**url)).map(|url| ((*url).to_owned(), "".into())).collect();
-    if !stay.is_empty() {
-        answer = patched(given, settings(stay))?;
+    if !overrides.is_empty() {
+        answer = patched(given, settings(overrides))?;
     }
     Ok(answer.print(|patched| {
         let whose = whose(patched.key.as_deref());
@@ -121,7 +121,7 @@ fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// The forwards in force, by what is subscribed.
+/// The forwards in force, by subscribed URL.
 pub(super) fn in_force(
     target: &Target,
     key: Option<&str>,
@@ -134,7 +134,7 @@ pub(super) fn in_force(
     Ok(rules.filter(|(_, to)| !to.is_empty()).collect())
 }
 
-/// Forwards as a change of settings; null takes one back.
+/// Forwards as a patch of settings; null removes one.
 pub(super) fn settings(rules: Map<String, Value>) -> Map<String, Value> {
     let group = Map::from_iter([("forwards".to_owned(), Value::Object(rules))]);
     Map::from_iter([("webhooks".to_owned(), Value::Object(group))])

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::CallArgs;
+use super::arguments::CallArgs;
 use super::failure::Failure;
 use super::help::examples;
 use crate::control::api;

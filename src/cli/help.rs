@@ -1,14 +1,14 @@
-//! The two lengths of help: `--help` fits two screens, `--help-all` has everything. Examples come below both.
+//! The two lengths of help: `--help` is short, `--help-all` has everything. Both end with examples.
 
 use clap::{Arg, ArgAction, Command};
 
-/// Where `--json` comes in a list of options.
+/// The display order of `--json`, after all other options.
 pub(super) const LAST: usize = 900;
 
-/// Asks for everything.
+/// The flag that prints the long help.
 pub(super) const ALL: &str = "--help-all";
 
-/// The program's own help: examples come first, and what holds for every command.
+/// The template of the program's own help, with examples and notes about all commands before the usage.
 pub(super) const TEMPLATE: &str = "{about-with-newline}{after-help}\n\n{usage-heading} {usage}\n\n{all-args}";
 
 /// The examples below a command's help, each without the program's name; one may end in a comment, two spaces apart.
@@ -18,7 +18,7 @@ pub(super) fn examples<const N: usize>(lines: [&str; N]) -> String {
         .fold("Examples:".to_owned(), |text, line| format!("{text}\n  {}", format!("wrs-emulator {line}").trim_end()))
 }
 
-/// Gives every command both flags of help. `--json` comes last in every list of options, but for them.
+/// Adds both help flags to every command. They are the last options, after `--json`.
 pub(super) fn with_help(command: Command) -> Command {
     let short = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
     let all = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong);
@@ -28,7 +28,7 @@ pub(super) fn with_help(command: Command) -> Command {
     command.mut_subcommands(with_help)
 }
 
-/// Leaves out of `--help` what is said once for all flags: an environment variable that is named after its flag.
+/// Hides environment variables from `--help` if they are named after their flags; the program's help states that rule once.
 pub(super) fn brief(command: Command) -> Command {
     let is_named = |flag: &Arg| {
         let name = flag.get_long().map(|long| format!("WRS_EMULATOR_{}", long.to_ascii_uppercase().replace('-', "_")));

@@ -1,9 +1,9 @@
-//! A verdict as `JUnit` XML, which every CI system reads: one suite, a test case for each kind.
+//! The verdict as `JUnit` XML, which every CI system reads: one suite with a test case for each kind of problem.
 //!
-//! XML 1.0 has no way to carry most control characters, not even escaped; they are spelled out, so that nothing a client sent can
+//! XML 1.0 forbids most control characters, even escaped. They are spelled out as `\u{…}`, so that nothing a client sent can
 //! break the file.
 
-use super::verdict::{Kind, Verdict};
+use super::problems::{Kind, Verdict};
 
 /// The whole document.
 pub(super) fn junit(verdict: &Verdict) -> String {
@@ -38,7 +38,7 @@ pub(super) fn junit(verdict: &Verdict) -> String {
     text
 }
 
-/// Text as it may stand in an attribute or an element.
+/// Escapes text for an attribute or an element.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -108,9 +108,9 @@ mod tests {
             let found = Kind::ALL.map(|kind| outcome(&document, &kind.name()).map(|(tag, _)| tag));
             assert_eq!(found.each_ref().map(Option::as_deref), expected, "{fail_on:?}");
             let suite = document.descendants().find(|node| node.has_tag_name("testsuite")).expect("a suite");
-            let told = ["failures", "skipped"].map(|name| suite.attribute(name).expect("a count"));
-            assert_eq!(told, counts, "{fail_on:?}");
-            assert_eq!(text.contains("2 entries have left"), fail_on != [Kind::Undelivered], "{fail_on:?}");
+            let counted = ["failures", "skipped"].map(|name| suite.attribute(name).expect("a count"));
+            assert_eq!(counted, counts, "{fail_on:?}");
+            assert_eq!(text.contains("2 entries were evicted"), fail_on != [Kind::Undelivered], "{fail_on:?}");
         }
     }
 }

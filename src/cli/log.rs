@@ -1,5 +1,5 @@
-//! The log on stderr: one line a record, as text or JSON, read from the journal with a cursor of its own. A log that
-//! cannot keep up skips entries and says how many; it never holds a request back.
+//! The log on stderr: one line per record, as text or JSON, read from the journal with a cursor of its own. A log that
+//! cannot keep up skips entries and prints how many; it never delays a request.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -27,27 +27,27 @@ use crate::workspace::{AttemptOutcome, AttemptRecord, EventRecord, PlannedDelive
 /// How the log looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum LogFormat {
-    /// One line of text a record.
+    /// One line of text per record.
     Text,
-    /// One JSON object a record.
+    /// One JSON object per record.
     Json,
 }
 
-/// The same, with whether there are colors.
+/// The format, with whether text is colored.
 #[derive(Clone, Copy, Debug)]
 enum Look {
     Json,
     Text { colored: bool },
 }
 
-/// The log of a running emulator, written by a thread of its own: a stderr that nobody reads holds nothing up.
+/// The log of a running emulator, written by its own thread, so that a blocked stderr delays nothing else.
 pub(super) struct Log {
     ending: watch::Sender<bool>,
     ended: oneshot::Receiver<()>,
 }
 
 impl Log {
-    /// Starts the log; everything that the journal has so far is told as well.
+    /// Starts the log, beginning with the entries already in the journal.
     pub(super) fn start(control: &ControlHandle, format: LogFormat) -> std::io::Result<Self> {
         let control = control.clone();
         let look = match format {
@@ -59,20 +59,20 @@ impl Log {
         let (done, ended) = oneshot::channel();
         std::thread::Builder::new().name("log".to_owned()).spawn(move || {
             runtime.block_on(follow(&control, look, end));
-            // Whoever started the log may be gone.
+            // The receiver may have been dropped.
             let _ = done.send(());
         })?;
         Ok(Self { ending, ended })
     }
 
-    /// Writes what is left, as long as somebody reads it.
+    /// Writes the remaining entries, unless stderr is blocked.
     pub(super) async fn finish(self) {
         self.ending.send_replace(true);
         let _ = tokio::time::timeout(Duration::from_millis(500), self.ended).await;
     }
 }
 
-/// Prints what is appended until the end is near and nothing is left.
+/// Prints entries as they are appended, until `end` is true and none is left.
 async fn follow(control: &ControlHandle, look: Look, mut end: watch::Receiver<bool>) {
     let journal = control.journal();
     let reader = journal.reader();
@@ -105,7 +105,7 @@ async fn follow(control: &ControlHandle, look: Look, mut end: watch::Receiver<bo
                 push_line(&mut text, look, &record);
             }
         }
-        // Nobody is left to read the log if stderr is gone; the emulator serves on.
+        // The emulator keeps serving if stderr is closed.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 }
@@ -184,7 +184,7 @@ const GREEN: &str = "\u{1b}[32m";
 const YELLOW: &str = "\u{1b}[33m";
 const CYAN: &str = "\u{1b}[36m";
 
-/// The color of a line's first word: how it went.
+/// The color of a line's first word, by outcome.
 fn color(record: &Value) -> &'static str {
     let status = record.get("status").and_then(Value::as_u64);
     let accepted = record.get("accepted").and_then(Value::as_bool);
@@ -196,7 +196,7 @@ fn color(record: &Value) -> &'static str {
     }
 }
 
-/// An entry as a line; `None` for one that was forgotten.
+/// The record of an entry; `None` for one that was cleared.
 fn record(entry: &Entry, redactor: Redactor<'_>) -> Option<Value> {
     match entry {
         Entry::Request(request) => Some(request_record(request, redactor)),
@@ -267,7 +267,7 @@ fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
     // One subscription may get several copies.
     let subscriptions = event.deliveries.iter().map(|delivery| &delivery.subscription).collect::<BTreeSet<_>>().len();
     let key = redactor.key(&event.workspace);
-    // What is deliberately wrong names the scenario as well.
+    // The text of the damage already names the scenario.
     let scenario = event.origin.in_scenario().filter(|_| event.damage.is_none());
     let about = [Some(key.to_string()), scenario].into_iter().flatten().collect::<Vec<_>>().join(", ");
     let EventRecord { id, event_type, .. } = event;
@@ -306,13 +306,13 @@ fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
     recorded(redactor, Some(attempt.at), "attempt", what, message)
 }
 
-/// How long it took, whose it is, and what a scenario did.
+/// The latency, the key, and what a scenario did.
 fn about(latency: Duration, key: Option<&str>, scenario: Option<String>) -> String {
     let parts = [Some(duration_text(latency)), key.map(str::to_owned), scenario];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// What is deliberately wrong, as the end of a line.
+/// The deliberate damage, as the end of a line.
 fn damage(damage: Option<&str>) -> String {
     damage.map_or_else(String::new, |damage| format!("; {damage}"))
 }

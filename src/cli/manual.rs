@@ -1,4 +1,4 @@
-//! `completions` and `man`: what shells and manual readers want, made from the definition of the command line itself.
+//! `completions` and `man`: completion scripts and manual pages, generated from the definition of the command line.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ pub(super) struct CompletionsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples(["man > wrs-emulator.1", "man --dir ~/.local/share/man/man1"]))]
 pub(super) struct ManArgs {
-    /// Write a page for each command to this folder instead; it is made if it is not there.
+    /// Write a page for each command to this folder instead; it is created if missing.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

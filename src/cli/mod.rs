@@ -1,7 +1,8 @@
-//! The command line: flags, environment, one file a subcommand, everything printed for people. Overview.
+//! The command line: flags, environment variables, one file per subcommand. Overview.
 //!
-//! Data goes to stdout, talk to stderr. Commands other than `serve` are clients of the control API.
+//! Data goes to stdout, messages go to stderr. Commands other than `serve` are clients of the control API.
 
+mod arguments;
 mod banner;
 mod client;
 mod clock;
@@ -20,6 +21,7 @@ mod log;
 mod manual;
 mod mistakes;
 mod output;
+mod problems;
 mod profile;
 mod profile_source;
 mod records;
@@ -34,21 +36,19 @@ mod snapshot;
 mod subscriptions;
 mod target;
 mod trigger;
+mod value;
 mod verdict;
 mod verify;
 
 use std::process::ExitCode;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::control::api::Endpoint;
-use client::Call;
-use environment::{settled, with_environment};
+use environment::{lenient, with_environment};
 use failure::report;
 use help::{brief, examples, with_help};
 pub(crate) use listen::MOST_CONNECTIONS as LISTEN_CONNECTIONS;
-use target::{DEFAULT_URL, Target};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -145,52 +145,19 @@ enum Command {
     Health(health::HealthArgs),
 }
 
-/// The command with all that its parts cannot say by themselves.
+/// The whole definition of the command line, with what the derives cannot express.
 fn definition() -> clap::Command {
-    // What runs beside other jobs of the same machine must not fight them for a port.
+    // Several jobs on one machine may run `exec` at a time, so each takes a free port.
     let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
     let command = Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
     with_help(with_environment(command))
 }
 
-/// What every command takes that prints an answer of the control API.
-#[derive(Debug, Args)]
-struct CallArgs {
-    #[command(flatten)]
-    target: Target,
-    /// Print JSON.
-    #[arg(long, display_order = help::LAST)]
-    json: bool,
-}
-
-impl CallArgs {
-    /// A call whose answer is printed as text or JSON.
-    fn call<E: Endpoint>(&self) -> Call<'_, E> {
-        Call::to(&self.target).json(self.json)
-    }
-}
-
-/// One thing, named by its id.
-#[derive(Debug, Args)]
-struct OneArgs {
-    /// Its id, as listings and answers show it.
-    id: String,
-    #[command(flatten)]
-    common: CallArgs,
-}
-
-impl OneArgs {
-    /// A call about this thing.
-    fn call<E: Endpoint>(&self) -> Call<'_, E> {
-        self.common.call().id(&self.id)
-    }
-}
-
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
     let arguments = shorthand::expanded(std::env::args_os().collect());
-    let wants_all = arguments.iter().any(|argument| argument == help::ALL);
-    let mut command = settled(if wants_all { definition() } else { brief(definition()) });
+    let shows_all_help = arguments.iter().any(|argument| argument == help::ALL);
+    let mut command = lenient(if shows_all_help { definition() } else { brief(definition()) });
     let parsed = command.try_get_matches_from_mut(&arguments).and_then(|matches| {
         note_key_of_environment(&command, &matches);
         Cli::from_arg_matches(&matches)
@@ -234,7 +201,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Says that a key in the environment leaves the others out, where a command shows all keys without it.
+/// Prints a note if a key in the environment restricts a command that would show all keys without it.
 fn note_key_of_environment(mut command: &clap::Command, mut matches: &ArgMatches) {
     while let Some((name, inner)) = matches.subcommand() {
         let Some(below) = command.find_subcommand(name) else { return };
@@ -262,7 +229,7 @@ mod tests {
         definition().debug_assert();
     }
 
-    /// What the program's help says of keys holds for every command that has `--key`.
+    /// The paragraph about keys in the program's help is true of every command that has `--key`.
     #[test]
     fn the_help_names_the_commands_without_a_key_of_their_own() {
         fn collect(command: &clap::Command, path: &str, found: &mut Vec<(String, bool, String)>) {

@@ -1,4 +1,4 @@
-//! Printing data: text or JSON on stdout, quietly ending where the reader has gone.
+//! Printing data: text or JSON on stdout. Errors of a closed stdout are ignored.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use crate::redact::{visible, visible_json, visible_lines};
 
-/// Prints lines of text; what would drive a terminal is escaped.
+/// Prints lines of text, with terminal control characters escaped.
 pub(super) fn print(text: &str) {
     print_as_is(&visible_lines(text));
 }
 
-/// Prints what holds nothing from clients, or what was escaped; a reader that closed the pipe, as `head` does, is no error.
+/// Prints text that is already escaped, or contains nothing from clients. A closed pipe, as with `head`, is not an error.
 pub(super) fn print_as_is(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
@@ -24,7 +24,7 @@ pub(super) fn print_json<T: Serialize>(value: &T) {
     print_as_is(&format!("{}\n", pretty(value)));
 }
 
-/// Prints a value as JSON, or the text made of it.
+/// Prints a value as JSON, or as `text`.
 pub(super) fn show<T: Serialize>(json: bool, value: &T, text: impl FnOnce() -> String) -> ExitCode {
     if json {
         print_json(value);
@@ -46,7 +46,7 @@ pub(super) fn compact<T: Serialize>(value: &T) -> String {
     visible_json(&text).into_owned()
 }
 
-/// The line that says as JSON that somebody listens.
+/// The ready line of `serve` and `listen`, as JSON.
 #[derive(Serialize)]
 pub(super) struct Ready<'a> {
     pub(super) event: &'static str,
@@ -81,15 +81,20 @@ pub(super) fn cell(field: impl Display) -> String {
     visible(&field.to_string()).into_owned()
 }
 
-/// The same; an absent field as `-`.
+/// Like [`cell`], with `-` for an absent field.
 pub(super) fn optional(field: Option<impl Display>) -> String {
     field.map_or_else(|| "-".to_owned(), cell)
 }
 
-/// For whom, where it is not for all keys; a key that nobody typed is named with where it comes from.
+/// Names the key at the end of a sentence, and states if it comes from the environment; empty for all keys.
 pub(super) fn whose(key: Option<&str>) -> String {
     let Some(key) = key else { return String::new() };
     let from_environment = std::env::var("WRS_API_KEY").is_ok_and(|value| value == key);
     let source = if from_environment { " (the key in WRS_API_KEY)" } else { "" };
     format!(" for {key}{source}")
+}
+
+/// Warnings in a record, one a line.
+pub(super) fn warnings(warnings: &[String]) -> String {
+    warnings.iter().map(|warning| format!("warning: {}\n", cell(warning))).collect()
 }

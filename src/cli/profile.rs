@@ -1,4 +1,4 @@
-//! `profile show|set|unset`: the knobs in force, and knobs changed while the emulator runs.
+//! `profile show|set|unset`: shows settings, and changes them while the emulator runs.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -6,11 +6,12 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
+use super::arguments::CallArgs;
 use super::client::{Answer, Call, SHORT};
 use super::failure::Failure;
 use super::help::examples;
 use super::output::{cell, show as show_either, whose};
-use super::{CallArgs, Target};
+use super::target::Target;
 use crate::control::api::{self, Setting};
 use crate::scenario::generation_text;
 
@@ -18,16 +19,16 @@ use crate::scenario::generation_text;
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["profile set rate_limit.requests=5", "profile unset rate_limit.requests"]))]
 pub(super) enum ProfileCommand {
-    /// Show every knob with its value and where it comes from.
+    /// Show every setting with its value and where it comes from.
     #[command(after_help = examples(["profile show", "profile show --key sk_test_a --json"]))]
     Show(ShowArgs),
-    /// Change knobs: `rate_limit.requests=5`. The value is TOML; what is no TOML is a plain string.
+    /// Change settings: `rate_limit.requests=5`. A value that is not valid TOML is taken as a string.
     #[command(after_help = examples([
         "profile set rate_limit.requests=5 rate_limit.window=10s",
         "profile set webhooks.scheme=stripe --key sk_test_a",
     ]))]
     Set(SetArgs),
-    /// Take changes back: a knob, or a group of knobs such as `rate_limit`.
+    /// Undo changes of a setting, or of a group of settings such as `rate_limit`.
     #[command(after_help = examples(["profile unset rate_limit.requests"]))]
     Unset(UnsetArgs),
 }
@@ -45,9 +46,9 @@ pub(super) struct SettingsArgs {
 /// Arguments of `profile show`.
 #[derive(Debug, Args)]
 pub(super) struct ShowArgs {
-    /// Only knobs whose names begin so.
+    /// Only settings whose names begin with this.
     prefix: Option<String>,
-    /// Only knobs that are not at their default.
+    /// Only settings that differ from their default.
     #[arg(long)]
     changed: bool,
     #[command(flatten)]
@@ -57,7 +58,7 @@ pub(super) struct ShowArgs {
 /// Arguments of `profile set`.
 #[derive(Debug, Args)]
 pub(super) struct SetArgs {
-    /// What to change.
+    /// The settings to change.
     #[arg(required = true, value_name = "PATH=VALUE")]
     assignments: Vec<String>,
     #[command(flatten)]
@@ -67,7 +68,7 @@ pub(super) struct SetArgs {
 /// Arguments of `profile unset`.
 #[derive(Debug, Args)]
 pub(super) struct UnsetArgs {
-    /// What to take back.
+    /// The settings, or groups of them, to restore.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
     #[command(flatten)]
@@ -94,7 +95,7 @@ fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
     profile.data.retain(|row| row.knob.starts_with(prefix) && (!args.changed || row.source != "default"));
     let json = args.settings.common.json;
     if profile.data.is_empty() && !args.changed && !json {
-        let failure = Failure::short(format!("no setting begins with `{}`", prefix.escape_debug()));
+        let failure = Failure::check_failed(format!("no setting begins with `{}`", prefix.escape_debug()));
         return Err(failure.with_hint("`wrs-emulator profile show` lists all"));
     }
     let line = |Setting { knob, value, source }: &Setting| {
@@ -114,7 +115,7 @@ fn patch(args: &SettingsArgs, settings: Map<String, Value>) -> Result<ExitCode, 
     }))
 }
 
-/// The settings in force, for one key or for those that have none of their own.
+/// The settings in force for one key, or for keys without settings of their own.
 pub(super) fn settings_of(target: &Target, key: Option<&str>, limit: Duration) -> Result<api::Profile, Failure> {
     Ok(Call::<api::ShowProfile>::to(target).key(key).limit(limit).send()?.body)
 }
@@ -124,7 +125,7 @@ pub(super) fn patched(args: &SettingsArgs, settings: Map<String, Value>) -> Resu
     args.common.call().key(args.key.as_deref()).body(&api::Patch(settings)).send()
 }
 
-/// One setting as it travels.
+/// An assignment as a path and a JSON value.
 fn parsed(setting: &str) -> Result<(String, Value), Failure> {
     let Some((path, text)) = setting.split_once('=') else {
         let message = format!("expected PATH=VALUE, found `{}`", setting.escape_debug());
@@ -132,7 +133,7 @@ fn parsed(setting: &str) -> Result<(String, Value), Failure> {
     };
     let (path, text) = (path.trim(), text.trim());
     let as_toml = toml::from_str::<toml::Table>(&format!("value = {text}")).ok().filter(|table| table.len() == 1);
-    // A date is a string everywhere else.
+    // JSON has no dates: they stay strings.
     let value = as_toml
         .and_then(|mut table| table.remove("value"))
         .filter(|value| !value.is_datetime())

@@ -1,5 +1,5 @@
-//! The profile that a command line asks for: a preset or a file, then single assignments. Every problem of a file is told
-//! with its place.
+//! Loads the profile named on the command line: a preset or a file, then assignments. Every problem of a file is reported with
+//! its position.
 
 use std::path::Path;
 
@@ -7,15 +7,15 @@ use super::failure::Failure;
 use crate::file;
 use crate::profile::{Draft, Layered, Preset, ProfileProblem};
 
-/// The profile: built-in defaults, then a preset or a file, then single assignments. All are merged before anything is judged.
-pub(super) fn load_profile(wanted: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
+/// Merges the built-in defaults, a preset or a file, and assignments, in this order, and then validates the result.
+pub(super) fn load_profile(named: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
     let mut draft = Draft::of(&Layered::default());
     let mut file = None;
-    if let Some(wanted) = wanted {
-        if let Some(name) = name_of(wanted) {
+    if let Some(named) = named {
+        if let Some(name) = preset_name(named) {
             draft.preset(name);
         } else {
-            let (shown, text) = (wanted.display().to_string(), read_profile(wanted)?);
+            let (shown, text) = (named.display().to_string(), read_profile(named)?);
             draft.text(&text, &shown);
             file = Some((shown, text));
         }
@@ -26,7 +26,7 @@ pub(super) fn load_profile(wanted: Option<&Path>, assignments: &[String]) -> Res
     draft.finish().map_err(|problems| refused(&problems, file.as_ref()))
 }
 
-/// Every problem with its setting: a place in the file, an assignment, or the preset.
+/// The failure that reports every problem with its origin: a position in the file, an assignment, or the preset.
 fn refused(problems: &[ProfileProblem], file: Option<&(String, String)>) -> Failure {
     let place = |problem: &ProfileProblem| match file {
         _ if *problem.source == *"--set" => Err(format!("--set {}", problem.written)),
@@ -54,10 +54,10 @@ fn refused(problems: &[ProfileProblem], file: Option<&(String, String)>) -> Fail
     Failure::usage(format!("the profile is not valid\n{}", lines.join("\n")))
 }
 
-/// The text if it is the name of a preset, or meant as one: it looks like no path, and no file is there.
-fn name_of(wanted: &Path) -> Option<&str> {
-    let text = wanted.to_str()?;
-    let is_path = text.contains(['/', '\\', '.']) || wanted.exists();
+/// The text if it names a preset, or cannot be a path: it has no separator or dot, and no such file exists.
+fn preset_name(named: &Path) -> Option<&str> {
+    let text = named.to_str()?;
+    let is_path = text.contains(['/', '\\', '.']) || named.exists();
     (Preset::named(text).is_some() || !is_path).then_some(text)
 }
 

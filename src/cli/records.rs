@@ -1,4 +1,4 @@
-//! `list` and `wait`, once for requests and deliveries: filters, pages, waiting, and following what happens as it happens.
+//! `list` and `wait` of requests and deliveries: filters, pages, waiting, and following the event stream.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -9,14 +9,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::CallArgs;
+use super::arguments::CallArgs;
 use super::client::{Call, fields};
 use super::failure::{Failure, note};
-use super::mistakes::value;
 use super::output::{cell, compact, optional, print, print_json};
+use super::value;
 use crate::control::api::{DurationInput, Endpoint, List, Missed, Page, Restarted, Stream};
 
-/// One kind of records: the flags that filter them, in the names of the control API, and how they look.
+/// One kind of records: the flags that filter them, named as in the control API, and how they are printed.
 pub(super) trait Records: Args + Serialize {
     /// A record as a row.
     type Row;
@@ -24,18 +24,18 @@ pub(super) trait Records: Args + Serialize {
     type List: Endpoint<Answer = Page<Self::Row>>;
     /// The call that waits for them.
     type Wait: Endpoint<Answer = List<Self::Row>>;
-    /// What the event stream has of them.
+    /// Their form in the event stream.
     type Streamed: DeserializeOwned;
-    /// What they are called.
+    /// Their plural.
     const NAME: &'static str;
-    /// The kind of event in the stream.
+    /// The kind of their events in the stream.
     const EVENT: &'static str;
     /// The help of `--follow`.
     const FOLLOW: &'static str;
-    /// The flags that do not go with `--follow`.
+    /// The flags that conflict with `--follow`.
     const PAGED: &'static [&'static str];
 
-    /// Whose records are meant.
+    /// The key given by `--key`, or `*`.
     fn key(&self) -> &str;
     /// Rows as a table.
     fn table(rows: &[Self::Row]) -> String;
@@ -53,7 +53,7 @@ pub(super) struct ListArgs<R: Records> {
     /// At most this many.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
-    /// Continue where another page ended: its `next_cursor`.
+    /// Continue after another page: its `next_cursor`.
     #[arg(long)]
     cursor: Option<String>,
     #[arg(long, help = R::FOLLOW, conflicts_with_all = R::PAGED)]
@@ -67,7 +67,7 @@ pub(super) struct WaitArgs<R: Records> {
     common: CallArgs,
     #[command(flatten)]
     filter: R,
-    /// How many must fit.
+    /// How many must match.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
     /// How long to wait, at most 300s.
@@ -75,14 +75,14 @@ pub(super) struct WaitArgs<R: Records> {
     timeout: String,
 }
 
-/// Which page is meant.
+/// The requested page.
 #[derive(Serialize)]
 struct Paging<'a> {
     limit: u16,
     cursor: Option<&'a str>,
 }
 
-/// What is awaited.
+/// What `wait` waits for.
 #[derive(Serialize)]
 struct Awaited<'a, R> {
     #[serde(flatten)]
@@ -110,7 +110,7 @@ impl<R: Records> ListArgs<R> {
         self.common.call().key(self.filter.key())
     }
 
-    /// Says on stderr which of the filters no record matches, and which values there are.
+    /// Prints on stderr which filters match no record, and the values that exist.
     fn explain_nothing(&self) -> Result<(), Failure> {
         let given = fields(&self.filter);
         if given.is_empty() {
@@ -147,7 +147,7 @@ impl<R: Records> ListArgs<R> {
                 "restarted" => read(data).map(|Restarted { message }| format!("… {message}")),
                 _ if found != R::EVENT => None,
                 _ if self.common.json => read::<Value>(data).map(|data| compact(&data)),
-                // One of another form than this program knows is shown as it came.
+                // A record of an unknown form is printed as received.
                 _ => Some(read(data).map_or_else(|| cell(data), |data| R::line(&data))),
             };
             if let Some(line) = line {
@@ -163,11 +163,11 @@ fn read<T: DeserializeOwned>(data: &str) -> Option<T> {
 }
 
 impl<R: Records> WaitArgs<R> {
-    /// Waits; on timeout it fails and shows the nearest.
+    /// Waits; on timeout it fails and shows the nearest records.
     pub(super) fn run(&self) -> Result<ExitCode, Failure> {
         let awaited = Awaited { filter: &self.filter, count: self.count, timeout: DurationInput(self.timeout.clone()) };
         let call: Call<'_, R::Wait> = self.common.call().key(self.filter.key()).body(&awaited);
-        // A little longer than the longest wait there is, so that the emulator has the last word.
+        // Longer than the longest wait of the emulator, so that its own timeout is reported.
         let refusal = match call.limit(Duration::from_secs(330)).outcome()? {
             Ok(answer) => return Ok(answer.print(|found| R::table(&found.data))),
             Err(refusal) => refusal,
@@ -184,6 +184,6 @@ impl<R: Records> WaitArgs<R> {
             let differs: Vec<String> = near.differs.iter().map(cell).collect();
             text.push_str(&format!("\n  {}: {}", optional(id), differs.join("; ")));
         }
-        Err(Failure::short(text))
+        Err(Failure::check_failed(text))
     }
 }

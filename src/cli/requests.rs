@@ -1,17 +1,16 @@
-//! `requests list`, `requests show`, `requests wait`: what came and what was answered.
+//! `requests list`, `requests show`, `requests wait`: requests and their answers.
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::OneArgs;
-use super::explain::warnings;
+use super::arguments::OneArgs;
 use super::failure::Failure;
 use super::help::examples;
-use super::mistakes::value;
-use super::output::{cell, compact, optional, table};
+use super::output::{cell, compact, optional, table, warnings};
 use super::records::{ListArgs, Records, WaitArgs};
+use super::value;
 use crate::control::api::{self, Bytes};
 use crate::redact::visible;
 
@@ -26,10 +25,10 @@ pub(super) enum RequestsCommand {
         "requests list --follow",
     ]))]
     List(ListArgs<Requests>),
-    /// Show one request and its answer whole.
+    /// Show one request and its answer in full.
     #[command(after_help = examples(["requests show req_01k...", "requests show req_01k... --json"]))]
     Show(OneArgs),
-    /// Wait until requests fit; on time-out, show the nearest and what differed, and exit 1.
+    /// Wait until requests match; on timeout, show the nearest ones and what differs, and exit 1.
     #[command(after_help = examples([
         "requests wait --operation events.subscribe --timeout 30s",
         "requests wait --status 429 --count 3 --since now",
@@ -37,7 +36,7 @@ pub(super) enum RequestsCommand {
     Wait(WaitArgs<Requests>),
 }
 
-/// Which requests are meant.
+/// Filters of requests.
 #[derive(Debug, Args, Serialize)]
 pub(super) struct Requests {
     /// Only requests of this key, or workspace `ws_…`; by default those of all keys and of none.
@@ -98,7 +97,7 @@ fn columns(row: &api::Request) -> [String; 7] {
     [cell(&row.id), cell(&row.at), key, status(row), cell(&row.method), cell(&row.path), cell(&row.reason)]
 }
 
-/// A request's status, or what its connection did in place of an answer.
+/// The status of the answer, or how the connection was broken instead.
 fn status(row: &api::Request) -> String {
     row.broken.clone().unwrap_or_else(|| row.status.to_string())
 }
@@ -130,7 +129,7 @@ pub(super) fn headers(headers: &api::Headers) -> String {
     headers.iter().map(|(name, value)| format!("{}: {}\n", cell(name), cell(value))).collect()
 }
 
-/// A body: text as it is but for control bytes other than line ends, anything else as JSON.
+/// A body: text with control characters other than line ends escaped, anything else as JSON.
 pub(super) fn text(body: &Bytes) -> String {
     match body {
         Bytes::Text(text) => text.split('\n').map(visible).collect::<Vec<_>>().join("\n"),

@@ -1,10 +1,10 @@
-//! `reset`: one key, or everything, as it was before the first request.
+//! `reset`: restores one key, or everything, to the state before the first request.
 
 use std::process::ExitCode;
 
 use clap::Args;
 
-use super::CallArgs;
+use super::arguments::CallArgs;
 use super::failure::Failure;
 use super::help::examples;
 use super::output::cell;
@@ -24,13 +24,13 @@ pub(super) struct ResetArgs {
     /// Whose workspace: a key, or `ws_…`.
     #[arg(long, env = "WRS_API_KEY", default_value = SAMPLE_KEY, hide_env_values = true)]
     key: String,
-    /// Every workspace, the journal, what was said over the control API, and the clock.
+    /// Every workspace, the journal, the clock, and everything changed over the control API.
     #[arg(long)]
     all: bool,
 }
 
 pub(super) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
-    // A key of the environment is there for other commands as well.
+    // Only a typed key conflicts: a key in the environment is set for all commands.
     let typed = std::env::args().any(|argument| argument == "--key" || argument.starts_with("--key="));
     if args.all && typed {
         let hint = "leave one out: `--all` resets every key, `--key KEY` one";

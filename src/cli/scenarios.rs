@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::CallArgs;
+use super::arguments::CallArgs;
 use super::failure::{Failure, colored, warn};
 use super::help::examples;
 use super::output::{cell, optional, print, print_json, table, whose};
@@ -22,7 +22,7 @@ use crate::wording::counted;
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["scenarios", "scenarios use rate-limit-burst"]))]
 pub(super) enum ScenariosCommand {
-    /// List the scenarios there are and which are active.
+    /// List all scenarios and which are active.
     #[command(after_help = examples(["scenarios list", "scenarios list --json"]))]
     List(CallArgs),
     /// Show one scenario's text.
@@ -105,7 +105,7 @@ pub(super) struct CheckArgs {
     /// A profile file to check.
     #[arg(long, value_name = "FILE")]
     profile: Vec<PathBuf>,
-    /// Let warnings count as errors.
+    /// Treat warnings as errors.
     #[arg(long, value_name = "WHAT", value_parser = ["warnings"])]
     deny: Option<String>,
     /// Print the diagnostics as JSON.
@@ -142,7 +142,7 @@ pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Chooses the active scenarios; `text` says which they are, given for whom.
+/// Chooses the active scenarios and prints `text`, which gets the key as the end of its sentence.
 fn activate(
     names: Vec<String>,
     key: Option<&str>,
@@ -152,7 +152,7 @@ fn activate(
     let body = api::Activate { active: Some(names), ..Default::default() };
     let answer = args.call::<api::ActivateScenarios>().key(key).body(&body).send()?;
     warn_of(&answer.body.diagnostics);
-    // A list for all keys does not reach those that have their own.
+    // A list for all keys does not apply to keys with a list of their own.
     let others = match answer.body.key {
         None if !args.json => own_lists(&args.call::<api::ListScenarios>().send()?.body),
         _ => String::new(),
@@ -162,7 +162,7 @@ fn activate(
     }))
 }
 
-/// The name of a scenario, also where its file is named: `scenarios/story.toml` is `story`.
+/// The name of a scenario, from its name or its file: `scenarios/story.toml` is `story`.
 fn name(text: &str) -> Result<String, String> {
     let file = Path::new(text).file_name().and_then(|name| name.to_str()).unwrap_or(text);
     match file.strip_suffix(".toml").unwrap_or(text) {
@@ -171,7 +171,7 @@ fn name(text: &str) -> Result<String, String> {
     }
 }
 
-/// The keys that have a list of their own, a line each.
+/// The keys with a list of their own, a line each.
 fn own_lists(found: &api::Scenarios) -> String {
     let line = |own: &api::KeyList| match own.active.join(", ") {
         none if none.is_empty() => format!("{} has a list of its own: none\n", cell(&own.key)),
@@ -180,14 +180,14 @@ fn own_lists(found: &api::Scenarios) -> String {
     found.active_by_key.iter().map(line).collect()
 }
 
-/// Prints what was found in files beside what a command did.
+/// Prints problems found in scenario files as warnings.
 fn warn_of(diagnostics: &[api::Diagnostic]) {
     for problem in diagnostics {
         warn(&format!("{}{}", place(problem), cell(&problem.message)));
     }
 }
 
-/// Where in a file a problem is, with a colon.
+/// The position of a problem in its file, ending with a colon.
 fn place(problem: &api::Diagnostic) -> String {
     match (&problem.file, problem.line) {
         (None, _) => String::new(),
@@ -234,7 +234,7 @@ fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     let path = args.folder.join(format!("{}.toml", args.name));
     let cannot = |error: std::io::Error| Failure::usage(format!("cannot write `{}`: {error}", path.display()));
     std::fs::create_dir_all(&args.folder).map_err(cannot)?;
-    // Never writes over a file that is there.
+    // Never overwrites a file.
     let mut file = std::fs::File::create_new(&path).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
             Failure::usage(format!("`{}` exists already", path.display())).with_hint("edit it, or choose another name")
@@ -243,9 +243,9 @@ fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     })?;
     file.write_all(STARTER_TEXT.as_bytes()).map_err(cannot)?;
     if built_in_names().any(|name| name == args.name) {
-        warn(&format!("a scenario called `{}` is built in; the one in the file is played in its place", args.name));
+        warn(&format!("a scenario called `{}` is built in; the file takes its place", args.name));
     }
-    // The path alone on stdout, for whoever passes it on; what comes next is for people.
+    // Only the path goes to stdout, so that scripts can use it.
     print(&format!("{}\n", path.display()));
     let _ = writeln!(
         std::io::stderr(),
@@ -306,11 +306,11 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         let counts = [(files, "file"), (errors, "error"), (warnings, "warning")];
         print(&format!("{}\n", counts.map(|(count, what)| counted(count, what)).join(", ")));
     }
-    let short = errors > 0 || (args.deny.is_some() && warnings > 0);
-    Ok(if short { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    let fails = errors > 0 || (args.deny.is_some() && warnings > 0);
+    Ok(if fails { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// The texts of a file or a folder. A file that is named must be readable; one in a folder is a diagnostic like any other.
+/// The texts of a file or a folder. A named file must be readable; an unreadable file in a folder becomes a diagnostic.
 fn texts(path: &Path, found: &mut Vec<Diagnostic>) -> Result<Vec<(PathBuf, String)>, Failure> {
     if !path.is_dir() {
         let text = read_file(path).map_err(|problem| {

@@ -1,4 +1,4 @@
-//! `serve`: flags to settings, then the emulator until it is told to stop.
+//! `serve`: turns flags into settings and runs the emulator until a signal stops it.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ use crate::webhook::resolve::LookUp;
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub(super) struct ServeArgs {
-    /// Where to serve; port 0 takes a free one.
+    /// Where to serve; port 0 picks a free one.
     #[arg(long, env = "WRS_EMULATOR_LISTEN", default_value = "127.0.0.1:9770", value_name = "ADDRESS")]
     listen: String,
     /// Write the base URL to this file once ready.
@@ -39,7 +39,7 @@ pub(super) struct ServeArgs {
     pub(super) port_file: Option<PathBuf>,
     /// `contract`, `friendly`, `hostile`, or a TOML file.
     ///
-    /// What is assumed where the contract is silent.
+    /// The profile: what is assumed where the contract is silent.
     #[arg(long, env = "WRS_EMULATOR_PROFILE", value_name = "NAME|FILE")]
     profile: Option<PathBuf>,
     /// Set one setting of the profile. Repeatable.
@@ -85,9 +85,9 @@ pub(super) struct ServeArgs {
     /// Accept any certificate of a receiver.
     #[arg(help_heading = "Webhooks", long, env = "WRS_EMULATOR_WEBHOOK_INSECURE")]
     webhook_insecure: bool,
-    /// Deliver to this public host, or to `any`.
+    /// Allow webhooks to this public host, or to `any`.
     ///
-    /// Webhooks stay on this machine and private networks otherwise. Repeatable.
+    /// Webhooks go only to this machine and private networks otherwise. Repeatable.
     #[arg(
         help_heading = "Webhooks",
         long,
@@ -98,7 +98,7 @@ pub(super) struct ServeArgs {
     allow_egress: Vec<String>,
     /// A folder of scenario files; else ./scenarios.
     ///
-    /// Watched while running, also ./scenarios if it is made later. Repeatable.
+    /// Watched while running; ./scenarios may be created later. Repeatable.
     #[arg(help_heading = "Scenarios", long, env = "WRS_EMULATOR_SCENARIOS", value_name = "DIR", value_delimiter = ';')]
     scenarios: Vec<PathBuf>,
     /// Make this scenario active from the start.
@@ -116,9 +116,9 @@ pub(super) struct ServeArgs {
     /// The authority of a self-signed certificate is at /_emulator/ca.pem.
     #[arg(long, env = "WRS_EMULATOR_TLS", value_name = "SETTING", value_parser = TlsSetting::parse)]
     tls: Option<TlsSetting>,
-    /// The token that control calls need.
+    /// The token that control calls require.
     ///
-    /// Beyond loopback one is made and printed if none is given.
+    /// If the control API is reachable beyond loopback, one is generated and printed unless given.
     #[arg(
         help_heading = "Control API",
         long,
@@ -137,9 +137,9 @@ pub(super) struct ServeArgs {
     /// Instead of beside the emulated API.
     #[arg(help_heading = "Control API", long, env = "WRS_EMULATOR_CONTROL_LISTEN", value_name = "ADDRESS")]
     control_listen: Option<String>,
-    /// A further host name that may be called by.
+    /// A further host name for the control API.
     ///
-    /// The control API answers to local names otherwise. Repeatable.
+    /// Only local names are accepted otherwise. Repeatable.
     #[arg(
         help_heading = "Control API",
         long,
@@ -153,7 +153,7 @@ pub(super) struct ServeArgs {
     /// Loaded at the start, saved while running and at the end. It contains keys and secrets.
     #[arg(long, env = "WRS_EMULATOR_STATE", value_name = "FILE")]
     state: Option<PathBuf>,
-    /// How the log on stderr looks.
+    /// The format of the log on stderr.
     #[arg(long, env = "WRS_EMULATOR_LOG", value_enum, default_value = "text")]
     pub(super) log: LogFormat,
     /// No banner and no log.
@@ -166,7 +166,7 @@ pub(super) struct ServeArgs {
     limits: LimitArgs,
 }
 
-/// Limits of the wire and of memory.
+/// Limits of connections, requests and memory.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits")]
 struct LimitArgs {
@@ -194,16 +194,16 @@ struct LimitArgs {
     /// Between two requests of a connection.
     #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_IDLE_TIMEOUT", default_value = "60s", value_name = "DURATION", value_parser = parse_duration)]
     idle_timeout: Duration,
-    /// For a client that does not take bytes.
+    /// For a client that does not read.
     #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_WRITE_TIMEOUT", default_value = "30s", value_name = "DURATION", value_parser = parse_duration)]
     write_timeout: Duration,
-    /// Entries in the journal; the oldest leave first.
+    /// Entries in the journal; the oldest are evicted first.
     #[arg(long, env = "WRS_EMULATOR_MAX_JOURNAL_ENTRIES", default_value_t = crate::journal::MOST_ENTRIES, value_name = "N")]
     max_journal_entries: usize,
     /// Bytes in the journal.
     #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_MAX_JOURNAL_BYTES", default_value_t = crate::journal::MOST_BYTES, value_name = "N")]
     max_journal_bytes: usize,
-    /// Workspaces; the longest unused leave first.
+    /// Workspaces; the longest unused are evicted first.
     #[arg(long, env = "WRS_EMULATOR_MAX_WORKSPACES", default_value_t = crate::workspace::MOST_WORKSPACES, value_name = "N")]
     max_workspaces: usize,
 }
@@ -213,13 +213,13 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     Raised::raise();
     let runtime = runtime(tokio::runtime::Builder::new_multi_thread())?;
     let code = runtime.block_on(serve(&args, settings));
-    // What is left is on its way to nowhere.
+    // Tasks that are still running have nothing left to do.
     runtime.shutdown_background();
     code
 }
 
 async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure> {
-    // Installed before the ready line: whoever reads it may send a signal at once.
+    // Installed before the ready line, as a signal may follow it at once.
     let mut signals = Signals::install()?;
     let (emulator, log) = start(args, settings, true).await?;
     announce(args, &emulator);
@@ -234,13 +234,13 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
     tokio::select! {
         stopped = stop => match stopped {
             Ok(()) => Ok(ExitCode::SUCCESS),
-            Err(problem) => Err(Failure::short(problem.to_string())),
+            Err(problem) => Err(Failure::check_failed(problem.to_string())),
         },
         number = signals.wait() => Ok(ExitCode::from(128u8.saturating_add(number))),
     }
 }
 
-/// Starts the emulator, its log if there is to be one, and writes the port file.
+/// Starts the emulator, and its log if `logs`, and writes the port file.
 pub(super) async fn start(
     args: &ServeArgs,
     settings: Settings,
@@ -256,7 +256,7 @@ pub(super) async fn start(
     Ok((emulator, log))
 }
 
-/// Writes the base URL to the file that was asked for.
+/// Writes the base URL to the file named by --port-file.
 fn write_port_file(args: &ServeArgs, emulator: &Emulator) -> Result<(), Failure> {
     let Some(file) = &args.port_file else { return Ok(()) };
     let line = format!("{}\n", emulator.base_url());
@@ -275,7 +275,7 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
     }
     let mut stderr = std::io::stderr().lock();
     if let Some(token) = emulator.control_token().filter(|token| args.control_token.as_deref() != Some(*token)) {
-        // Made at start: without this line nobody could use it.
+        // A generated token is known only from this line.
         let _ = writeln!(stderr, "control token: {token} (set your own with --control-token)");
     }
     if !args.quiet && args.log == LogFormat::Text && stderr.is_terminal() {
@@ -296,7 +296,7 @@ impl Signals {
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 
-    /// Waits for a signal to stop; gives its number.
+    /// Waits for either signal and returns its number.
     pub(super) async fn wait(&mut self) -> u8 {
         tokio::select! {
             _ = self.terminate.recv() => 15,
@@ -305,7 +305,7 @@ impl Signals {
     }
 }
 
-/// What is wrong with the start, and what to do.
+/// The failure for an error of the start, with a hint.
 async fn start_failure(error: StartError) -> Failure {
     match &error {
         StartError::Bind { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
@@ -333,7 +333,7 @@ async fn start_failure(error: StartError) -> Failure {
     }
 }
 
-/// Resolves the arguments; every default is filled in.
+/// Resolves the arguments to settings.
 pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
     let limits = &args.limits;
     check_limits(limits)?;
@@ -350,13 +350,13 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
             limits.max_header_bytes
         )));
     }
-    // Also where it is not there yet: it is read as soon as somebody makes it.
+    // It need not exist yet: it is read once it is created.
     let usual = args.scenarios.is_empty().then(|| PathBuf::from("scenarios"));
     let scenario_folders = Folders { given: args.scenarios.clone(), usual };
     Ok(Settings {
         listen: address("--listen", &args.listen)?,
         control_listen: args.control_listen.as_deref().map(|text| address("--control-listen", text)).transpose()?,
-        // An empty token protects nothing; whoever passes one has an unset variable.
+        // An empty token comes from an unset variable and would protect nothing.
         control_token: args.control_token.clone().filter(|token| !token.is_empty()),
         control_open: args.control_open,
         allow_hosts: args.allow_host.clone(),
@@ -391,7 +391,7 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
     })
 }
 
-/// Nothing works with none of these.
+/// Refuses limits of zero.
 fn check_limits(limits: &LimitArgs) -> Result<(), Failure> {
     let counts = [
         ("--max-header-fields", limits.max_header_fields),

@@ -1,8 +1,8 @@
-//! What may be left out of a command line: the command of a group that is meant most often. Must not know any flag but help.
+//! Commands that may be left out: each group has a default command. Must not know any flag but help.
 
 use std::ffi::OsString;
 
-/// Groups of commands, with the one that is meant where none is named.
+/// Groups of commands, each with its default command.
 pub(super) const DEFAULTS: &[(&str, &str)] = &[
     ("requests", "list"),
     ("deliveries", "list"),
@@ -13,7 +13,7 @@ pub(super) const DEFAULTS: &[(&str, &str)] = &[
     ("profile", "show"),
 ];
 
-/// The arguments with what was left out: `requests --status 404` is `requests list --status 404`, and `help clock` is
+/// Inserts the default command that was left out: `requests --status 404` is `requests list --status 404`, and `help clock` is
 /// `clock --help`.
 pub(super) fn expanded(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let word = |at: usize| arguments.get(at).and_then(|word| word.to_str());

@@ -1,4 +1,4 @@
-//! `sign`: the headers that sign a body, as a delivery would carry them. Pure and offline.
+//! `sign`: prints the headers that sign a body, as a delivery would have them. Works offline.
 
 use std::process::ExitCode;
 
@@ -34,7 +34,7 @@ pub(super) struct SignArgs {
     #[arg(long, default_value = "now", value_name = "SECONDS", allow_hyphen_values = true)]
     timestamp: String,
     /// The URL of the subscription, for a custom scheme that signs it.
-    // Its name was `--url`, which is the emulator's address everywhere else.
+    // The alias is its former name; `--url` is the emulator's address in other commands.
     #[arg(long, alias = "url", value_name = "URL")]
     webhook_url: Option<String>,
     /// Print JSON: headers, signed content, signatures.
@@ -52,7 +52,7 @@ struct Shown {
     signatures: Vec<String>,
 }
 
-/// What was signed: text, or else base64.
+/// The signed content: text, or base64 if it is not UTF-8.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Content {
@@ -64,7 +64,7 @@ pub(super) fn run(args: &SignArgs) -> Result<ExitCode, Failure> {
     let (signing, scheme) = Signing::resolve_one(&args.signing)?;
     let timestamp = unix_seconds("--timestamp", &args.timestamp)?;
     if args.id.is_empty() || HeaderValue::from_str(&args.id).is_err() || !args.id.is_ascii() {
-        return Err(Failure::usage(format!("--id: `{}` cannot stand in a header", args.id.escape_debug())));
+        return Err(Failure::usage(format!("--id: `{}` cannot be sent in a header", args.id.escape_debug())));
     }
     let url = signed_url(args.webhook_url.as_deref(), &scheme)?;
     let body = read_file("the body", &args.file)?;

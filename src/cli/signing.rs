@@ -1,5 +1,5 @@
-//! What `sign`, `verify` and `listen` share: secrets, schemes and how a secret is read, from flags and the profile's
-//! knobs; files of bounded size. Must not know what is then done with them.
+//! What `sign`, `verify` and `listen` share: secrets and schemes from flags and profile settings, and reading of files of bounded
+//! size. Must not know what the commands do with them.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::contract::signature::{
 };
 use crate::file;
 
-/// Largest file that is read: far beyond any webhook, and no danger to memory.
+/// Most bytes of a file: far beyond any webhook, and harmless to memory.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
 /// Flags about schemes and secrets.
@@ -29,25 +29,25 @@ pub(super) struct SigningArgs {
     /// How the secret becomes a key: `auto` (as the scheme's libraries do), `base64`, `utf8` or `utf8_with_prefix`.
     #[arg(long, value_name = "READING", value_parser = parse_reading)]
     secret_key: Option<KeyReading>,
-    /// Set a knob of the profile, such as `webhooks.custom.hash=sha512`. Repeatable.
+    /// Change a setting of the profile, such as `webhooks.custom.hash=sha512`. Repeatable.
     #[arg(long, env = "WRS_EMULATOR_SET", value_name = "PATH=VALUE", value_delimiter = ';')]
     set: Vec<String>,
 }
 
-/// What the flags come to.
+/// The resolved flags.
 pub(super) struct Signing {
-    /// The texts of the secrets, newest first; every one can be read under every scheme.
+    /// The secrets, newest first. Each makes a valid key under every scheme.
     pub(super) secrets: Vec<String>,
     /// At least one.
     pub(super) schemes: Vec<Scheme>,
-    /// The scheme that `webhooks.custom` describes, in force or not.
+    /// The custom scheme of the profile, whether or not it is in use.
     pub(super) custom: CustomScheme,
-    /// How secrets are read.
+    /// How a secret becomes a key.
     pub(super) reading: KeyReading,
 }
 
 impl Signing {
-    /// Resolves the flags; refuses a secret that makes no key, naming the reading that would.
+    /// Resolves the flags; refuses a secret that does not make a key, with the reading that would.
     pub(super) fn resolve(args: &SigningArgs) -> Result<Self, Failure> {
         let profile = load_profile(None, &args.set)?.profile().clone();
         let custom = profile.webhooks.custom.clone();
@@ -73,7 +73,7 @@ impl Signing {
         Ok(signing)
     }
 
-    /// The same, for a command that can do nothing without a secret and works on one scheme.
+    /// Like [`Signing::resolve`], for a command that requires a secret and exactly one scheme.
     pub(super) fn resolve_one(args: &SigningArgs) -> Result<(Self, Scheme), Failure> {
         let signing = Self::resolve(args)?;
         if signing.secrets.is_empty() {
@@ -99,7 +99,7 @@ impl Signing {
         keys.collect::<Result<_, _>>().expect("every secret was read when the flags were resolved")
     }
 
-    /// Tells on stderr where libraries disagree about the secrets.
+    /// Warns on stderr about secrets that libraries read in different ways.
     pub(super) fn warn(&self) {
         let pairs = self.secrets.iter().flat_map(|secret| self.schemes.iter().map(move |scheme| (secret, scheme)));
         for warning in pairs.flat_map(|(secret, scheme)| secret_warnings(secret, scheme, self.reading)) {
@@ -141,17 +141,17 @@ pub(super) fn check_url(text: &str) -> Result<(), Failure> {
     let shown = text.escape_debug();
     url::Url::parse(text).map_err(|error| Failure::usage(format!("--webhook-url: `{shown}` is not a URL: {error}")))?;
     if text.chars().any(char::is_control) {
-        return Err(Failure::usage(format!("--webhook-url: `{shown}` holds control characters")));
+        return Err(Failure::usage(format!("--webhook-url: `{shown}` contains control characters")));
     }
     Ok(())
 }
 
-/// The URL of the subscription, which must be given where it is part of what `scheme` signs; else empty.
+/// The URL of the subscription, or an empty one; required if `scheme` signs it.
 pub(super) fn signed_url<'a>(url: Option<&'a str>, scheme: &Scheme) -> Result<&'a str, Failure> {
     let content = |url| sign(scheme, &[], &Message { id: "", timestamp: 0, url, body: b"" }).content;
     match url {
         Some(url) => check_url(url).map(|()| url),
-        // Another URL, another content.
+        // The scheme signs the URL if the content depends on it.
         None if content("a") != content("b") => {
             Err(Failure::usage("`webhooks.custom.content` signs `{url}`: expected --webhook-url URL"))
         }

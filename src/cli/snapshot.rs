@@ -1,4 +1,4 @@
-//! `snapshot save`, `snapshot load`: the state of one key, or everything, as a file, and back.
+//! `snapshot save`, `snapshot load`: write the state of one key, or everything, to a file, and load it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,11 +7,12 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
+use super::arguments::CallArgs;
 use super::client::Call;
 use super::failure::Failure;
 use super::help::examples;
 use super::output::{cell, print, print_json};
-use super::{CallArgs, Target};
+use super::target::Target;
 use crate::control::api;
 use crate::file::{self, write_whole};
 use crate::scenario::generation_text;
@@ -19,7 +20,7 @@ use crate::wording::counted;
 
 /// How long the emulator may take.
 const LIMIT: Duration = Duration::from_mins(1);
-/// Most bytes that are read: indented as `snapshot save` writes it, a snapshot is larger than what an emulator takes.
+/// Most bytes of a file. More than the emulator accepts, as `snapshot save` writes indented JSON.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
 /// `snapshot …`
@@ -33,7 +34,7 @@ pub(super) enum SnapshotCommand {
         "snapshot save -  # on stdout",
     ]))]
     Save(SaveArgs),
-    /// Put a saved state in place; what was there of its keys is forgotten.
+    /// Load a saved state, which replaces the present state of its keys.
     #[command(after_help = examples(["snapshot load before.json", "snapshot load - < before.json"]))]
     Load(LoadArgs),
 }
@@ -96,7 +97,7 @@ fn read(file: &Path) -> Result<api::Snapshot, Failure> {
     let bytes = file::read_input(file, LARGEST).map_err(|problem| unreadable(problem.to_string()))?;
     match serde_json::from_slice(&bytes).map_err(|error| unreadable(format!("it is not JSON: {error}")))? {
         Value::Object(fields) => Ok(api::Snapshot(fields)),
-        // The emulator says what is expected.
+        // The emulator refuses it and explains what it expects.
         _ => Ok(api::Snapshot(Map::new())),
     }
 }

@@ -1,14 +1,14 @@
-//! `subscriptions list|create|show|rotate|delete|disable|enable`: what is subscribed, and changes that the emulated API has no call
-//! for.
+//! `subscriptions list|create|show|rotate|delete|disable|enable`: shows subscriptions, and changes them in ways that the emulated API
+//! does not offer.
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use super::arguments::{CallArgs, OneArgs};
 use super::failure::Failure;
 use super::help::examples;
 use super::output::{cell, optional, table};
-use super::{CallArgs, OneArgs};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{self, Subscription, SubscriptionState, name_of};
 
@@ -40,7 +40,7 @@ pub(super) enum SubscriptionsCommand {
     /// Stop deliveries to a subscription, as a 410 would.
     #[command(after_help = examples(["subscriptions disable sub_01k..."]))]
     Disable(OneArgs),
-    /// Let deliveries to a subscription go on.
+    /// Resume deliveries to a subscription.
     #[command(after_help = examples(["subscriptions enable sub_01k..."]))]
     Enable(OneArgs),
 }

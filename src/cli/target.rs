@@ -1,4 +1,4 @@
-//! The emulator that a command calls, and addresses as people type them: of an emulator, and to listen at.
+//! The emulator that a command calls, and parsing of typed addresses: of an emulator, and to listen on.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -8,14 +8,14 @@ use url::{Host, Url};
 
 use super::failure::Failure;
 
-/// Where an emulator is looked for.
+/// The default address of the emulator.
 pub(super) const DEFAULT_URL: &str = "http://127.0.0.1:9770";
 
 /// How to reach a running emulator.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Target {
     /// The emulator's address.
-    // The alias is what `listen` called it.
+    // The alias is its former name in `listen`.
     #[arg(long, alias = "emulator", env = "WRS_EMULATOR_URL", default_value = DEFAULT_URL, value_name = "URL")]
     pub(super) url: String,
     /// The control API's token, if it requires one.
@@ -44,14 +44,14 @@ pub(super) fn base(text: &str) -> Result<Url, Failure> {
     })
 }
 
-/// Whether this is more likely the URL of a webhook: a name of the internet over https.
+/// Whether this looks like the URL of a webhook: https and a public host name.
 pub(super) fn is_webhook_url(text: &str) -> bool {
     let url = Url::parse(text).ok().filter(|url| url.scheme() == "https");
     let host = url.as_ref().and_then(Url::host);
     matches!(host, Some(Host::Domain(name)) if name.contains('.') && !name.ends_with(".localhost"))
 }
 
-/// The same URL with an address that can be dialled, where it names every interface.
+/// Replaces an unspecified address, such as 0.0.0.0, by the loopback address.
 pub(super) fn reachable(text: &str) -> String {
     let Ok(mut url) = Url::parse(text) else { return text.to_owned() };
     let loopback = match url.host() {
@@ -65,9 +65,9 @@ pub(super) fn reachable(text: &str) -> String {
     }
 }
 
-/// An address to listen at, as people type it.
+/// Parses an address to listen on.
 pub(super) fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
-    // `:0` and `localhost:9770` are what people type.
+    // Two common short forms: `:0` and `localhost:9770`.
     let spelled = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
         None if text.starts_with(':') => format!("127.0.0.1{text}"),

@@ -1,4 +1,4 @@
-//! `trigger`: fires an event and says what each receiver answered.
+//! `trigger`: fires an event and prints what each receiver answered.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::CallArgs;
+use super::arguments::CallArgs;
 use super::deliveries::{damaged, destination, dialled, said};
 use super::failure::Failure;
 use super::help::examples;
-use super::mistakes::value;
 use super::output::{cell, print_json};
-use super::verdict::Kind;
+use super::problems::Kind;
+use super::value;
 use crate::contract::signature::Tamper;
 use crate::control::api::{
     self, DeliveryId, DeliveryShown, DeliveryStatus, DeliveryWith, DurationInput, Fired, FiredEvent, Forgery, Integer,
@@ -34,7 +34,7 @@ pub(super) struct TriggerArgs {
     /// The event type, such as workflow.completed.
     #[arg(required_unless_present = "emit")]
     event: Option<String>,
-    /// Set off this emission of the active scenarios in place of an event.
+    /// Trigger this emission of the active scenarios instead of an event.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["event", "data", "data_json", "subscription", "delay", "wait", "tamper"])]
     emit: Option<String>,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(super) struct TriggerArgs {
     /// Whose subscriptions: a key, or a workspace `ws_…`.
     #[arg(long, env = "WRS_API_KEY", default_value = "sk_test_local", hide_env_values = true)]
     key: String,
-    /// Change one field of the event's data: `path=value`; the value is JSON, or else text. Repeatable.
+    /// Change one field of the event's data: `path=value`; a value that is not JSON is text. Repeatable.
     #[arg(long, value_name = "PATH=VALUE")]
     data: Vec<String>,
     /// The whole data, as a JSON object.
@@ -54,13 +54,13 @@ pub(super) struct TriggerArgs {
     /// Fire this many events.
     #[arg(long, default_value_t = 1)]
     count: u32,
-    /// Let the first attempts wait this long, by the emulator's clock.
+    /// Delay the first attempts by this long, by the emulator's clock.
     #[arg(long, value_name = "DURATION", value_parser = value::duration)]
     delay: Option<String>,
-    /// Forge each delivery: a receiver must refuse it with a 4xx. One that was refused is not retried.
+    /// Forge each delivery: a receiver must refuse it with a 4xx. A refused one is not retried.
     #[arg(long, value_parser = Tamper::ALL.map(Tamper::name))]
     tamper: Option<String>,
-    /// Send each delivery this often in all.
+    /// Send each delivery this many times in all.
     #[arg(long, default_value_t = 1, value_name = "COPIES", value_parser = clap::value_parser!(u32).range(1..=100))]
     duplicate: u32,
     /// Send the events of --count in another order.
@@ -72,7 +72,7 @@ pub(super) struct TriggerArgs {
     /// Wait until each receiver has been tried; exit 1 if one did not accept, or with --tamper if one did not refuse.
     #[arg(long)]
     wait: bool,
-    /// How long --wait waits.
+    /// The timeout of --wait.
     #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = value::duration)]
     timeout: String,
 }
@@ -90,9 +90,9 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
         if args.common.json && refusal.status == 404 {
             print_json(&refusal.json());
         }
-        let nobody = refusal.error.error.code == "no_match";
+        let is_unmatched = refusal.error.error.code == "no_match";
         match key_from_environment(&args.key) {
-            Some(hint) if nobody => refusal.into_failure().with_hint(hint),
+            Some(hint) if is_unmatched => refusal.into_failure().with_hint(hint),
             _ => refusal.into_failure(),
         }
     })?;
@@ -108,16 +108,16 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     let missed = deliveries.iter().filter(|delivery| delivery.status != DeliveryStatus::Delivered).count();
     if missed > 0 {
         let (all, were) = (counted(deliveries.len(), "delivery"), were(missed));
-        return Err(Failure::short(format!("{missed} of {all} {were} not accepted")).with_hint(EXPLAIN));
+        return Err(Failure::check_failed(format!("{missed} of {all} {were} not accepted")).with_hint(EXPLAIN));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the flags ask for.
+/// The body of the call, from the flags.
 fn fire(args: &TriggerArgs) -> Result<api::Fire, Failure> {
     let mut set = Map::new();
     for assignment in &args.data {
-        // A name of a field begins otherwise.
+        // No field name begins with one of these.
         let is_json = assignment.trim_start().starts_with(['{', '[', '"']);
         let (path, value) = assignment.split_once('=').filter(|_| !is_json).ok_or_else(|| {
             let hint = if is_json { "for JSON use `--data-json`" } else { "for example `--data workflow_id=wf_42`" };
@@ -141,7 +141,7 @@ fn fire(args: &TriggerArgs) -> Result<api::Fire, Failure> {
     })
 }
 
-/// What of a delivery is printed and judged, however much of it the answer has.
+/// The printed and judged fields of a delivery, from either form in the answer.
 struct Shown<'a> {
     id: &'a DeliveryId,
     url: &'a str,
@@ -174,7 +174,7 @@ fn forged(deliveries: &[Shown<'_>]) -> Result<ExitCode, Failure> {
     let count = |is_one: fn(&Shown<'_>) -> bool| deliveries.iter().filter(|delivery| is_one(delivery)).count();
     let accepted = count(|delivery| delivery.forgery == Some(Forgery::Accepted));
     if accepted > 0 {
-        return Err(Failure::short(Kind::Forged.sentence(accepted)));
+        return Err(Failure::check_failed(Kind::Forged.sentence(accepted)));
     }
     let unjudged = count(|delivery| {
         let is_refused = matches!(delivery.last, Some(Outcome::Answered { status: 400..=499, .. }));
@@ -184,18 +184,18 @@ fn forged(deliveries: &[Shown<'_>]) -> Result<ExitCode, Failure> {
         let forged = counted(unjudged, "forged delivery");
         let were = were(unjudged);
         let message = format!("{forged} {were} neither accepted nor refused: a receiver refuses with a 4xx");
-        return Err(Failure::short(message).with_hint(EXPLAIN));
+        return Err(Failure::check_failed(message).with_hint(EXPLAIN));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the key came from, if it was not typed: a shell remembers it longer than people do.
+/// A hint if the key comes from the environment, where it is easily forgotten.
 fn key_from_environment(key: &str) -> Option<&'static str> {
     let set = std::env::var("WRS_API_KEY").is_ok_and(|value| value == key);
     set.then_some("the key is that of WRS_API_KEY; `--key KEY` names another")
 }
 
-/// Sets off a named emission; the scenario says what is fired.
+/// Triggers a named emission; the scenario defines the event.
 fn set_off(args: &TriggerArgs, name: &str) -> Result<ExitCode, Failure> {
     let body = api::Fire { emit: Some(name.to_owned()), ..Default::default() };
     let call = args.common.call::<api::FireEvents>().key(&*args.key).body(&body);
@@ -205,10 +205,10 @@ fn set_off(args: &TriggerArgs, name: &str) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The events fired, and what became of the deliveries if the call waited.
+/// The fired events, and their deliveries if the call waited.
 fn text(fired: &Fired, drop: bool) -> String {
     let mut text = String::new();
-    // Of many events the answer has the ids alone.
+    // For many events the answer has only their ids.
     if let [FiredEvent::Id(first), .., FiredEvent::Id(last)] = fired.events.as_slice() {
         let (count, damaged) = (counted(fired.events.len(), "event"), damaged(fired.damage.as_deref()));
         text = format!("{count} fired, {} to {}{damaged}\n", first.id, last.id);

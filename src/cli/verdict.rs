@@ -1,81 +1,24 @@
 //! `verdict`: the problems found, as text, JSON or `JUnit` XML. `exec` prints the same after its command has ended.
 //!
-//! The control API decides what is a problem; the caller decides which kinds fail a run (`--fail-on`).
+//! The control API decides what is a problem; `--fail-on` decides which kinds of problems fail a run.
 
-use std::fmt::Display;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 
-use super::Target;
-use super::client::{Call, SHORT};
 use super::failure::{Failure, colored};
 use super::help::examples;
 use super::junit::junit;
-use super::output::{cell, pretty, print_as_is};
-use crate::control::api::{self, Delivery, DurationInput, ProblemWith, Unused, Verification, name_of};
+use super::output::print_as_is;
+use super::problems::{Kind, Verdict};
+use super::target::Target;
 use crate::duration::parse_duration;
 
-/// Longest that the control API waits.
+/// The longest wait of the control API.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
-/// Kinds of problems.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
-    /// A request led to no endpoint.
-    Unmatched,
-    /// A delivery did not arrive.
-    Undelivered,
-    /// A deliberately forged delivery was accepted: the receiver does not verify.
-    Forged,
-    /// A scenario was not played to its end.
-    Unfinished,
-    /// No request was made, or another kind named here had nothing to judge.
-    Unused,
-}
-
-impl Kind {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Unmatched, Self::Undelivered, Self::Forged, Self::Unfinished, Self::Unused];
-
-    /// The name in flags and in the control API's answer.
-    pub(super) fn name(self) -> String {
-        name_of(self)
-    }
-
-    /// So many entries in a sentence.
-    pub(super) fn sentence(self, count: usize) -> String {
-        let (one, many, none) = match self {
-            Self::Unmatched => {
-                ("request led to no endpoint", "requests led to no endpoint", "every request led to an endpoint")
-            }
-            Self::Undelivered => ("delivery did not arrive", "deliveries did not arrive", "every delivery arrived"),
-            Self::Forged => (
-                "forged delivery was accepted (2xx): your receiver does not verify it; see `explain ID`",
-                "forged deliveries were accepted (2xx): your receiver does not verify them; see `explain ID`",
-                "no forged delivery was accepted",
-            ),
-            Self::Unfinished => (
-                "part of a scenario was not played",
-                "parts of scenarios were not played",
-                "nothing of a scenario is left to play",
-            ),
-            Self::Unused => {
-                ("check had nothing to judge", "checks had nothing to judge", "there was something to judge")
-            }
-        };
-        match count {
-            0 => none.to_owned(),
-            1 => format!("1 {one}"),
-            count => format!("{count} {many}"),
-        }
-    }
-}
-
-/// How a verdict looks.
+/// The format of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum VerdictFormat {
     /// Lines for people.
@@ -97,14 +40,14 @@ pub(super) struct VerdictArgs {
     #[command(flatten)]
     target: Target,
     /// Whose: a key, or a workspace `ws_…`; by default all keys and requests without one.
-    // Not from WRS_API_KEY: it is set for the client under test, and a verdict that leaves other requests out would pass
-    // where it must not.
+    // Not from WRS_API_KEY: that is the key of the client under test, and a verdict that ignored other requests would pass by
+    // mistake.
     #[arg(long, default_value = "*")]
     key: String,
     /// Exit with 1 if one of these was found; separated by commas. Without it everything is reported and the exit status is 0.
     #[arg(long, env = "WRS_EMULATOR_FAIL_ON", value_enum, value_delimiter = ',', value_name = "KINDS")]
     fail_on: Vec<Kind>,
-    /// How the verdict looks.
+    /// The format of the verdict.
     #[arg(long, value_enum, default_value = "text")]
     format: VerdictFormat,
     /// First wait for planned events, deliveries and retries that are due within this time.
@@ -114,256 +57,28 @@ pub(super) struct VerdictArgs {
 
 pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     let verdict = Verdict::ask(&args.target, &args.key, args.wait, &args.fail_on)?;
-    print_as_is(&verdict.render(args.format, colored(&std::io::stdout())));
+    print_as_is(&render(&verdict, args.format, colored(&std::io::stdout())));
     Ok(if verdict.fails() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// A duration that the control API will wait for.
+/// Parses a duration that the control API can wait.
 pub(super) fn wait(text: &str) -> Result<Duration, String> {
     let wait = parse_duration(text)?;
     if wait > LONGEST_WAIT { Err(format!("expected at most 300s, found {text}")) } else { Ok(wait) }
 }
 
-/// The problems found, and the kinds that the caller wants to fail on.
-pub(super) struct Verdict {
-    body: Verification,
-    fail_on: Vec<Kind>,
-}
-
-/// A verdict as JSON.
-#[derive(Serialize)]
-struct Judged<'a> {
-    #[serde(flatten)]
-    body: &'a Verification,
-    falls_short: Vec<Kind>,
-    fail_on: &'a [Kind],
-    failed: bool,
-}
-
-impl Verdict {
-    pub(super) fn new(body: Verification, fail_on: &[Kind]) -> Self {
-        Self { body, fail_on: fail_on.to_vec() }
-    }
-
-    /// Asks the control API.
-    pub(super) fn ask(target: &Target, key: &str, wait: Duration, fail_on: &[Kind]) -> Result<Self, Failure> {
-        let query = api::Wait { wait: Some(DurationInput(format!("{}ms", wait.as_millis()))) };
-        let call = Call::<api::Verify>::to(target).key(key).query(&query).limit(wait + SHORT);
-        Ok(Self::new(call.send()?.body, fail_on))
-    }
-
-    /// How many entries there are of a kind.
-    pub(super) fn count(&self, kind: Kind) -> usize {
-        let counts = &self.body.counts;
-        match kind {
-            Kind::Unmatched => counts.unmatched,
-            Kind::Undelivered => counts.undelivered,
-            Kind::Forged => counts.forged,
-            Kind::Unfinished => counts.unfinished,
-            Kind::Unused => self.unused().count(),
-        }
-    }
-
-    /// The checks without anything to judge that are shown. A run without requests is always unused; that another kind had
-    /// nothing to judge concerns whoever names that kind.
-    fn unused(&self) -> impl Iterator<Item = &Unused> {
-        let concerns = |entry: &&Unused| {
-            entry.kind == Kind::Unmatched.name() || self.fail_on.iter().any(|named| entry.kind == named.name())
-        };
-        self.body.unused.iter().filter(concerns)
-    }
-
-    /// What was found of a kind, in a sentence.
-    fn sentence(&self, kind: Kind) -> String {
-        let sentence = kind.sentence(self.count(kind));
-        match self.body.refused_forgeries {
-            1 if kind == Kind::Undelivered => format!("{sentence}; 1 forged delivery was refused, as intended"),
-            2.. if kind == Kind::Undelivered => {
-                format!("{sentence}; {} forged deliveries were refused, as intended", self.body.refused_forgeries)
-            }
-            _ => sentence,
-        }
-    }
-
-    /// The entries of a kind, a line each.
-    pub(super) fn lines(&self, kind: Kind) -> Vec<String> {
-        let with_id = |id: &dyn Display, message: &str| format!("{} {}", cell(id), cell(message));
-        let deliveries = |entries: &[ProblemWith<Delivery>]| -> Vec<String> {
-            entries.iter().map(|entry| with_id(&entry.row.id, &entry.message)).collect()
-        };
-        let mut lines: Vec<String> = match kind {
-            Kind::Unmatched => self.body.unmatched.iter().map(|entry| with_id(&entry.row.id, &entry.message)).collect(),
-            Kind::Undelivered => deliveries(&self.body.undelivered),
-            Kind::Forged => deliveries(&self.body.forged),
-            Kind::Unfinished => self.body.unfinished.iter().map(|entry| cell(&entry.message)).collect(),
-            Kind::Unused => self.unused().map(|entry| cell(&entry.message)).collect(),
-        };
-        let more = self.count(kind).saturating_sub(lines.len());
-        if more > 0 {
-            lines.push(format!("… and {more} more"));
-        }
-        lines
-    }
-
-    /// Whether a kind is among those that are judged: those to fail on, or all if none is named.
-    pub(super) fn judges(&self, kind: Kind) -> bool {
-        self.fail_on.is_empty() || self.fail_on.contains(&kind)
-    }
-
-    /// Whether a problem of a kind to fail on was found.
-    pub(super) fn fails(&self) -> bool {
-        self.fail_on.iter().any(|kind| self.count(*kind) > 0)
-    }
-
-    /// What an empty list does not mean.
-    pub(super) fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        let forgotten = self.body.forgotten_entries;
-        if forgotten > 0 && self.judges(Kind::Unmatched) {
-            notes.push(format!(
-                "{forgotten} entries have left the journal, and requests among them are not judged; \
-                 --max-journal-entries keeps more"
-            ));
-        }
-        let forgotten = self.body.forgotten_deliveries;
-        if forgotten > 0 && (self.judges(Kind::Undelivered) || self.judges(Kind::Forged)) {
-            notes
-                .push(format!("{forgotten} finished deliveries were evicted, and problems with them are not reported"));
-        }
-        let forged = self.count(Kind::Forged);
-        if forged > 0 && !self.judges(Kind::Forged) {
-            notes.push(format!("{}; --fail-on forged makes a run fail for it", Kind::Forged.sentence(forged)));
-        }
-        // A check that passes because there was nothing to look at is one that somebody forgot to feed.
-        if !self.fail_on.contains(&Kind::Unused) {
-            // Most suites name deliveries whether or not they have any.
-            let named = |entry: &&Unused| {
-                let mut kinds = self.fail_on.iter().filter(|kind| **kind != Kind::Undelivered);
-                kinds.any(|kind| entry.kind == kind.name())
-            };
-            notes.extend(self.body.unused.iter().filter(named).map(|entry| cell(&entry.message)));
-        }
-        notes
-    }
-
-    /// The whole verdict, ending with a line end.
-    pub(super) fn render(&self, format: VerdictFormat, colors: bool) -> String {
-        match format {
-            VerdictFormat::Text => self.text(colors),
-            VerdictFormat::Json => {
-                let short = Kind::ALL.into_iter().filter(|kind| self.count(*kind) > 0);
-                let judged = Judged {
-                    body: &self.body,
-                    falls_short: short.collect(),
-                    fail_on: &self.fail_on,
-                    failed: self.fails(),
-                };
-                format!("{}\n", pretty(&judged))
-            }
-            VerdictFormat::Junit => junit(self),
-        }
-    }
-
-    fn text(&self, colors: bool) -> String {
-        let (red, green, plain) = if colors { ("\u{1b}[31m", "\u{1b}[32m", "\u{1b}[0m") } else { ("", "", "") };
-        let mut text = String::new();
-        for kind in Kind::ALL.into_iter().filter(|kind| self.judges(*kind)) {
-            let count = self.count(kind);
-            let mark = if count == 0 { format!("{green}✓{plain}") } else { format!("{red}✗{plain}") };
-            text.push_str(&format!("{mark} {}: {}\n", kind.name(), self.sentence(kind)));
-            for line in self.lines(kind) {
-                text.push_str(&format!("    {line}\n"));
-            }
-        }
-        for note in self.notes() {
-            text.push_str(&format!("note: {note}\n"));
-        }
-        text
-    }
-}
-
-#[cfg(test)]
-impl Verification {
-    /// An answer of the control API about one request, and how many problems there are of two kinds.
-    pub(super) fn of(message: &str, unmatched: usize, unfinished: usize) -> Self {
-        let row = serde_json::json!({
-            "id": "req_1", "at": "2026-01-31T09:30:00.000Z", "method": "GET", "path": "/a", "status": 404,
-            "reason": "not_found", "latency_ms": 1.0, "generation": 1,
-        });
-        let row = serde_json::from_value(row).expect("a request");
-        let request = api::ProblemWith { row, message: message.to_owned() };
-        let counts = api::ProblemCounts { unmatched, unfinished, ..Default::default() };
-        Self { unmatched: vec![request], counts, ..Self::default() }
+/// The whole verdict, ending with a line end.
+pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> String {
+    match format {
+        VerdictFormat::Text => verdict.text(colors),
+        VerdictFormat::Json => verdict.json(),
+        VerdictFormat::Junit => junit(verdict),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn body() -> Verification {
-        Verification::of("GET /a\u{1b}: no endpoint", 3, 0)
-    }
-
-    #[test]
-    fn a_run_fails_on_what_is_named_alone() {
-        for (fail_on, expected) in [
-            (&[][..], false),
-            (&[Kind::Unmatched], true),
-            (&[Kind::Undelivered], false),
-            (&[Kind::Undelivered, Kind::Unmatched], true),
-        ] {
-            assert_eq!(Verdict::new(body(), fail_on).fails(), expected, "{fail_on:?}");
-        }
-    }
-
-    #[test]
-    fn text_tells_what_is_judged_on_lines_of_their_own() {
-        let all = Verdict::new(body(), &[]).render(VerdictFormat::Text, false);
-        assert_eq!(
-            all,
-            "✗ unmatched: 3 requests led to no endpoint\n    req_1 GET /a\\u{1b}: no endpoint\n    … and 2 more\n\
-             ✓ undelivered: every delivery arrived\n✓ forged: no forged delivery was accepted\n\
-             ✓ unfinished: nothing of a scenario is left to play\n\
-             ✓ unused: there was something to judge\n"
-        );
-        let one = Verdict::new(body(), &[Kind::Undelivered]).render(VerdictFormat::Text, true);
-        assert_eq!(one, "\u{1b}[32m✓\u{1b}[0m undelivered: every delivery arrived\n");
-        let mut forgetful = body();
-        forgetful.forgotten_entries = 7;
-        let noted = Verdict::new(forgetful.clone(), &[Kind::Unmatched]).render(VerdictFormat::Text, false);
-        assert!(noted.contains("note: 7 entries have left the journal"), "{noted}");
-        let mut short = body();
-        short.forgotten_deliveries = 3;
-        for (kind, told) in [(Kind::Undelivered, true), (Kind::Forged, true), (Kind::Unmatched, false)] {
-            let notes = Verdict::new(short.clone(), &[kind]).notes();
-            assert_eq!(notes.iter().any(|note| note.starts_with("3 finished deliveries")), told, "{kind:?}: {notes:?}");
-        }
-    }
-
-    #[test]
-    fn what_had_nothing_to_judge_concerns_those_who_rely_on_it() {
-        let entry = |kind: &str| Unused { kind: kind.to_owned(), message: format!("no {kind}") };
-        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let mut idle = body();
-        idle.unused = vec![entry("undelivered"), entry("unfinished")];
-        for (fail_on, notes, lines) in [
-            (&[][..], &[][..], &[][..]),
-            (&[Kind::Unmatched], &[], &[]),
-            (&[Kind::Undelivered], &[], &["no undelivered"]),
-            (&[Kind::Unfinished], &["no unfinished"], &["no unfinished"]),
-            (&[Kind::Unused], &[], &[]),
-            (&[Kind::Unused, Kind::Undelivered], &[], &["no undelivered"]),
-        ] {
-            let verdict = Verdict::new(idle.clone(), fail_on);
-            assert_eq!((verdict.notes(), verdict.lines(Kind::Unused)), (owned(notes), owned(lines)), "{fail_on:?}");
-            assert_eq!(verdict.count(Kind::Unused), lines.len());
-        }
-        idle.unused = vec![entry("unmatched")];
-        for fail_on in [&[][..], &[Kind::Unused], &[Kind::Unfinished]] {
-            assert_eq!(Verdict::new(idle.clone(), fail_on).lines(Kind::Unused), ["no unmatched"], "{fail_on:?}");
-        }
-    }
 
     #[test]
     fn waits_are_bounded() {

@@ -1,5 +1,5 @@
-//! `verify`: checks the signature of a delivery at hand and, if it does not hold, says what would make it hold.
-//! Pure and offline; the looking for causes is `contract::signature`'s.
+//! `verify`: checks the signature of a delivery and, if it is wrong, prints what would make it right. Works offline;
+//! `contract::signature` finds the causes.
 
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ pub(super) struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     headers: Option<String>,
     /// The URL of the subscription, for a custom scheme that signs it.
-    // Its name was `--url`, which is the emulator's address everywhere else.
+    // The alias is its former name; `--url` is the emulator's address in other commands.
     #[arg(long, alias = "url", value_name = "URL")]
     webhook_url: Option<String>,
     /// The time of verification: Unix seconds, or `now`.
@@ -55,7 +55,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     }
     let headers = headers(args)?;
     let body = read_file("the body", &args.file)?;
-    let header = |wanted: &str| headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
+    let header = |sought: &str| headers.iter().find(|(name, _)| name == sought).map(|(_, value)| value.clone());
     let evidence = Evidence {
         scheme: &scheme,
         custom: &signing.custom,
@@ -89,8 +89,8 @@ fn explanation(rejection: &Rejection, remedies: &[Remedy]) -> String {
     }
     if remedies.is_empty() {
         text.push_str(
-            "nothing tried would verify: other readings of the secret, newlines at the end, line ends, the body written \
-             again as JSON, other schemes; it is another secret, or the delivery was changed\n",
+            "nothing tried would verify: other readings of the secret, trailing newlines, line ends, the body \
+             reformatted as JSON, other schemes; the secret is a different one, or the delivery was changed\n",
         );
     }
     text
@@ -107,14 +107,14 @@ struct Checked<'a> {
     rejected: Option<Rejected>,
 }
 
-/// What a signature was made with.
+/// The id and timestamp that were signed.
 #[derive(Serialize)]
 struct Matched<'a> {
     id: &'a Option<String>,
     timestamp: Option<i64>,
 }
 
-/// Why a signature is wrong and what would verify, as JSON.
+/// Why a signature is wrong and what would verify.
 #[derive(Serialize)]
 pub(super) struct Rejected {
     rejection: Reason,
@@ -157,7 +157,7 @@ impl Rejected {
     }
 }
 
-/// The kind of a rejection, for programs.
+/// The stable name of a kind of rejection.
 fn kind(rejection: &Rejection) -> &'static str {
     match rejection {
         Rejection::NoKey => "no_key",
@@ -172,7 +172,7 @@ fn kind(rejection: &Rejection) -> &'static str {
 
 type Headers = Vec<(String, String)>;
 
-/// The headers given, names in lower case; --header goes before --headers.
+/// The headers given, with names in lower case; those of --header come first and win.
 fn headers(args: &VerifyArgs) -> Result<Headers, Failure> {
     let mut headers = Vec::new();
     for line in &args.header {
@@ -199,7 +199,7 @@ fn header_line(line: &str) -> Option<(String, String)> {
     is_name.then(|| (name.to_ascii_lowercase(), value.trim().to_owned()))
 }
 
-/// One a line; a request or status line in front, as captures have it, is passed over.
+/// Parses one header a line. A leading request or status line, as in captures, is skipped.
 fn text_headers(text: &str) -> Result<Headers, Failure> {
     let lines = text.lines().enumerate().filter(|(at, line)| {
         let first_line = *at == 0 && (line.starts_with("HTTP/") || line.contains(" HTTP/"));
@@ -215,7 +215,7 @@ fn text_headers(text: &str) -> Result<Headers, Failure> {
         .collect()
 }
 
-/// An object of texts, or what `sign --json` prints.
+/// Parses a JSON object of strings, or the output of `sign --json`.
 fn json_headers(text: &str) -> Result<Headers, Failure> {
     let value: Value = serde_json::from_str(text).map_err(|error| Failure::usage(format!("--headers: {error}")))?;
     let object = value.get("headers").unwrap_or(&value).as_object();

@@ -1,7 +1,6 @@
-//! One call of the control API as it was read: its query parameters, its body, and the key that it names; the durations in it,
-//! and the page of a listing that it asks for.
+//! One call of the control API: its query parameters, its body, the key and durations in it, and the requested page of a listing.
 //!
-//! Every call takes `key` as query parameter, and as field of a JSON body. What the key means is `scope`'s business.
+//! Every call accepts `key` as a query parameter, and as a field of a JSON body. `scope` resolves it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -27,11 +26,11 @@ pub(crate) struct Call {
     pub(super) body: Bytes,
     /// The variable segment of the path, percent-decoded.
     pub(super) segment: String,
-    /// By whose rules keys are shown.
+    /// The profile that decides how keys are masked.
     pub(super) profile: Arc<Profile>,
 }
 
-/// A call with its query and body as types. It has what a [`Call`] has.
+/// A [`Call`] with its query and body as types.
 pub(crate) struct Input<E: Endpoint> {
     call: Call,
     pub(super) query: E::Query,
@@ -47,7 +46,7 @@ impl<E: Endpoint> Deref for Input<E> {
 }
 
 impl<E: Endpoint> Input<E> {
-    /// Reads a call. A body that was sent where none is taken is not looked at.
+    /// Parses a call. The body of a GET is ignored.
     pub(super) fn read(call: Call) -> Result<Self, ControlError> {
         let query = call.query_as()?;
         let body = if E::METHOD == Method::GET { from_json(b"")? } else { from_json(&call.body)? };
@@ -67,7 +66,7 @@ impl Call {
         struct Named {
             key: Option<String>,
         }
-        // A body of another form has no fields; what is wrong with it is reported by whoever reads it whole.
+        // A body that is not an object has no key. The handler that parses it reports the problem.
         let in_body = match serde_json::from_slice::<Named>(&self.body) {
             Ok(named) if self.is_object() => named.key,
             Err(error) if self.is_object() && error.is_data() => {
@@ -88,7 +87,7 @@ impl Call {
         pairs.filter(|(key, _)| key == name).last().map(|(_, value)| value.into_owned())
     }
 
-    /// The query parameters beside `key`; refuses those that the call does not have. Each is text, or absent.
+    /// The query parameters besides `key`, each a string or absent; refuses unknown ones.
     pub(super) fn query_as<Q: DeserializeOwned + Serialize>(&self) -> Result<Q, ControlError> {
         let read =
             |fields: Map<String, Value>| Q::deserialize(Value::from(fields)).expect("each field is text or absent");
@@ -114,7 +113,7 @@ fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ControlError> {
     serde_json::from_slice(bytes).map_err(|error| ControlError::invalid(format!("body: {error}")))
 }
 
-/// How long a call waits that does not say.
+/// How long a call waits by default.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest a call waits.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(5);
@@ -124,12 +123,12 @@ pub(super) fn duration(field: &str, DurationInput(text): &DurationInput) -> Resu
     parse_duration(text).map_err(|problem| ControlError::invalid(format!("{field}: {problem}")))
 }
 
-/// How long a call waits by its field `timeout`, or for as long as usual.
+/// How long a call waits, by its field `timeout` or the usual time.
 pub(super) fn timeout(given: Option<&DurationInput>, usual: Duration) -> Result<Duration, ControlError> {
     given.map_or(Ok(usual), |given| wait_limit("timeout", given))
 }
 
-/// How long a call waits by its parameter `wait`, if it has one.
+/// How long a call waits, by its parameter `wait` if given.
 pub(super) fn wait_of(Wait { wait }: &Wait) -> Result<Option<Duration>, ControlError> {
     wait.as_ref().map(|wait| wait_limit("wait", wait)).transpose()
 }
@@ -139,7 +138,7 @@ fn wait_limit(field: &str, given: &DurationInput) -> Result<Duration, ControlErr
     if limit > LONGEST_WAIT { Err(ControlError::invalid(format!("{field}: at most 300s"))) } else { Ok(limit) }
 }
 
-/// The page that a call asks for.
+/// The requested page of a listing.
 pub(super) struct Paging {
     /// Most entries.
     pub(super) limit: usize,
@@ -163,7 +162,7 @@ impl Paging {
         Ok(Self { limit: limit.transpose()?.unwrap_or(20), before: before.transpose()? })
     }
 
-    /// The page as it is answered. Ask for one entry more than `limit`; `entries` are numbered.
+    /// Makes the page from numbered entries, of which there must be one more than `limit` if there is a next page.
     pub(super) fn wrap<T>(&self, mut entries: Vec<(u64, T)>) -> api::Page<T> {
         let has_more = entries.len() > self.limit;
         entries.truncate(self.limit);

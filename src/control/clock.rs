@@ -1,5 +1,5 @@
-//! `GET clock`, `POST clock`: reads a clock, stops it, sets or moves it, lets it run. Without a key it is the emulator's; with
-//! one it is that key's own, which follows the emulator's until it is moved by itself.
+//! `GET clock`, `POST clock`: shows, freezes, sets, advances and resumes a clock: the emulator's, or that of a key, which follows the
+//! emulator's until it is changed itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::api::{self, NewMode, time};
-use super::call::{Input, duration, timeout};
+use super::call::{Call, Input, duration, timeout};
 use super::scope::{scope_or_all, whose};
-use super::{Call, Control, ControlError};
+use super::{Control, ControlError};
 use crate::clock::{ClockMode, Now};
 use crate::contract::error::ErrorKind;
 use crate::duration::duration_text;
@@ -17,7 +17,7 @@ use crate::engine::Mover;
 
 /// Longest step, as for any duration.
 const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
-/// How long a call waits until everything is done, unless it says otherwise.
+/// How long a call waits by default until everything due is done.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowClock>) -> Result<api::Clock, ControlError> {
@@ -31,7 +31,7 @@ pub(super) async fn change(
 ) -> Result<api::Clock, ControlError> {
     let change = &input.body;
     let limit = timeout(change.timeout.as_ref(), PATIENCE)?;
-    // Everything is read before anything is changed.
+    // The whole call is validated before anything changes.
     let step = match (&change.advance, &change.set, change.mode) {
         (None, None, None) => {
             return Err(ControlError::invalid(
@@ -50,7 +50,7 @@ pub(super) async fn change(
     log(&control, &input, &mover, step);
     let now = match step {
         Step::Mode(NewMode::Follow) => {
-            // What has passed for the emulator passes for the key too, in order.
+            // The key first catches up with the emulator's time, so that what is due happens in order.
             let ahead = control.registry.clock().now().wall.duration_since(mover.clock().now().wall);
             advance(&mover, Duration::try_from(ahead).unwrap_or_default(), limit).await?;
             mover.clock().follow()
@@ -58,13 +58,13 @@ pub(super) async fn change(
         step => step.take(&mover, limit).await?,
     };
     if let Some(workspace) = &mover.workspace {
-        // Whatever else waits for this key is told by its clock; what time sets off may have to be looked for.
+        // The clock wakes what waits for this key already; emissions set off by time must be looked for.
         control.look(workspace);
     }
     Ok(shown(&input, &mover, now))
 }
 
-/// Logs what is done with a clock, before what that sets off. A step that is refused leaves no line.
+/// Logs the step before it takes effect, so that its line comes first. A refused step is not logged.
 fn log(control: &Control, call: &Call, mover: &Mover, step: Step) {
     let now = mover.clock().now().wall;
     let key = mover.workspace.as_ref().map(|workspace| &**workspace.name());
@@ -82,12 +82,12 @@ fn log(control: &Control, call: &Call, mover: &Mover, step: Step) {
     control.note(key, format!("clock of {} {did}", whose(call, key)), false);
 }
 
-/// Whether a step leads further ahead than a clock is moved.
+/// Whether `at` is further ahead than a clock may be moved.
 fn is_too_far(now: Timestamp, at: Timestamp) -> bool {
     Duration::try_from(at.duration_since(now)).is_ok_and(|by| by > LONGEST_STEP)
 }
 
-/// What is done with a clock.
+/// A change of a clock.
 #[derive(Clone, Copy)]
 enum Step {
     Mode(NewMode),
@@ -111,18 +111,18 @@ impl Step {
                 // A step forward is time that passes.
                 Ok(by) => {
                     advance(mover, by, limit).await?;
-                    // What is left is how long a running clock took.
+                    // A running clock is later than `at` by the time that the step took.
                     Ok(clock.now())
                 }
-                // A step back shows another time; nothing that has happened is undone.
+                // A step back only changes the time shown; nothing is undone.
                 Err(_) => Ok(clock.relabel(at)),
             },
         }
     }
 }
 
-/// Moves a clock and answers when everything that was due is done. The step continues if nobody waits for it any longer, so that
-/// a clock never stays halfway.
+/// Advances a clock and returns when everything due is done. If the caller hangs up, the step continues, so that a clock never stops
+/// halfway.
 async fn advance(mover: &Mover, by: Duration, limit: Duration) -> Result<Now, ControlError> {
     let step = tokio::spawn({
         let mover = mover.clone();
@@ -149,7 +149,7 @@ fn instant(text: &str) -> Result<Timestamp, ControlError> {
     })
 }
 
-/// Whose clock is meant: a key's own, or without one, or with `*`, the emulator's.
+/// The clock that the call is about: a key's own, or the emulator's without a key or with `*`.
 fn mover(control: &Control, call: &Call) -> Result<Mover, ControlError> {
     Ok(control.mover(scope_or_all(control, call)?.0))
 }

@@ -8,11 +8,11 @@ use super::api::{
     self, Attempt, AttemptCount, Attempts, Delivery, DeliveryWhole, DeliveryWith, Integer, List, Nearest, Outcome,
     Page, Receipt, Redelivered, Sent,
 };
-use super::call::{Input, PATIENCE, Paging, timeout, wait_of};
+use super::call::{Call, Input, PATIENCE, Paging, timeout, wait_of};
 use super::filter::checked_count;
 use super::requests::{shown_body, shown_headers};
 use super::scope::{scope, scope_or_all};
-use super::{Call, Control, ControlError};
+use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus, DeliveryStore};
 use crate::engine::sink;
@@ -24,14 +24,14 @@ pub(super) fn list(control: &Control, input: &Input<api::ListDeliveries>) -> Res
     let scope = scope(control, input)?;
     let page = Paging::read(query.limit.as_deref(), query.cursor.as_deref())?;
     check_status(query.status.as_deref())?;
-    let wanted = Wanted {
+    let filter = Filter {
         status: query.status.as_deref(),
         event: query.event.as_deref(),
         event_type: query.event_type.as_deref(),
         subscription: query.subscription.as_deref(),
     };
     let rows = control.deliveries.list(page.before, page.limit + 1, |delivery| {
-        scope.covers(Some(&delivery.event.workspace)) && wanted.differs(delivery).is_empty()
+        scope.covers(Some(&delivery.event.workspace)) && filter.differs(delivery).is_empty()
     });
     let shown = |(serial, delivery)| (serial, row(&delivery, &control.registry, input.redactor()));
     Ok(page.wrap(rows.into_iter().map(shown).collect()))
@@ -48,16 +48,16 @@ fn check_status(status: Option<&str>) -> Result<(), ControlError> {
     }
 }
 
-/// Which deliveries a call means. What is `None` matches everything.
-struct Wanted<'a> {
+/// Filters of deliveries. `None` matches everything.
+struct Filter<'a> {
     status: Option<&'a str>,
     event: Option<&'a str>,
     event_type: Option<&'a str>,
     subscription: Option<&'a str>,
 }
 
-impl Wanted<'_> {
-    /// What a delivery has otherwise, field by field; nothing where it matches.
+impl Filter<'_> {
+    /// The fields of a delivery that differ, in words; empty if it matches.
     fn differs(&self, delivery: &DeliveryRecord) -> Vec<String> {
         let status = api::name_of(delivery.status);
         let fields = [
@@ -66,9 +66,9 @@ impl Wanted<'_> {
             ("type", self.event_type, &delivery.event.event_type),
             ("subscription", self.subscription, &delivery.planned.subscription),
         ];
-        let different = fields.into_iter().filter_map(|(name, wanted, found)| {
-            let wanted = wanted.filter(|wanted| *wanted != found)?;
-            Some(format!("{name}: wanted {wanted}, found {found}"))
+        let different = fields.into_iter().filter_map(|(name, expected, found)| {
+            let expected = expected.filter(|expected| *expected != found)?;
+            Some(format!("{name}: expected {expected}, found {found}"))
         });
         different.collect()
     }
@@ -79,7 +79,7 @@ pub(super) fn show(control: &Control, input: &Input<api::ShowDelivery>) -> Resul
     Ok(whole(&delivery, &control.registry, input.redactor()))
 }
 
-/// Waits until `count` deliveries fit: 200 with them, or 408 with the nearest ones and what differed.
+/// Waits until `count` deliveries match: 200 with them, or on timeout 408 with the nearest ones and what differs.
 pub(super) async fn wait(
     control: Arc<Control>,
     input: Arc<Input<api::WaitDeliveries>>,
@@ -87,7 +87,7 @@ pub(super) async fn wait(
     let body = &input.body;
     let scope = scope(&control, &input)?;
     check_status(body.status.as_deref())?;
-    let wanted = Wanted {
+    let filter = Filter {
         status: body.status.as_deref(),
         event: body.event.as_deref(),
         event_type: body.event_type.as_deref(),
@@ -96,67 +96,67 @@ pub(super) async fn wait(
     let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
     let count = checked_count(body.count)?;
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
-    let fits = |delivery: &DeliveryRecord| in_scope(delivery) && wanted.differs(delivery).is_empty();
-    let mut fitting = Vec::new();
-    let enough = until_enough(&control.deliveries, count, &mut fitting, fits);
+    let matches = |delivery: &DeliveryRecord| in_scope(delivery) && filter.differs(delivery).is_empty();
+    let mut matching = Vec::new();
+    let enough = until_enough(&control.deliveries, count, &mut matching, matches);
     let shown = |delivery: &DeliveryRecord| row(delivery, &control.registry, input.redactor());
     if tokio::time::timeout(limit, enough).await.is_ok() {
-        return Ok(List { data: fitting.iter().map(|(_, delivery)| shown(delivery)).collect() });
+        return Ok(List { data: matching.iter().map(|(_, delivery)| shown(delivery)).collect() });
     }
-    let fitting = fitting.len();
+    let matching = matching.len();
     let mut others =
-        control.deliveries.list(None, 100, |delivery| in_scope(delivery) && !wanted.differs(delivery).is_empty());
-    others.sort_by_key(|(_, delivery)| wanted.differs(delivery).len());
+        control.deliveries.list(None, 100, |delivery| in_scope(delivery) && !filter.differs(delivery).is_empty());
+    others.sort_by_key(|(_, delivery)| filter.differs(delivery).len());
     let nearest = others.iter().take(5).map(|(_, delivery)| Nearest {
         request: None,
         delivery: Some(shown(delivery)),
-        differs: wanted.differs(delivery),
+        differs: filter.differs(delivery),
     });
-    let message = format!("{fitting} of {count} deliveries fitted within {} s", limit.as_secs_f64());
+    let message = format!("{matching} of {count} deliveries matched within {} s", limit.as_secs_f64());
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
 }
 
-/// Returns when `count` deliveries fit, which are then in `fitting`, newest first. The whole book is looked through once;
-/// after that only what changed, so a call that waits costs nothing while nothing happens.
+/// Returns when `count` deliveries match; they are then in `matching`, newest first. The store is searched once, and after that only
+/// changed deliveries are checked, so waiting costs nothing while nothing happens.
 async fn until_enough(
     store: &DeliveryStore,
     count: usize,
-    fitting: &mut Vec<(u64, DeliveryRecord)>,
-    fits: impl Fn(&DeliveryRecord) -> bool,
+    matching: &mut Vec<(u64, DeliveryRecord)>,
+    matches: impl Fn(&DeliveryRecord) -> bool,
 ) {
     let mut seen = None;
     loop {
         let mut changed = Box::pin(store.changed());
         changed.as_mut().enable();
         match seen.and_then(|seen| store.changed_since(seen)) {
-            // The first look, or so much has happened that the store no longer knows what.
+            // The first search, or so many changes that the store no longer knows them.
             None => {
                 seen = Some(store.changes());
-                *fitting = store.list(None, count, &fits);
+                *matching = store.list(None, count, &matches);
             }
             Some((now, touched)) => {
                 seen = Some(now);
                 for (serial, delivery) in touched {
-                    let place = fitting.iter().position(|(known, _)| *known == serial);
-                    match (place, fits(&delivery)) {
-                        (Some(place), true) => fitting[place].1 = delivery,
-                        (Some(place), false) => drop(fitting.remove(place)),
-                        (None, true) => fitting.insert(0, (serial, delivery)),
+                    let place = matching.iter().position(|(known, _)| *known == serial);
+                    match (place, matches(&delivery)) {
+                        (Some(place), true) => matching[place].1 = delivery,
+                        (Some(place), false) => drop(matching.remove(place)),
+                        (None, true) => matching.insert(0, (serial, delivery)),
                         (None, false) => {}
                     }
                 }
             }
         }
-        if fitting.len() >= count {
-            fitting.sort_by_key(|(serial, _)| std::cmp::Reverse(*serial));
-            fitting.truncate(count);
+        if matching.len() >= count {
+            matching.sort_by_key(|(serial, _)| std::cmp::Reverse(*serial));
+            matching.truncate(count);
             return;
         }
         changed.await;
     }
 }
 
-/// Sends the same event, with the same id and body, to the same subscription again, signed afresh.
+/// Sends the same event, with the same id and body, to the same subscription again, with a new signature.
 pub(super) async fn redeliver(
     control: Arc<Control>,
     input: Arc<Input<api::Redeliver>>,
@@ -175,7 +175,7 @@ pub(super) async fn redeliver(
     Ok(Redelivered { delivery: delivery.map(shown) })
 }
 
-/// The delivery with this id, unless the call names a key that it is not of.
+/// The delivery with this id, if it belongs to the key that the call names, or the call names none.
 pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<DeliveryRecord, ControlError> {
     let scope = scope_or_all(control, call)?;
     let found = control.deliveries.get(id).filter(|delivery| scope.covers(Some(&delivery.event.workspace)));
@@ -256,7 +256,7 @@ fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> Outcome {
     }
 }
 
-/// What a built-in receiver got.
+/// The deliveries that a built-in receiver received.
 pub(super) fn sink(control: &Control, input: &Input<api::ShowSink>) -> List<Receipt> {
     let shown = |receipt: &sink::Receipt| {
         let sent = receipt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())));

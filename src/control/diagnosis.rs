@@ -1,7 +1,6 @@
-//! What became of a delivery, and what to do about it: the part of `explain` that is about `dlv_…`.
+//! Explains a delivery: the part of `explain` for `dlv_…`.
 //!
-//! Steps say what happened, attempt by attempt; advice says what to check or run next, with a command to paste. What
-//! explains requests and events is in `explain`.
+//! Steps report each attempt; advice names what to check or run next, with a command to paste.
 
 use hyper::header::CONTENT_TYPE;
 
@@ -18,14 +17,14 @@ use crate::webhook::attempt::{signing_keys, signs_by_clock};
 use crate::wording::counted;
 use crate::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
 
-/// Longest body that a command repeats.
+/// Most bytes of a body that is repeated in a command.
 const LONGEST_PASTED: usize = 4096;
-/// Answers by which receivers refuse a signature.
+/// Statuses with which receivers refuse a signature.
 const REFUSALS: [u16; 4] = [400, 401, 403, 422];
-/// How many seconds receivers usually let a timestamp be off.
+/// Seconds that a timestamp may be off in most receivers.
 const TOLERANCE_SECONDS: u64 = 300;
 
-/// A delivery with what was looked up to explain it.
+/// A delivery, and what is needed to explain it.
 pub(super) struct Diagnosis<'a> {
     control: &'a Control,
     delivery: &'a DeliveryRecord,
@@ -37,7 +36,7 @@ impl<'a> Diagnosis<'a> {
         Self { control, delivery, redactor }
     }
 
-    /// Each attempt, what is deliberately wrong, and when the next attempt is due.
+    /// Each attempt, the deliberate damage, and when the next attempt is due.
     pub(super) fn steps(&self) -> Vec<Step> {
         let attempts = self.delivery.attempts.iter().map(|attempt| {
             let passed = attempt.forgery().map_or(attempt.outcome.is_success(), |forgery| forgery == Forgery::Refused);
@@ -70,7 +69,7 @@ impl<'a> Diagnosis<'a> {
         workspace.map_or_else(|| self.control.registry.clock().now(), |workspace| workspace.clock().now())
     }
 
-    /// The number of the next attempt; a loaded snapshot knows of those before only their count.
+    /// The number of the next attempt. Of attempts before a snapshot, only the count is known.
     fn next_number(&self) -> u32 {
         self.delivery.planned.attempts_before.saturating_add(self.delivery.made).saturating_add(1)
     }
@@ -91,7 +90,7 @@ impl<'a> Diagnosis<'a> {
         if wait.is_zero() {
             return None;
         }
-        // To the next millisecond, so that a step this long reaches the moment.
+        // Rounded up to a millisecond, so that the step reaches the due time.
         let millis = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         let step = DurationText(std::time::Duration::from_millis(millis));
         let key = self.redactor.key(workspace.name());
@@ -122,7 +121,7 @@ impl<'a> Diagnosis<'a> {
         vec![Advice { text: text.to_owned(), command: None }]
     }
 
-    /// Whether a refusal can be about the signature, and how to find out.
+    /// Advice if a refusal may be about the signature.
     fn secret(&self, workspace: &Workspace) -> Vec<Advice> {
         let attempt = match self.delivery.attempts.last() {
             Some(attempt) if self.delivery.event.tamper.is_none() && is_refusal(&attempt.outcome) => attempt,
@@ -131,8 +130,7 @@ impl<'a> Diagnosis<'a> {
         let profile = self.control.profile_for(Some(workspace.name()));
         let subscription = &attempt.delivery.subscription;
         let Some(verified) = verified(attempt, workspace, &profile) else {
-            let text =
-                format!("the secret of {subscription} is another one by now: does your receiver use the newest?");
+            let text = format!("the secret of {subscription} was changed since: does your receiver use the newest?");
             return vec![Advice { text, command: None }];
         };
         let asked = format!("signed correctly with the secret of {subscription}: does your receiver use the same one?");
@@ -151,7 +149,7 @@ impl<'a> Diagnosis<'a> {
     /// A command that verifies the attempt with the secret in `WRS_WEBHOOK_SECRET`.
     fn verify_command(&self, attempt: &AttemptRecord, verified: &Verified, profile: &Profile) -> Option<String> {
         let scheme = profile.schemes().into_iter().next()?.name();
-        // What a custom scheme signs takes more settings than fit a line.
+        // A custom scheme takes too many settings for a command line.
         if scheme == SchemeName::Custom {
             return None;
         }
@@ -191,7 +189,7 @@ fn verified(attempt: &AttemptRecord, workspace: &Workspace, profile: &Profile) -
     verify(&scheme, &keys, &header, &attempt.delivery.url, &attempt.body, now, i64::MAX).ok()
 }
 
-/// A receiver compares the signature's time with its own clock, of which the emulator's may be far.
+/// Advice if the emulator's clock, which signs, is far from the machine's, with which the receiver compares.
 fn off_clock(verified: &Verified, workspace: &Workspace, profile: &Profile) -> Option<Advice> {
     let signed_at = jiff::Timestamp::from_second(verified.timestamp?).ok()?;
     let off = machine::wall_time().as_second().abs_diff(signed_at.as_second());
@@ -214,7 +212,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// What is deliberately wrong with an event's deliveries.
+/// The deliberate damage of an event's deliveries.
 pub(super) fn damage_step(event: &EventRecord) -> Option<Step> {
     let damage = event.damage.as_deref()?;
     Some(Step::new("damage", StepVerdict::Decided, damage))
@@ -226,7 +224,7 @@ pub(super) fn delivery_summary(delivery: &DeliveryRecord, redactor: Redactor<'_>
     let last = || match delivery.attempts.last() {
         Some(attempt) => attempt_text(attempt, redactor),
         None if delivery.made == 0 => "no attempt was made".to_owned(),
-        None => "what the receiver answered was evicted, as the pending deliveries hold too much memory".to_owned(),
+        None => "the receiver's answer was evicted, as the pending deliveries take too much memory".to_owned(),
     };
     match delivery.status {
         _ if delivery.forgery() == Some(Forgery::Accepted) => format!("accepted, although it is forged: {}", last()),

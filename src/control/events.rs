@@ -1,4 +1,4 @@
-//! `POST events`: fires events at the matching subscriptions, and says what became of them if asked to wait.
+//! `POST events`: fires events at the matching subscriptions, and returns the outcome of their deliveries if asked to wait.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ use crate::workspace::{
 
 /// Most events fired by one call.
 pub(crate) const MOST_EVENTS: usize = 10_000;
-/// Most events made before other calls get their turn, and most bytes of them.
+/// Most events, and bytes of events, made before yielding to other calls.
 const MOST_AT_A_TIME: usize = 256;
 const MOST_BYTES_AT_A_TIME: usize = 1024 * 1024;
 
-/// Most events whose deliveries and bodies are shown in the answer, and most bytes of those bodies; of more only the ids are.
+/// Most events, and bytes of their bodies, that are returned in full; beyond that the answer has only ids.
 pub(crate) const MOST_SHOWN: usize = 100;
 pub(crate) const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 
@@ -55,8 +55,8 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -
     Ok(control.blocking.run(show).await)
 }
 
-/// Fires what a call asks for, some at a time, so that a call that comes meanwhile does not wait for the last of 10,000. Gives the
-/// answer, and the ids of all deliveries.
+/// Fires the events of a call in batches, so that other calls need not wait for the last of 10,000. Returns the answer and the ids of
+/// all deliveries.
 async fn fire_all(
     control: &Arc<Control>,
     input: &Arc<Input<FireEvents>>,
@@ -75,7 +75,7 @@ async fn fire_all(
     control.blocking.run(move || firing.end(&ending, of.redactor())).await
 }
 
-/// The events of one call, as far as they are fired.
+/// The progress of one call.
 struct Firing {
     count: usize,
     shuffle: bool,
@@ -83,16 +83,16 @@ struct Firing {
     template: FireRequest,
     workspace: Arc<Workspace>,
     profile: Arc<Profile>,
-    /// Those that are shuffled before they go out.
+    /// The events to shuffle before they are delivered.
     events: Vec<Arc<EventRecord>>,
-    /// Those that the answer shows: it keeps what would otherwise be gone when its deliveries are.
+    /// The events in the answer, kept because the store drops events with their deliveries.
     kept: Vec<Arc<EventRecord>>,
     ids: Vec<String>,
     deliveries: Vec<String>,
     bytes: usize,
 }
 
-/// Reads a call; an emission is set off at once, which is all there is to answer.
+/// Validates a call. An emission is triggered at once and completes the answer.
 fn begin(control: &Control, input: &Input<FireEvents>) -> Result<ControlFlow<Fired, Box<Firing>>, ControlError> {
     let request = &input.body;
     let count = request.count.map_or(1, |Integer(count)| count);
@@ -159,7 +159,7 @@ impl Firing {
         Ok(())
     }
 
-    /// Sends off what was shuffled, and makes the answer.
+    /// Delivers shuffled events, and makes the answer.
     fn end(
         mut self: Box<Self>,
         control: &Control,
@@ -195,7 +195,7 @@ fn partly_fired(full: &str, fired: usize, count: usize) -> ControlError {
     ControlError::invalid(format!("{full}; {fired} of {count} events were fired")).coded("too_many_pending")
 }
 
-/// Says why an event goes to nobody.
+/// The 404 for an event without a receiver, with the reason.
 fn no_match(
     control: &Control,
     redactor: Redactor<'_>,
@@ -222,7 +222,7 @@ fn no_match(
     ControlError::not_found(format!("{message}{why}")).coded("no_match")
 }
 
-/// Who else would have got the event: whoever fires for another key than the one that subscribed sees which was meant.
+/// Other keys that would have received the event, as the caller may have named the wrong one.
 fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspace>, event_type: &str) -> String {
     const MOST_NAMED: usize = 3;
     let takes = |other: &Arc<Workspace>| {
@@ -244,7 +244,7 @@ fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspac
     }
 }
 
-/// What each event of the call has in common.
+/// The template of each event of the call.
 fn fire_request(request: &Fire) -> Result<FireRequest, ControlError> {
     let Some(event_type) = request.event_type.clone() else {
         return Err(ControlError::invalid("body: missing field `type`"));
@@ -274,7 +274,7 @@ fn fire_request(request: &Fire) -> Result<FireRequest, ControlError> {
     })
 }
 
-/// Sets off a named emission of the active scenarios: the driver fires it as the scenario says.
+/// Triggers a named emission of the active scenarios, which fires as the scenario defines.
 fn fire_emission(
     control: &Control,
     workspace: &Arc<Workspace>,
@@ -282,9 +282,7 @@ fn fire_emission(
     request: &Fire,
 ) -> Result<Fired, ControlError> {
     if request.event_type.is_some() || request.data.is_some() || !request.set.is_empty() || request.count.is_some() {
-        return Err(ControlError::invalid(
-            "emit: the scenario says what is fired; leave type, data, set and count out",
-        ));
+        return Err(ControlError::invalid("emit: the scenario defines the event; leave out type, data, set and count"));
     }
     let config = control.config_for(Some(workspace.name()));
     let Some(emit) = emit_named(config.emits.iter(), name) else {

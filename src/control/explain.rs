@@ -1,17 +1,16 @@
-//! `GET explain/{id}`: why a request was answered so, where an event went and where not, how a delivery came about.
+//! `GET explain/{id}`: why a request got its answer, where an event went, what happened to a delivery.
 //!
-//! An explanation is a list of checks in the order in which they were made; one of them decided. `diagnosis` explains
-//! deliveries.
+//! An explanation of a request lists the checks in their order, one of which decided the answer. `diagnosis` explains deliveries.
 
 use std::sync::Arc;
 
 use hyper::Method;
 
 use super::api::{self, Explained, Explanation, Step, StepVerdict};
-use super::call::Input;
+use super::call::{Call, Input};
 use super::diagnosis::{Diagnosis, damage_step, delivery_summary};
 use super::scope::scope_or_all;
-use super::{Call, Control, ControlError, deliveries, events, requests};
+use super::{Control, ControlError, deliveries, events, requests};
 use crate::contract::routes::Operation;
 use crate::duration::duration_text;
 use crate::journal::{Entry, Reason, RequestRecord};
@@ -20,7 +19,7 @@ use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, RequestView, RuleTrace};
 use crate::workspace::{EventRecord, SkipReason};
 
-/// In place of an id: the newest request or delivery.
+/// The id that means the newest request or delivery.
 const NEWEST: &str = "latest";
 
 pub(super) fn explain(control: &Control, input: &Input<api::Explain>) -> Result<Explanation, ControlError> {
@@ -118,7 +117,7 @@ fn status_text(request: &RequestRecord) -> String {
     }
 }
 
-/// Why a request led to no endpoint; `None` if it led to one.
+/// Why a request matched no endpoint; `None` if it matched one.
 pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
     let (method, target) = request.transcript.request_line();
     let path = target.split('?').next().unwrap_or_default();
@@ -143,7 +142,7 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
     let mut decided = false;
     let mut push = |check: &'static str, decides: Option<String>, passed: String| {
         let (verdict, detail) = match decides {
-            _ if decided => (StepVerdict::NotReached, "an earlier check had decided".to_owned()),
+            _ if decided => (StepVerdict::NotReached, "an earlier check decided".to_owned()),
             Some(detail) => (StepVerdict::Decided, detail),
             None => (StepVerdict::Passed, passed),
         };
@@ -178,7 +177,7 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
         match (&request.reason, &request.quota) {
             (Reason::Scripted, None) => "the scripted answer is not counted".to_owned(),
             (_, None) => "the operation is not counted".to_owned(),
-            // A quota that refuses decides, so that a later check has changed what the client is shown.
+            // A quota that refuses would have decided, so a scenario changed it afterwards.
             (reason, Some(quota)) if !quota.allowed && !matches!(reason, Reason::RateLimited) => format!(
                 "the request was let through; the scenario then shows the quota as used up: 0 of {} requests left",
                 quota.limit
@@ -225,18 +224,18 @@ fn quota_text(quota: &Verdict) -> String {
     text
 }
 
-/// What must be known to read the trace rightly.
+/// The note beside a trace.
 const RULES_NOTE: &str = "recomputed with the scenarios and settings that answered the request, but with the current counters, new \
      random numbers and the first 64 KiB of its body, so it may differ from what happened then";
-/// What is said in place of a trace.
+/// The note in place of a trace.
 const RULES_GONE: &str = "what each rule did cannot be worked out any more: the scenarios and settings that answered this request \
      have been replaced too often since to be kept";
 
-/// What each active rule makes of a request, up to the one that decides, and what must be known to read that; nothing where no rule
-/// was active, or the request never came as far as the rules.
+/// The trace of each active rule for a request, up to the one that decides, and a note beside it; nothing if no rule was active, or the
+/// request was refused before the rules.
 ///
-/// It is worked out when somebody asks, from what the journal kept and the scenarios and settings that answered the request, with
-/// the counters as they are now. Answering requests costs next to nothing for it, and nothing is counted.
+/// It is recomputed from the journal and from the scenarios and settings that answered the request, with the present counters, so that
+/// answering requests costs next to nothing for it. It changes no counter.
 fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<api::RuleTrace>>, Option<&'static str>) {
     let is_early = matches!(request.reason, Reason::Unauthorized { .. } | Reason::RateLimited | Reason::Refused(..));
     if request.operation.is_none() || is_early {
@@ -274,8 +273,8 @@ fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<api::Rule
 
 fn event_summary(event: &EventRecord) -> String {
     match (event.deliveries.len(), event.skipped.len()) {
-        (0, 0) => "nobody got it: there was no subscription".to_owned(),
-        (0, skipped) => format!("nobody got it: {skipped} subscriptions did not match"),
+        (0, 0) => "no receiver got it: there was no subscription".to_owned(),
+        (0, skipped) => format!("no receiver got it: {skipped} subscriptions did not match"),
         (deliveries, skipped) => format!("it went to {deliveries} of {} subscriptions", deliveries + skipped),
     }
 }

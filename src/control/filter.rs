@@ -1,5 +1,4 @@
-//! Which requests a call means: the filters of `GET requests` and of `POST requests/wait`, and what differs where one does
-//! not fit.
+//! Filters of requests, for `GET requests` and `POST requests/wait`, and what differs in requests that do not match.
 
 use jiff::Timestamp;
 
@@ -19,7 +18,7 @@ pub(super) struct FilterText {
     pub(super) since: Option<String>,
 }
 
-/// The filters, checked. What is `None` fits everything.
+/// The validated filters. `None` matches everything.
 #[derive(Debug)]
 pub(super) struct Filter {
     operation: Option<Operation>,
@@ -29,19 +28,19 @@ pub(super) struct Filter {
     since: Since,
 }
 
-/// From when on requests count.
+/// From when on requests match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Since {
-    /// Whatever the journal holds.
+    /// Every request in the journal.
     Ever,
-    /// Arrived at this time or later, by the emulator's clock.
+    /// From this time on, by the emulator's clock.
     Time(Timestamp),
-    /// Numbered so or higher: what comes after the call. A frozen clock could not tell that.
+    /// From this journal number on, for `now`: with a frozen clock, time could not separate requests before and after the call.
     Number(u64),
 }
 
 impl Filter {
-    /// Checks the filters; `now` means the end of this journal.
+    /// Validates the filters; `now` means the end of this journal.
     pub(super) fn read(text: FilterText, journal: &Journal) -> Result<Self, ControlError> {
         let operation = text.operation.as_deref().map(operation_named).transpose()?;
         if let Some(status) = text.status.filter(|status| *status != 0 && !(100..=599).contains(status)) {
@@ -61,7 +60,7 @@ impl Filter {
         Ok(Self { operation, status: text.status, method: text.method, path: text.path, since })
     }
 
-    /// The number of the first entry that can fit, however long the journal is.
+    /// The number of the first entry that can match.
     pub(super) fn first_number(&self) -> u64 {
         match self.since {
             Since::Number(number) => number,
@@ -69,30 +68,30 @@ impl Filter {
         }
     }
 
-    /// What the journal needs to know to wake nobody for a request that cannot fit.
+    /// What the journal needs to know so that requests that cannot match wake no waiter.
     pub(super) fn interest(&self, workspace: Option<&str>) -> Interest {
         Interest::new(workspace, self.operation, self.status, self.path.as_deref())
     }
 
-    /// What a request has otherwise, field by field; nothing where it fits.
+    /// The fields of a request that differ, in words; empty if it matches.
     pub(super) fn differs(&self, number: u64, request: &RequestRecord) -> Vec<String> {
         let mut differs = Vec::new();
-        let mut push = |field: &str, wanted: &str, found: &str| {
-            differs.push(format!("{field}: wanted {wanted}, found {}", found.escape_debug()));
+        let mut push = |field: &str, expected: &str, found: &str| {
+            differs.push(format!("{field}: expected {expected}, found {}", found.escape_debug()));
         };
         let (method, target) = request.transcript.request_line();
         if let Some(operation) = self.operation.filter(|operation| request.operation != Some(*operation)) {
             push("operation", operation.name(), request.operation.map_or("none", Operation::name));
         }
-        if let Some(wanted) = self.method.as_deref().filter(|wanted| !method.eq_ignore_ascii_case(wanted)) {
-            push("method", wanted, method);
+        if let Some(expected) = self.method.as_deref().filter(|expected| !method.eq_ignore_ascii_case(expected)) {
+            push("method", expected, method);
         }
         let path = target.split('?').next().unwrap_or_default();
-        if let Some(wanted) = self.path.as_deref().filter(|wanted| path != *wanted) {
-            push("path", wanted, path);
+        if let Some(expected) = self.path.as_deref().filter(|expected| path != *expected) {
+            push("path", expected, path);
         }
-        if let Some(wanted) = self.status.filter(|wanted| request.status != *wanted) {
-            push("status", &wanted.to_string(), &request.status.to_string());
+        if let Some(expected) = self.status.filter(|expected| request.status != *expected) {
+            push("status", &expected.to_string(), &request.status.to_string());
         }
         match self.since {
             Since::Time(since) if request.at < since => push("since", &time(since).0, &time(request.at).0),
@@ -103,7 +102,7 @@ impl Filter {
     }
 }
 
-/// An operation by its name; a slip of the keyboard would otherwise find nothing and say nothing.
+/// An operation by its name. An unknown one is refused, as it would silently match nothing.
 fn operation_named(name: &str) -> Result<Operation, ControlError> {
     Operation::from_name(name).ok_or_else(|| {
         let hint = match nearest(name, ROUTES.iter().map(|route| route.operation.name())) {
@@ -116,7 +115,7 @@ fn operation_named(name: &str) -> Result<Operation, ControlError> {
 
 /// A count that a call waits for.
 pub(super) fn checked_count(count: Option<Integer<usize>>) -> Result<usize, ControlError> {
-    /// As many as the journal holds by default.
+    /// The default size of the journal.
     const MOST: usize = 10_000;
     match count.map_or(1, |Integer(count)| count) {
         count @ 1..=MOST => Ok(count),

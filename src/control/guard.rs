@@ -1,5 +1,5 @@
-//! Who may call the control API. Loopback is no wall: a page in a browser reaches it by DNS rebinding or a cross-site
-//! POST, so the host, the origin and the content type are checked, and beyond loopback a token is wanted.
+//! Checks who may call the control API. Loopback does not protect it: a web page can reach it by DNS rebinding or a cross-site
+//! POST. So the host, the origin and the content type are checked, and beyond loopback a token is required.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::contract::error::ErrorKind;
 use crate::http::host::host_name;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// A header that no form can set: with the value `1` it stands in for the content type of a POST without a body.
+/// A header that no form can set. With the value `1` it replaces the content type of a POST without a body.
 const MARK: HeaderName = HeaderName::from_static("x-emulator-control");
 
 /// Who may call.
@@ -34,16 +34,16 @@ impl std::fmt::Debug for Token {
 }
 
 impl Access {
-    /// Calls need this token if one is given; `hosts` are names taken beside the local ones.
+    /// Calls require `token` if one is given; `hosts` are accepted besides local names.
     pub fn new(token: Option<String>, hosts: &[String]) -> Self {
-        // An empty token would let everybody in.
+        // An empty token would admit every caller.
         let token = token.filter(|token| !token.is_empty());
         Self { token: token.map(Token), hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect() }
     }
 
     /// Refuses calls that a page of another site could make a browser send.
     pub(super) fn check_origin(&self, parts: &Parts, host: &str, content: Content) -> Result<(), ControlError> {
-        // Nothing that a browser runs leaves the header out, and no other way makes it empty.
+        // A browser always sends a host, so a call without one does not come from a page.
         let name = host_name(host).unwrap_or_default();
         if !host.is_empty() && !self.is_known_host(name) {
             let message = format!(
@@ -54,16 +54,16 @@ impl Access {
         }
         let headers = &parts.headers;
         let foreign = headers.get_all(ORIGIN).iter().any(|origin| !is_own_origin(origin.as_bytes(), host));
-        // Another port of this host is the same site, and a page of it as foreign as any.
+        // Another port of this host counts as the same site, but its pages are not trusted either.
         let mut sites = headers.get_all(FETCH_SITE).iter();
         let from_elsewhere = sites.any(|site| matches!(site.as_bytes(), b"cross-site" | b"same-site"));
         if foreign || from_elsewhere {
             return Err(ControlError::new(ErrorKind::BadRequest, "calls from pages of other sites are refused")
                 .coded("cross_origin"));
         }
-        let wanted = match content {
+        let expected = match content {
             Content::Any => return Ok(()),
-            // What a form can send, a page of another origin could. Where browsers leave both headers out, none of them asks.
+            // A form of another site can send a POST without a body. A browser then sends one of these headers.
             Content::Nothing => {
                 let in_browser = headers.contains_key(ORIGIN) || headers.contains_key(FETCH_SITE);
                 let is_marked = headers.get(MARK).is_some_and(|value| value == "1");
@@ -80,10 +80,10 @@ impl Access {
         {
             return Ok(());
         }
-        Err(ControlError::new(ErrorKind::UnsupportedMediaType, format!("send Content-Type: {wanted}")))
+        Err(ControlError::new(ErrorKind::UnsupportedMediaType, format!("send Content-Type: {expected}")))
     }
 
-    /// Wants the token, if there is one; compared in constant time.
+    /// Requires the token, if there is one; compares in constant time.
     pub(super) fn check_token(&self, parts: &Parts) -> Result<(), ControlError> {
         let Some(Token(token)) = &self.token else { return Ok(()) };
         let sent = parts.headers.get(AUTHORIZATION).map(hyper::http::HeaderValue::as_bytes).unwrap_or_default();
@@ -94,11 +94,11 @@ impl Access {
         if bool::from(sent.ct_eq(token.as_bytes())) {
             return Ok(());
         }
-        let message = "the control API wants its token: `Authorization: Bearer <token>`, given by --control-token or printed at start";
+        let message = "the control API requires its token: `Authorization: Bearer <token>`, given by --control-token or printed at start";
         Err(ControlError::new(ErrorKind::Unauthorized, message))
     }
 
-    /// Local names only: with any other, a page whose name was rebound to this address could read the answers.
+    /// Whether a host name is local or allowed. With any other, a page whose name was rebound to this address could read answers.
     fn is_known_host(&self, name: &str) -> bool {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let literal = name.trim_start_matches('[').trim_end_matches(']');
@@ -110,7 +110,7 @@ impl Access {
     }
 }
 
-/// A name that no resolver outside of this network knows. Nothing in it may be read as a dot or as the end of the name.
+/// Whether a name is a single label, which resolves only in this network. Only plain characters, so that no client reads another name.
 fn is_single_label(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
@@ -121,13 +121,12 @@ fn is_own_origin(origin: &[u8], host: &str) -> bool {
     rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host))
 }
 
-/// What a call's body must be declared as. Neither type can be sent across origins without a preflight, which is never
-/// granted.
+/// The content type that a call requires. Neither type can be sent across origins without a preflight, which is never granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// The body does not matter.
+    /// Any, as the body is ignored.
     Any,
-    /// There is no body. Every method but POST needs a preflight by itself.
+    /// There is no body. Every method but POST requires a preflight anyway.
     Nothing,
     /// JSON.
     Json,
@@ -135,13 +134,13 @@ pub(super) enum Content {
     JsonOrToml,
 }
 
-fn is_of_type(headers: &HeaderMap, wanted: &str) -> bool {
+fn is_of_type(headers: &HeaderMap, expected: &str) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
-    let fits = values.next().is_some_and(|value| {
+    let matches = values.next().is_some_and(|value| {
         let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
-        essence.trim_ascii().eq_ignore_ascii_case(wanted.as_bytes())
+        essence.trim_ascii().eq_ignore_ascii_case(expected.as_bytes())
     });
-    fits && values.next().is_none()
+    matches && values.next().is_none()
 }
 
 #[cfg(test)]
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_wanted_where_there_is_one() {
+    fn a_token_is_required_if_there_is_one() {
         let access = Access::new(Some("secret".to_owned()), &[]);
         assert!(verdict(&access, "GET", "localhost", &[("authorization", "bearer secret")]));
         for headers in [

@@ -1,7 +1,6 @@
-//! Wrong control tokens: told in the journal, at most one line a second, and slowed to ten a second for each peer address.
+//! Wrong control tokens: logged in the journal, at most one line a second, and slowed to ten a second for each peer address.
 //!
-//! Only the answers to wrong tokens wait. The right token never does, nor does any other address. Time is the machine's: this
-//! protects the process, whatever the emulator's clock shows.
+//! Only answers to wrong tokens are delayed, and only for their address. Time is the machine's, as this protects the process.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -14,22 +13,22 @@ use crate::clock::{Clock, Instant};
 use crate::journal::Journal;
 use crate::wording::counted;
 
-/// Wrong tokens of one address that are answered within a second.
+/// Most wrong tokens of one address that are answered within a second.
 pub(crate) const MOST_A_SECOND: usize = 10;
-/// Addresses that are slowed one by one; further ones that guess at the same time share their pace.
+/// Most addresses with a pace of their own; further ones share one.
 pub(crate) const MOST_ADDRESSES: usize = 1024;
-/// How long a line counts for, and the pace.
+/// The interval of log lines and of the pace.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// When the last wrong tokens of an address were answered. Whoever waits holds the lock, so those behind wait in their order, and
-/// one that gives up leaves the queue.
+/// When the last wrong tokens of an address were answered. A delayed answer keeps the lock, so that further ones queue in order, and a
+/// caller that hangs up leaves the queue.
 type Pace = Arc<tokio::sync::Mutex<VecDeque<Instant>>>;
 
-/// What is known of wrong tokens.
+/// Logs wrong tokens and slows them down.
 #[derive(Debug)]
 pub struct Guesses {
     journal: Arc<Journal>,
-    /// The emulator's clock, which labels lines.
+    /// The emulator's clock, for the times of log lines.
     label: Clock,
     machine: Clock,
     line: Mutex<Line>,
@@ -39,14 +38,14 @@ pub struct Guesses {
 
 #[derive(Debug, Default)]
 struct Line {
-    /// A line was written less than a second ago.
+    /// Whether a line was written less than a second ago.
     recent: bool,
-    /// Wrong tokens since, and the last address.
+    /// The number of wrong tokens since, and the last address.
     more: Option<(u64, IpAddr)>,
 }
 
 impl Guesses {
-    /// Tells of wrong tokens in this journal.
+    /// Logs wrong tokens in this journal; `label` is the emulator's clock.
     pub fn new(journal: Arc<Journal>, label: Clock) -> Arc<Self> {
         Arc::new(Self {
             journal,
@@ -58,9 +57,9 @@ impl Guesses {
         })
     }
 
-    /// A wrong token came from this address: tells of it, and returns when it may be answered.
+    /// Logs a wrong token of this address, and returns when it may be answered.
     pub(super) async fn wrong(self: &Arc<Self>, peer: IpAddr) {
-        self.tell(peer);
+        self.log(peer);
         let pace = self.pace(group(peer));
         let mut answered = pace.lock().await;
         if answered.len() >= MOST_A_SECOND {
@@ -71,7 +70,7 @@ impl Guesses {
         answered.push_back(self.machine.instant());
     }
 
-    fn tell(self: &Arc<Self>, peer: IpAddr) {
+    fn log(self: &Arc<Self>, peer: IpAddr) {
         let mut line = self.line.lock();
         if line.recent {
             line.more = Some((line.more.map_or(1, |(count, _)| count + 1), peer));
@@ -102,7 +101,7 @@ impl Guesses {
         let mut paces = self.paces.lock();
         if paces.len() >= MOST_ADDRESSES && !paces.contains_key(&peer) {
             let now = self.machine.instant();
-            // One that nobody waits at, and whose last answer is a second old, is as good as a new one.
+            // A pace without a waiting caller and with its last answer a second ago equals a new one.
             paces.retain(|_, pace| match pace.try_lock() {
                 Ok(answered) => {
                     answered.back().is_some_and(|last| now.since(*last) < SECOND) || Arc::strong_count(pace) > 1
@@ -117,7 +116,7 @@ impl Guesses {
     }
 }
 
-/// What counts as one address: an IPv4 address however it is written, and of IPv6 the network that one host is given.
+/// The address that is slowed: an IPv4 address in any notation, or the /64 network of an IPv6 address, which one host can use whole.
 fn group(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => IpAddr::from((u128::from(address) >> 64 << 64).to_be_bytes()),

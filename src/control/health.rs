@@ -1,4 +1,4 @@
-//! `GET health`, `GET ca.pem`: whether the emulator is ready, what it serves, and whom to trust.
+//! `GET health`, `GET ca.pem`: whether the emulator is ready, and the certificate authority to trust.
 
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
@@ -7,7 +7,7 @@ use super::{Control, ControlError, Reply, api};
 use crate::http::answer::answer;
 
 pub(super) fn health(control: &Control) -> api::Ready {
-    // A broken or deleted file changes nothing; this says that there is one.
+    // A broken or deleted file leaves the last valid version active; only this field shows it.
     let scenarios = if control.library.is_as_saved() { "as saved" } else { "last good" };
     api::Ready {
         status: "ready".to_owned(),
@@ -17,7 +17,7 @@ pub(super) fn health(control: &Control) -> api::Ready {
     }
 }
 
-/// The authority made for `--tls self-signed`.
+/// The certificate authority made for `--tls self-signed`.
 pub(super) fn ca_pem(control: &Control) -> Result<Reply, ControlError> {
     match &control.ca_pem {
         None => Err(ControlError::not_found("no authority was made; start with --tls self-signed")),

@@ -1,6 +1,6 @@
 //! `GET metrics`: counters and gauges in the text format of Prometheus, version 0.0.4.
 //!
-//! Counters come from tallies outside the journal's entries, so they only rise. No label holds a key, a URL or an id.
+//! Counters come from tallies beside the journal's entries, so they only rise. No label contains a key, a URL or an id.
 
 use std::fmt::{Display, Write as _};
 
@@ -39,8 +39,8 @@ fn text(control: &Control) -> String {
         let outcome = api::name_of(status);
         page.sample("deliveries_total", &[("outcome", outcome.as_str())], control.deliveries.settled(status));
     }
-    page.single("deliveries_bytes", "gauge", "Bytes that deliveries hold, roughly.", control.deliveries.bytes());
-    page.single("sink_bytes", "gauge", "Bytes that built-in receivers hold, roughly.", control.sinks.bytes());
+    page.single("deliveries_bytes", "gauge", "Bytes of all deliveries, roughly.", control.deliveries.bytes());
+    page.single("sink_bytes", "gauge", "Bytes in built-in receivers, roughly.", control.sinks.bytes());
     page.single(
         "deliveries_pending",
         "gauge",
@@ -48,19 +48,24 @@ fn text(control: &Control) -> String {
         control.deliveries.pending(),
     );
     let forgotten = control.deliveries.forgotten();
-    page.single("deliveries_forgotten_total", "counter", "Finished deliveries that had to leave.", forgotten);
+    page.single("deliveries_forgotten_total", "counter", "Finished deliveries that were evicted.", forgotten);
     let forgotten = control.sinks.forgotten();
-    page.single("sink_deliveries_forgotten_total", "counter", "What built-in receivers had to forget.", forgotten);
+    page.single("sink_deliveries_forgotten_total", "counter", "Deliveries evicted from built-in receivers.", forgotten);
     let left_out = control.emissions_left_out();
-    page.single("emissions_left_out_total", "counter", "Events of emissions that were too many.", left_out);
+    page.single(
+        "emissions_left_out_total",
+        "counter",
+        "Events of emissions left out, as too many were pending or planned.",
+        left_out,
+    );
     push_attempts(&mut page, &tally);
     page.single("workspaces", "gauge", "Workspaces kept.", control.registry.all().len());
-    page.single("workspaces_evicted_total", "counter", "Workspaces that had to leave.", control.registry.evicted());
+    page.single("workspaces_evicted_total", "counter", "Workspaces that were evicted.", control.registry.evicted());
     let evicted = control.registry.tokens().evicted();
-    page.single("access_tokens_evicted_total", "counter", "Access tokens that had to leave.", evicted);
+    page.single("access_tokens_evicted_total", "counter", "Access tokens that were evicted.", evicted);
     page.single("journal_entries", "gauge", "Entries in the journal.", fill.entries);
-    page.single("journal_bytes", "gauge", "Bytes that the journal holds, roughly.", fill.bytes);
-    page.single("journal_evicted_total", "counter", "Entries that had to leave the journal.", tally.evicted);
+    page.single("journal_bytes", "gauge", "Bytes in the journal, roughly.", fill.bytes);
+    page.single("journal_evicted_total", "counter", "Entries evicted from the journal.", tally.evicted);
     let viewers = MOST_VIEWERS.saturating_sub(control.viewers.available_permits());
     page.single("stream_viewers", "gauge", "Viewers that follow the event stream.", viewers);
     page.0
@@ -98,7 +103,7 @@ fn push_attempts(page: &mut Page, tally: &Tally) {
     page.sample(&format!("{name}_count"), &[], all);
 }
 
-/// Milliseconds as seconds, without an error of rounding.
+/// Milliseconds as seconds, without a rounding error.
 fn seconds(millis: u64) -> String {
     let text = format!("{}.{:03}", millis / 1000, millis % 1000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -3,25 +3,20 @@
 use std::collections::BTreeMap;
 
 use hyper::Method;
-use schemars::generate::{Contract, SchemaSettings};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::Schema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::PREFIX;
-use super::api::{self, Endpoint, Form};
-use super::route::{ROUTES, Route};
+use super::api::{self, Form};
+use super::route::Route;
+use super::schemas::{Described, Schemas};
 
-/// The document of the control API, for whoever has no emulator at hand.
-pub fn openapi_document() -> Value {
-    document().into()
-}
-
-/// The document.
-pub(super) fn document() -> Map<String, Value> {
+/// The document of these calls.
+pub(super) fn document(routes: &[Route]) -> Map<String, Value> {
     let mut schemas = Schemas::new();
     let mut paths: Map<String, Value> = Map::new();
-    for route in ROUTES.iter() {
+    for route in routes {
         let described = (route.describe)(&mut schemas);
         let name = route.method.as_str().to_ascii_lowercase();
         let mut methods = vec![(name, true)];
@@ -67,52 +62,6 @@ pub(super) fn document() -> Map<String, Value> {
 
 fn value<T: Serialize>(part: &T) -> Value {
     serde_json::to_value(part).expect("texts and schemas always serialise")
-}
-
-/// What makes the schemas of the document.
-pub(super) struct Schemas {
-    answers: SchemaGenerator,
-    /// Bodies and parameters: what may be absent in them is always there in an answer.
-    inputs: SchemaGenerator,
-}
-
-impl Schemas {
-    fn new() -> Self {
-        let settings = |contract| {
-            SchemaSettings::draft2020_12().with(|settings| {
-                settings.definitions_path = "/components/schemas".into();
-                settings.meta_schema = None;
-                settings.inline_subschemas = contract == Contract::Deserialize;
-                settings.contract = contract;
-            })
-        };
-        Self {
-            answers: settings(Contract::Serialize).into_generator(),
-            inputs: settings(Contract::Deserialize).into_generator(),
-        }
-    }
-}
-
-/// What a call takes and answers.
-pub(super) struct Described {
-    query: Schema,
-    body: Schema,
-    answer: Schema,
-    error: Schema,
-}
-
-/// Describes a call.
-pub(super) fn describe<E: Endpoint>(schemas: &mut Schemas) -> Described {
-    Described {
-        query: schema::<E::Query>(&mut schemas.inputs),
-        body: schema::<E::Body>(&mut schemas.inputs),
-        answer: schema::<E::Answer>(&mut schemas.answers),
-        error: schema::<api::Error>(&mut schemas.answers),
-    }
-}
-
-fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<T>()
 }
 
 fn operation(route: &Route, described: &Described, method: &str, has_bodies: bool) -> Operation {
@@ -293,7 +242,7 @@ mod tests {
                 _ => {}
             }
         }
-        let (document, mut found) = (Value::from(document()), Vec::new());
+        let (document, mut found) = (crate::control::openapi_document(), Vec::new());
         references(&document, &mut found);
         assert!(found.len() > 50, "the references were found");
         for reference in found {

@@ -1,13 +1,13 @@
-//! `GET assumptions`, `GET profile`, `PATCH profile`, `GET v1/openapi.json`: what is assumed, what follows from it, and knobs
-//! changed while running.
+//! `GET assumptions`, `GET profile`, `PATCH profile`, `GET v1/openapi.json`: the settings, changes of them while running, and the
+//! document that follows from them.
 
 use std::sync::Arc;
 
 use super::api::{self, Assumption, List, Patched, Setting};
-use super::call::Input;
+use super::call::{Call, Input};
 use super::scenarios::refused;
 use super::scope::{scope_or_all, whose};
-use super::{Call, Control, ControlError, Reply};
+use super::{Control, ControlError, Reply};
 use crate::contract::openapi;
 use crate::profile::{LedgerRow, ledger};
 use crate::redact::Redactor;
@@ -44,11 +44,11 @@ pub(super) fn show(control: &Control, input: &Input<api::ShowProfile>) -> Result
     })
 }
 
-/// Changes settings for all keys, or for one: nested like a scenario's `[profile]`, by dotted names, or both; `null` takes a
-/// change back. `key`, beside the settings or as query parameter, names one key.
+/// Changes settings for all keys, or for one: nested like a scenario's `[profile]`, by dotted names, or both; `null` undoes a
+/// change.
 pub(super) fn patch(control: &Control, input: &Input<api::PatchProfile>) -> Result<Patched, ControlError> {
     let mut settings = input.body.0.clone();
-    // `keys` is a group of settings, `key` is none.
+    // `key` names the key; it is not a setting, unlike `keys`.
     settings.remove("key");
     if settings.is_empty() {
         return Err(ControlError::invalid("body: expected settings, such as {\"rate_limit\": {\"requests\": 5}}"));
@@ -73,8 +73,7 @@ pub(super) fn patch(control: &Control, input: &Input<api::PatchProfile>) -> Resu
     Ok(Patched { generation, key, patch: patch.entries().clone(), changes, unchanged })
 }
 
-/// What a change did to the settings that it names, in words: those that have another value or origin now, and those that were
-/// named one by one and have not.
+/// The effect of a change, in words: settings with a new value or origin, and settings that were named but did not change.
 fn compared(
     before: &[LedgerRow],
     after: &[LedgerRow],
@@ -108,7 +107,7 @@ fn compared(
     (changes, unchanged)
 }
 
-/// Two values as a line can hold them: of long ones, the part in which they begin to differ.
+/// Shortens two values for one line, to the part in which they begin to differ.
 fn shortened(before: &str, after: &str) -> (String, String) {
     const LONGEST: usize = 100;
     const CONTEXT: usize = 20;
@@ -124,7 +123,7 @@ fn shortened(before: &str, after: &str) -> (String, String) {
     (part(before), part(after))
 }
 
-/// The document of the emulated API, as the profile of the key named makes it.
+/// The `OpenAPI` document of the emulated API under the profile of the named key.
 pub(super) fn emulated_openapi(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     Ok(Reply::plain(&openapi::document(
         &control.profile_for(scope_or_all(control, call)?.key().as_deref()).api_shape(),

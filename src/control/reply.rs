@@ -8,14 +8,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::api::{self, ErrorText};
-use super::{PREFIX, route};
 use crate::contract::error::ErrorKind;
 use crate::engine::deliveries::Full;
 use crate::http::answer::{AnswerBody, JSON, answer_in_pieces, header_value};
 use crate::memory::Pieces;
 use crate::redact::Redactor;
 
-/// Why a value can be made text.
+/// Why serializing cannot fail.
 const SERIALISES: &str = "texts and numbers always serialise";
 
 /// A successful answer.
@@ -24,9 +23,9 @@ pub struct Reply(Content);
 
 #[derive(Debug)]
 enum Content {
-    /// A value for display: credentials in it are masked on its way out.
+    /// A value in which credentials will be masked.
     Shown(Value),
-    /// What goes out as it is: a document, a stream, a secret that is handed over.
+    /// An answer that is sent as it is: a document, a stream, a secret that is returned once.
     Plain(Response<AnswerBody>),
 }
 
@@ -46,7 +45,7 @@ impl Reply {
         Self(Content::Plain(response))
     }
 
-    /// The same with its bytes made: what takes a while for a large answer.
+    /// Serializes the answer, which takes a while if it is large.
     pub(super) fn written(self, redactor: Redactor<'_>) -> Self {
         Self(Content::Plain(self.into_response(redactor)))
     }
@@ -60,15 +59,13 @@ impl Reply {
             }
             Content::Plain(response) => response,
         };
-        // Everything here changes from one moment to the next, and may be secret.
+        // Every answer may be out of date at once, and may contain secrets.
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
     }
 }
 
-/// A refused call: a status, and what is said about it.
-///
-/// Boxed, as it travels through every function here and is rarely made.
+/// A refused call: a status and a body. Boxed, to keep results small.
 #[derive(Debug)]
 pub struct ControlError(Box<Refusal>);
 
@@ -87,30 +84,19 @@ impl ControlError {
         Self(Box::new(Refusal { status, body: api::Error { error, ..api::Error::default() }, allow: None }))
     }
 
-    /// 422: the call says something that cannot be.
+    /// 422: a value in the call is invalid.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::ValidationError, message)
     }
 
-    /// 404: the thing named is not there.
+    /// 404: what the call names does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    /// What was wrong, in words.
+    /// The message.
     pub fn message(&self) -> &str {
         &self.0.body.error.message
-    }
-
-    pub(super) fn unknown_path(path: &str) -> Self {
-        let shown: String = path.chars().take(80).collect();
-        let way_out = match route::nearest_path(path) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!(
-                "`{PREFIX}openapi.json` describes every call, and `{PREFIX}health` answers whether the emulator is ready"
-            ),
-        };
-        Self::not_found(format!("there is no {PREFIX}{}; {way_out}", shown.escape_debug()))
     }
 
     pub(super) fn method(allow: String) -> Self {
@@ -121,7 +107,7 @@ impl ControlError {
 
     /// Refuses what would make too many deliveries pending.
     pub(super) fn too_many_pending(full: Full) -> Self {
-        let hint = "let some arrive, or drop them with POST /_emulator/reset";
+        let hint = "wait until some are delivered, or drop them with POST /_emulator/reset";
         Self::invalid(format!("{full}; {hint}")).coded("too_many_pending")
     }
 
@@ -130,16 +116,16 @@ impl ControlError {
         self.0.status == StatusCode::UNAUTHORIZED
     }
 
-    /// Changes what is said beside the message.
+    /// Changes the body of the answer.
     #[must_use]
     pub(super) fn with(mut self, add: impl FnOnce(&mut api::Error)) -> Self {
         add(&mut self.0.body);
         self
     }
 
-    /// Adds to what was wrong whatever `more` says, if it says something.
+    /// Appends a further sentence to the message, if there is one.
     #[must_use]
-    pub(super) fn told_further(mut self, more: impl FnOnce() -> Option<String>) -> Self {
+    pub(super) fn and(mut self, more: impl FnOnce() -> Option<String>) -> Self {
         if let Some(more) = more() {
             self.0.body.error.message = format!("{}; {more}", self.message());
         }
@@ -169,7 +155,7 @@ impl ControlError {
     }
 }
 
-/// Puts a value on the wire.
+/// A response with a JSON body.
 fn response<T: Serialize>(status: StatusCode, body: &T) -> Response<AnswerBody> {
     let mut text = Pieces::default();
     serde_json::to_writer(&mut text, body).expect(SERIALISES);

@@ -1,7 +1,7 @@
 //! `GET requests`, `POST requests/wait`, `GET requests/{id}`, `DELETE requests`: the journal's requests, newest first.
 //!
-//! A call that waits is woken by what may fit, and by nothing else. It keeps a cursor of its own in the journal and looks at
-//! each entry once: when it was woken, and at the end for the nearest of what did not fit.
+//! A waiting call is woken only by requests that may match. It keeps a cursor in the journal and checks each entry once: when it is
+//! woken, and at the end to find the nearest requests that did not match.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::api::{self, Answer, Bytes, Cleared, Headers, Integer, List, Nearest, Page, Quota, Request, RequestWhole};
-use super::call::{Input, PATIENCE, Paging, timeout};
+use super::call::{Call, Input, PATIENCE, Paging, timeout};
 use super::filter::{Filter, FilterText, checked_count};
 use super::scope::{Scope, scope, scope_or_all};
-use super::{Call, Control, ControlError};
+use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::contract::routes::Operation;
 use crate::journal::{Entry, Reason, RequestRecord, Waiter};
@@ -45,32 +45,32 @@ pub(super) fn list(control: &Control, input: &Input<api::ListRequests>) -> Resul
     Ok(page.wrap(rows))
 }
 
-/// Whether a request belongs to whom the call means.
+/// Whether a request belongs to the scope of the call.
 fn is_of(scope: &Scope, request: &RequestRecord) -> bool {
     scope.covers(request.workspace.as_ref().map(|workspace| workspace.name()))
 }
 
-/// Waits until `count` requests fit: 200 with them, or 408 with the nearest ones and what differed.
+/// Waits until `count` requests match: 200 with them, or on timeout 408 with the nearest ones and what differs.
 pub(super) async fn wait(
     control: Arc<Control>,
     input: Arc<Input<api::WaitRequests>>,
 ) -> Result<List<Request>, ControlError> {
-    let wanted = &input.body;
+    let body = &input.body;
     let scope = scope(&control, &input)?;
-    let limit = timeout(wanted.timeout.as_ref(), PATIENCE)?;
-    let count = checked_count(wanted.count)?;
+    let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
+    let count = checked_count(body.count)?;
     let text = FilterText {
-        operation: wanted.operation.clone(),
-        status: wanted.status.map(|Integer(status)| status),
-        method: wanted.method.clone(),
-        path: wanted.path.clone(),
-        since: wanted.since.clone(),
+        operation: body.operation.clone(),
+        status: body.status.map(|Integer(status)| status),
+        method: body.method.clone(),
+        path: body.path.clone(),
+        since: body.since.clone(),
     };
     let filter = Filter::read(text, &control.journal)?;
     let waiter = control.journal.waiter(filter.interest(scope.key().as_deref()));
     let mut search = Search { scope, next: filter.first_number(), filter, found: Vec::new(), nearest: Vec::new() };
     let enough = tokio::time::timeout(limit, search.until(count, &waiter)).await.is_ok();
-    // What came meanwhile woke nobody, and may be near.
+    // Requests that cannot match did not wake the waiter; the nearest may be among them.
     if enough || search.catch_up(count, &waiter).await {
         return Ok(List { data: search.found.iter().map(|request| row(request, input.redactor())).collect() });
     }
@@ -79,34 +79,34 @@ pub(super) async fn wait(
         delivery: None,
         differs,
     });
-    let message = format!("{} of {count} requests fitted within {} s", search.found.len(), limit.as_secs_f64());
+    let message = format!("{} of {count} requests matched within {} s", search.found.len(), limit.as_secs_f64());
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
 }
 
-/// A look-out over the journal: each entry is looked at once, as it comes.
+/// A search of the journal that checks each entry once, as it is appended.
 struct Search {
     scope: Scope,
     filter: Filter,
     /// The number of the next entry to look at.
     next: u64,
     found: Vec<Arc<RequestRecord>>,
-    /// The best of those that do not fit, with what differs.
+    /// The nearest of those that do not match, with what differs.
     nearest: Vec<(Vec<String>, Arc<RequestRecord>)>,
 }
 
 impl Search {
-    /// Returns when `count` requests were found; until then it sleeps between those that may fit.
+    /// Returns when `count` requests were found; sleeps until the next that may match.
     async fn until(&mut self, count: usize, waiter: &Waiter) {
         while !self.catch_up(count, waiter).await {
             waiter.notified().await;
         }
     }
 
-    /// Looks at what the journal has and was not looked at yet, as far as needed; whether `count` requests were found.
+    /// Checks the new entries of the journal; returns whether `count` requests were found.
     async fn catch_up(&mut self, count: usize, waiter: &Waiter) -> bool {
-        /// Most entries looked at before others get their turn.
+        /// Most entries checked before yielding to other tasks.
         const PIECE: usize = 256;
-        // What comes meanwhile wakes by itself if it may fit; else a busy journal would never be caught up with.
+        // A later entry wakes the waiter if it may match. Without a fixed end, a busy journal would never be caught up with.
         let end = waiter.journal().next_number();
         while self.next < end {
             let entries = waiter.journal().read(self.next, PIECE);
@@ -137,7 +137,7 @@ impl Search {
             self.found.push(Arc::clone(request));
             return;
         }
-        // Of those equally near the newest is the most telling.
+        // Of equally near requests, the newest comes first.
         let place = self.nearest.partition_point(|(known, _)| known.len() < differs.len());
         self.nearest.insert(place, (differs, Arc::clone(request)));
         self.nearest.truncate(5);
@@ -157,7 +157,7 @@ pub(super) fn clear(control: &Control, input: &Input<api::ClearRequests>) -> Res
     Ok(Cleared { cleared: true })
 }
 
-/// The request with this id, unless the call names a key that it is not of.
+/// The request with this id, if it belongs to the key that the call names, or the call names none.
 pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<Arc<RequestRecord>, ControlError> {
     let scope = scope_or_all(control, call)?;
     let found = control.journal.search(None, 1, |_, entry| match entry {
@@ -166,7 +166,7 @@ pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<Arc<Reque
     });
     found.into_iter().next().ok_or_else(|| {
         let evicted = control.journal.fill().evicted;
-        let hint = if evicted > 0 { format!("; {evicted} older entries have left the journal") } else { String::new() };
+        let hint = if evicted > 0 { format!("; {evicted} older entries were evicted") } else { String::new() };
         let owner = scope.owner();
         ControlError::not_found(format!("there is no request `{}`{owner} in the journal{hint}", id.escape_debug()))
     })
@@ -194,7 +194,7 @@ pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
     }
 }
 
-/// A request with everything that is known of it.
+/// A request in full.
 pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestWhole {
     let quota = |quota: &Verdict| Quota {
         limit: quota.limit,
@@ -230,16 +230,16 @@ pub(super) fn shown_body(redactor: Redactor<'_>, body: &[u8]) -> Bytes {
     Bytes::from(&*redactor.body(body))
 }
 
-/// The request's body. One that cannot be read as JSON may hold a signing secret anywhere.
+/// The request's body. One that is not JSON may contain a signing secret anywhere, so it is hidden.
 fn request_body(request: &RequestRecord, redactor: Redactor<'_>) -> Bytes {
     let sent = request.transcript.body();
     if request.operation == Some(Operation::OauthToken) && !sent.is_empty() {
-        return Bytes::Text("… (not shown: it holds a client's secret)".to_owned());
+        return Bytes::Text("… (not shown: it contains a client's secret)".to_owned());
     }
     let may_hold_secret = || sent.windows(6).any(|window| window.eq_ignore_ascii_case(b"secret"));
     let is_object = || serde_json::from_slice::<Map<String, Value>>(sent).is_ok();
     if request.operation == Some(Operation::EventsSubscribe) && may_hold_secret() && !is_object() {
-        return Bytes::Text("… (not shown: it is not a JSON object and may hold a secret)".to_owned());
+        return Bytes::Text("… (not shown: it is not a JSON object and may contain a secret)".to_owned());
     }
     shown_body(redactor, sent)
 }
@@ -262,7 +262,7 @@ fn answer_body(request: &RequestRecord, redactor: Redactor<'_>) -> Bytes {
     }
 }
 
-/// A stable word for why a request was answered so.
+/// The stable name of the reason for an answer.
 pub(super) fn reason_name(reason: &Reason) -> &'static str {
     match reason {
         Reason::Answered => "answered",

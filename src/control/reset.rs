@@ -1,4 +1,4 @@
-//! `POST reset`: one key, or everything, as it was before the first request.
+//! `POST reset`: restores one key, or everything, to the state before the first request.
 
 use super::call::Input;
 use super::scenarios::refused;
@@ -14,7 +14,7 @@ pub(super) fn reset(control: &Control, input: &Input<api::Reset>) -> Result<api:
         let forgotten = control.reset_all().map_err(|found| refused(&found))?;
         (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned())
     };
-    // Not in a workspace: those that were reset have done nothing yet.
+    // Logged for no key, as a workspace that was reset has no entries.
     control.note(None, format!("reset: {whose}"), false);
     let keys = forgotten.iter().map(|workspace| input.redactor().key(workspace.name()).into_owned()).collect();
     let reset = forgotten.iter().map(|workspace| workspace.id().into()).collect();

@@ -7,9 +7,9 @@ use hyper::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
 
 use super::api::{self, Activated, Added, KeyList, Reloaded, Removed, ScenarioState, ScenarioWhole, Scenarios, Span};
-use super::call::Input;
+use super::call::{Call, Input};
 use super::scope::whose;
-use super::{Call, Control, ControlError, Reply};
+use super::{Control, ControlError, Reply};
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{Generation, HeldBack, Scenario, ScenarioOrigin, generation_text, json_to_toml, read_file};
@@ -34,7 +34,7 @@ fn names(names: &[Arc<str>]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-/// A scenario as the listing shows it; one whose file was never good has nothing but its problem.
+/// A scenario as a row of the listing. One whose file was never valid has only its problem.
 fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> api::Scenario {
     let (state, problem) = match generation.held_back(name) {
         None => (ScenarioState::Ok, None),
@@ -69,7 +69,7 @@ pub(super) fn show(control: &Control, input: &Input<api::ShowScenario>) -> Resul
     })
 }
 
-/// Problems with scenarios and settings as they are answered.
+/// Diagnostics in the form of the control API.
 fn shown(found: &[Diagnostic]) -> Vec<api::Diagnostic> {
     found.iter().map(diagnostic).collect()
 }
@@ -103,7 +103,7 @@ pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError>
     Ok(Reply::masked(&Added { name: call.segment.clone(), generation, diagnostics: shown(&warnings) }))
 }
 
-/// A scenario as JSON, without the `key` that every body may have.
+/// A scenario as JSON, without the `key` that every body may contain.
 fn without_key(text: &str) -> Cow<'_, str> {
     match serde_json::from_str::<Map<String, Value>>(text) {
         Ok(mut scenario) if scenario.contains_key("key") => {
@@ -128,19 +128,19 @@ pub(super) fn remove(control: &Control, input: &Input<api::RemoveScenario>) -> R
 
 pub(super) fn activate(control: &Control, input: &Input<api::ActivateScenarios>) -> Result<Activated, ControlError> {
     let active = &input.body.active;
-    // Its workspace is not opened yet: the list of all keys would begin in it.
+    // The workspace is not opened yet, as that would start the list of all keys in it.
     let key = input.key()?.filter(|key| key != "*");
     let key = key.map(|key| control.workspace_name(Some(&key))).transpose()?;
     let names: Option<Vec<&str>> = active.as_ref().map(|names| names.iter().map(String::as_str).collect());
     if names.is_none() && key.is_none() {
         return Err(ControlError::invalid("expected `active`, a list of scenario names"));
     }
-    // A file that was saved a moment ago may not have been seen yet. What is wrong with other files is reported elsewhere.
+    // The watcher may not have seen a file that was just saved. Problems with other files are reported elsewhere.
     if names.iter().flatten().any(|name| !is_as_saved(&control.library.load(), name)) {
         control.take_files(control.scenario_folders.read());
     }
     let activated = control.activate(key.as_deref(), names.as_deref());
-    let generation = activated.map_err(|found| refused(&found).told_further(|| way_out(control, &found)))?;
+    let generation = activated.map_err(|found| refused(&found).and(|| refusal_details(control, &found)))?;
     let listed = match names.as_deref() {
         None => "those of all keys are active".to_owned(),
         Some([]) => "none is active".to_owned(),
@@ -158,7 +158,7 @@ pub(super) fn activate(control: &Control, input: &Input<api::ActivateScenarios>)
     })
 }
 
-/// Whether a scenario is there and, if it is read from a file, is what the file has now.
+/// Whether a scenario exists and, if it comes from a file, matches the present text of the file.
 fn is_as_saved(generation: &Generation, name: &str) -> bool {
     let found = generation.find(name).filter(|_| generation.held_back(name).is_none());
     found.is_some_and(|scenario| match &scenario.origin {
@@ -167,32 +167,33 @@ fn is_as_saved(generation: &Generation, name: &str) -> bool {
     })
 }
 
-/// A warning for each of these scenarios that is active in an earlier version than its file has.
+/// A warning for each of these scenarios whose active version is older than its file.
 fn not_as_saved(generation: &Generation, names: &[&str]) -> Vec<Diagnostic> {
     let earlier = names.iter().filter_map(|name| match generation.held_back(name)? {
         HeldBack::Broken(problem) => {
             let mut warning = Diagnostic::clone(problem).as_warning();
-            warning.message = format!("`{name}` is broken now and its last valid text plays: {}", problem.message);
+            warning.message =
+                format!("`{name}` is broken, so its last valid version stays active: {}", problem.message);
             Some(warning)
         }
         HeldBack::Deleted => {
             let file = generation.find(name)?.file_name();
-            let message = format!("the file of `{name}` is gone and its last valid text plays");
-            let warning = Diagnostic::of_file("scenario/active-missing", message, "bring the file back");
+            let message = format!("the file of `{name}` is gone, so its last valid version stays active");
+            let warning = Diagnostic::of_file("scenario/active-missing", message, "restore the file");
             Some(warning.as_warning().in_file(file))
         }
     });
     earlier.collect()
 }
 
-/// What else there is to know for whoever names a scenario that cannot be used.
-fn way_out(control: &Control, found: &[Diagnostic]) -> Option<String> {
+/// What to add to the refusal of a scenario that cannot be used.
+fn refusal_details(control: &Control, found: &[Diagnostic]) -> Option<String> {
     let broken = found.iter().any(|problem| problem.is_error() && problem.file.is_some());
-    let no_text = || "it has no earlier valid text that could play".to_owned();
+    let no_text = || "there is no earlier valid version to use".to_owned();
     read_from(control, found).or_else(|| broken.then(no_text))
 }
 
-/// Reads the folders again now, whether or not a change was seen. With a broken file it is a 422, and all others are loaded.
+/// Reads the folders again now. If a file is broken, the answer is a 422 and all others are loaded.
 pub(super) fn reload(control: &Control, _: &Input<api::ReloadScenarios>) -> Result<Reloaded, ControlError> {
     let files = control.scenario_folders.read();
     let count = files.iter().filter(|(_, text)| text.as_ref().err().is_none_or(|problem| problem.is_error())).count();
@@ -202,13 +203,13 @@ pub(super) fn reload(control: &Control, _: &Input<api::ReloadScenarios>) -> Resu
         let more = reload.found.iter().filter(|problem| problem.is_error()).count() - 1;
         let more = if more > 0 { format!("{more} more; `wrs-emulator check` shows all; ") } else { String::new() };
         let loaded = format!("{more}files without an error are loaded, {}", generation_text(generation));
-        let refused = refused(&reload.found).told_further(|| Some(loaded));
+        let refused = refused(&reload.found).and(|| Some(loaded));
         return Err(refused.with(|error| error.generation = Some(generation)));
     }
     Ok(Reloaded { generation, files: count, changes: reload.changes, diagnostics: shown(&reload.found) })
 }
 
-/// Where scenarios come from, for whoever names one that is not there.
+/// The folders that scenarios are read from, if a scenario is unknown.
 fn read_from(control: &Control, found: &[Diagnostic]) -> Option<String> {
     found.iter().find(|problem| problem.code == "scenario/unknown-scenario")?;
     let folders = control.scenario_folders.paths().map(|path| {
@@ -235,7 +236,7 @@ fn unknown(generation: &Generation, name: &str) -> ControlError {
     ControlError::not_found(format!("there is no scenario `{}`{hint}", name.escape_debug()))
 }
 
-/// A refused change: the first problem as the message, all beside it. A scenario that is not there is a 404.
+/// A refused change, with the first problem as message and all as diagnostics. An unknown scenario is a 404.
 pub(super) fn refused(found: &[Diagnostic]) -> ControlError {
     let first = found.iter().find(|problem| problem.is_error()).or(found.first());
     let message = first.map_or_else(String::new, Diagnostic::one_line);

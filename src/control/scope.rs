@@ -1,5 +1,5 @@
-//! Whose things a call means: `key` names a workspace by key, by group name or by its id `ws_…`; left out it is the
-//! sample key's; `*` means all.
+//! The scope of a call: `key` names a workspace by key, by group name or by its id `ws_…`; the default is the sample key's, and `*`
+//! means all.
 
 use std::sync::Arc;
 
@@ -8,43 +8,42 @@ use super::call::Call;
 use crate::engine::{Engine, KeyProblem};
 use crate::workspace::Workspace;
 
-/// One workspace; with `None` every workspace, and what belongs to none.
+/// One workspace, or with `None` all of them and what belongs to none.
 pub(super) struct Scope(pub(super) Option<Arc<Workspace>>);
 
 impl Scope {
-    /// Whether something that belongs to `workspace` is meant.
+    /// Whether the scope includes what belongs to `workspace`.
     pub(super) fn covers(&self, workspace: Option<&Arc<str>>) -> bool {
         self.0.as_ref().is_none_or(|meant| workspace == Some(meant.name()))
     }
 
-    /// Says of something that was not found whose things were looked through.
+    /// The end of a message about something not found: whose things were searched.
     pub(super) fn owner(&self) -> &'static str {
         if self.0.is_some() { " of the key named" } else { "" }
     }
 
-    /// The name of the one workspace meant; `None` for all.
+    /// The name of the workspace; `None` for all.
     pub(super) fn key(&self) -> Option<Arc<str>> {
         self.0.as_ref().map(|workspace| Arc::clone(workspace.name()))
     }
 
-    /// The workspaces meant.
+    /// The workspaces in the scope.
     pub(super) fn workspaces(&self, engine: &Arc<Engine>) -> Vec<Arc<Workspace>> {
         self.0.as_ref().map_or_else(|| engine.registry.all(), |workspace| vec![Arc::clone(workspace)])
     }
 }
 
-/// Whose things a call means; without a key those of the sample key.
+/// The scope of a call; without a key that of the sample key.
 pub(super) fn scope(engine: &Arc<Engine>, call: &Call) -> Result<Scope, ControlError> {
     read(engine, call.key()?.as_deref())
 }
 
-/// The same for calls that mean everybody's things without a key. So do those that name one thing by its id: a key beside it
-/// must own it.
+/// The scope of a call that means all keys by default. If the call names one thing by its id, a key restricts it to that key's things.
 pub(super) fn scope_or_all(engine: &Arc<Engine>, call: &Call) -> Result<Scope, ControlError> {
     read(engine, Some(call.key()?.as_deref().unwrap_or("*")))
 }
 
-/// Refuses a call whose key is none. Opens no workspace.
+/// Refuses a call with an invalid key. Opens no workspace.
 pub(super) fn check_key(engine: &Arc<Engine>, call: &Call) -> Result<(), ControlError> {
     let key = call.key()?.filter(|key| key != "*");
     key.map_or(Ok(()), |key| Ok(engine.workspace_name(Some(&key)).map(drop)?))
@@ -66,7 +65,7 @@ impl From<KeyProblem> for ControlError {
     }
 }
 
-/// Whose things a call changes, as its line of the log says it.
+/// The key of a call, masked for a log line.
 pub(super) fn whose(call: &Call, workspace: Option<&str>) -> String {
     workspace.map_or_else(|| "all keys".to_owned(), |name| call.redactor().key(name).into_owned())
 }

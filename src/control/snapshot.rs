@@ -1,11 +1,12 @@
-//! `GET snapshot`, `PUT snapshot`: the state of one key, or everything, as a document, and back.
+//! `GET snapshot`, `PUT snapshot`: saves the state of one key, or everything, as a document, and loads it.
 
 use std::sync::Arc;
 
 use hyper::StatusCode;
 
+use super::call::Call;
 use super::scope::{Scope, scope, scope_or_all};
-use super::{Call, Control, ControlError, Reply, api};
+use super::{Control, ControlError, Reply, api};
 use crate::engine::settle_for_a_moment;
 use crate::http::answer::{JSON, answer_in_pieces};
 use crate::snapshot::{Snapshot, SnapshotProblem, within};
@@ -14,7 +15,7 @@ use crate::snapshot::{Snapshot, SnapshotProblem, within};
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// Most bytes of memory that such a snapshot may take, about.
 pub(crate) const MOST_MEMORY: usize = 112 * 1024 * 1024;
-/// Most keys that the line of the log names.
+/// Most keys named in the log line.
 const MOST_NAMED: usize = 5;
 
 pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, ControlError> {

@@ -1,9 +1,9 @@
 //! `GET stream`: everything that happens as server-sent events, resumable by `Last-Event-ID`.
 //!
-//! Each viewer reads the journal with a cursor of its own, so a slow one holds nothing up: it misses what the journal has
-//! let go, and is told how much. A piece is bounded by bytes, and one that is not taken is all that a viewer holds. All viewers
-//! share the text of an entry ([`Texts`]), which is made once, and each rests for a moment after a piece, so that a busy emulator
-//! works for its clients and not for those who watch.
+//! Each viewer reads the journal with its own cursor, so a slow one delays nothing: it misses evicted entries and gets an event with
+//! their number. Entries are sent in pieces of bounded size, and at most one unsent piece is buffered per viewer. All viewers share the
+//! text of an entry ([`Texts`]), which is made once, and each pauses briefly after a piece, so that viewers of a busy emulator cost
+//! little.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,8 +22,9 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::api::{self, Missed, Restarted, StreamQuery, StreamedAttempt};
+use super::call::Call;
 use super::scope::{Scope, scope_or_all};
-use super::{Call, Control, ControlError, Reply, deliveries, events, requests};
+use super::{Control, ControlError, Reply, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
 use crate::engine::Engine;
@@ -36,46 +37,46 @@ use crate::tasks::stopped;
 pub const MOST_VIEWERS: usize = 64;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// A comment is sent after this much silence, so that a viewer that is gone is noticed.
+/// A comment is sent after this much silence, which reveals viewers that have disconnected.
 const SILENCE: Duration = Duration::from_secs(15);
 /// Most entries sent in one piece.
 pub(crate) const PIECE: usize = 256;
-/// How long a viewer rests at least after a piece: what comes meanwhile travels together. Each rests for a time of its own, up to
-/// a millisecond longer for each seat, so that they do not all want the processors at once.
-const REST: Duration = Duration::from_millis(25);
-/// Most bytes sent in one piece. An entry that is larger travels alone, in the text that all viewers share.
+/// The least pause after a piece, so that entries are sent together. It differs between viewers by a millisecond, so that they do
+/// not all run at once.
+const PAUSE: Duration = Duration::from_millis(25);
+/// Most bytes sent in one piece. A larger entry is sent alone, in the text that all viewers share.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
-/// What a viewer is sent first.
+/// The first bytes of every stream.
 const GREETING: &str = ": what happens from now on\n\n";
-/// What a viewer is sent first that resumes at an event of before a restart.
-const RESTARTED: &str = "the emulator was started again: events of before are gone, and those from now on follow";
-/// Texts that are kept, and their bytes.
+/// The message to a viewer that resumes at an event from before a restart.
+const RESTARTED: &str = "the emulator was restarted: earlier events are gone, and new ones follow";
+/// Most texts in the cache, and most bytes of them.
 pub(crate) const TEXTS: usize = 256;
 pub(crate) const TEXT_BYTES: usize = 8 * 1024 * 1024;
 
-/// The texts of the last entries that were sent, for all viewers. The text of an entry is the same for each of them.
+/// A cache of the texts of the last entries, shared by all viewers.
 #[derive(Debug)]
 pub struct Texts {
-    /// Which run of the program the ids of its events name, so that a viewer from before a restart is noticed.
+    /// This run of the program, as part of event ids, so that ids from before a restart are recognized.
     instance: String,
     kept: Mutex<Kept>,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// By the entry's number, in the order in which they were made.
+    /// Texts with the number of their entry, oldest first.
     texts: VecDeque<(u64, Bytes)>,
     bytes: usize,
 }
 
 impl Texts {
-    /// None yet, for a run with this seed that starts at this time: the same for the same run again.
+    /// An empty cache. The same seed and start give the same event ids.
     pub fn new(seed: &Seed, start: Timestamp) -> Self {
         let mut random = seed.source(&format!("event stream {}", start.as_nanosecond()));
         Self { instance: format!("{:08x}", random.next_u32()), kept: Mutex::default() }
     }
 
-    /// The number in an id; `None` for an id of another run. A number alone is one of this run.
+    /// The entry's number in an event id; `None` for an id of another run. A plain number belongs to this run.
     fn number(&self, id: &str) -> Result<Option<u64>, ControlError> {
         let (instance, number) = id.trim().rsplit_once('-').unwrap_or((&self.instance, id.trim()));
         let is_name = !instance.is_empty() && instance.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -91,7 +92,7 @@ impl Texts {
         format!("id: {}-{number}\nevent: {kind}\ndata: {data}\n\n", self.instance)
     }
 
-    /// The text of this entry, made if it was not sent a moment ago.
+    /// The text of an entry, made if it is not in the cache.
     fn of(&self, number: u64, make: impl FnOnce() -> String) -> Bytes {
         let find =
             |kept: &Kept| kept.texts.iter().rev().find(|(known, _)| *known == number).map(|(_, text)| text.clone());
@@ -118,8 +119,8 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
     let query: StreamQuery = call.query_as()?;
     let kinds = kinds(query.kind.as_deref())?;
     let scope = scope_or_all(control, call)?;
-    let Ok(seat) = Arc::clone(&control.viewers).try_acquire_owned() else {
-        let message = format!("{MOST_VIEWERS} viewers follow the stream already, which is the most");
+    let Ok(permit) = Arc::clone(&control.viewers).try_acquire_owned() else {
+        let message = format!("{MOST_VIEWERS} viewers follow the stream already, which is the limit");
         return Err(ControlError::new(ErrorKind::RateLimitExceeded, message).coded("too_many_viewers"));
     };
     let now = control.journal.next_number();
@@ -127,7 +128,7 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
     let (next, greeting) = match last.transpose()? {
         None => (now, GREETING.to_owned()),
         Some(Some(last)) if last < now => (last + 1, GREETING.to_owned()),
-        // Another run gave the id, or the same one again, which has not come that far.
+        // The id is of another run, or of an earlier run with the same seed.
         Some(_) => (
             now,
             format!(
@@ -144,10 +145,10 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
         kinds,
         next,
         greeting: Some(greeting.into()),
-        rest: REST + Duration::from_millis(1) * u32::try_from(control.viewers.available_permits()).unwrap_or(0),
-        rests: false,
+        pause: PAUSE + Duration::from_millis(1) * u32::try_from(control.viewers.available_permits()).unwrap_or(0),
+        pauses: false,
         stopping: control.stopping.clone(),
-        _seat: seat,
+        _permit: permit,
     };
     let frames = unfold(viewer, |mut viewer| async {
         let mut stopping = viewer.stopping.clone();
@@ -163,7 +164,7 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
     Ok(Reply::of(response))
 }
 
-/// Kinds of events, as the stream names them; a viewer always learns what it missed.
+/// The kinds of events that can be selected. Events about missed entries are always sent.
 const KINDS: [&str; 4] = ["request", "event", "attempt", "notice"];
 
 fn kind_of(entry: &Entry) -> Option<&'static str> {
@@ -176,7 +177,7 @@ fn kind_of(entry: &Entry) -> Option<&'static str> {
     })
 }
 
-/// Reads `kind`: names joined by commas; left out, all.
+/// Parses `kind`: names joined by commas; all by default.
 fn kinds(text: Option<&str>) -> Result<Vec<&'static str>, ControlError> {
     let Some(text) = text else { return Ok(KINDS.to_vec()) };
     let kind = |name: &str| {
@@ -193,28 +194,27 @@ struct Viewer {
     engine: Arc<Engine>,
     texts: Arc<Texts>,
     scope: Scope,
-    /// The kinds that the viewer wants.
+    /// The selected kinds.
     kinds: Vec<&'static str>,
     next: u64,
     greeting: Option<Bytes>,
-    /// How long it rests.
-    rest: Duration,
-    /// A piece was sent a moment ago.
-    rests: bool,
+    /// The pause after a piece.
+    pause: Duration,
+    /// Whether to pause before the next piece.
+    pauses: bool,
     stopping: watch::Receiver<bool>,
-    _seat: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Viewer {
-    /// The next piece of the stream; waits for something to happen. It is all that a viewer holds: the next is made once this one
-    /// is on its way.
+    /// Waits for the next piece of the stream. A piece is made only after the one before was sent.
     async fn piece(&mut self) -> Bytes {
-        // The head of the answer travels with the first bytes.
+        // Sent at once, as the head of the answer goes out with the first bytes.
         if let Some(greeting) = self.greeting.take() {
             return greeting;
         }
-        if std::mem::take(&mut self.rests) {
-            tokio::time::sleep(self.rest).await;
+        if std::mem::take(&mut self.pauses) {
+            tokio::time::sleep(self.pause).await;
         }
         loop {
             let mut appended = Box::pin(self.reader.appended());
@@ -223,9 +223,9 @@ impl Viewer {
             let (piece, next) = self.join(&entries);
             self.next = next;
             if !piece.is_empty() {
-                // More than fits is at hand: it can follow at once.
+                // If not all entries were sent, the next piece follows without a pause.
                 let all = entries.last().is_some_and(|(last, _)| *last < self.next);
-                self.rests = all && entries.len() < PIECE;
+                self.pauses = all && entries.len() < PIECE;
                 return piece;
             }
             if entries.is_empty() && tokio::time::timeout(SILENCE, appended).await.is_err() {
@@ -234,7 +234,7 @@ impl Viewer {
         }
     }
 
-    /// The texts of as many of these entries as one piece takes, and the number of the first that it does not.
+    /// Joins the texts of as many entries as one piece allows; returns them and the number of the next entry.
     fn join(&self, entries: &[(u64, Entry)]) -> (Bytes, u64) {
         let (mut piece, mut next) = (String::new(), self.next);
         for (number, entry) in entries {
@@ -242,7 +242,7 @@ impl Viewer {
                 piece.push_str(&self.texts.event(number - 1, "skipped", &Missed { missed: number - next }));
                 next = *number;
             }
-            // The text of what was cleared may still be kept under its number.
+            // Selected by the entry and not by a cached text, which may be of an entry that was cleared.
             let kind = kind_of(entry).filter(|kind| self.kinds.contains(kind) && self.scope.covers(entry.workspace()));
             if let Some(kind) = kind {
                 let text = self.texts.of(*number, || self.text(*number, kind, entry));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::Map;
 
 use super::api::{self, Created, Deleted, List, Rotated, Subscription, SubscriptionState};
-use super::call::Input;
+use super::call::{Call, Input};
 use super::scope::{scope, scope_or_all};
-use super::{Call, Control, ControlError};
+use super::{Control, ControlError};
 use crate::contract::error::Error;
 use crate::contract::rules::check_subscribe;
 use crate::contract::signature::SigningKey;
@@ -57,8 +57,8 @@ fn shown(record: &SubscriptionRecord, workspace: &Workspace, profile: &Profile, 
     }
 }
 
-/// Subscribes a URL for a key, by the rules of a client's subscribe; no request of the key is counted. The answer carries the
-/// secret if one was generated, once.
+/// Subscribes a URL for a key, with the validation of the emulated API but without counting a request. The answer has the secret
+/// only if it was generated.
 pub(super) fn create(control: &Control, input: &Input<api::CreateSubscription>) -> Result<Created, ControlError> {
     let request = &input.body;
     let workspace = control.workspace(input.key()?.as_deref())?;
@@ -78,12 +78,13 @@ pub(super) fn create(control: &Control, input: &Input<api::CreateSubscription>) 
     let subscription = view(control, input, &workspace, &subscribed.id)?;
     Ok(Created { subscription, secret, created: subscribed.created })
 }
-/// Changes a subscription; what is left out stays. The rules are those of a client's subscribe, and so are the reasons.
+
+/// Changes a subscription; absent fields stay. The validation is that of the emulated API.
 pub(super) fn change(control: &Control, input: &Input<api::ChangeSubscription>) -> Result<Subscription, ControlError> {
     let (request, id) = (&input.body, &input.segment);
     let workspace = owner(control, input)?;
     let profile = control.profile_for(Some(workspace.name()));
-    // The lock is held from reading to writing, so that two changes at a time do not undo each other.
+    // Locked from reading to writing, so that two concurrent changes do not undo each other.
     let mut state = workspace.lock();
     let Some(known) = state.subscriptions.get(id) else { return Err(unknown(id)) };
     let description = request.description.clone().unwrap_or_else(|| known.description.clone().into());
@@ -110,7 +111,7 @@ pub(super) fn delete(control: &Control, input: &Input<api::DeleteSubscription>) 
     Ok(Deleted { deleted: input.segment.as_str().into() })
 }
 
-/// Gives the subscription a new secret; the old one keeps signing for the grace period. The answer carries the secret, once.
+/// Gives the subscription a new secret and returns it; the old one keeps signing for the grace period.
 pub(super) fn rotate(control: &Control, input: &Input<api::RotateSecret>) -> Result<Rotated, ControlError> {
     let workspace = owner(control, input)?;
     let (profile, now) = (control.profile_for(Some(workspace.name())), workspace.clock().now());
@@ -137,11 +138,11 @@ fn refused(error: Error) -> ControlError {
     ControlError::invalid(error.message)
 }
 
-/// The workspace that holds the subscription that a call names: ids are unique, so no key is needed.
+/// The workspace of the subscription that a call names. Ids are unique, so the call need not name a key.
 fn owner(control: &Control, call: &Call) -> Result<Arc<Workspace>, ControlError> {
     let (scope, id) = (scope_or_all(control, call)?, &call.segment);
-    let holds = |workspace: &Arc<Workspace>| workspace.lock().subscriptions.get(id).is_some();
-    let found = scope.workspaces(control).into_iter().find(holds);
+    let owns = |workspace: &Arc<Workspace>| workspace.lock().subscriptions.get(id).is_some();
+    let found = scope.workspaces(control).into_iter().find(owns);
     found.ok_or_else(|| {
         ControlError::not_found(format!("there is no subscription `{}`{}", id.escape_debug(), scope.owner()))
     })

@@ -1,7 +1,7 @@
-//! `GET verdict`: the problems found so far. Requests that led to no endpoint, deliveries that did not arrive, forged ones that were
-//! accepted, scenarios that were not played to their end, each with ids and a sentence; and which of these had nothing to judge.
+//! `GET verdict`: the problems found so far. Requests that matched no endpoint, deliveries that did not arrive, forged ones that were
+//! accepted, scenarios that were not played to their end; and which of these checks had nothing to judge.
 //!
-//! It is worked out when somebody asks, from the journal, the deliveries and the counters of rules, and changes none of them.
+//! Each call computes it from the journal, the deliveries and the rule counters, and changes none of them.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
@@ -32,9 +32,9 @@ use crate::scenario::{
 use crate::wording::{any_of, counted};
 use crate::workspace::{AttemptOutcome, Forgery, Workspace};
 
-/// Most entries shown of each kind, the oldest first; `counts` has them all.
+/// Most entries shown of each kind, the oldest first; `counts` counts all.
 pub(crate) const MOST_SHOWN: usize = 1_000;
-/// How long attempts that became due within a wait may take beyond it.
+/// How long attempts that became due during a wait may take beyond it.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
 pub(super) async fn verify(
@@ -75,7 +75,6 @@ fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verificati
     undelivered.truncate(MOST_SHOWN);
     forged.truncate(MOST_SHOWN);
     unfinished.truncate(MOST_SHOWN);
-    // Whoever trusts an empty list must know what it cannot hold.
     let active: BTreeSet<&str> =
         configs.iter().flat_map(|config| config.active.iter()).map(|scenario| scenario.name.as_ref()).collect();
     let active_scenarios = active.into_iter().map(str::to_owned).collect();
@@ -95,8 +94,8 @@ fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verificati
     }
 }
 
-/// Waits until everything is done that is due within `limit`: planned events, attempts, retries. What is due later is not waited
-/// for, nor is anything that a frozen clock never makes due.
+/// Waits until planned events, attempts and retries that become due within `limit` are done. With a frozen clock, only what is due
+/// already.
 async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration) {
     let clock = control.registry.clock();
     let began = clock.instant();
@@ -106,15 +105,15 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
     };
     let workspaces = scope.workspaces(control);
     let settled = join_all(workspaces.iter().map(|workspace| settle_ahead(workspace, || ahead(workspace))));
-    // An attempt that became due just before the limit may end. What is pending after that is reported as such.
+    // An attempt that became due just before the limit may finish. What is pending after that is reported as undelivered.
     let _ = tokio::time::timeout(limit + limit.min(LAST_ATTEMPTS), settled).await;
 }
 
-/// Requests that led to no endpoint, oldest first, and among how many.
+/// Requests that matched no endpoint, oldest first, and the number of requests judged.
 fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<Request>>, usize) {
     let keys = scope.0.as_ref().map(|workspace| keys_of(&control.library.load(), workspace));
     let belongs = |request: &RequestRecord| scope.covers(request.workspace.as_ref().map(|workspace| workspace.name()));
-    // A malformed request is refused before its key is looked at.
+    // A malformed request is refused before its key is checked, so its header decides whose it is.
     let covered = |request: &RequestRecord| {
         belongs(request)
             || keys.as_ref().filter(|_| request.workspace.is_none()).is_some_and(|keys| {
@@ -144,14 +143,14 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<P
     (found.iter().map(entry).collect(), judged)
 }
 
-/// Deliveries that were not taken, and among how many.
+/// Deliveries that were not accepted, and the number judged.
 fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<Delivery>>, usize) {
     let is_problem =
         |delivery: &DeliveryRecord| Some(delivery.status != DeliveryStatus::Delivered && !is_on_purpose(delivery));
     among_deliveries(control, scope, redactor, is_problem, |delivery| delivery_summary(delivery, redactor))
 }
 
-/// Forged deliveries that were accepted, and among how many that a receiver judged.
+/// Forged deliveries that were accepted, and the number that receivers answered.
 fn forged(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<Delivery>>, usize) {
     let is_problem = |delivery: &DeliveryRecord| Some(delivery.forgery()? == Forgery::Accepted);
     let message = |delivery: &DeliveryRecord| {
@@ -161,7 +160,7 @@ fn forged(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Prob
     among_deliveries(control, scope, redactor, is_problem, message)
 }
 
-/// Deliveries in which there is a problem, oldest first, and among how many: those of which `is_problem` can say it.
+/// Deliveries with a problem, oldest first, and the number judged: those for which `is_problem` is not `None`.
 fn among_deliveries(
     control: &Control,
     scope: &Scope,
@@ -200,14 +199,14 @@ fn unused([no_request, no_delivery, no_forgery, no_scenario]: [bool; 4]) -> Vec<
     unused.map(|(_, kind, message)| Unused { kind: kind.to_owned(), message: message.to_owned() }).collect()
 }
 
-/// Whether a delivery was not meant to be taken: one that is lost on purpose, and a falsified one that was refused.
+/// Whether a delivery failed as intended: it was dropped on purpose, or forged and refused.
 fn is_on_purpose(delivery: &DeliveryRecord) -> bool {
     let refused =
         delivery.attempts.last().is_some_and(|attempt| matches!(attempt.outcome, AttemptOutcome::Answered { .. }));
     delivery.event.lost || (delivery.event.tamper.is_some() && refused)
 }
 
-/// Someone whose requests scenarios have counted.
+/// A workspace, or all requests without a key, with its rule counters.
 struct Player {
     /// `None` for requests without a key.
     workspace: Option<Arc<Workspace>>,
@@ -236,7 +235,7 @@ impl Player {
     }
 }
 
-/// What is active for whoever is meant.
+/// The configurations with active scenarios in the scope.
 fn configs(generation: &Generation, scope: &Scope) -> Vec<Arc<EffectiveConfig>> {
     let mut configs: Vec<Arc<EffectiveConfig>> = if let Scope(Some(workspace)) = scope {
         vec![Arc::clone(generation.config_for(Some(workspace.name())))]
@@ -248,8 +247,8 @@ fn configs(generation: &Generation, scope: &Scope) -> Vec<Arc<EffectiveConfig>> 
     configs
 }
 
-/// Rules of the active scenarios with turns left, stories before their end and events yet to come, for each workspace that has met them; and
-/// once, for nobody, what no workspace has met at all.
+/// Rules of the active scenarios with turns left, stories before their end and events yet to come: for each workspace that the scenarios
+/// have applied to, or once without a workspace if there is none.
 fn unfinished(
     control: &Control,
     scope: &Scope,
@@ -269,7 +268,7 @@ fn unfinished(
     entries
 }
 
-/// Whoever has met an effective configuration, or is asked for by name.
+/// The players that a configuration has answered; with a key in the scope, that key's workspace.
 fn players(control: &Control, scope: &Scope, generation: &Generation, config: &Arc<EffectiveConfig>) -> Vec<Player> {
     let player = |workspace: &Arc<Workspace>| {
         let keys = keys_of(generation, workspace).into_iter().map(Some).collect();
@@ -287,7 +286,7 @@ fn players(control: &Control, scope: &Scope, generation: &Generation, config: &A
     own.map(player).chain(anonymous.map(|anonymous| Player::new(&anonymous, vec![None], config.activation))).collect()
 }
 
-/// What a player, or nobody, has left of a scenario.
+/// What is left of a scenario for a player, or for no player.
 fn entry_of(scenario: &Scenario, player: Option<&Player>, what: UnfinishedPart, message: String) -> Unfinished {
     let workspace = player.and_then(|player| player.workspace.as_ref()).map(|workspace| workspace.id().into());
     Unfinished { scenario: scenario.name.to_string(), what, workspace, message }
@@ -302,7 +301,7 @@ fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
                 Some(player) => {
                     format!("{what} applied {applied} of {turns} times for {}; {left} left", player.name(redactor))
                 }
-                None => format!("{what} applied to nobody: no request came that far; all {turns} turns are left"),
+                None => format!("{what} was never applied: no request reached it; all {turns} turns are left"),
             };
             let what = UnfinishedPart::Rule { rule: rule.label.to_string(), applied, turns, left };
             entry_of(scenario, player, what, message)
@@ -321,10 +320,9 @@ fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
 fn push_story(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
     let entry = |story: &StoryProgress, player: Option<&Player>| {
         let ends: Vec<String> = story.ends.iter().map(|end| format!("\"{end}\"")).collect();
-        let who =
-            player.map_or_else(|| "nobody, as no request came that far".to_owned(), |player| player.name(redactor));
+        let who = player.map_or_else(|| "no key, as no request reached it".to_owned(), |player| player.name(redactor));
         let message = format!(
-            "the story of scenario `{}` stands at step \"{}\" for {who}; it ends at {}",
+            "the story of scenario `{}` is at step \"{}\" for {who}; it ends at {}",
             scenario.name,
             story.step,
             any_of(&ends)
@@ -343,7 +341,7 @@ fn push_story(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
     }
 }
 
-/// Emissions that have begun, or that time sets off, with events yet to come. One without an end has none that is missed.
+/// Emissions that have begun, or are triggered by time, with events yet to come. An endless one is never unfinished.
 fn push_planned(
     entries: &mut Vec<Unfinished>,
     activation: u64,
@@ -353,7 +351,7 @@ fn push_planned(
 ) {
     for player in players {
         let Some(workspace) = &player.workspace else { continue };
-        // Counted once: there may be 100,000 plans, and a thousand emissions.
+        // Counted in one pass, as there may be 100,000 planned events of a thousand emissions.
         let mut plans: HashMap<u64, u64> = HashMap::new();
         for planned in workspace.lock().timeline.planned(activation) {
             *plans.entry(planned.emit.fingerprint).or_default() += 1;

@@ -8,11 +8,6 @@ use std::path::Path;
 
 use crate::layers::{files, is_tests, read};
 
-/// Folders in which files still need each other. Remove a folder once it has no circle; add none.
-const FOLDERS_WITH_CIRCLES: [&str; 3] = ["app", "cli", "control"];
-/// Names that two public types still have. A name leaves the list once one of the two is renamed; none is added.
-const NAMES_TAKEN_TWICE: [&str; 0] = [];
-
 /// The parts of a path from the crate's root, such as `scenario`, `parse`.
 type Parts = Vec<String>;
 
@@ -134,7 +129,6 @@ fn files_do_not_need_each_other() {
     for file in uses.keys().filter(|file| reached(file, &uses).contains(file)) {
         inside.entry(file[0].clone()).or_default().push(file.join("::"));
     }
-    inside.retain(|folder, _| !FOLDERS_WITH_CIRCLES.contains(&folder.as_str()));
     assert!(inside.is_empty(), "files that need each other are one concept, or share a third: {inside:#?}");
 }
 
@@ -157,7 +151,7 @@ fn no_two_public_types_have_one_name() {
             let Some(item) = line.strip_prefix("pub ").or_else(|| line.strip_prefix("pub(crate) ")) else { continue };
             let Some((kind, name)) = item.split_once(' ') else { continue };
             let name: String = name.chars().take_while(|c| c.is_alphanumeric()).collect();
-            if ["struct", "enum", "trait", "type"].contains(&kind) && !NAMES_TAKEN_TWICE.contains(&name.as_str()) {
+            if ["struct", "enum", "trait", "type"].contains(&kind) {
                 let other = seen.insert(name.clone(), path.clone());
                 assert!(other.is_none(), "`{name}` is in {} and in {}", path.display(), other.unwrap().display());
             }

@@ -14,7 +14,7 @@ fn requests_are_waited_for_and_listed_from_a_time_on() {
     let late = served.call(&["requests", "wait", "--operation", "hello", "--status", "500", "--timeout", "50ms"]);
     assert_eq!(late.status.code(), Some(1), "{late:?}");
     let said = text(&late.stderr);
-    assert!(said.contains("0 of 1 requests fitted") && said.contains(": status: wanted 500, found 200"), "{said}");
+    assert!(said.contains("0 of 1 requests matched") && said.contains(": status: expected 500, found 200"), "{said}");
     assert!(said.contains("  req_"), "the nearest is named: {said}");
     let wrong = served.call(&["requests", "wait", "--operation", "helo"]);
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");

@@ -326,7 +326,7 @@ fn verdicts_are_written_as_json_and_as_junit() {
         ]
     );
     let failure = document.descendants().find(|node| node.has_tag_name("failure")).expect("a failure");
-    assert_eq!(failure.attribute("message"), Some("2 requests led to no endpoint"));
+    assert_eq!(failure.attribute("message"), Some("2 requests matched no endpoint"));
     let reported = failure.text().expect("the entries");
     assert!(reported.contains("GET /v1/a&b'c%3Cd: ") && reported.contains("req_"), "{reported}");
     // Without --fail-on a file is written all the same, and nothing is reported.

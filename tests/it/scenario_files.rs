@@ -107,11 +107,14 @@ fn a_scenario_whose_file_is_broken_now_says_what_plays() {
     let used = served.call(&["scenarios", "use", "story"]);
     assert_eq!(code(&used), Some(0), "{used:?}");
     let warning = text(&used.stderr);
-    assert!(warning.contains("its last valid text plays") && warning.contains("story.toml:2:10"), "{warning}");
+    assert!(
+        warning.contains("its last valid version stays active") && warning.contains("story.toml:2:10"),
+        "{warning}"
+    );
     let refused = served.call(&["scenarios", "use", "never"]);
     let why = text(&refused.stderr);
     assert_eq!(code(&refused), Some(2), "{refused:?}");
-    assert!(why.contains("never.toml:2:10") && why.contains("it has no earlier valid text"), "{why}");
+    assert!(why.contains("never.toml:2:10") && why.contains("there is no earlier valid version"), "{why}");
     let answer = served.json(&["scenarios", "use", "story", "--json"]);
     assert_eq!(answer["diagnostics"][0]["severity"], "warning", "{answer}");
     write(folder.path(), "story.toml", GOOD);

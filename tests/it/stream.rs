@@ -197,7 +197,7 @@ async fn waiting_for_deliveries_returns_when_they_fit_or_says_what_differed() {
     let late = control(&emulator, "POST", "deliveries/wait", &payload).await;
     assert_eq!(late.status, 408);
     let nearest = &late.json()["nearest"][0];
-    assert_eq!(nearest["differs"], json!(["status: wanted exhausted, found delivered"]));
+    assert_eq!(nearest["differs"], json!(["status: expected exhausted, found delivered"]));
     assert_eq!(nearest["delivery"]["type"], "workflow.completed");
     let wrong = control(&emulator, "POST", "deliveries/wait", &json!({ "timeout": "1h" })).await;
     assert_eq!(wrong.status, 422);

@@ -248,7 +248,7 @@ async fn rules_with_turns_left_are_unfinished_for_each_workspace_that_met_them()
     let emulator = builder().scenario_text(TURNS).start().await.expect("it starts");
     let nobody = messages(&verdict(&emulator, "").await, "unfinished");
     assert_eq!(nobody.len(), 2, "{nobody:?}");
-    assert!(nobody[0].starts_with("rule `refused` of scenario `inline-1` applied to nobody"), "{nobody:?}");
+    assert!(nobody[0].starts_with("rule `refused` of scenario `inline-1` was never applied"), "{nobody:?}");
     assert!(nobody[1].contains("`hello`") && nobody[1].ends_with("all 2 turns are left"), "{nobody:?}");
     get_as(&emulator, "sk_test_first", STATUS).await;
     for _ in 0..2 {
@@ -299,11 +299,11 @@ next = 'up again'
 reply = { status = 500, code = 'internal_error', message = 'no' }
 ";
     let emulator = builder().scenario_text(story).start().await.expect("it starts");
-    for (step, who) in [("start", "nobody"), ("down", "workspace ws_")] {
+    for (step, who) in [("start", "no key"), ("down", "workspace ws_")] {
         let reported = verdict(&emulator, "").await;
         let open = messages(&reported, "unfinished");
         assert_eq!(open.len(), 1, "{open:?}");
-        let text = format!("stands at step \"{step}\" for {who}");
+        let text = format!("is at step \"{step}\" for {who}");
         assert!(open[0].contains(&text) && open[0].ends_with("it ends at \"up again\""), "{open:?}");
         assert_eq!(
             (&reported["unfinished"][0]["step"], &reported["unfinished"][0]["ends"]),

@@ -49,7 +49,7 @@ async fn what_came_while_a_call_waited_in_vain_is_among_the_nearest() {
         () = calling => unreachable!("hello is always answered"),
     };
     assert_eq!(late.status, 408, "{late:?}");
-    assert_eq!(late.json()["nearest"][0]["differs"], json!(["status: wanted 422, found 200"]));
+    assert_eq!(late.json()["nearest"][0]["differs"], json!(["status: expected 422, found 200"]));
 }
 
 #[tokio::test]
@@ -60,11 +60,11 @@ async fn a_call_that_waits_in_vain_says_what_came_nearest() {
     let payload = json!({ "key": "*", "operation": "system.status", "status": 200, "timeout": "50ms" });
     let late = control(&emulator, "POST", "requests/wait", &payload).await;
     assert_eq!((late.status, late.code().as_str()), (408, "request_timeout"));
-    assert!(late.message().starts_with("0 of 1 requests fitted within 0.05 s"), "{}", late.message());
+    assert!(late.message().starts_with("0 of 1 requests matched within 0.05 s"), "{}", late.message());
     let nearest = &late.json()["nearest"];
-    assert_eq!(nearest[0]["differs"], json!(["status: wanted 200, found 422"]));
+    assert_eq!(nearest[0]["differs"], json!(["status: expected 200, found 422"]));
     assert_eq!(nearest[0]["request"]["operation"], "system.status");
-    assert_eq!(nearest[1]["differs"], json!(["operation: wanted system.status, found hello"]), "{nearest}");
+    assert_eq!(nearest[1]["differs"], json!(["operation: expected system.status, found hello"]), "{nearest}");
     let before = json!({ "key": "*", "since": "now", "timeout": "50ms" });
     let nothing = control(&emulator, "POST", "requests/wait", &before).await;
     assert_eq!((nothing.status, nothing.json()["nearest"].clone()), (408, json!([])));

@@ -1,5 +1,5 @@
-//! `listen --forward-to`: hands each delivery on to an application, unchanged, whose answer is the answer. Must not know
-//! whether it verified.
+//! `listen --forward-to`: forwards each delivery unchanged to an application and returns its answer. Must not know whether the
+//! delivery verified.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::webhook::resolve::{LookUp, Resolver};
 use crate::webhook::tls::Trust;
 use crate::workspace::{AttemptOutcome, FailureReason};
 
-/// What concerns one connection alone and is not passed on.
+/// Headers of one connection, which are not forwarded.
 const OF_THE_CONNECTION: [HeaderName; 8] =
     [CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
-/// How long the application may take for its answer, and how long for accepting the connection.
+/// Timeouts for the application's answer and for the connection.
 const TIMEOUT: Duration = Duration::from_secs(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most connections kept for further deliveries.
@@ -32,26 +32,26 @@ const MOST_KEPT: usize = 8;
 pub(super) struct Application {
     client: Arc<Client>,
     url: Url,
-    /// This receiver, which leads there.
+    /// The URL of this receiver.
     from: String,
     look_ups: Arc<Semaphore>,
 }
 
-/// What handing on came to.
+/// The outcome of forwarding a delivery.
 pub(super) struct Forwarded {
     /// The status to answer: the application's, or 502.
     pub(super) status: u16,
-    /// Its body, as far as it is read.
+    /// The body of the answer, possibly cut off.
     pub(super) body: Bytes,
-    /// How long it asks to wait.
+    /// The `Retry-After` of the answer.
     pub(super) retry_after: Option<Duration>,
-    /// Where it went.
+    /// The URL that was called.
     pub(super) to: String,
     /// Why there was no answer.
     pub(super) problem: Option<String>,
 }
 
-/// The application's URL as people type it: a port, `localhost:3000/hooks`, or a whole URL.
+/// Parses the application's address: a port, `localhost:3000/hooks`, or a whole URL.
 pub(super) fn application_url(text: &str) -> Result<Url, Failure> {
     let is_port = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let spelled = match (is_port, text.contains("://")) {
@@ -67,17 +67,17 @@ pub(super) fn application_url(text: &str) -> Result<Url, Failure> {
 }
 
 impl Application {
-    /// The application at `url`; public hosts only if they are allowed, as for the emulator's own deliveries.
+    /// The application at `url`. Public hosts must be allowed, as for the emulator's own deliveries.
     pub(super) fn new(url: Url, from: String, allow_egress: &[String]) -> Self {
         let egress = Arc::new(Egress::new(allow_egress));
-        // What is handed on is made up: nothing is lost to whoever answers in the application's place.
+        // Deliveries are test data, so an impostor of the application would learn nothing.
         let trust = Arc::new(Trust::new(&[], true).expect("no file is read"));
         let resolver = Arc::new(Resolver::new(LookUp::default()));
         let client = Client::new(Reach { egress, trust, resolver }, MOST_KEPT);
         Self { client, url, from, look_ups: Arc::new(Semaphore::new(MOST_KEPT)) }
     }
 
-    /// Refuses an application that may never be dialled. One that is not there yet may come.
+    /// Refuses an application that may not be called. One that does not answer yet may start later.
     pub(super) async fn check(&self) -> Result<(), Failure> {
         let Some(target) = Target::new(self.url.clone(), Some(&self.from)) else { return Ok(()) };
         match self.client.check(&target, &self.look_ups, CONNECT_TIMEOUT).await {
@@ -92,8 +92,8 @@ impl Application {
         }
     }
 
-    /// Hands a delivery on. An address with a path is meant whole; below one without, the delivery keeps its own.
-    pub(super) async fn hand_on(&self, target: &str, headers: &HeaderMap, body: Bytes) -> Forwarded {
+    /// Forwards a delivery: to the application's URL, or, if that has no path, with the delivery's own path.
+    pub(super) async fn forward(&self, target: &str, headers: &HeaderMap, body: Bytes) -> Forwarded {
         let mut url = self.url.clone();
         if url.path() == "/"
             && let Ok(joined) = url.join(&format!(".{target}"))

@@ -1,27 +1,26 @@
-//! Whether deliveries find a plain `listen`: what the emulator forwards and has subscribed, compared with where this receiver is.
-//! Only asks; what delivers here is made by `forwards`, `subscriptions` or `registration`.
+//! Checks whether the running emulator delivers to this receiver, by its forwards and subscriptions, and prints the commands to run
+//! if it does not. Changes nothing.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use url::{Host, Url};
 
-use super::registration::RegistrationArgs;
+use super::registration::{RegistrationArgs, no_emulator};
 use crate::cli::client::Call;
 use crate::cli::failure::Failure;
 use crate::cli::forwards::in_force;
-use crate::cli::target::is_webhook_url;
-use crate::cli::{DEFAULT_URL, Target};
+use crate::cli::target::{DEFAULT_URL, Target};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::ListSubscriptions;
 
 /// How long the emulator may take to answer.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// What is named where nothing is subscribed yet.
+/// The subscribed host in examples if nothing is subscribed yet.
 const EXAMPLE: &str = "https://app.example.com";
 
-/// What to say where nothing leads to the receiver at `here`, bound to `local`; `None` where something does.
+/// The note to print if nothing is delivered to the receiver at `here`, bound to `local`; `None` if something is, or that is unknown.
 pub(super) async fn note(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
     let (args, here) = (args.clone(), here.to_owned());
     let looked = tokio::task::spawn_blocking(move || look(&args.target, &args.key, &here, local)).await;
@@ -44,7 +43,7 @@ fn look(target: &Target, key: &str, here: &str, local: SocketAddr) -> Result<Opt
                 ))
             });
         }
-        // It runs, but does not answer this caller: whether anything is delivered here is not known.
+        // It runs but refuses this caller, so it is unknown whether anything is delivered here.
         Err(_) => return Ok(None),
     };
     let urls: Vec<Url> = subscriptions.iter().filter_map(|row| Url::parse(&row.url).ok()).collect();
@@ -70,20 +69,7 @@ fn look(target: &Target, key: &str, here: &str, local: SocketAddr) -> Result<Opt
     )))
 }
 
-/// Refuses what is clearly not the URL of an emulator.
-pub(super) fn no_emulator(target: &Target, failure: Failure) -> Result<(), Failure> {
-    if !failure.is_unreachable() {
-        return Err(failure);
-    }
-    if is_webhook_url(&target.url) {
-        let message = format!("--url: no emulator answers at `{}`", target.url);
-        let hint = "--url is the emulator's address; the URL of the subscription is --webhook-url";
-        return Err(Failure::usage(message).with_hint(hint));
-    }
-    Ok(())
-}
-
-/// Whether a URL is that of a receiver bound to this address; of one on every interface the port alone is known.
+/// Whether a URL reaches a receiver bound to this address. For one bound to every interface, only the port is compared.
 fn leads_to(url: &Url, local: SocketAddr) -> bool {
     let is_here = match url.host() {
         _ if local.ip().is_unspecified() => true,

@@ -1,9 +1,9 @@
-//! `listen`: a webhook receiver for trying things out. Prints each delivery, verified or with the reason it is not, and
-//! answers from a script of statuses.
+//! `listen`: a webhook receiver for trying things out. Verifies and prints each delivery, and answers with scripted statuses or
+//! forwards to an application.
 //!
-//! Flags and the life of the process are here, what one delivery comes to is in `receiver`, who else answers it in `application`,
-//! how deliveries are led here in `registration`, and whether any are in `leads`. It shares the accept loop, the deadlines and the
-//! limits of the emulator itself (`crate::http`).
+//! This file has the flags and the life cycle; `receiver` handles one delivery, `application` forwards it, `registration` subscribes
+//! at a running emulator, and `leads` checks whether that emulator delivers here. The accept loop, deadlines and limits are those
+//! of the emulator (`crate::http`).
 
 mod application;
 mod leads;
@@ -36,7 +36,7 @@ use registration::{Registration, RegistrationArgs, registered};
 /// Most connections at a time.
 pub(crate) const MOST_CONNECTIONS: usize = 64;
 
-/// How long answers under way may take when it ends.
+/// The grace period for requests in progress at the end.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Arguments of `listen`.
@@ -48,20 +48,20 @@ const GRACE: Duration = Duration::from_secs(5);
     "serve --forward https://app.example.com=http://127.0.0.1:9780",
 ]) + "\n\nExit status: 0 ended by a signal, or --count deliveries came and none failed to verify; 1 one did; 2 wrong usage.")]
 pub(super) struct ListenArgs {
-    /// Where to listen; port 0 takes a free one.
+    /// Where to listen; port 0 picks a free one.
     #[arg(long, default_value = "127.0.0.1:9780", value_name = "ADDRESS")]
     listen: String,
     #[command(flatten)]
     signing: SigningArgs,
-    /// Statuses to answer with, one for each delivery; the last one repeats. A delivery that does not verify gets the same answer, so
-    /// that refusing all is `--respond 401`.
+    /// Statuses to answer with, one for each delivery; the last one repeats. They do not depend on verification: `--respond 401`
+    /// refuses every delivery.
     #[arg(long, default_value = "200", value_name = "STATUSES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(200..=599))]
     respond: Vec<u16>,
-    /// Hand each delivery on to this application, such as `localhost:3000/hooks`, and answer what it answers. Without a secret it
-    /// subscribes at the running emulator, and is unsubscribed at the end.
+    /// Forward each delivery to this application, such as `localhost:3000/hooks`, and return its answer. Without a secret, subscribe
+    /// at the running emulator, and unsubscribe at the end.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "respond")]
     forward_to: Option<String>,
-    /// Let --forward-to lead to this public host, or to `any`. Repeatable.
+    /// Allow --forward-to this public host, or `any`. Repeatable.
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     allow_egress: Vec<String>,
     #[command(flatten)]
@@ -72,11 +72,11 @@ pub(super) struct ListenArgs {
     /// The URL of the subscription, for a custom scheme that signs it; this receiver's own if left out.
     #[arg(long, value_name = "URL")]
     webhook_url: Option<String>,
-    /// Serve HTTPS with these PEM files, or with a certificate made at start, which senders have to take unseen
+    /// Serve HTTPS with these PEM files, or with a self-signed certificate, which senders must accept unverified
     /// (`serve --webhook-insecure`).
     #[arg(long, value_name = "self-signed|CERT:KEY")]
     tls: Option<String>,
-    /// Print one JSON object a line, with headers and body.
+    /// Print one JSON object per delivery, with headers and body.
     #[arg(long)]
     json: bool,
 }
@@ -100,14 +100,14 @@ async fn listen(
     tls: Option<ServerTls>,
     application: Option<Url>,
 ) -> Result<ExitCode, Failure> {
-    // Installed before the ready line: whoever reads it may send a signal at once.
+    // Installed before the ready line, as a signal may follow it at once.
     let mut signals = Signals::install()?;
-    let wanted = address("--listen", &args.listen)?;
+    let requested = address("--listen", &args.listen)?;
     let cannot_bind = |error: std::io::Error| {
-        Failure::usage(format!("cannot listen on {wanted}: {error}"))
+        Failure::usage(format!("cannot listen on {requested}: {error}"))
             .with_hint("choose another with --listen 127.0.0.1:0 (a free port)")
     };
-    let listener = bind(wanted).map_err(cannot_bind)?;
+    let listener = bind(requested).map_err(cannot_bind)?;
     let local = listener.local_addr().map_err(cannot_bind)?;
     let url = format!("{}://{local}", if tls.is_some() { "https" } else { "http" });
     let application = application.map(|to| Application::new(to, url.clone(), &args.allow_egress));
@@ -115,12 +115,12 @@ async fn listen(
         application.check().await?;
     }
     signing.warn();
-    let wants_subscription = application.is_some() && signing.secrets.is_empty();
-    let registration = if wants_subscription { registered(&args.registration, &url).await? } else { None };
+    let subscribes = application.is_some() && signing.secrets.is_empty();
+    let registration = if subscribes { registered(&args.registration, &url).await? } else { None };
     let note = if application.is_none() { leads::note(&args.registration, &url, local).await? } else { None };
     match &registration {
         Some(registration) => signing.secrets.push(registration.secret.clone()),
-        None if application.is_some() && !wants_subscription => failure::note(&format!(
+        None if application.is_some() && !subscribes => failure::note(&format!(
             "as a secret is set, nothing is subscribed here; forward a subscription with that secret to {url}, or unset \
              WRS_WEBHOOK_SECRET to have it done"
         )),
@@ -158,7 +158,7 @@ async fn listen(
     code
 }
 
-/// The ready line, and with a subscription what the application needs to verify deliveries itself.
+/// Prints the ready line, and the secret of the subscription, with which the application can verify deliveries itself.
 fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     if json {
         let subscription = registration.map(|registration| &*registration.subscription);
@@ -171,10 +171,13 @@ fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     }
 }
 
-/// After --count deliveries.
+/// The result after --count deliveries.
 fn verdict(tally: &Tally) -> Result<ExitCode, Failure> {
     if tally.rejected > 0 {
-        return Err(Failure::short(format!("{} of {} deliveries did not verify", tally.rejected, tally.received)));
+        return Err(Failure::check_failed(format!(
+            "{} of {} deliveries did not verify",
+            tally.rejected, tally.received
+        )));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
-//! One delivery at the receiver: read within limits, verified, printed, answered. Must not know how the process lives.
+//! Handles one delivery: reads it within limits, verifies, prints and answers it. Must not know the life cycle of the process.
 //!
-//! Deliveries are numbered, printed and answered under one lock, so that the lines stand in the order of the script.
+//! Deliveries are counted and printed under one lock, so that the lines are in the order of the scripted statuses.
 
 use std::sync::Arc;
 
@@ -31,10 +31,10 @@ use crate::http::handler::{Answering, Handler, PLAIN_ON_TLS, Sent};
 use crate::http::limits::Limits;
 use crate::redact::{Redactor, visible};
 
-/// Seconds a timestamp may be off, as in every scheme's libraries.
+/// Seconds a timestamp may be off, as in the libraries of all schemes.
 const TOLERANCE: i64 = 300;
 
-/// The URL that deliveries are taken to be addressed to.
+/// The URL that deliveries are assumed to be sent to.
 pub(super) enum Address {
     /// This receiver's base URL; the path of the request follows.
     Own(String),
@@ -44,18 +44,18 @@ pub(super) enum Address {
 
 /// Where answers come from.
 pub(super) enum Answers {
-    /// A script of statuses, the last of which stays.
+    /// Statuses in order; the last one repeats.
     Script(Vec<u16>),
-    /// The application that deliveries are handed on to.
+    /// The application that deliveries are forwarded to.
     Application(Application),
 }
 
-/// What has come so far.
+/// The deliveries so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// Deliveries.
+    /// How many were received.
     pub(super) received: u64,
-    /// Those that did not verify.
+    /// How many of them did not verify.
     pub(super) rejected: u64,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Receiver {
     stop: watch::Sender<bool>,
 }
 
-/// What verification came to.
+/// The result of verification.
 enum Verdict {
     NotChecked,
     Verified,
@@ -97,12 +97,12 @@ impl Receiver {
         *self.tally.lock()
     }
 
-    /// Whether as many came as were asked for.
+    /// Whether --count deliveries were received.
     fn is_full(&self) -> bool {
         self.count.is_some_and(|count| self.tally.lock().received >= count)
     }
 
-    /// Every scheme must hold; the first that does not is told.
+    /// Verifies under every scheme and reports the first that fails.
     fn verify(&self, target: &str, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Verdict {
         if self.signing.secrets.is_empty() {
             return Verdict::NotChecked;
@@ -131,7 +131,7 @@ impl Receiver {
         Verdict::Verified
     }
 
-    /// Takes the next place in the script and prints the delivery; `None` if as many came as were asked for.
+    /// Counts and prints the delivery and returns the status to answer; `None` if --count deliveries were received already.
     fn record(&self, delivery: &Delivery<'_>, verdict: &Verdict, forwarded: Option<&Forwarded>) -> Option<u16> {
         let mut tally = self.tally.lock();
         if self.count.is_some_and(|count| tally.received >= count) {
@@ -171,11 +171,11 @@ struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
-    /// Time, path, event type and id, verdict, where it was handed on to, status.
+    /// Time, path, event type and id, verification result, where it was forwarded to, status.
     fn line(&self, verdict: &Verdict, forwarded: Option<&Forwarded>, status: u16) -> String {
         let at = format_timestamp(self.at, Precision::Milliseconds);
         let event: Value = serde_json::from_slice(self.body).unwrap_or_default();
-        let told = match verdict {
+        let verified = match verdict {
             Verdict::NotChecked => "not checked".to_owned(),
             Verdict::Verified => "verified".to_owned(),
             Verdict::Unreadable(problem) => format!("not verified: {problem}"),
@@ -195,7 +195,7 @@ impl Delivery<'_> {
             Some(Forwarded { to, problem: None, .. }) => format!(", forwarded to {to}"),
             Some(Forwarded { to, problem: Some(problem), .. }) => format!(", not forwarded to {to}: {problem}"),
         };
-        let line = format!("{at} {} {kind} {id} {told}{passed}, answered {status}", self.target);
+        let line = format!("{at} {} {kind} {id} {verified}{passed}, answered {status}", self.target);
         format!("{}\n", visible(&Redactor::default().text(&line)))
     }
 
@@ -256,14 +256,14 @@ struct Shown<'a> {
     body: Body,
 }
 
-/// Where a delivery was handed on to.
+/// Where a delivery was forwarded to.
 #[derive(Serialize)]
 struct ForwardedShown<'a> {
     to: &'a str,
     problem: Option<&'a str>,
 }
 
-/// A body: text, or else base64.
+/// A body: text, or base64 if it is not UTF-8.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Body {
@@ -271,19 +271,19 @@ enum Body {
     BodyBase64(String),
 }
 
-/// A short answer that says this; a status that may have no body gets none.
+/// A plain-text answer, without a body if the status does not allow one.
 fn text_answer(status: u16, said: &str) -> Response<AnswerBody> {
     let status = StatusCode::from_u16(status).expect("statuses are checked when the flags are read");
     let body = match status {
         StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED => String::new(),
-        // A 4xx without a body would be taken for one that the HTTP library wrote by itself.
+        // A 4xx without a body would be mistaken for one written by the HTTP library.
         _ => format!("{said}\n"),
     };
     answer(status, HeaderValue::from_static("text/plain"), body)
 }
 
 impl Forwarded {
-    /// The application's answer, as far as a sender of webhooks looks at it.
+    /// The parts of the application's answer that a sender of webhooks uses.
     fn into_answer(self) -> Response<AnswerBody> {
         let mut response =
             text_answer(self.status, if self.problem.is_some() { "the application gave no answer" } else { "" });
@@ -337,11 +337,11 @@ impl Receiver {
             (_, Verdict::Unreadable(_)) | (Answers::Script(_), _) => None,
             (Answers::Application(_), _) if self.is_full() => None,
             (Answers::Application(application), _) => {
-                Some(application.hand_on(target, &parts.headers, body.clone()).await)
+                Some(application.forward(target, &parts.headers, body.clone()).await)
             }
         };
         let delivery = Delivery { at, target, headers: &parts.headers, body: &body };
-        // Why a signature does not hold is for whoever runs the receiver, not for the sender.
+        // The reason is printed here, but the sender must not learn it.
         let said = match verdict {
             Verdict::NotChecked => "not checked",
             Verdict::Verified => "verified",
@@ -350,7 +350,7 @@ impl Receiver {
         match (self.record(&delivery, &verdict, forwarded.as_ref()), forwarded) {
             (Some(_), Some(forwarded)) => forwarded.into_answer(),
             (Some(status), None) => text_answer(status, said),
-            (None, _) => text_answer(503, "no more deliveries are taken"),
+            (None, _) => text_answer(503, "no more deliveries are accepted"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `listen --forward-to` without a secret: a subscription at the running emulator, whose deliveries lead here while this lasts.
+//! `listen --forward-to` without a secret: subscribes at the running emulator and forwards the deliveries here until the end.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,21 +6,20 @@ use clap::Args;
 use rand::Rng as _;
 use serde_json::{Map, Value};
 
-use super::leads::no_emulator;
-use crate::cli::Target;
 use crate::cli::client::Call;
 use crate::cli::failure::{Failure, warn};
 use crate::cli::forwards::settings;
+use crate::cli::target::{Target, is_webhook_url};
 use crate::clock::{Random, Seed};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
 
-/// The emulator whose deliveries come here, and whose they are.
+/// The emulator that delivers here, and the key.
 #[derive(Clone, Debug, Args)]
 pub(super) struct RegistrationArgs {
     #[command(flatten)]
     pub(super) target: Target,
-    /// The key whose events come here: --forward-to subscribes to them.
+    /// The key whose events are delivered here; --forward-to subscribes with it.
     #[arg(long, env = "WRS_API_KEY", default_value = SAMPLE_KEY, hide_env_values = true)]
     pub(super) key: String,
 }
@@ -28,7 +27,7 @@ pub(super) struct RegistrationArgs {
 /// A subscription made for this process.
 pub(super) struct Registration {
     target: Target,
-    /// What is subscribed: no name of any machine, so that nothing but the forward leads anywhere.
+    /// The subscribed URL. Its host does not exist, so that deliveries arrive only by the forward.
     url: String,
     /// Its id.
     pub(super) subscription: String,
@@ -38,10 +37,10 @@ pub(super) struct Registration {
     pub(super) key: String,
 }
 
-/// Subscribes, and makes the emulator deliver to `here`. Where no emulator answers, says so and gives `None`.
+/// Subscribes, and makes the emulator deliver to `here`. If no emulator answers, prints a warning and returns `None`.
 pub(super) async fn registered(args: &RegistrationArgs, here: &str) -> Result<Option<Registration>, Failure> {
-    let (target, wanted, here) = (&args.target, args.clone(), here.to_owned());
-    let made = tokio::task::spawn_blocking(move || register(wanted, &here)).await;
+    let (target, given, here) = (&args.target, args.clone(), here.to_owned());
+    let made = tokio::task::spawn_blocking(move || register(given, &here)).await;
     match made.map_err(|error| Failure::usage(format!("cannot subscribe: {error}")))? {
         Ok(registration) => Ok(Some(registration)),
         Err(failure) => {
@@ -70,6 +69,19 @@ fn register(args: RegistrationArgs, here: &str) -> Result<Registration, Failure>
     Ok(registration)
 }
 
+/// Accepts that no emulator answers, unless `--url` is clearly the URL of a webhook; any other failure is returned.
+pub(super) fn no_emulator(target: &Target, failure: Failure) -> Result<(), Failure> {
+    if !failure.is_unreachable() {
+        return Err(failure);
+    }
+    if is_webhook_url(&target.url) {
+        let message = format!("--url: no emulator answers at `{}`", target.url);
+        let hint = "--url is the emulator's address; the URL of the subscription is --webhook-url";
+        return Err(Failure::usage(message).with_hint(hint));
+    }
+    Ok(())
+}
+
 fn fresh_secret() -> String {
     let mut random: Random = Seed::from_entropy().source("listen");
     let mut bytes = [0; 32];
@@ -78,13 +90,13 @@ fn fresh_secret() -> String {
 }
 
 impl Registration {
-    /// Leads deliveries to this URL; null takes that back.
+    /// Forwards deliveries to this URL; null removes the forward.
     fn forward(&self, to: Value) -> Result<(), Failure> {
         let settings = api::Patch(settings(Map::from_iter([(self.url.clone(), to)])));
         Call::<api::PatchProfile>::to(&self.target).key(&*self.key).body(&settings).send().map(drop)
     }
 
-    /// Takes everything back. An emulator that is gone has nothing left of it.
+    /// Removes the subscription and the forward. Errors are ignored, as the emulator may have stopped.
     pub(super) async fn remove(self) {
         let removed = tokio::task::spawn_blocking(move || {
             let _ = Call::<api::DeleteSubscription>::to(&self.target).id(&self.subscription).send();

@@ -1,4 +1,4 @@
-//! The command line as it was typed: which command it names, and the same line with one mistake corrected.
+//! The command line as typed: the command that it names, and the line with one mistake corrected.
 
 use clap::{Arg, Command};
 
@@ -23,13 +23,13 @@ impl<'c> Line<'c> {
         Self { words, command, path }
     }
 
-    /// The command, or the one of its group that is meant where none is named.
+    /// The command, or the default command of its group.
     pub(super) fn meant(&self) -> &'c Command {
         let inner = DEFAULTS.iter().find(|(group, _)| self.path == [*group]);
         inner.and_then(|(_, name)| self.command.find_subcommand(name)).unwrap_or(self.command)
     }
 
-    /// Where the first word stands that is neither a command, a flag, nor a flag's value.
+    /// The index of the first word that is neither a command, a flag, nor a flag's value.
     pub(super) fn first_value(&self) -> Option<usize> {
         let mut at = self.path.len();
         loop {
@@ -48,7 +48,7 @@ impl<'c> Line<'c> {
         self.words[at].split_once('=').map(|(_, value)| value).or_else(|| self.words.get(at + 1).map(String::as_str))
     }
 
-    /// The line with `value`, standing alone or after a `=`, replaced.
+    /// The line with `value`, as a word or after a `=`, replaced.
     pub(super) fn with_value(&self, value: &str, replacement: &str) -> Option<String> {
         let after_equals = format!("={value}");
         let at = self
@@ -60,7 +60,7 @@ impl<'c> Line<'c> {
         Some(self.shown(&[&self.words[..at], &[corrected], &self.words[at + 1..]].concat()))
     }
 
-    /// The line with the values at `first..` joined to the list that the flag before them takes, if that is what they are.
+    /// The line with the values at `first..` joined by commas to the list of the flag before them, if they are values of that flag.
     pub(super) fn with_joined_values(&self, first: usize) -> Option<String> {
         let at = self.words[..first].iter().rposition(|word| word.starts_with("--"))?;
         let list = flag(self.command, &self.words[at]).filter(|flag| flag.get_value_delimiter().is_some())?;
@@ -90,7 +90,7 @@ impl<'c> Line<'c> {
         self.shown(&[&self.words[..at], &["--".to_owned()], &self.words[at..]].concat())
     }
 
-    /// The line with the flags before the command at `at` moved behind it, and the first of them that the command does not have.
+    /// The line with the flags before the command at `at` moved behind it, and the first flag that the command does not have.
     pub(super) fn with_command_first(&self, definition: &Command, at: usize) -> (String, Option<&str>) {
         let (flags, rest) = self.words.split_at(at);
         let moved = Line::new(definition, rest);
@@ -128,7 +128,7 @@ pub(super) fn flag<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
     })
 }
 
-/// Whether a flag's value must not be repeated, as a log would keep it. Keys are masked where they are printed.
+/// Whether a flag's value must not be printed, as logs would keep it. Keys are masked when they are printed.
 fn is_secret(flag: &Arg) -> bool {
     flag.is_hide_env_values_set() && flag.get_id() != "key"
 }

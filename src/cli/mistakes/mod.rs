@@ -1,11 +1,9 @@
-//! What the argument parser refuses, in the style of every other failure: what is wrong, then what to type instead.
+//! Errors of the argument parser as failures of this program: what is wrong, then what to type instead.
 //!
-//! `table` holds the names that people know from other programs, `line` corrects the line that was typed, `value` the
-//! values of flags. Must not run anything.
+//! `table` lists names that people know from other programs, `line` corrects the line that was typed. Must not run anything.
 
 mod line;
 mod table;
-pub(super) mod value;
 
 use std::ffi::OsString;
 
@@ -13,10 +11,11 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 use super::failure::Failure;
+use super::value;
 use crate::contract::nearest;
 use line::{Line, flag};
 
-/// What is wrong, and what to type instead where that is known.
+/// What is wrong, and what to type instead if that is known.
 type Answer = (String, Option<String>);
 
 /// The failure to report for an error of the argument parser; `None` for help and version, which are not errors.
@@ -37,7 +36,7 @@ pub(super) fn failure(error: &Error, definition: &Command, arguments: &[OsString
         ErrorKind::ValueValidation => {
             wrong_value(error, &line, &part(ContextKind::InvalidArg), &part(ContextKind::InvalidValue))
         }
-        ErrorKind::InvalidValue => (first_paragraph(error), one_of_a_few(error, &line)),
+        ErrorKind::InvalidValue => (first_paragraph(error), listed_value_hint(error, &line)),
         _ => (first_paragraph(error), None),
     };
     let hint = hint.unwrap_or_else(|| {
@@ -54,7 +53,7 @@ fn unknown_command(line: &Line<'_>, name: &str) -> Answer {
     (format!("there is no command `{name}`"), table::hint(&line.path, name).map(str::to_owned).or_else(near))
 }
 
-/// A command after flags of `serve`, which is meant where no command is named.
+/// A command after flags, which belong to `serve` if they come first.
 fn misplaced_command(line: &Line<'_>, definition: &Command, name: &str) -> Answer {
     let (Some(_), Some(at)) = (definition.find_subcommand(name), line.words.iter().position(|word| word == name))
     else {
@@ -89,7 +88,7 @@ fn unknown_argument(line: &Line<'_>, argument: &str) -> Answer {
         let hint = "`wrs-emulator clock set TIME` changes what timestamps show";
         return ("time only moves forward".to_owned(), Some(hint.to_owned()));
     }
-    // The parser takes `-fail-on` for `-f -a …`.
+    // The parser reads `-fail-on` as `-f -a …`.
     let long = line.words.iter().find(|word| {
         word.starts_with(argument) && !word.starts_with("--") && flag(line.command, &format!("-{word}")).is_some()
     });
@@ -121,7 +120,7 @@ fn address_flag(line: &Line<'_>, argument: &str) -> Option<String> {
     }
 }
 
-/// A value that is not of the form which its flag takes.
+/// A value of the wrong form for its flag.
 fn wrong_value(error: &Error, line: &Line<'_>, argument: &str, value: &str) -> Answer {
     let name = argument.split(' ').next().unwrap_or_default();
     let known = flag(line.command, name).or_else(|| {
@@ -136,8 +135,8 @@ fn wrong_value(error: &Error, line: &Line<'_>, argument: &str, value: &str) -> A
     (format!("invalid value `{value}` for `{argument}`: {}", value::expected(error, value)), hint)
 }
 
-/// A value that is none of those which its flag takes: the nearest, or several that are not joined as the flag takes them.
-fn one_of_a_few(error: &Error, line: &Line<'_>) -> Option<String> {
+/// The hint for a value that is not in the list of its flag: the nearest one, or several values joined by commas.
+fn listed_value_hint(error: &Error, line: &Line<'_>) -> Option<String> {
     let value = context(error, ContextKind::InvalidValue)?;
     let Some(ContextValue::Strings(known)) = error.get(ContextKind::ValidValue) else { return None };
     let parts: Vec<&str> = value.split([' ', ';', '|', '+']).filter(|part| !part.is_empty()).collect();
@@ -162,7 +161,7 @@ fn first_word(text: String) -> String {
     text.split(' ').next().map(str::to_owned).unwrap_or(text)
 }
 
-/// What is wrong, without usage and tips.
+/// The parser's message, without usage and tips.
 fn first_paragraph(error: &Error) -> String {
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
@@ -170,7 +169,7 @@ fn first_paragraph(error: &Error) -> String {
     in_backticks(&lines.join(" "))
 }
 
-/// `'…'` as the parser writes it, with the marks used everywhere else; an apostrophe within a word stays.
+/// Turns the parser's `'…'` into backticks; an apostrophe within a word stays.
 fn in_backticks(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let is_edge = |at: Option<usize>| {

@@ -1,11 +1,11 @@
 //! Commands and flags that people know from other programs, and what to type here instead.
 //!
-//! A row holds the command that the names are typed after, the names, and the hint. Names that begin with `-` are flags.
+//! A row has the command that the names follow, the names, and the hint. Names that begin with `-` are flags.
 
 /// The flags of `serve` are those of the program as well.
 const SERVE: &str = "serve";
 
-/// Every known mistake. `{value}` in a hint is what was given to the flag.
+/// Every known mistake. `{value}` in a hint is replaced by the flag's value.
 pub(super) const MISTAKES: &[(&str, &[&str], &str)] = &[
     ("", &["start", "up", "server"], "use `wrs-emulator serve`"),
     ("", &["run"], "use `wrs-emulator exec -- CMD`"),

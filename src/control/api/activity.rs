@@ -1,11 +1,11 @@
-//! Everything that happens, as server-sent events, and counters of it.
+//! The event stream, and metrics.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Attempt, DeliveryId, EventId, Form, Nothing, SubscriptionId, Time, endpoint};
 
-/// The media type of the stream, which ends when somebody hangs up.
+/// The media type of the event stream.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 
 endpoint! {
@@ -15,7 +15,7 @@ endpoint! {
     Metrics: GET "metrics", Form::Other("text/plain"), Nothing, Nothing => String;
 }
 
-/// What is streamed.
+/// Which events are streamed.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct StreamQuery {
     /// Kinds of events, joined by commas: request, event, attempt, notice.
@@ -42,13 +42,13 @@ pub(crate) struct Notice {
     pub(crate) warning: bool,
 }
 
-/// So many entries of the journal were evicted before they could be sent.
+/// How many journal entries were evicted before they could be sent.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Missed {
     pub(crate) missed: u64,
 }
 
-/// The emulator was started again.
+/// The emulator was restarted since the event that the viewer resumes at.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Restarted {
     pub(crate) message: String,

@@ -36,7 +36,7 @@ pub(crate) struct Clock {
     pub(crate) follows: Option<bool>,
 }
 
-/// How a clock moves.
+/// The mode of a clock.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -45,7 +45,7 @@ pub(crate) enum ClockMode {
     Frozen,
 }
 
-/// What is to be done with a clock: one of `mode`, `advance` and `set`.
+/// A change of a clock: one of `mode`, `advance` and `set`.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClockChange {
@@ -55,19 +55,19 @@ pub(crate) struct ClockChange {
     pub(crate) advance: Option<DurationInput>,
     #[schemars(extend("format" = "date-time"))]
     pub(crate) set: Option<String>,
-    /// How long the call waits until what was due is done; 60s if absent.
+    /// How long the call waits until everything due is done; 60s if absent.
     pub(crate) timeout: Option<DurationInput>,
 }
 
-/// How a clock is to move.
+/// The requested mode of a clock.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub(crate) enum NewMode {
-    /// Running from where it stopped.
+    /// Running from the time at which it was frozen.
     Real,
     Frozen,
-    /// A key's clock only: as the emulator's again.
+    /// Only for a key's clock: it follows the emulator's again.
     Follow,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct WasReset {
     pub(crate) generation: u64,
 }
 
-/// A saved state; what it holds beside its frame is the emulator's own.
+/// A saved state. Only its frame is documented.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(transparent)]
 #[schemars(with = "SnapshotFrame", inline)]

@@ -58,7 +58,7 @@ pub(crate) struct WaitForDeliveries {
     pub(crate) timeout: Option<DurationInput>,
 }
 
-/// How far a delivery is.
+/// The status of a delivery.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -69,7 +69,7 @@ pub(crate) enum DeliveryStatus {
     Cancelled,
 }
 
-/// A delivery: as a row of a listing it has the number of its attempts, by itself each of them.
+/// A delivery, with the number of its attempts in a listing, or with all of them.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(deny_unknown_fields, rename = "Delivery{A}")]
 pub(crate) struct DeliveryWith<A> {
@@ -86,7 +86,7 @@ pub(crate) struct DeliveryWith<A> {
     pub(crate) last: Option<Outcome>,
     pub(crate) next_attempt_in_ms: Option<Millis>,
     pub(crate) note: Option<String>,
-    /// What is deliberately wrong, and who asked for it.
+    /// The deliberate damage, and what requested it.
     pub(crate) damage: Option<String>,
     /// What became of a forged delivery.
     pub(crate) forgery: Option<Forgery>,
@@ -128,7 +128,7 @@ pub(crate) struct Attempt {
     pub(crate) url: String,
     /// Where it really went.
     pub(crate) dialled: String,
-    /// What is deliberately wrong, and who asked for it.
+    /// The deliberate damage, and what requested it.
     pub(crate) damage: Option<String>,
     pub(crate) request: Sent,
     pub(crate) signed_content: Bytes,

@@ -57,7 +57,7 @@ pub(crate) struct Fired {
     /// The emission set off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) emit: Option<String>,
-    /// What is deliberately wrong, and who asked for it.
+    /// The deliberate damage, and what requested it.
     pub(crate) damage: Option<String>,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Event {
     pub(crate) body: Bytes,
     pub(crate) deliveries: Vec<Destination>,
     pub(crate) skipped: Vec<Skipped>,
-    /// What is deliberately wrong, and who asked for it.
+    /// The deliberate damage, and what requested it.
     pub(crate) damage: Option<String>,
     pub(crate) warnings: Vec<String>,
 }

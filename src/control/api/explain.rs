@@ -1,4 +1,4 @@
-//! Why a request was answered so, where an event went, what became of a delivery.
+//! Why a request got its answer, where an event went, what happened to a delivery.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub(crate) struct Explanation {
     pub(crate) event: Option<Event>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) request: Option<RequestWhole>,
-    /// What each active rule makes of the request.
+    /// What each active rule does with the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rules: Option<Vec<RuleTrace>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,9 +72,9 @@ pub(crate) enum StepVerdict {
     Passed,
     /// The attempt was not accepted.
     Failed,
-    /// The check made the answer.
+    /// The check decided the answer.
     Decided,
-    /// An earlier check had decided, or it is yet to come.
+    /// An earlier check decided, or the attempt is still to come.
     NotReached,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Advice {
     pub(crate) command: Option<String>,
 }
 
-/// What one rule makes of a request.
+/// What one rule does with a request.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct RuleTrace {

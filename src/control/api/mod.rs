@@ -1,7 +1,7 @@
-//! The requests and responses of the control API: its one definition, as types.
+//! The requests and responses of the control API as types: its single definition, from which the server, the command line and the
+//! `OpenAPI` document are made.
 //!
-//! One file for each resource: the calls, what each takes and what it answers. The server, the command line and the `OpenAPI`
-//! document are made from these types; they know neither the emulator's parts nor HTTP.
+//! One file per resource, with its calls and their types. Must not know the emulator's parts.
 
 mod activity;
 mod clock;
@@ -36,17 +36,17 @@ pub(crate) use system::*;
 pub(crate) use text::*;
 pub(crate) use verification::*;
 
-/// One call: its place in HTTP, and the types of what it takes and answers.
+/// One call: its method and path, and the types of its query, body and answer.
 pub(crate) trait Endpoint: 'static {
     /// The method. Calls that write take a body, even if it is empty.
     const METHOD: Method;
     /// The path below `/_emulator/`, with at most one variable segment such as `{id}`.
     const PATH: &'static str;
-    /// What it does, in one line.
+    /// Its summary, in one line.
     const SUMMARY: &'static str;
-    /// How the answer goes out.
+    /// The form of the answer.
     const FORM: Form;
-    /// The query parameters beside `key`.
+    /// The query parameters besides `key`.
     type Query: Serialize + DeserializeOwned + JsonSchema + Send + Sync;
     /// The body.
     type Body: Serialize + DeserializeOwned + JsonSchema + Send + Sync;
@@ -54,12 +54,12 @@ pub(crate) trait Endpoint: 'static {
     type Answer: Serialize + DeserializeOwned + JsonSchema + Send + Sync;
 }
 
-/// How an answer goes out.
+/// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// JSON in which credentials are masked.
     Masked,
-    /// JSON as it is: documents, and secrets that are handed over once.
+    /// JSON as it is: documents, and secrets that are returned once.
     Plain,
     /// Another media type.
     Other(&'static str),
@@ -87,7 +87,7 @@ macro_rules! endpoint {
 }
 pub(crate) use endpoint;
 
-/// No query parameter beside `key`, or no body at all.
+/// No query parameter besides `key`, or no body.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
@@ -107,8 +107,8 @@ pub(crate) struct Wait {
     pub(crate) wait: Option<DurationInput>,
 }
 
-/// The field `key` of a body: whom the call means. It is read from the text before the rest is; here it is only known, so
-/// that it is not refused. Clients send it as query parameter.
+/// The field `key` of a body. `Call::key` reads it before the body is parsed; this type only keeps it from being refused as unknown.
+/// The command line sends `key` as a query parameter.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct KeyField(#[allow(dead_code, reason = "for the schema")] Option<String>);
@@ -119,7 +119,7 @@ impl<'de> Deserialize<'de> for KeyField {
     }
 }
 
-/// A listing that is shown whole.
+/// A complete listing.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct List<T> {

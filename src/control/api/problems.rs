@@ -1,28 +1,28 @@
-//! What a refused call answers.
+//! The answer to a refused call.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Delivery, Diagnostic, FiredEvent, Request};
 
-/// A refused call: the envelope of the emulated API without a request id, with what else helps beside it.
+/// A refused call: the error envelope of the emulated API without a request id, and further fields that help.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Error {
     pub(crate) error: ErrorText,
-    /// What came nearest to what was awaited.
+    /// The requests or deliveries nearest to what was awaited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) nearest: Option<Vec<Nearest>>,
     /// What is wrong with a scenario or setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) diagnostics: Option<Vec<Diagnostic>>,
-    /// Events that were fired and went to nobody.
+    /// Events that were fired but matched no subscription.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) events: Option<Vec<FiredEvent>>,
     /// The number of the scenarios and settings in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) generation: Option<u64>,
-    /// What of the call is wrong, where it is the key.
+    /// The wrong parameter, if it is `key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) parameter: Option<String>,
 }

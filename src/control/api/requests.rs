@@ -91,7 +91,7 @@ pub(crate) struct Request {
     /// What the connection did in place of an answer.
     #[schemars(extend("enum" = ["reset", "empty", "garbage", null]))]
     pub(crate) broken: Option<String>,
-    /// Why it was answered so, as a stable word.
+    /// The stable name of the reason for the answer.
     pub(crate) reason: String,
     pub(crate) latency_ms: Millis,
     /// The number of the scenarios and settings that answered it.
@@ -100,7 +100,7 @@ pub(crate) struct Request {
     pub(crate) scenario: Option<String>,
 }
 
-/// A request with everything that is known of it.
+/// A request in full.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct RequestWhole {

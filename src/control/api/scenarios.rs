@@ -21,7 +21,7 @@ endpoint! {
     ActivateScenarios: POST "scenarios/active", Form::Masked, Nothing, Activate => Activated;
 }
 
-/// The scenarios that there are.
+/// All scenarios.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Scenarios {
@@ -136,7 +136,7 @@ pub(crate) struct Reloaded {
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
-/// A list of scenarios to play.
+/// The scenarios to activate.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Activate {
@@ -146,7 +146,7 @@ pub(crate) struct Activate {
     pub(crate) active: Option<Vec<String>>,
 }
 
-/// What plays from now on.
+/// The scenarios that are active now.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Activated {

@@ -1,4 +1,4 @@
-//! Texts with a form of their own, and numbers and bytes as JSON carries them.
+//! Strings with a format, such as ids and times, and numbers and bytes as JSON represents them.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use serde_json::{Number, Value};
 use crate::contract::timestamp::Precision;
 use crate::contract::timestamp::format_timestamp;
 
-/// Declares texts, each with the extension of its schema.
+/// Declares string types, each with a keyword of its schema.
 macro_rules! texts {
     ($($(#[doc = $doc:literal])+ $name:ident, $key:literal: $value:literal;)+) => {
         $(
@@ -101,7 +101,7 @@ impl From<&[u8]> for Bytes {
     }
 }
 
-/// The name by which a value of a closed set is known in JSON.
+/// The JSON name of an enum's value.
 pub(crate) fn name_of<T: Serialize>(value: T) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(name)) => name,
@@ -112,7 +112,7 @@ pub(crate) fn name_of<T: Serialize>(value: T) -> String {
 /// Headers in the order in which they were sent: name and value.
 pub(crate) type Headers = Vec<(String, String)>;
 
-/// A whole number in a body: JSON knows one kind of number, and writes 5 as `5.0` where it likes.
+/// A whole number in a body. JSON has one kind of number, so `5.0` is accepted as 5.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Eq, Serialize)]
 #[schemars(inline)]
 #[serde(transparent)]

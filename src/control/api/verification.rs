@@ -1,4 +1,4 @@
-//! The problems found so far: what a test run is judged by.
+//! The problems found so far, by which a test run is judged.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,9 +30,9 @@ pub(crate) struct Verification {
     pub(crate) judged_deliveries: usize,
     /// Forged deliveries that were refused, as they should be; they are not undelivered.
     pub(crate) refused_forgeries: usize,
-    /// Entries that the journal has no more.
+    /// Entries that were evicted from the journal.
     pub(crate) forgotten_entries: u64,
-    /// Deliveries that are kept no more.
+    /// Finished deliveries that were evicted.
     pub(crate) forgotten_deliveries: u64,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct ProblemCounts {
     pub(crate) unused: usize,
 }
 
-/// A request or delivery in which there is a problem.
+/// A request or delivery with a problem.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(deny_unknown_fields, rename = "ProblemWith{T}")]
 pub(crate) struct ProblemWith<T> {
@@ -63,7 +63,7 @@ pub(crate) struct Unfinished {
     pub(crate) scenario: String,
     #[serde(flatten)]
     pub(crate) what: UnfinishedPart,
-    /// For whom; absent for requests without a key, and where nobody came that far.
+    /// Absent for requests without a key, and for what no request has reached.
     pub(crate) workspace: Option<WorkspaceId>,
     pub(crate) message: String,
 }

@@ -134,7 +134,7 @@ describe("waiting", { concurrency: true }, () => {
     const wish = { operation: "system.status", status: 200, timeout: "50ms" };
     await assert.rejects(emulator.waitForRequests(wish), (error) => {
       assert.ok(error instanceof ControlError);
-      assert.deepEqual([error.status, error.body.nearest[0].differs], [408, ["status: wanted 200, found 422"]]);
+      assert.deepEqual([error.status, error.body.nearest[0].differs], [408, ["status: expected 200, found 422"]]);
       return true;
     });
   }));

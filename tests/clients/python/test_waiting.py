@@ -42,7 +42,7 @@ def test_a_wait_in_vain_says_what_came_nearest(emulator):
         emulator.wait_for_requests(operation="system.status", status=200, timeout="50ms")
     assert (late.value.status, late.value.code) == (408, "request_timeout")
     nearest = late.value.body["nearest"]
-    assert nearest[0]["differs"] == ["status: wanted 200, found 422"]
+    assert nearest[0]["differs"] == ["status: expected 200, found 422"]
     assert "include_checks" in emulator.explain(nearest[0]["request"]["id"])
 
 

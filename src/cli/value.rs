@@ -1,4 +1,5 @@
-//! Values of the wrong form: what was expected, and the value that was most likely meant.
+//! Values of flags: parsers that check what the control API will be sent, and for a value of the wrong form what was expected and what
+//! was most likely meant.
 
 use std::num::ParseIntError;
 
@@ -10,22 +11,22 @@ use crate::clock::machine;
 use crate::duration::parse_duration;
 
 /// A duration for the control API, checked before the call.
-pub(in crate::cli) fn duration(text: &str) -> Result<String, String> {
+pub(super) fn duration(text: &str) -> Result<String, String> {
     parse_duration(text).map(|_| text.to_owned())
 }
 
 /// A timestamp for the control API, checked before the call.
-pub(in crate::cli) fn time(text: &str) -> Result<String, String> {
+pub(super) fn time(text: &str) -> Result<String, String> {
     let read = text.parse::<Timestamp>();
     read.map(|_| text.to_owned()).map_err(|_| "expected a timestamp such as 2026-01-31T09:30:00Z".to_owned())
 }
 
 /// `now`, or a timestamp.
-pub(in crate::cli) fn since(text: &str) -> Result<String, String> {
+pub(super) fn since(text: &str) -> Result<String, String> {
     if text == "now" { Ok(text.to_owned()) } else { time(text).map_err(|problem| format!("{problem}, or `now`")) }
 }
 
-/// What a flag expects, without the words of the libraries that read it.
+/// What a flag expects, in words of this program instead of those of the parsing library.
 pub(super) fn expected(error: &Error, value: &str) -> String {
     let Some(cause) = std::error::Error::source(error) else { return "expected another value".to_owned() };
     if cause.is::<ParseIntError>() {
@@ -39,7 +40,7 @@ pub(super) fn expected(error: &Error, value: &str) -> String {
     }
 }
 
-/// The value that was most likely meant, or one that the flag takes.
+/// The value that was most likely meant, or an example of a valid one.
 pub(super) fn corrected(argument: &Arg, value: &str) -> String {
     let kind = argument.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
     let meant = match kind {
@@ -61,7 +62,7 @@ pub(super) fn corrected(argument: &Arg, value: &str) -> String {
     })
 }
 
-/// A day, or a time before now: by the clock of this machine, which the emulator's follows unless it was changed.
+/// The time meant by a day or a duration before now, by this machine's clock, which the emulator's follows by default.
 fn time_meant(value: &str) -> Option<String> {
     const DAY: SignedDuration = SignedDuration::from_hours(24);
     if value.parse::<jiff::civil::Date>().is_ok() && value.len() == "2026-01-31".len() {
