@@ -43,14 +43,14 @@ fn nearest_route<'r>(routes: &[&'r Route], method: &Method, path: &str) -> Optio
         return None;
     }
     let sent = meant(path);
+    if sent.is_empty() {
+        return None;
+    }
     let likeness = |route: &Route| strsim::normalized_damerau_levenshtein(&sent, &meant(route.path));
-    let rank = |route: &&Route| (likeness(route), route.method == *method);
-    let found = routes.iter().copied().filter(|route| !sent.is_empty() && likeness(route) >= LIKELY);
+    let ranked = routes.iter().map(|route| (likeness(route), route.method == *method, *route));
     // The first of several that are equal.
-    found.rev().max_by(|one, other| {
-        let (one, other) = (rank(one), rank(other));
-        one.0.total_cmp(&other.0).then(one.1.cmp(&other.1))
-    })
+    let best = ranked.rev().max_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+    best.filter(|(likeness, ..)| *likeness >= LIKELY).map(|(.., route)| route)
 }
 
 /// What is left of a path without its version, its empty segments and its case, which are what people get wrong first.

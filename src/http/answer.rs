@@ -119,7 +119,7 @@ pub(super) enum AdmissionError {
 impl Admitted {
     /// A 200 with this body, varied as the profile says.
     pub(super) fn answered(&self, body: &impl Serialize, reason: Reason) -> Answer {
-        self.answered_json(serde_json::to_vec(body).expect("strings and JSON values always serialise"), reason)
+        self.answered_json(json_bytes(body), reason)
     }
 
     /// The same for a body that is JSON already.
@@ -211,6 +211,11 @@ impl Admitted {
             }
         }
     }
+}
+
+/// A body as JSON. Written straight into bytes: `Value::to_string` takes three times the instructions.
+pub(super) fn json_bytes(body: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).expect("strings and JSON values always serialise")
 }
 
 /// A number in a header. `HeaderValue::from` would take two allocations for it; this takes one, and none below ten.

@@ -13,7 +13,7 @@ use crate::clock::Instant;
 use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
 use crate::contract::variation::Outermost;
-use crate::http::answer::{Answer, JSON, SendFault};
+use crate::http::answer::{Answer, JSON, SendFault, json_bytes};
 use crate::http::connection::ConnectionFault;
 use crate::http::fault::Pace;
 use crate::http::request::{Admitted, AppliedRule, Story};
@@ -96,7 +96,7 @@ impl Api {
         }
         let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut answer = match &reply.body {
-            Some(ReplyBody::Json(body)) => Answer::json(status, body.to_string().into_bytes(), Reason::Scripted),
+            Some(ReplyBody::Json(body)) => Answer::json(status, json_bytes(body), Reason::Scripted),
             Some(ReplyBody::Text(text)) => {
                 let plain = HeaderValue::from_static("text/plain; charset=utf-8");
                 Answer::new(status, plain, Bytes::from(text.clone()), Reason::Scripted)
@@ -116,7 +116,7 @@ impl Api {
         match self.rendered(admitted, patch).await {
             Ok(patch) => {
                 patch.apply(&mut body);
-                *answer.response.body_mut() = body.to_string().into();
+                *answer.response.body_mut() = json_bytes(&body).into();
                 answer.response.headers_mut().insert(CONTENT_TYPE, JSON);
                 answer
             }

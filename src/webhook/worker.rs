@@ -17,8 +17,8 @@ use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 use crate::workspace::{Job, Queue, Workspace};
 
 /// Takes the next due attempt from the queue, with a task that the agenda counts as running.
-fn take_due(workspace: &Workspace, queue: &mut Queue) -> Option<(Job, Task)> {
-    let job = queue.take_due(workspace.clock().instant())?;
+fn take_due(workspace: &Workspace, queue: &mut Queue, now: Instant) -> Option<(Job, Task)> {
+    let job = queue.take_due(now)?;
     Some((job, workspace.agenda().begin()))
 }
 
@@ -59,11 +59,17 @@ impl Deliverer {
             // A closed channel means that the emulator was dropped.
             let draining = *stop.borrow() || stop.has_changed().is_err();
             while attempts.try_join_next().is_some() {}
+            events_made(workspace).await;
             let mut due = Vec::new();
             let (next, is_done) = workspace.with_queue(|queue| {
                 queue.set_order(order);
-                due.extend(std::iter::from_fn(|| take_due(workspace, queue)));
-                let is_idle = attempts.is_empty() && queue.under_way() == 0;
+                let now = workspace.clock().instant();
+                // Events of this instant come before the deliveries due at it, so that the order of these is always the same.
+                let is_firing = workspace.agenda().is_firing(now);
+                if !is_firing {
+                    due.extend(std::iter::from_fn(|| take_due(workspace, queue, now)));
+                }
+                let is_idle = !is_firing && attempts.is_empty() && queue.under_way() == 0;
                 let is_done = is_idle && (draining || queue.pending() == 0);
                 queue.has_worker = !is_done;
                 (queue.next_due(), is_done)
@@ -97,9 +103,6 @@ impl Deliverer {
         due: Vec<(Job, Task)>,
         attempts: &mut JoinSet<()>,
     ) -> bool {
-        if !due.is_empty() {
-            events_made(&state.workspace).await;
-        }
         let mut made = false;
         for (job, task) in due {
             if self.stays_inside(&state.workspace, &job) {
@@ -123,7 +126,7 @@ impl Deliverer {
             self.make(&state, job).await;
             next = state
                 .workspace
-                .with_queue(|queue| take_due(&state.workspace, queue))
+                .with_queue(|queue| take_due(&state.workspace, queue, state.workspace.clock().instant()))
                 .map(|(job, task)| (job, task.outside()));
         }
     }

@@ -226,6 +226,25 @@ fn going_on_after_a_load_is_as_never_having_stopped() {
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
+/// An event that becomes due together with a delivery is in the queue before that is taken: else the order of the deliveries
+/// to other subscriptions depends on which thread is faster.
+#[tokio::test]
+async fn deliveries_due_with_an_event_have_one_order() {
+    let before = [Step::Subscribe(1, 0), Step::ListWorkflows(0)];
+    let after = [
+        Step::OwnScenario(1),
+        Step::Script(153),
+        Step::Subscribe(0, 0),
+        Step::Fire(0),
+        Step::Follow(1),
+        Step::Status(2),
+        Step::Subscribe(0, 2),
+    ];
+    for _ in 0..30 {
+        check(&before, &after, &[]).await;
+    }
+}
+
 #[tokio::test]
 async fn one_key_is_saved_and_loaded_alone() {
     let first = start().await;
