@@ -57,7 +57,7 @@ pub struct ControlHandle {
 /// Why a reset was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ResetProblem {
-    /// There is no workspace for the key.
+    /// The key has no workspace.
     #[error("cannot reset the key: {0}")]
     Key(String),
     /// The scenarios active at the start cannot be made active again; carries the first problem.

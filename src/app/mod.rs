@@ -240,7 +240,7 @@ impl Drop for Emulator {
     }
 }
 
-/// Starts watching the scenario folders and returns their present files. There is no watcher if there are no folders.
+/// Starts watching the scenario folders and returns their present files. Without folders nothing is watched.
 fn watch(settings: &Settings, engine: &Arc<Engine>) -> Result<(Option<Watcher>, FileTexts), StartError> {
     if settings.scenario_folders.paths().next().is_none() {
         return Ok((None, FileTexts::default()));

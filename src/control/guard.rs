@@ -126,7 +126,7 @@ fn is_own_origin(origin: &[u8], host: &str) -> bool {
 pub(super) enum Content {
     /// Any, as the body is ignored.
     Any,
-    /// There is no body. Every method but POST requires a preflight anyway.
+    /// The request has no body. Every method but POST requires a preflight anyway.
     Nothing,
     /// JSON.
     Json,

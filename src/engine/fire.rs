@@ -37,7 +37,7 @@ impl Engine {
     }
 
     /// Delivers an event: enters its deliveries in the store, appends it to the journal and puts the deliveries into the
-    /// workspace's queue. Does nothing if there is no room for them.
+    /// workspace's queue. Does nothing if they do not fit.
     pub fn hand_over(&self, workspace: &Arc<Workspace>, event: Arc<EventRecord>) -> Result<(), Full> {
         self.deliveries.enter(workspace, &event)?;
         self.journal.append_of(Some(workspace), Entry::Event(Arc::clone(&event)));

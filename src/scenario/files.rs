@@ -72,7 +72,7 @@ impl Taken {
 impl Library {
     /// Takes the contents of all scenario files in place of those before. A file with an error leaves its scenario at the last
     /// good version; one that is gone does so as long as a list names it. Files that did not change keep everything, and if
-    /// none did there is no new generation.
+    /// none changed, the generation stays.
     pub fn reload_files(&self, files: FileTexts, now: Instant) -> Reload {
         let changing = self.changing();
         let current = self.load();

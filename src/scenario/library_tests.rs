@@ -102,7 +102,7 @@ fn a_broken_file_holds_back_only_itself() {
     let generation = library.load();
     assert_eq!(generation.number, number);
     assert_eq!(status(generation.config_for(None), counters), Some((203, 1)), "the rule's text changed");
-    assert_eq!(generation.config_for(None).activated_at, NOW, "a reload is no activation");
+    assert_eq!(generation.config_for(None).activated_at, NOW, "a reload does not activate anything");
 }
 
 #[test]

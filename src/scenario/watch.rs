@@ -115,7 +115,7 @@ pub fn read_directory(directory: &Path) -> FileTexts {
                 files.len(),
                 MOST_BYTES / (1024 * 1024)
             );
-            let hint = "split the folder, or move what is no scenario elsewhere";
+            let hint = "split the folder, or move other files elsewhere";
             let problem = Diagnostic::of_file("file/too-many", message, hint).as_warning();
             files.push((directory.to_owned(), Err(problem.into())));
             break;

@@ -69,7 +69,7 @@ impl State {
         };
         let (mut data, gaps) = render_map(&template, &Map::new(), now.wall, || self.event_random().fork())
             .map_err(|problem| FireProblem::Template(problem.to_string()))?;
-        // There is no request whose data could be missing, so a failed template is the author's mistake.
+        // Events have no request whose data could be missing, so a failed template is the author's mistake.
         if let Some(failed) = gaps.iter().find_map(Gap::failure) {
             return Err(FireProblem::Template(format!("a template of the data cannot be rendered: {failed}")));
         }

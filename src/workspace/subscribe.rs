@@ -147,7 +147,7 @@ impl State {
     }
 }
 
-/// The 422 for a subscription for which there is no room.
+/// The 422 for a subscription that does not fit.
 fn no_room(reason: String) -> Error {
     Error::validation(vec![FieldProblem::new("url", reason)])
 }

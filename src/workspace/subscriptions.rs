@@ -108,7 +108,7 @@ impl Subscriptions {
         self.by_serial.insert(self.made, record);
     }
 
-    /// Changes a subscription. If there is no room for the result, it stays unchanged and the error gives the reason.
+    /// Changes a subscription. If the result does not fit, it stays unchanged and the error gives the reason.
     pub(super) fn change(&mut self, serial: u64, change: impl FnOnce(&mut SubscriptionRecord)) -> Result<(), String> {
         let Some(record) = self.by_serial.get_mut(&serial) else { return Ok(()) };
         let mut changed = record.clone();
