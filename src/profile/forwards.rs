@@ -53,16 +53,19 @@ impl Forward {
         self.to.as_str().trim_end_matches('/')
     }
 
-    /// The target for `url` if this rule covers it: the origin is equal and the path is a prefix by whole segments.
-    fn apply(&self, url: &Url) -> Option<Url> {
-        if self.from.origin() != url.origin() {
-            return None;
-        }
-        let prefix = self.from.path().trim_end_matches('/');
-        let rest = url.path().strip_prefix(prefix)?;
-        if !(rest.is_empty() || rest.starts_with('/')) {
-            return None;
-        }
+    /// What follows the path of this rule in `url` if the rule covers it: the origin is equal and the path is a prefix by whole
+    /// segments.
+    fn rest<'u>(&self, url: &'u Url) -> Option<&'u str> {
+        let same_origin = self.from.scheme() == url.scheme()
+            && self.from.host() == url.host()
+            && self.from.port_or_known_default() == url.port_or_known_default();
+        let rest = if same_origin { url.path().strip_prefix(self.from.path().trim_end_matches('/')) } else { None };
+        rest.filter(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// The target for `url` if this rule covers it.
+    pub fn apply(&self, url: &Url) -> Option<Url> {
+        let rest = self.rest(url)?;
         let mut target = self.to.clone();
         let joined = format!("{}{rest}", self.to.path().trim_end_matches('/'));
         target.set_path(&joined);
@@ -83,10 +86,10 @@ impl Forwards {
         self.0.iter()
     }
 
-    /// The longest rule that covers a URL, and where it leads.
-    pub fn apply(&self, url: &Url) -> Option<(&Forward, Url)> {
-        let covering = self.0.iter().filter_map(|forward| Some((forward, forward.apply(url)?)));
-        covering.max_by_key(|(forward, _)| forward.from.path().len())
+    /// The longest rule that covers a URL.
+    pub fn covering(&self, url: &Url) -> Option<&Forward> {
+        let covering = self.0.iter().filter(|forward| forward.rest(url).is_some());
+        covering.max_by_key(|forward| forward.from.path().len())
     }
 }
 
@@ -135,7 +138,8 @@ mod tests {
             ("https://app.example.com:8443/x", None),
             ("http://app.example.com/x", None),
         ] {
-            let target = forwards.apply(&Url::parse(url).expect("a URL")).map(|(_, target)| target.to_string());
+            let url = Url::parse(url).expect("a URL");
+            let target = forwards.covering(&url).and_then(|rule| rule.apply(&url)).map(|target| target.to_string());
             assert_eq!(target.as_deref(), expected, "{url}");
         }
     }

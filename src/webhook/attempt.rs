@@ -29,7 +29,8 @@ pub struct Prepared {
 pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) -> Result<Prepared, String> {
     let message =
         Message { id: &job.event.id, timestamp: at.as_second(), url: &job.delivery.url, body: &job.event.body };
-    let mut headers = HeaderMap::new();
+    // With room for the two that are added when it is sent.
+    let mut headers = HeaderMap::with_capacity(7);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(DELIVERY, HeaderValue::from_str(&job.delivery.id).map_err(|error| error.to_string())?);
     let mut content = None;
@@ -50,7 +51,7 @@ pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) 
 
 /// The keys that secrets stand for under a scheme. The error says what is wrong with the first invalid one.
 pub fn signing_keys(secrets: &[Secret], scheme: &Scheme, profile: &Profile) -> Result<Vec<SigningKey>, String> {
-    let read = |secret: &Secret| SigningKey::read(secret.reveal(), scheme, profile.webhooks.secret_key);
+    let read = |secret: &Secret| secret.signing_key(scheme, profile.webhooks.secret_key);
     secrets.iter().map(read).collect::<Result<_, _>>().map_err(|problem| problem.to_string())
 }
 

@@ -129,7 +129,9 @@ impl Client {
     /// Makes one attempt; never takes longer than its timeout.
     pub async fn post(self: &Arc<Self>, post: Post) -> AttemptOutcome {
         let limit = post.timeout;
-        let result = match timeout(limit.saturating_sub(post.looked_up), self.exchange(post)).await {
+        let time_left = limit.saturating_sub(post.looked_up);
+        // Boxed, as it is large and would be copied into the timeout.
+        let result = match timeout(time_left, Box::pin(self.exchange(post))).await {
             Ok(result) => result,
             Err(_) => Err(DialProblem::new(
                 FailureReason::Timeout,

@@ -143,7 +143,7 @@ impl Deliverer {
                     let unreadable = format!("{problem} (webhooks.secret_key)");
                     (failed(FailureReason::SecretUnreadable, &unreadable), Arc::from(""), None)
                 }
-                Ok(prepared) => {
+                Ok(mut prepared) => {
                     let (outcome, dialled) = match route {
                         None => {
                             (failed(FailureReason::InvalidAnswer, "no request can be made for this URL"), Arc::from(""))
@@ -155,7 +155,7 @@ impl Deliverer {
                             self.receive(&name, &job.delivery, &prepared, verified, now.wall)
                         }
                         Some(Route::Dial { target, addresses, took: (took, _) }) => {
-                            self.post(state, target, addresses, took, &prepared, profile).await
+                            self.post(state, target, addresses, took, &mut prepared, profile).await
                         }
                     };
                     (outcome, dialled, Some(prepared))
@@ -216,16 +216,18 @@ impl Deliverer {
         target: Arc<Target>,
         addresses: Result<Option<Vec<SocketAddr>>, DialProblem>,
         took: Duration,
-        prepared: &Prepared,
+        prepared: &mut Prepared,
         profile: &Profile,
     ) -> (AttemptOutcome, Arc<str>) {
         let dialled = Arc::clone(&target.text);
         let outcome = match addresses {
             Err(DialProblem { reason, detail }) => AttemptOutcome::Failed { reason, detail },
             Ok(addresses) => {
+                // The copy without room for more is the one that is kept.
+                let kept = prepared.headers.clone();
                 let post = Post {
                     target,
-                    headers: prepared.headers.clone(),
+                    headers: std::mem::replace(&mut prepared.headers, kept),
                     body: prepared.body.clone(),
                     timeout: profile.webhooks.timeout.get(),
                     looked_up: took,

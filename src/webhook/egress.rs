@@ -9,7 +9,7 @@ use hyper::header::HeaderValue;
 use parking_lot::Mutex;
 use url::{Position, Url};
 
-use crate::profile::Forwards;
+use crate::profile::{Forward, Forwards};
 use crate::webhook::guard::{Exposure, judge};
 
 /// The suffix of host names of the built-in receiver.
@@ -71,7 +71,8 @@ pub const MOST_KNOWN_BYTES: usize = 8 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 struct Known {
-    by_url: HashMap<Arc<str>, Destination>,
+    /// With the forward that led to each.
+    by_url: HashMap<Arc<str>, (Option<Forward>, Destination)>,
     bytes: usize,
 }
 
@@ -80,7 +81,7 @@ struct Known {
 pub struct Egress {
     allowed: BTreeSet<String>,
     allow_any: bool,
-    /// A cache of destinations, by the URL or by its forward and the resulting URL.
+    /// A cache of destinations by URL.
     known: Mutex<Known>,
 }
 
@@ -97,24 +98,21 @@ impl Egress {
 
     /// Where an attempt at `url` goes under these forwards; `None` if no request can be made for it.
     pub fn destination(&self, forwards: &Forwards, url: &Url, text: &Arc<str>) -> Option<Destination> {
-        let forwarded = forwards.apply(url);
-        let name = match &forwarded {
-            None => Arc::clone(text),
-            Some((forward, target)) => Arc::from(format!("{}={target}", forward.from())),
-        };
-        if let Some(known) = self.known.lock().by_url.get(&name) {
+        let forward = forwards.covering(url);
+        if let Some((by, known)) = self.known.lock().by_url.get(text)
+            && by.as_ref() == forward
+        {
             return Some(known.clone());
         }
-        let (from, target) =
-            forwarded.map_or_else(|| (None, url.clone()), |(rule, target)| (Some(rule.from()), target));
-        let found = find_destination(target, from)?;
+        let target = forward.and_then(|forward| forward.apply(url)).unwrap_or_else(|| url.clone());
+        let bytes = 512 + 4 * (text.len() + target.as_str().len());
+        let found = find_destination(target, forward.map(Forward::from))?;
         let mut known = self.known.lock();
-        let bytes = 512 + 4 * name.len();
         if known.by_url.len() >= MOST_KNOWN || known.bytes + bytes > MOST_KNOWN_BYTES {
             *known = Known::default();
         }
         known.bytes += bytes;
-        known.by_url.insert(name, found.clone());
+        known.by_url.insert(Arc::clone(text), (forward.cloned(), found.clone()));
         Some(found)
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,31 +13,51 @@ use url::Url;
 
 use super::room::{Room, Share};
 use crate::clock::{Instant, Now};
+use crate::contract::signature::{KeyReading, Scheme, SchemeName, SecretProblem, SigningKey};
 use crate::contract::types::SubscriptionStatus;
 use crate::snapshot::SavedSubscription;
 
 /// Most subscriptions one workspace holds.
 pub const MOST_SUBSCRIPTIONS: usize = 10_000;
 
-/// A signing secret; its text never appears in debug output.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+/// A signing secret; its text never appears in debug output. Clones share the key that was read from it.
+#[derive(Clone)]
+pub struct Secret(Arc<SecretText>);
+
+struct SecretText {
+    text: String,
+    /// The key for the scheme and reading that asked first.
+    key: OnceLock<(SchemeName, KeyReading, SigningKey)>,
+}
 
 impl Secret {
     /// A secret from its text.
     pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self(Arc::new(SecretText { text: text.into(), key: OnceLock::new() }))
     }
 
     /// The text, for signing and for the one answer that contains it.
     pub fn reveal(&self) -> &str {
-        &self.0
+        &self.0.text
+    }
+
+    /// The key that it stands for under a scheme.
+    pub fn signing_key(&self, scheme: &Scheme, reading: KeyReading) -> Result<SigningKey, SecretProblem> {
+        let (name, reading) = (scheme.name(), scheme.reading(reading).0);
+        if let Some((known_name, known_reading, key)) = self.0.key.get()
+            && (*known_name, *known_reading) == (name, reading)
+        {
+            return Ok(key.clone());
+        }
+        let key = SigningKey::read(&self.0.text, scheme, reading)?;
+        let _ = self.0.key.set((name, reading, key.clone()));
+        Ok(key)
     }
 
     pub(super) fn generate(random: &mut impl Rng) -> Self {
         let mut bytes = [0; 32];
         random.fill_bytes(&mut bytes);
-        Self(format!("whsec_{}", STANDARD.encode(bytes)))
+        Self::new(format!("whsec_{}", STANDARD.encode(bytes)))
     }
 }
 
@@ -189,7 +209,8 @@ impl SubscriptionRecord {
     pub(super) fn bytes(&self) -> usize {
         const FIXED: usize = 640;
         let events: usize = self.events.iter().map(|event| event.len() + 24).sum();
-        let secrets = self.secret.0.len() + self.previous.as_ref().map_or(0, |(secret, _)| secret.0.len());
+        let secrets =
+            self.secret.reveal().len() + self.previous.as_ref().map_or(0, |(secret, _)| secret.reveal().len());
         let description = self.description.as_ref().map_or(0, String::len);
         FIXED + self.url.len() + 2 * self.target_text.len() + events + secrets + description
     }

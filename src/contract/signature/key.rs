@@ -6,10 +6,12 @@
 //! never puts one in a message.
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine as _};
 
+use super::mac::{Hash, Keyed};
 use super::reading::KeyReading;
 use super::scheme::{Scheme, SchemeName};
 
@@ -35,10 +37,14 @@ pub enum SecretProblem {
     },
 }
 
-/// The key bytes a delivery is signed with, at least one; `Debug` shows their number only.
+/// The key bytes a delivery is signed with, at least one; `Debug` shows their number only. Clones share the prepared HMAC.
 #[derive(Clone)]
-pub struct SigningKey {
+pub struct SigningKey(Arc<Key>);
+
+struct Key {
     bytes: Vec<u8>,
+    /// For the first hash that it signed with.
+    keyed: OnceLock<Keyed>,
 }
 
 impl SigningKey {
@@ -69,18 +75,25 @@ impl SigningKey {
         if bytes.is_empty() {
             return Err(SecretProblem::Empty { found: "a key of no bytes" });
         }
-        Ok(Self { bytes })
+        Ok(Self(Arc::new(Key { bytes, keyed: OnceLock::new() })))
+    }
+
+    /// The HMAC of `content`.
+    pub(super) fn mac(&self, hash: Hash, content: &[u8]) -> Vec<u8> {
+        let Key { bytes, keyed } = &*self.0;
+        let keyed = keyed.get_or_init(|| Keyed::new(hash, bytes));
+        if keyed.hash() == hash { keyed.mac(content) } else { Keyed::new(hash, bytes).mac(content) }
     }
 
     /// The key's bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.0.bytes
     }
 }
 
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SigningKey(<{} bytes>)", self.bytes.len())
+        write!(f, "SigningKey(<{} bytes>)", self.0.bytes.len())
     }
 }
 

@@ -23,29 +23,50 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// The HMAC of `content` under `key`: 20, 32 or 64 bytes.
-    pub(super) fn mac(self, key: &[u8], content: &[u8]) -> Vec<u8> {
-        // One arm a hash: the three types share no object-safe trait.
-        macro_rules! hmac {
-            ($hash:ty) => {{
-                let mut mac = Hmac::<$hash>::new_from_slice(key).expect("HMAC hashes or pads a key of any length");
-                mac.update(content);
-                mac.finalize().into_bytes().to_vec()
-            }};
-        }
-        match self {
-            Self::Sha1 => hmac!(Sha1),
-            Self::Sha256 => hmac!(Sha256),
-            Self::Sha512 => hmac!(Sha512),
-        }
-    }
-
     /// Length of the HMAC in bytes.
     pub(super) const fn length(self) -> usize {
         match self {
             Self::Sha1 => 20,
             Self::Sha256 => 32,
             Self::Sha512 => 64,
+        }
+    }
+}
+
+/// A key prepared for HMACs with one hash function, which hashes the key only once.
+#[derive(Clone)]
+pub(super) enum Keyed {
+    Sha1(Hmac<Sha1>),
+    Sha256(Hmac<Sha256>),
+    Sha512(Hmac<Sha512>),
+}
+
+impl Keyed {
+    /// Prepares a key of any length.
+    pub(super) fn new(hash: Hash, key: &[u8]) -> Self {
+        const ANY: &str = "HMAC hashes or pads a key of any length";
+        match hash {
+            Hash::Sha1 => Self::Sha1(Hmac::new_from_slice(key).expect(ANY)),
+            Hash::Sha256 => Self::Sha256(Hmac::new_from_slice(key).expect(ANY)),
+            Hash::Sha512 => Self::Sha512(Hmac::new_from_slice(key).expect(ANY)),
+        }
+    }
+
+    /// The hash function.
+    pub(super) const fn hash(&self) -> Hash {
+        match self {
+            Self::Sha1(_) => Hash::Sha1,
+            Self::Sha256(_) => Hash::Sha256,
+            Self::Sha512(_) => Hash::Sha512,
+        }
+    }
+
+    /// The HMAC of `content`: 20, 32 or 64 bytes.
+    pub(super) fn mac(&self, content: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Sha1(mac) => mac.clone().chain_update(content).finalize().into_bytes().to_vec(),
+            Self::Sha256(mac) => mac.clone().chain_update(content).finalize().into_bytes().to_vec(),
+            Self::Sha512(mac) => mac.clone().chain_update(content).finalize().into_bytes().to_vec(),
         }
     }
 }
@@ -100,7 +121,7 @@ mod tests {
     #[test]
     fn published_vectors() {
         let check = |hash: Hash, expected: &str| {
-            let mac = hash.mac(b"Jefe", b"what do ya want for nothing?");
+            let mac = Keyed::new(hash, b"Jefe").mac(b"what do ya want for nothing?");
             assert_eq!(mac.len(), hash.length(), "{hash:?}");
             assert_eq!(Encoding::Hex.encode(&mac), expected, "{hash:?}");
         };

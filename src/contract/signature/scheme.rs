@@ -242,7 +242,7 @@ impl Scheme {
     /// The reading of secrets in force, and the setting that decided it.
     ///
     /// A custom scheme's own `key` is the more particular setting and wins; its `auto` defers to `webhooks.secret_key`.
-    pub(super) fn reading(&self, reading: KeyReading) -> (KeyReading, &'static str) {
+    pub fn reading(&self, reading: KeyReading) -> (KeyReading, &'static str) {
         match self.key {
             KeyReading::Auto => (reading, "webhooks.secret_key"),
             own => (own, "webhooks.custom.key"),

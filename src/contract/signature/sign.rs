@@ -67,7 +67,7 @@ pub fn sign(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>) -> Sign
 
 /// One signature as it is written in the header: `v1,…`, `v1=…` or the prefix and the signature.
 pub(super) fn token(scheme: &Scheme, key: &SigningKey, content: &[u8]) -> String {
-    let signature = scheme.encoding.encode(&scheme.hash.mac(key.as_bytes(), content));
+    let signature = scheme.encoding.encode(&key.mac(scheme.hash, content));
     match &scheme.form {
         Form::Tokens => format!("v1,{signature}"),
         Form::Parts => format!("v1={signature}"),
