@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode};
+use jiff::Timestamp;
 
 use crate::contract::error::ErrorKind;
 use crate::control::{Control, ControlError, PREFIX};
@@ -41,6 +42,10 @@ impl Handler for Router {
                 Answering::Ready(nothing.into_response(Redactor::default()))
             }
         }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.api.engine.registry.clock().now().wall
     }
 
     fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes {

@@ -107,7 +107,7 @@ fn whole(request: &api::RequestWhole) -> String {
     let (row, answer) = (&request.row, &request.answer);
     let query = row.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
     format!(
-        "{} {}{query}\n{}\n{}\n\n{}\n{}\n{}\n\nat {}, {} ms, key {}, reason {}\n{}wrs-emulator explain {} says why\n",
+        "{} {}{query}\n{}\n{}\n\n{}\n{}\n{}\n\nat {}, {} ms, key {}, reason {}\n{}{}wrs-emulator explain {} says why\n",
         cell(&row.method),
         cell(&row.path),
         headers(&request.headers),
@@ -119,9 +119,23 @@ fn whole(request: &api::RequestWhole) -> String {
         row.latency_ms,
         optional(row.key.as_ref()),
         cell(&row.reason),
+        request.connection.as_ref().map(connection).unwrap_or_default(),
         warnings(&request.warnings),
         row.id
     )
+}
+
+/// The connection, and when the bytes went over it.
+fn connection(connection: &api::Connection) -> String {
+    let begun = match &connection.first_byte_at {
+        Some(at) => format!("first byte at {at}"),
+        None => "sent together with the request before it".to_owned(),
+    };
+    let answered = connection
+        .answered_at
+        .as_ref()
+        .map_or_else(|| "answer not written".to_owned(), |at| format!("answered at {at}"));
+    format!("request {} on connection {}: {begun}, {answered}\n", connection.sequence, connection.number)
 }
 
 /// Headers as on the wire, one a line.

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::api::{self, Answer, Bytes, Cleared, Headers, Integer, List, Nearest, Page, Quota, Request, RequestWhole};
+use super::api::{
+    self, Answer, Bytes, Cleared, Connection, Headers, Integer, List, Nearest, Page, Quota, Request, RequestWhole,
+};
 use super::call::{Call, Input, PATIENCE, Paging, timeout};
 use super::filter::{Filter, FilterText, checked_count};
 use super::scope::{Scope, scope, scope_or_all};
@@ -203,6 +205,13 @@ pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestW
         opens_in_ms: quota.wait.into(),
         resets_in_ms: quota.reset.into(),
     };
+    let arrival = request.arrival;
+    let connection = (arrival.connection > 0).then(|| Connection {
+        number: arrival.connection,
+        sequence: arrival.sequence,
+        first_byte_at: arrival.first_byte.map(api::time),
+        answered_at: request.written.at().map(api::time),
+    });
     RequestWhole {
         row: row(request, redactor),
         headers: shown_headers(redactor, request.transcript.headers()),
@@ -213,6 +222,7 @@ pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestW
             body: answer_body(request, redactor),
         },
         quota: request.quota.as_ref().map(quota),
+        connection,
         warnings: request.warnings.clone(),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode};
+use jiff::Timestamp;
 
 use crate::http::answer::AnswerBody;
 use crate::http::connection::Progress;
@@ -16,6 +17,9 @@ pub const PLAIN_ON_TLS: &str = "this is plain HTTP on a TLS port: use https://";
 pub trait Handler: Send + Sync + 'static {
     /// Answers one request; never fails and never panics.
     fn handle(self: &Arc<Self>, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering;
+
+    /// The time that the journal has.
+    fn now(&self) -> Timestamp;
 
     /// Answers what hyper refused to parse with this status, or was never given: the bytes of head and body, which end the
     /// connection.

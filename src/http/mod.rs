@@ -75,6 +75,7 @@ pub async fn serve<H: Handler>(
     // Each connection holds a sender; the drain is over when the last one is gone.
     let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
     let mut silent = Silent::default();
+    let mut accepted_so_far = 0;
     loop {
         let accepted = tokio::select! {
             biased;
@@ -82,7 +83,8 @@ pub async fn serve<H: Handler>(
             accepted = accept(&listener, &slots, &mut silent) => accepted,
         };
         let Some((stream, peer, slot)) = accepted else { continue };
-        let progress = silent.join(peer);
+        accepted_so_far += 1;
+        let progress = silent.join(peer, accepted_so_far);
         let connection = Connection { handler: Arc::clone(&handler), progress, limits, stop: stop.clone(), grace };
         let (alive, tls) = (alive.clone(), tls.clone());
         tokio::spawn(async move {
@@ -107,13 +109,13 @@ struct Silent {
 }
 
 impl Silent {
-    /// Adds a fresh connection of this peer.
-    fn join(&mut self, peer: IpAddr) -> Arc<Progress> {
+    /// Adds a fresh connection of this peer, with its number.
+    fn join(&mut self, peer: IpAddr, number: u64) -> Arc<Progress> {
         if self.connections.len() >= self.full {
             self.connections.retain(is_silent);
             self.full = 2 * self.connections.len() + 16;
         }
-        let progress = Arc::new(Progress::of(peer));
+        let progress = Arc::new(Progress::of(peer, number));
         self.connections.push_back(Arc::downgrade(&progress));
         progress
     }

@@ -16,7 +16,7 @@ use crate::clock::Now;
 use crate::contract::ids::IdKind;
 use crate::contract::keys::{bearer_token, workspace_of};
 use crate::contract::routes::Operation;
-use crate::journal::{Reason, RequestRecord, Scripted, Transcript};
+use crate::journal::{Arrival, Reason, RequestRecord, Scripted, Transcript, Written};
 use crate::profile::Profile;
 use crate::rate_limit::Verdict;
 use crate::scenario::{Action, EffectiveConfig, Generation, RequestView, Rule};
@@ -203,6 +203,7 @@ impl Admitted {
         status: u16,
         broken: Option<&'static str>,
         reason: Reason,
+        arrival: Arrival,
     ) -> RequestRecord {
         let ended = self.identity.workspace.clock().instant();
         let Self { request, identity, rule, .. } = self;
@@ -227,6 +228,8 @@ impl Admitted {
             generation: request.generation,
             config: Arc::<EffectiveConfig>::downgrade(&request.config) as Weak<dyn Any + Send + Sync>,
             instant: request.now.instant,
+            arrival,
+            written: Written::default(),
         }
     }
 }

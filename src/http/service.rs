@@ -26,7 +26,7 @@ use crate::http::handler::{Answering, PLAIN_ON_TLS, Sent};
 use crate::http::host::check_host;
 use crate::http::quota::push_quota_headers;
 use crate::http::request::{Admitted, Identity, Request, ValidKey, draw};
-use crate::journal::{Entry, Transcript, Wire};
+use crate::journal::{Arrival, Entry, Transcript, Wire};
 use crate::scenario::{Decision, Generation};
 use crate::workspace::Alias;
 
@@ -117,7 +117,7 @@ impl Api {
             answer_headers: response.headers(),
             answer_body: body,
         });
-        let record = admitted.into_record(transcript, status.as_u16(), None, reason);
+        let record = admitted.into_record(transcript, status.as_u16(), None, reason, Arrival::default());
         self.engine.journal.append(Entry::Request(Arc::new(record)));
         bytes
     }
@@ -289,8 +289,9 @@ impl Api {
         });
         // A scenario's delay is over for the clock once the journal has the request.
         let _task = admitted.rule.as_mut().and_then(|rule| rule.task.take());
-        let record = admitted.into_record(transcript, status, broken, reason);
-        self.engine.journal.append(Entry::Request(Arc::new(record)));
+        let record = Arc::new(admitted.into_record(transcript, status, broken, reason, progress.arrival()));
+        progress.recorded(&record);
+        self.engine.journal.append(Entry::Request(record));
         response
     }
 }

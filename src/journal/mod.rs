@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 pub use entry::{Entry, Notice};
-pub use request::{KEPT_BODY, Reason, RequestRecord, Scripted, Transcript, Wire};
+pub use request::{Arrival, KEPT_BODY, Reason, RequestRecord, Scripted, Transcript, Wire, Written};
 pub use tally::{LATENCY_BOUNDS, Tally};
 pub use waiter::Interest;
 

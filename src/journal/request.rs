@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -53,6 +54,44 @@ pub struct RequestRecord {
     pub config: Weak<dyn Any + Send + Sync>,
     /// When it arrived, by the workspace's clock.
     pub instant: Instant,
+    /// How it came.
+    pub arrival: Arrival,
+    /// When the last bytes of the answer were written.
+    pub written: Written,
+}
+
+/// The connection that a request came on, and its place there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// The number of the connection, from 1 in the order accepted; 0 for bytes that are not a request.
+    pub connection: u64,
+    /// The number of the request on it, from 1.
+    pub sequence: u64,
+    /// When its first byte was read; `None` if it came together with the request before it.
+    pub first_byte: Option<Timestamp>,
+}
+
+/// When the last bytes of an answer were written, which is after the answer's entry in the journal was made.
+#[derive(Debug, Default)]
+pub struct Written(AtomicI64);
+
+impl Written {
+    /// The time in microseconds; `None` if the answer is not written yet, or never was.
+    pub fn at(&self) -> Option<Timestamp> {
+        let micros = self.0.load(Ordering::Relaxed);
+        if micros == 0 { None } else { Timestamp::from_microsecond(micros).ok() }
+    }
+
+    /// Notes the time.
+    pub fn note(&self, at: Timestamp) {
+        self.0.store(at.as_microsecond(), Ordering::Relaxed);
+    }
+}
+
+impl Clone for Written {
+    fn clone(&self) -> Self {
+        Self(AtomicI64::new(self.0.load(Ordering::Relaxed)))
+    }
 }
 
 impl RequestRecord {

@@ -94,7 +94,7 @@ mod tests {
     use hyper::{Method, Uri};
 
     use super::*;
-    use crate::journal::{Journal, MOST_BYTES, Reason, RequestRecord, Transcript, Wire};
+    use crate::journal::{Arrival, Journal, MOST_BYTES, Reason, RequestRecord, Transcript, Wire, Written};
 
     fn request(target: &'static str, operation: Option<Operation>, status: u16) -> Entry {
         let (none, uri) = (HeaderMap::new(), Uri::from_static(target));
@@ -122,6 +122,8 @@ mod tests {
             generation: 1,
             config: std::sync::Weak::<()>::new(),
             instant: crate::clock::Instant::default(),
+            arrival: Arrival::default(),
+            written: Written::default(),
         }))
     }
 

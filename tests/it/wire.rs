@@ -3,6 +3,7 @@
 
 mod bodies;
 mod capacity;
+mod connections;
 mod deadlines;
 mod descriptors;
 mod half_close;

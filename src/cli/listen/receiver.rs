@@ -303,6 +303,10 @@ impl Handler for Receiver {
         Answering::Later(Box::pin(async move { receiver.receive(request).await }))
     }
 
+    fn now(&self) -> Timestamp {
+        machine::wall_time()
+    }
+
     fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes {
         let body = match sent {
             Sent::Garbage => "the bytes sent are not an HTTP/1.1 request",

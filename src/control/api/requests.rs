@@ -111,8 +111,24 @@ pub(crate) struct RequestWhole {
     pub(crate) answer: Answer,
     /// The quota after it, where it was counted.
     pub(crate) quota: Option<Quota>,
+    /// How it came; null for bytes that are not a request.
+    pub(crate) connection: Option<Connection>,
     /// What the answer lacks that was meant to be there.
     pub(crate) warnings: Vec<String>,
+}
+
+/// The connection that a request came on, and when its bytes went over it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Connection {
+    /// The connections of the emulated API, counted from 1 in the order accepted.
+    pub(crate) number: u64,
+    /// The requests on the connection, counted from 1.
+    pub(crate) sequence: u64,
+    /// When its first byte was read; null if that came together with the request before it.
+    pub(crate) first_byte_at: Option<Time>,
+    /// When the last bytes of the answer were written; null if that has not happened.
+    pub(crate) answered_at: Option<Time>,
 }
 
 /// What was answered.

@@ -1,11 +1,15 @@
 //! What one connection and the service on it share: how far its requests are, and what the connection is to do.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use hyper::body::Bytes;
+use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
+
+use crate::journal::{Arrival, RequestRecord};
 
 /// What a connection does in place of writing an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +37,13 @@ impl ConnectionFault {
 #[derive(Debug, Default)]
 pub struct Progress {
     peer: Option<IpAddr>,
+    number: u64,
     begun: AtomicU64,
+    /// When the first byte of a request was read, in microseconds, and the number of that request.
+    first_byte: AtomicI64,
+    first_byte_of: AtomicU64,
+    /// The journal's record of the last answer.
+    record: Mutex<Weak<RequestRecord>>,
     has_body: AtomicBool,
     stopping: AtomicBool,
     answered: AtomicU64,
@@ -43,9 +53,44 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A fresh connection of this peer.
-    pub fn of(peer: IpAddr) -> Self {
-        Self { peer: Some(peer), ..Self::default() }
+    /// A fresh connection of this peer; `number` counts those of the listener from 1.
+    pub fn of(peer: IpAddr, number: u64) -> Self {
+        Self { peer: Some(peer), number, ..Self::default() }
+    }
+
+    /// The first byte of the next request was read; `None` if it came together with the request before.
+    pub(super) fn first_byte(&self, at: Option<Timestamp>) {
+        // Out of range for a time, and so none when it is read.
+        let micros = at.map_or(i64::MIN, Timestamp::as_microsecond);
+        self.first_byte.store(micros, Ordering::Relaxed);
+        self.first_byte_of.store(self.begun() + 1, Ordering::Relaxed);
+    }
+
+    /// Whether the first byte of the next request was read.
+    pub(super) fn knows_first_byte(&self) -> bool {
+        self.first_byte_of.load(Ordering::Relaxed) > self.begun()
+    }
+
+    /// How the request that is being answered came.
+    pub(crate) fn arrival(&self) -> Arrival {
+        let sequence = self.begun();
+        let is_known = self.first_byte_of.load(Ordering::Relaxed) == sequence;
+        let at = Timestamp::from_microsecond(self.first_byte.load(Ordering::Relaxed));
+        Arrival { connection: self.number, sequence, first_byte: at.ok().filter(|_| is_known) }
+    }
+
+    /// The answer is in the journal, and about to be written.
+    pub(crate) fn recorded(&self, record: &Arc<RequestRecord>) {
+        *self.record.lock() = Arc::downgrade(record);
+    }
+
+    /// Bytes are about to be written. Between requests they are those of the last answer.
+    pub(super) fn writing(&self, now: impl FnOnce() -> Timestamp) {
+        if self.is_between_requests()
+            && let Some(record) = self.record.lock().upgrade()
+        {
+            record.written.note(now());
+        }
     }
 
     /// Makes room for another: a connection that has sent no request ends.
