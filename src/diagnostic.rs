@@ -18,7 +18,7 @@ const LONGEST_MESSAGE: usize = 600;
 /// The severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub enum Level {
     /// The file is in force, but most likely does not do what was intended.
     Warning,
     /// The file is rejected.
@@ -29,7 +29,7 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
     /// The severity.
-    pub severity: Severity,
+    pub severity: Level,
     /// Stable code, one of [`CODES`].
     pub code: &'static str,
     /// What is wrong: lower case, no final period, expected before found.
@@ -54,7 +54,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// A problem at `span` of `text`. A span beyond the end of the text is clamped.
     pub fn at(
-        severity: Severity,
+        severity: Level,
         code: &'static str,
         text: &str,
         span: Range<usize>,
@@ -88,7 +88,7 @@ impl Diagnostic {
     /// A problem with a file as a whole.
     pub fn of_file(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
-            severity: Severity::Error,
+            severity: Level::Error,
             code,
             message: message.into(),
             file: None,
@@ -104,7 +104,7 @@ impl Diagnostic {
     /// The same problem as a warning.
     #[must_use]
     pub fn as_warning(mut self) -> Self {
-        self.severity = Severity::Warning;
+        self.severity = Level::Warning;
         self
     }
 
@@ -128,7 +128,7 @@ impl Diagnostic {
 
     /// Whether the file is rejected because of this.
     pub fn is_error(&self) -> bool {
-        self.severity == Severity::Error
+        self.severity == Level::Error
     }
 
     /// The text for a terminal or log: severity and code, `path:line:column`, the line, a caret, the hint. Control
@@ -137,8 +137,8 @@ impl Diagnostic {
         let paint = |code: &'static str| if color { code } else { "" };
         let (strong, off) = (paint("\x1b[1m"), paint("\x1b[0m"));
         let (word, tint) = match self.severity {
-            Severity::Error => ("error", paint("\x1b[1;31m")),
-            Severity::Warning => ("warning", paint("\x1b[1;33m")),
+            Level::Error => ("error", paint("\x1b[1;31m")),
+            Level::Warning => ("warning", paint("\x1b[1;33m")),
         };
         let mut text = format!("{tint}{word}[{}]{off}: {strong}{}{off}\n", self.code, shown(&self.message));
         // Writing to a String cannot fail.
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     fn at(text: &str, span: Range<usize>) -> Diagnostic {
-        Diagnostic::at(Severity::Error, "scenario/unknown-key", text, span, "unknown key", "did you mean `times`?")
+        Diagnostic::at(Level::Error, "scenario/unknown-key", text, span, "unknown key", "did you mean `times`?")
             .in_file("a.toml")
     }
 

@@ -38,6 +38,7 @@ pub mod memory;
 pub mod profile;
 pub mod rate_limit;
 pub mod redact;
+pub mod review;
 pub mod rule_counters;
 pub mod scenario;
 pub mod snapshot;

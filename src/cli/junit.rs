@@ -39,7 +39,7 @@ pub(super) fn junit(verdict: &Verdict) -> String {
 }
 
 /// Escapes text for an attribute or an element.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -27,6 +27,7 @@ mod profile_source;
 mod records;
 mod requests;
 mod reset;
+mod review;
 mod scenarios;
 mod serve;
 mod shorthand;
@@ -60,9 +61,9 @@ Examples:
   wrs-emulator exec --fail-on unmatched -- npm test  run tests against it
   wrs-emulator explain req_01k...                    why this answer
 
-Keys: without --key, WRS_API_KEY counts (not for clock and verdict). If neither
-is there, listen, reset, subscriptions create and trigger mean sk_test_local,
-all others mean all keys.
+Keys: without --key, WRS_API_KEY counts (not for clock, review and verdict).
+If neither is there, listen, reset, subscriptions create and trigger mean
+sk_test_local, all others mean all keys.
 
 Exit status: 0 done, 1 a check found problems or what is named does not exist,
 2 wrong usage or an invalid file, 3 the emulator cannot be reached. Every flag
@@ -117,6 +118,9 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Report problems: unmatched, undelivered, forged, unfinished.
     Verdict(verdict::VerdictArgs),
+    /// Review an integration before it asks for production keys.
+    #[command(subcommand)]
+    Review(review::ReviewCommand),
     /// List, show, choose, reload and write scenarios.
     #[command(subcommand)]
     Scenarios(scenarios::ScenariosCommand),
@@ -183,6 +187,7 @@ pub fn main() -> ExitCode {
         Some(Command::Forwards(command)) => forwards::run(command),
         Some(Command::Explain(args)) => explain::run(args),
         Some(Command::Verdict(args)) => verdict::run(&args),
+        Some(Command::Review(command)) => review::run(command),
         Some(Command::Scenarios(command)) => scenarios::run(command),
         Some(Command::Check(args)) => scenarios::check(&args),
         Some(Command::Clock(command)) => clock::run(command),

@@ -13,6 +13,7 @@ mod dispatch;
 mod events;
 mod explain;
 mod filter;
+mod findings;
 mod guard;
 mod guesses;
 mod health;

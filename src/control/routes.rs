@@ -11,8 +11,8 @@ use super::call::Call;
 use super::route::{Handler, Route, Waiting, at_once, raw, waits};
 use super::{Control, ControlError, PREFIX, Reply};
 use super::{
-    clock, deliveries, events, explain, health, metrics, openapi, profile, requests, reset, scenarios, snapshot,
-    stream, subscriptions, verification,
+    clock, deliveries, events, explain, findings, health, metrics, openapi, profile, requests, reset, scenarios,
+    snapshot, stream, subscriptions, verification,
 };
 use crate::contract::nearest;
 use crate::contract::routes::allow;
@@ -40,6 +40,7 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         waits(requests::wait),
         at_once(requests::show),
         waits(verification::verify),
+        waits(findings::show),
         at_once(explain::explain),
         at_once(subscriptions::list),
         at_once(subscriptions::create),

@@ -9,7 +9,7 @@ use hyper::header::HeaderMap;
 use super::*;
 use crate::clock::{Random, Seed};
 use crate::contract::routes::Operation;
-use crate::diagnostic::Severity;
+use crate::diagnostic::Level;
 use crate::rule_counters::RuleCounters;
 use crate::scenario::{FileTexts, Reload, RequestView, parse};
 
@@ -63,9 +63,9 @@ fn replace(library: &Library, files: FileTexts, now: Instant) -> (u64, Vec<&'sta
     (number, found.iter().map(|problem| problem.code).collect())
 }
 
-fn unread(path: &str, severity: Severity, code: &'static str) -> (PathBuf, Result<String, Box<Diagnostic>>) {
+fn unread(path: &str, severity: Level, code: &'static str) -> (PathBuf, Result<String, Box<Diagnostic>>) {
     let problem = Diagnostic::of_file(code, "", "");
-    let problem = if severity == Severity::Error { problem } else { problem.as_warning() };
+    let problem = if severity == Level::Error { problem } else { problem.as_warning() };
     (PathBuf::from(path), Err(problem.into()))
 }
 
@@ -88,7 +88,7 @@ fn a_broken_file_holds_back_only_itself() {
 
     // However it is broken.
     for (files, code) in [
-        (vec![unread("dir/b.toml", Severity::Error, "file/not-utf8")], "file/not-utf8"),
+        (vec![unread("dir/b.toml", Level::Error, "file/not-utf8")], "file/not-utf8"),
         (vec![file("b", &reply(202)), file("b", &reply(203))], "scenario/duplicate-name"),
         (vec![broken(), file("b", &reply(203))], "scenario/unknown-key"),
     ] {
@@ -119,7 +119,7 @@ fn a_deleted_file_stays_as_long_as_a_list_names_it() {
     assert_eq!(replace(&library, vec![], NOW), (number, vec!["scenario/active-missing"; 2]));
     assert_eq!(["a", "b"].map(|name| library.load().held_back(name) == Some(&HeldBack::Deleted)), [true; 2]);
     // A folder that cannot be read is no scenario, whatever its name.
-    let folder = unread("dir/a", Severity::Error, "file/unreadable");
+    let folder = unread("dir/a", Level::Error, "file/unreadable");
     assert_eq!(
         replace(&library, vec![folder], NOW).1,
         ["file/unreadable", "scenario/active-missing", "scenario/active-missing"]
@@ -356,7 +356,7 @@ fn keys_with_different_scenarios_do_not_cross() {
 #[test]
 fn files_beyond_a_cap_hold_no_others_back() {
     let library = Library::new(Layered::default());
-    let capped = vec![file("a", &reply(201)), unread("dir", Severity::Warning, "file/too-many")];
+    let capped = vec![file("a", &reply(201)), unread("dir", Level::Warning, "file/too-many")];
     assert_eq!(library.reload_files(capped, NOW).generation, 2);
     assert_eq!(library.diagnostics()[0].code, "file/too-many");
 

@@ -69,7 +69,7 @@ pub(crate) mod limits {
     pub(crate) use super::watch::{MOST_BYTES as FOLDER_BYTES, MOST_FILES as FOLDER_FILES};
 }
 
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, Level};
 use crate::profile::{Draft, OverlaySettings, ProfileProblem};
 
 /// A checked scenario.
@@ -185,6 +185,6 @@ impl Scenario {
 impl ProfileProblem {
     /// The problem as a diagnostic of the text that it was found in.
     pub fn in_text(self, text: &str) -> Diagnostic {
-        Diagnostic::at(Severity::Error, self.code, text, self.span, self.message, self.hint)
+        Diagnostic::at(Level::Error, self.code, text, self.span, self.message, self.hint)
     }
 }

@@ -8,7 +8,7 @@ mod deadlines;
 mod descriptors;
 mod half_close;
 mod mutations;
-mod peer;
+pub(crate) mod peer;
 pub(crate) mod process;
 mod refusals;
 mod requests;

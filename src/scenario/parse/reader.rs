@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::advice::{BOOLEAN, INTEGER, NUMBER, STRING, hint_for_key, meaning, nearest_hint, right_form};
 use super::words::{Kind, Words};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, Level};
 use crate::duration::parse_duration;
 use crate::template::{MOST_TEMPLATES as MOST_IN_A_BODY, check_template, is_template, request_paths, try_template};
 
@@ -45,7 +45,7 @@ impl<'t> Problems<'t> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.note(Severity::Error, code, span, message.into(), hint.into());
+        self.note(Level::Error, code, span, message.into(), hint.into());
     }
 
     pub(super) fn warning(
@@ -55,15 +55,15 @@ impl<'t> Problems<'t> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.note(Severity::Warning, code, span, message.into(), hint.into());
+        self.note(Level::Warning, code, span, message.into(), hint.into());
     }
 
-    fn note(&mut self, severity: Severity, code: &'static str, span: Range<usize>, message: String, hint: String) {
+    fn note(&mut self, severity: Level, code: &'static str, span: Range<usize>, message: String, hint: String) {
         if self.is_full() {
             // A warning must not push an error out: only whether there is an error decides whether the file is taken.
             let warning = self.found.iter().rposition(|known| !known.is_error());
             self.unreported += 1;
-            let Some(at) = warning.filter(|_| severity == Severity::Error) else { return };
+            let Some(at) = warning.filter(|_| severity == Level::Error) else { return };
             self.found.remove(at);
         }
         self.found.push(Diagnostic::at(severity, code, self.text, span, message, hint));

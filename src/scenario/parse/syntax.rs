@@ -1,7 +1,7 @@
 //! What is wrong with a text that is no TOML: one message for each mistake, whatever follows from it.
 
 use super::reader::shown;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, Level};
 use crate::profile::{other_language, syntax_problem};
 
 /// Most syntax errors reported: after the first few the TOML parser is guessing.
@@ -10,9 +10,8 @@ const HINT: &str = "the file must be TOML: strings in quotes, arrays in [ ], tab
 
 /// The mistakes behind the errors that the reader of TOML found.
 pub(super) fn problems_of(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
-    let at = |span, message: String, hint: &str| {
-        Diagnostic::at(Severity::Error, "scenario/syntax", text, span, message, hint)
-    };
+    let at =
+        |span, message: String, hint: &str| Diagnostic::at(Level::Error, "scenario/syntax", text, span, message, hint);
     if let Some(language) = other_language(text) {
         let start = text.len() - text.trim_start().len();
         let end = start + text[start..].find('\n').unwrap_or(text.len() - start);

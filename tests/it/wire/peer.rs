@@ -9,33 +9,33 @@ use wrs_emulator::Emulator;
 use crate::support::{Answer, PATIENCE, control};
 
 /// A small request that is answered with 200 and keeps its connection.
-pub(super) const GOOD: &[u8] = b"GET /v1/hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
+pub(crate) const GOOD: &[u8] = b"GET /v1/hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// One connection.
-pub(super) struct Peer {
-    pub(super) stream: TcpStream,
+pub(crate) struct Peer {
+    pub(crate) stream: TcpStream,
     read: Vec<u8>,
 }
 
 impl Peer {
-    pub(super) async fn connect(emulator: &Emulator) -> Self {
+    pub(crate) async fn connect(emulator: &Emulator) -> Self {
         Self::connect_to(emulator.base_url().trim_start_matches("http://")).await
     }
 
-    pub(super) async fn connect_to(address: &str) -> Self {
+    pub(crate) async fn connect_to(address: &str) -> Self {
         let stream = TcpStream::connect(address).await.expect("the emulator listens");
         Self { stream, read: Vec::new() }
     }
 
     /// Connects and sends.
-    pub(super) async fn sending(emulator: &Emulator, bytes: impl AsRef<[u8]>) -> Self {
+    pub(crate) async fn sending(emulator: &Emulator, bytes: impl AsRef<[u8]>) -> Self {
         let mut peer = Self::connect(emulator).await;
         peer.send(bytes).await;
         peer
     }
 
     /// Sends; the emulator may have had enough before everything is out.
-    pub(super) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = timeout(PATIENCE, self.stream.write_all(bytes.as_ref())).await.expect("the bytes are taken in time");
     }
 
@@ -45,7 +45,7 @@ impl Peer {
     }
 
     /// The head of the next answer; its body, if it has one, is read by [`Peer::answer`].
-    pub(super) async fn head(&mut self) -> Answer {
+    pub(crate) async fn head(&mut self) -> Answer {
         let end = loop {
             if let Some(at) = self.read.windows(4).position(|window| window == b"\r\n\r\n") {
                 break at + 4;
@@ -66,7 +66,7 @@ impl Peer {
     }
 
     /// The next answer, with as much body as its `Content-Length` says.
-    pub(super) async fn answer(&mut self) -> Answer {
+    pub(crate) async fn answer(&mut self) -> Answer {
         let head = self.head().await;
         let size: usize = head.header("content-length").map_or(0, |text| text.parse().expect("a number"));
         while self.read.len() < size {
@@ -77,26 +77,26 @@ impl Peer {
     }
 
     /// Everything up to an orderly end, whatever it is.
-    pub(super) async fn rest(&mut self) -> Vec<u8> {
+    pub(crate) async fn rest(&mut self) -> Vec<u8> {
         while self.read_more().await {}
         std::mem::take(&mut self.read)
     }
 
     /// The connection ends in order and nothing more comes.
-    pub(super) async fn ends(&mut self) {
+    pub(crate) async fn ends(&mut self) {
         let rest = self.rest().await;
         assert!(rest.is_empty(), "{:?}", String::from_utf8_lossy(&rest));
     }
 
     /// The connection ends, in order or by a reset, and nothing more comes.
-    pub(super) async fn is_gone(&mut self) {
+    pub(crate) async fn is_gone(&mut self) {
         let mut byte = [0];
         let read = timeout(PATIENCE, self.stream.read(&mut byte)).await.expect("the end in time");
         assert!(matches!(read, Ok(0) | Err(_)), "{byte:?}");
     }
 
     /// Nothing has come so far.
-    pub(super) fn has_nothing(&self) {
+    pub(crate) fn has_nothing(&self) {
         let mut byte = [0];
         let read = self.stream.try_read(&mut byte);
         assert!(read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock), "{byte:?}");
@@ -104,7 +104,7 @@ impl Peer {
 }
 
 /// The answer is an error in the envelope with the id of its header, as JSON.
-pub(super) fn assert_error(answer: &Answer, status: u16, code: &str, what: &str) {
+pub(crate) fn assert_error(answer: &Answer, status: u16, code: &str, what: &str) {
     assert_eq!(answer.status, status, "{what}: {answer:?}");
     assert_eq!(answer.code(), code, "{what}");
     assert_eq!(answer.header("content-type"), Some("application/json"), "{what}");
@@ -116,7 +116,7 @@ pub(super) fn assert_error(answer: &Answer, status: u16, code: &str, what: &str)
 }
 
 /// The journal has the answer, with the same status.
-pub(super) async fn assert_journaled(emulator: &Emulator, answer: &Answer) {
+pub(crate) async fn assert_journaled(emulator: &Emulator, answer: &Answer) {
     let id = answer.header("x-emulator-request-id").expect("an id");
     let shown = control(emulator, "GET", &format!("requests/{id}"), &serde_json::Value::Null).await;
     assert_eq!(shown.status, 200, "{shown:?}");
@@ -125,6 +125,6 @@ pub(super) async fn assert_journaled(emulator: &Emulator, answer: &Answer) {
 }
 
 /// Another client gets its answer meanwhile.
-pub(super) async fn others_are_served(emulator: &Emulator) {
+pub(crate) async fn others_are_served(emulator: &Emulator) {
     assert_eq!(crate::support::get(emulator, "/v1/hello").await.status, 200);
 }

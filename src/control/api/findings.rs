@@ -1,0 +1,69 @@
+//! Findings about an integration, from its traffic.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{DeliveryId, Form, Nothing, RequestId, endpoint};
+use crate::review::findings::{Confidence, Severity};
+
+endpoint! {
+    /// What the traffic shows about the client and its receivers.
+    ShowFindings: GET "findings", Form::Masked, Nothing, Nothing => Findings;
+}
+
+/// The findings, the worst first, and what had nothing to judge.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Findings {
+    pub(crate) data: Vec<Finding>,
+    /// Rules that had nothing to judge: that they found nothing proves nothing.
+    pub(crate) not_exercised: Vec<NotExercised>,
+    /// What no traffic can show.
+    pub(crate) beyond: Vec<String>,
+    pub(crate) judged_requests: usize,
+    pub(crate) judged_deliveries: usize,
+    /// Entries that were evicted from the journal, and so were not judged.
+    pub(crate) forgotten_entries: u64,
+}
+
+/// One finding, with what showed it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Finding {
+    /// Its stable name.
+    pub(crate) code: String,
+    pub(crate) title: String,
+    #[schemars(extend("enum" = Severity::ALL.map(Severity::name)))]
+    pub(crate) severity: String,
+    #[schemars(extend("enum" = Confidence::ALL.map(Confidence::name)))]
+    pub(crate) confidence: String,
+    /// The clause of the contract, or of a standard, that it goes against.
+    pub(crate) clause: String,
+    pub(crate) why: String,
+    pub(crate) remedy: String,
+    /// The number in the Common Weakness Enumeration.
+    pub(crate) cwe: Option<u16>,
+    /// How many requests or deliveries show it.
+    pub(crate) count: usize,
+    /// The first of them.
+    pub(crate) evidence: Vec<Shown>,
+}
+
+/// A request or delivery that shows a finding.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Shown {
+    pub(crate) request: Option<RequestId>,
+    pub(crate) delivery: Option<DeliveryId>,
+    pub(crate) detail: String,
+}
+
+/// A rule that had nothing to judge.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct NotExercised {
+    pub(crate) code: String,
+    pub(crate) title: String,
+    /// How to give it something to judge.
+    pub(crate) exercise: String,
+}

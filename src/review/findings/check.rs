@@ -1,0 +1,146 @@
+//! What a kind of finding is: its texts, its function, its example; and what the function returns.
+
+use super::traffic::Traffic;
+use crate::contract::named::named;
+
+pub(super) const ALWAYS: &str = "always certain";
+pub(super) const ON_ONE_CONNECTION: &str = "certain if both requests came on one connection, so that what sent the second had read the \
+                                 answer to the first; otherwise likely";
+pub(super) const SEND_REQUESTS: &str = "send any request";
+pub(super) const SUBSCRIBE: &str = "subscribe to events: POST /v1/events/subscribe";
+pub(super) const OWN_SECRET: &str = "subscribe with a secret of your own";
+pub(super) const DELIVER: &str = "subscribe your receiver, then: wrs-emulator trigger workflow.completed";
+/// A call of the status check by a test key, as most examples have it.
+pub(super) const STATUS: &str =
+    "GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n";
+pub(super) const SOUND_SUBSCRIBE: &str = "POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
+     content-type: application/json\n\n{\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"]}";
+
+named! {
+    /// How bad a finding is, the worst first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Severity {
+        /// Anybody can forge what the receiver acts on.
+        Critical = "critical",
+        /// A credential is exposed, or will be.
+        High = "high",
+        /// Breaks the contract, or will fail in production.
+        Medium = "medium",
+        /// Works today, by luck.
+        Low = "low",
+        /// Worth knowing.
+        Info = "info",
+    }
+}
+
+named! {
+    /// How sure a finding is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Confidence {
+        /// The traffic leaves no other explanation.
+        Certain = "certain",
+        /// There may be another one.
+        Likely = "likely",
+    }
+}
+
+/// One kind of finding.
+#[derive(Debug)]
+pub struct Check {
+    /// Its stable name.
+    pub code: &'static str,
+    /// What is wrong, in a line.
+    pub title: &'static str,
+    /// Why it matters, in a sentence or two.
+    pub why: &'static str,
+    /// The clause of the contract, or of the standard, that it goes against.
+    pub clause: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// When it is certain and when only likely.
+    pub confidence: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+    /// The number in the Common Weakness Enumeration, where one fits.
+    pub cwe: Option<u16>,
+    /// How to give it something to judge.
+    pub exercise: &'static str,
+    /// Judges the traffic.
+    pub judge: fn(&Traffic<'_>) -> Judged,
+    /// Traffic with it and without.
+    pub example: Example,
+}
+
+/// Traffic that shows a rule at work.
+#[derive(Clone, Copy, Debug)]
+pub enum Example {
+    /// Requests, each as on the wire with plain line ends, all on one connection.
+    Requests {
+        /// Settings of the emulator, `KNOB=VALUE`.
+        settings: &'static [&'static str],
+        /// With the finding.
+        found: &'static [&'static str],
+        /// Without it.
+        sound: &'static [&'static str],
+    },
+    /// Events for a receiver.
+    Deliveries {
+        /// The body of `POST /_emulator/events`.
+        event: &'static str,
+        /// Settings of the emulator, `KNOB=VALUE`.
+        settings: &'static [&'static str],
+        /// The statuses of a receiver with the finding.
+        found: &'static [u16],
+        /// The statuses of one without it.
+        sound: &'static [u16],
+    },
+}
+
+/// An example of requests without settings.
+pub(super) const fn requests(found: &'static [&'static str], sound: &'static [&'static str]) -> Example {
+    Example::Requests { settings: &[], found, sound }
+}
+
+/// What a rule made of the traffic.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// How many requests or deliveries could have shown the finding.
+    pub judged: usize,
+    /// Those that did, oldest first.
+    pub found: Vec<Sighting>,
+}
+
+/// One request or delivery that shows a finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// The id of the request or of the delivery.
+    pub id: String,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// What was seen, without any secret.
+    pub detail: String,
+}
+
+impl Judged {
+    /// Judges each item: `None` if it has nothing to do with the rule, `Some(None)` if it is sound.
+    pub(super) fn each<T>(items: impl IntoIterator<Item = T>, judge: impl Fn(&T) -> Option<Option<Sighting>>) -> Self {
+        let mut all = Self::default();
+        for item in items {
+            if let Some(outcome) = judge(&item) {
+                all.judged += 1;
+                all.found.extend(outcome);
+            }
+        }
+        all
+    }
+}
+
+impl Sighting {
+    pub(super) fn certain(id: &str, detail: impl Into<String>) -> Self {
+        Self { id: id.to_owned(), confidence: Confidence::Certain, detail: detail.into() }
+    }
+
+    pub(super) fn likely(id: &str, detail: impl Into<String>) -> Self {
+        Self { confidence: Confidence::Likely, ..Self::certain(id, detail) }
+    }
+}

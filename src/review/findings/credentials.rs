@@ -1,0 +1,197 @@
+//! Rules about API keys: where they are sent, by whom, and which.
+
+use super::check::{
+    ALWAYS, Check, Judged, SEND_REQUESTS, SOUND_SUBSCRIBE, STATUS, SUBSCRIBE, Severity, Sighting, requests,
+};
+use super::traffic::{Request, Traffic, key_in};
+use crate::contract::keys::KeyRefusal;
+use crate::contract::routes::Operation;
+use crate::journal::Reason;
+
+/// The rules.
+pub(super) const CHECKS: [Check; 6] = [
+    Check {
+        code: "key-in-url",
+        title: "An API key is part of a URL",
+        why: "URLs end up in logs, histories and the Referer header of other requests, and the key with them.",
+        clause: "Authentication 1: the key is carried in the header Authorization",
+        severity: Severity::High,
+        confidence: ALWAYS,
+        remedy: "send the key as `Authorization: Bearer KEY` only, and replace the key that was exposed",
+        cwe: Some(598),
+        exercise: SEND_REQUESTS,
+        judge: in_url,
+        example: requests(&["GET /v1/system/status?api_key=sk_test_local HTTP/1.1\nhost: localhost\n\n"], &[STATUS]),
+    },
+    Check {
+        code: "key-in-body",
+        title: "An API key is part of a body",
+        why: "Bodies are logged and stored where headers with credentials are not.",
+        clause: "Authentication 1: the key is carried in the header Authorization",
+        severity: Severity::High,
+        confidence: ALWAYS,
+        remedy: "send the key as `Authorization: Bearer KEY` only",
+        cwe: Some(522),
+        exercise: SUBSCRIBE,
+        judge: in_body,
+        example: requests(
+            &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
+               content-type: application/json\n\n\
+               {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"description\":\"sk_test_local\"}"],
+            &[SOUND_SUBSCRIBE],
+        ),
+    },
+    Check {
+        code: "key-in-another-header",
+        title: "An API key is in a header other than Authorization",
+        why: "Proxies and log filters hide Authorization, and pass other headers on.",
+        clause: "Authentication 1: the key is carried in the header Authorization",
+        severity: Severity::Medium,
+        confidence: ALWAYS,
+        remedy: "send the key as `Authorization: Bearer KEY` only",
+        cwe: Some(522),
+        exercise: SEND_REQUESTS,
+        judge: in_other_header,
+        example: requests(
+            &["GET /v1/system/status HTTP/1.1\nhost: localhost\nx-api-key: sk_test_local\n\n"],
+            &[STATUS],
+        ),
+    },
+    Check {
+        code: "key-sent-to-hello",
+        title: "A key is sent to the endpoint that needs none",
+        why: "A credential that is not needed is one more that can be seen.",
+        clause: "Authentication 6: GET /v1/hello needs no token",
+        severity: Severity::Low,
+        confidence: ALWAYS,
+        remedy: "leave Authorization out of GET /v1/hello",
+        cwe: None,
+        exercise: "call GET /v1/hello",
+        judge: sent_to_hello,
+        example: requests(
+            &["GET /v1/hello HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n"],
+            &["GET /v1/hello HTTP/1.1\nhost: localhost\n\n"],
+        ),
+    },
+    Check {
+        code: "called-from-a-browser",
+        title: "A key is used in a browser",
+        why: "Whoever opens the page can read the key.",
+        clause: "Authentication 5: keys must not be embedded in client-side code",
+        severity: Severity::High,
+        confidence: "certain where a header shows it that only browsers send; likely by Origin alone",
+        remedy: "call the API from a server, and replace the key that was exposed",
+        cwe: Some(522),
+        exercise: SEND_REQUESTS,
+        judge: from_browser,
+        example: requests(
+            &["GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
+               origin: https://app.example.com\nsec-fetch-site: cross-site\nsec-fetch-mode: cors\n\n"],
+            // Node's own fetch.
+            &[
+                "GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\nsec-fetch-mode: cors\n\n",
+            ],
+        ),
+    },
+    Check {
+        code: "live-key-in-the-sandbox",
+        title: "A live key is sent to the sandbox",
+        why: "A production credential has left production.",
+        clause: "Authentication 3: test keys and live keys have prefixes of their own",
+        severity: Severity::High,
+        confidence: ALWAYS,
+        remedy: "use a test key here, and replace the live key that was exposed",
+        cwe: Some(522),
+        exercise: "send a request with a key",
+        judge: live_key,
+        example: requests(
+            &["GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_live_abcdefgh\n\n"],
+            &[STATUS],
+        ),
+    },
+];
+
+fn kind(is_live: bool) -> &'static str {
+    if is_live { "a live key" } else { "a test key" }
+}
+
+pub(super) fn in_url(traffic: &Traffic<'_>) -> Judged {
+    Judged::each(traffic.requests(), |request| {
+        let found = key_in(&request.target(), traffic.keys());
+        Some(found.map(|(_, is_live)| {
+            Sighting::certain(request.id(), format!("{}: {} in the URL", request.line(), kind(is_live)))
+        }))
+    })
+}
+
+pub(super) fn in_body(traffic: &Traffic<'_>) -> Judged {
+    Judged::each(traffic.requests(), |request| {
+        let body = request.0.transcript.body();
+        // A secret that is a key is a finding of its own, and a client's secret belongs into its body.
+        if body.is_empty() || request.0.operation == Some(Operation::OauthToken) {
+            return None;
+        }
+        let text = match serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body) {
+            Ok(mut fields) => {
+                fields.remove("secret");
+                serde_json::to_string(&fields).unwrap_or_default()
+            }
+            Err(_) => String::from_utf8_lossy(body).into_owned(),
+        };
+        let found = key_in(&text, traffic.keys());
+        Some(found.map(|(_, is_live)| {
+            Sighting::certain(request.id(), format!("{}: {} in the body", request.line(), kind(is_live)))
+        }))
+    })
+}
+
+pub(super) fn in_other_header(traffic: &Traffic<'_>) -> Judged {
+    Judged::each(traffic.requests(), |request| {
+        let mut others = request.0.transcript.headers().filter(|(name, _)| *name != "authorization");
+        let found = others.find_map(|(name, value)| Some((name, key_in(&value, traffic.keys())?.1)));
+        Some(found.map(|(name, is_live)| {
+            Sighting::certain(request.id(), format!("{}: {} in the header `{name}`", request.line(), kind(is_live)))
+        }))
+    })
+}
+
+pub(super) fn sent_to_hello(traffic: &Traffic<'_>) -> Judged {
+    Judged::each(traffic.of(Operation::Hello), |request| {
+        let sent = request.header("authorization");
+        Some(sent.map(|_| Sighting::certain(request.id(), "GET /v1/hello with an Authorization header")))
+    })
+}
+
+pub(super) fn from_browser(traffic: &Traffic<'_>) -> Judged {
+    Judged::each(traffic.requests(), |request| {
+        let carries_key = |request: Request<'_>| request.header("authorization").is_some();
+        let asks_to_send_key = || {
+            let asked = request.header("access-control-request-headers");
+            asked.is_some_and(|names| names.to_ascii_lowercase().contains("authorization"))
+        };
+        // Node's own fetch sends `sec-fetch-mode` alone.
+        let found = match (request.header("sec-fetch-site"), request.header("origin")) {
+            _ if asks_to_send_key() => Some(Sighting::certain(
+                request.id(),
+                format!("{}: a browser asks whether it may send Authorization", request.line()),
+            )),
+            (Some(site), _) if carries_key(*request) => Some(Sighting::certain(
+                request.id(),
+                format!("{}: `sec-fetch-site: {site}` beside a key, which only browsers send", request.line()),
+            )),
+            (None, Some(origin)) if carries_key(*request) => {
+                Some(Sighting::likely(request.id(), format!("{}: `origin: {origin}` beside a key", request.line())))
+            }
+            _ => None,
+        };
+        Some(found)
+    })
+}
+
+pub(super) fn live_key(traffic: &Traffic<'_>) -> Judged {
+    Judged::each(traffic.requests(), |request| {
+        let is_live = matches!(request.0.reason, Reason::Unauthorized { refusal: KeyRefusal::LiveKey, .. });
+        let detail = || format!("{}: a live key, refused by the sandbox", request.line());
+        request.header("authorization").map(|_| is_live.then(|| Sighting::certain(request.id(), detail())))
+    })
+}

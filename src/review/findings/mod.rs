@@ -1,0 +1,37 @@
+//! Findings: what the emulator knows about a client and its receivers from their traffic alone.
+//!
+//! [`rules`] has one row for each: its code, the clause of the contract, how bad it is, what to do, and an example of traffic
+//! with it and without. A row's function judges the traffic, and says how much of it there was: a rule with nothing to judge
+//! proves nothing, so it is listed as not exercised. Reading order: `check`, `traffic`, then the rules by subject, each with its functions.
+
+mod check;
+mod content;
+mod credentials;
+mod receivers;
+mod retries;
+mod secrets;
+mod traffic;
+
+pub use check::{Check, Confidence, Example, Judged, Severity, Sighting};
+pub use traffic::Traffic;
+
+/// Every kind of finding.
+pub fn checks() -> impl Iterator<Item = &'static Check> {
+    let subjects: [&'static [Check]; 5] =
+        [&credentials::CHECKS, &retries::CHECKS, &content::CHECKS, &secrets::CHECKS, &receivers::CHECKS];
+    subjects.into_iter().flatten()
+}
+
+/// The rule with this code.
+pub fn check(code: &str) -> Option<&'static Check> {
+    checks().find(|rule| rule.code == code)
+}
+
+/// What no traffic can show, so that nobody takes a clean list for more than it is.
+pub const BEYOND: [&str; 5] = [
+    "whether a client that gave up after a 429 meant to",
+    "whether it branches on the message of an error instead of its code",
+    "whether it looks at X-RateLimit-Remaining",
+    "how it stores keys and secrets",
+    "whether a receiver recognizes an event that it has had before",
+];

@@ -1,0 +1,244 @@
+//! Rules about receivers: what they accept, and how they answer.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::check::{ALWAYS, Check, Confidence, DELIVER, Example, Judged, Severity, Sighting};
+use super::traffic::Traffic;
+use crate::contract::signature::Tamper;
+use crate::engine::deliveries::DeliveryRecord;
+use crate::workspace::{AttemptOutcome, FailureReason, Forgery};
+
+/// The rules.
+pub(super) const CHECKS: [Check; 7] = [
+    Check {
+        code: "receiver-accepts-forged",
+        title: "A receiver accepts a forged delivery",
+        why: "Anybody who knows its URL can make it act.",
+        clause: "Events: the body is signed with the subscription secret; Standard Webhooks: verify the signature",
+        severity: Severity::Critical,
+        confidence: ALWAYS,
+        remedy: "verify the signature over the bytes received, before anything else, and answer 401 if it does not match",
+        cwe: Some(345),
+        exercise: "wrs-emulator trigger workflow.completed --tamper signature",
+        judge: accepted_forged,
+        example: Example::Deliveries {
+            event: "{\"type\":\"workflow.completed\",\"tamper\":\"signature\"}",
+            settings: &[],
+            found: &[200],
+            sound: &[401],
+        },
+    },
+    Check {
+        code: "receiver-accepts-stale",
+        title: "A receiver accepts a delivery of another time",
+        why: "A delivery that was recorded can be sent again.",
+        clause: "Standard Webhooks: refuse timestamps more than five minutes off",
+        severity: Severity::High,
+        confidence: ALWAYS,
+        remedy: "compare the signed timestamp with the clock, and refuse what is more than five minutes off",
+        cwe: Some(294),
+        exercise: "wrs-emulator trigger workflow.completed --tamper timestamp",
+        judge: accepted_stale,
+        example: Example::Deliveries {
+            event: "{\"type\":\"workflow.completed\",\"tamper\":\"timestamp\"}",
+            settings: &[],
+            found: &[200],
+            sound: &[401],
+        },
+    },
+    Check {
+        code: "receiver-accepts-unsigned",
+        title: "A receiver accepts a delivery without a signature",
+        why: "Anybody who knows its URL can make it act.",
+        clause: "Events: the body is signed with the subscription secret",
+        severity: Severity::Critical,
+        confidence: ALWAYS,
+        remedy: "refuse a delivery whose signature headers are missing",
+        cwe: Some(306),
+        exercise: "wrs-emulator trigger workflow.completed --tamper headers",
+        judge: accepted_unsigned,
+        example: Example::Deliveries {
+            event: "{\"type\":\"workflow.completed\",\"tamper\":\"headers\"}",
+            settings: &[],
+            found: &[204],
+            sound: &[400],
+        },
+    },
+    Check {
+        code: "receiver-refuses-valid",
+        title: "A receiver refuses a delivery with a valid signature",
+        why: "Events are lost once the retries are used up.",
+        clause: "Events: the service sends an HTTP POST to the subscription url",
+        severity: Severity::Medium,
+        confidence: "likely, as the receiver may have had another reason",
+        remedy: "see why: wrs-emulator explain DELIVERY, and wrs-emulator verify",
+        cwe: None,
+        exercise: DELIVER,
+        judge: refused_valid,
+        example: Example::Deliveries {
+            event: "{\"type\":\"workflow.completed\"}",
+            settings: &["webhooks.retry.preset=none"],
+            found: &[401],
+            sound: &[200],
+        },
+    },
+    Check {
+        code: "receiver-refuses-duplicate",
+        title: "A receiver refuses an event that it has had before",
+        why: "Delivery is at least once: what it refuses is sent again and again.",
+        clause: "Standard Webhooks: the id is the same for every attempt, so that receivers can recognize it",
+        severity: Severity::Medium,
+        confidence: ALWAYS,
+        remedy: "acknowledge a known event with 2xx, and do nothing else",
+        cwe: None,
+        exercise: "wrs-emulator trigger workflow.completed --duplicate 2",
+        judge: refused_duplicate,
+        example: Example::Deliveries {
+            event: "{\"type\":\"workflow.completed\",\"duplicate\":2}",
+            settings: &["webhooks.retry.preset=none"],
+            found: &[200, 409],
+            sound: &[200, 200],
+        },
+    },
+    Check {
+        code: "receiver-redirects",
+        title: "A receiver redirects",
+        why: "Senders of webhooks do not follow redirects.",
+        clause: "Events: the service sends an HTTP POST to the subscription url",
+        severity: Severity::Medium,
+        confidence: ALWAYS,
+        remedy: "register the URL that the redirect leads to",
+        cwe: None,
+        exercise: DELIVER,
+        judge: redirected,
+        example: Example::Deliveries {
+            event: "{\"type\":\"workflow.completed\"}",
+            settings: &["webhooks.retry.preset=none"],
+            found: &[307],
+            sound: &[200],
+        },
+    },
+    Check {
+        code: "receiver-slow",
+        title: "A receiver is slow to acknowledge",
+        why: "A delivery that times out is sent again, although it was received.",
+        clause: "Events: delivery timeouts are not shown; Standard Webhooks: answer within seconds",
+        severity: Severity::Medium,
+        confidence: "certain if an attempt timed out; likely if it took three seconds",
+        remedy: "acknowledge first, and do the work afterwards",
+        cwe: None,
+        exercise: DELIVER,
+        judge: slow,
+        example: Example::Deliveries {
+            event: "{\"type\":\"workflow.completed\"}",
+            settings: &["webhooks.retry.preset=none", "webhooks.timeout=1s"],
+            // No answer.
+            found: &[0],
+            sound: &[200],
+        },
+    },
+];
+
+/// A receiver that takes longer does its work before it acknowledges.
+const SLOW: Duration = Duration::from_secs(3);
+
+/// Forged deliveries of these kinds that receivers answered.
+fn accepted(traffic: &Traffic<'_>, is_meant: impl Fn(Tamper) -> bool) -> Judged {
+    Judged::each(traffic.deliveries, |delivery| {
+        let tamper = delivery.event.tamper.filter(|tamper| is_meant(*tamper))?;
+        let forgery = delivery.forgery()?;
+        let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
+        let detail =
+            || format!("{} answered {status} to a delivery forged by `{}`", delivery.planned.url, tamper.name());
+        Some((forgery == Forgery::Accepted).then(|| Sighting::certain(&delivery.planned.id, detail())))
+    })
+}
+
+pub(super) fn accepted_forged(traffic: &Traffic<'_>) -> Judged {
+    accepted(traffic, |tamper| matches!(tamper, Tamper::Body | Tamper::Signature | Tamper::Secret))
+}
+
+pub(super) fn accepted_stale(traffic: &Traffic<'_>) -> Judged {
+    accepted(traffic, |tamper| matches!(tamper, Tamper::Timestamp | Tamper::FutureTimestamp))
+}
+
+pub(super) fn accepted_unsigned(traffic: &Traffic<'_>) -> Judged {
+    accepted(traffic, |tamper| tamper == Tamper::Headers)
+}
+
+/// The statuses that receivers outside the emulator answered true deliveries with.
+fn answers(delivery: &DeliveryRecord) -> impl Iterator<Item = u16> + '_ {
+    let is_true = delivery.event.tamper.is_none();
+    delivery.attempts.iter().filter(move |_| is_true).filter_map(|attempt| attempt.outcome.status())
+}
+
+pub(super) fn refused_valid(traffic: &Traffic<'_>) -> Judged {
+    Judged::each(traffic.deliveries, |delivery| {
+        let status = answers(delivery).next()?;
+        let detail = || format!("{} answered {status} to a delivery with a valid signature", delivery.planned.url);
+        let refuses = matches!(status, 400 | 401 | 403);
+        Some(refuses.then(|| Sighting::likely(&delivery.planned.id, detail())))
+    })
+}
+
+pub(super) fn refused_duplicate(traffic: &Traffic<'_>) -> Judged {
+    let mut first: HashMap<(&str, &str), &DeliveryRecord> = HashMap::new();
+    let mut judged = Judged::default();
+    for delivery in traffic.deliveries.iter().filter(|delivery| delivery.event.tamper.is_none()) {
+        let Some(status) = answers(delivery).last() else { continue };
+        let same = (delivery.event.id.as_str(), delivery.planned.subscription.as_str());
+        match first.get(&same) {
+            None if (200..300).contains(&status) => drop(first.insert(same, delivery)),
+            None => {}
+            Some(before) => {
+                judged.judged += 1;
+                if (400..600).contains(&status) {
+                    let (url, before) = (&delivery.planned.url, &before.planned.id);
+                    let detail = format!("{url} answered {status} to the event that it had accepted as {before}");
+                    judged.found.push(Sighting::certain(&delivery.planned.id, detail));
+                }
+            }
+        }
+    }
+    judged
+}
+
+pub(super) fn redirected(traffic: &Traffic<'_>) -> Judged {
+    Judged::each(traffic.deliveries, |delivery| {
+        let mut statuses = answers(delivery).peekable();
+        statuses.peek()?;
+        let redirect = statuses.find(|status| (300..400).contains(status));
+        Some(redirect.map(|status| {
+            Sighting::certain(&delivery.planned.id, format!("{} answered {status}", delivery.planned.url))
+        }))
+    })
+}
+
+pub(super) fn slow(traffic: &Traffic<'_>) -> Judged {
+    Judged::each(traffic.deliveries, |delivery| {
+        if delivery.event.tamper.is_some() {
+            return None;
+        }
+        let outcomes = delivery.attempts.iter().filter_map(|attempt| match attempt.outcome {
+            AttemptOutcome::Answered { .. } if traffic.clock_runs && attempt.latency >= SLOW => {
+                let seconds = attempt.latency.as_secs_f64();
+                Some(Some((Confidence::Likely, format!("{} took {seconds:.1} s", delivery.planned.url))))
+            }
+            AttemptOutcome::Answered { .. } => Some(None),
+            AttemptOutcome::Failed { reason: FailureReason::Timeout, .. } => {
+                Some(Some((Confidence::Certain, format!("{} did not answer in time", delivery.planned.url))))
+            }
+            AttemptOutcome::Failed { .. } => None,
+        });
+        let outcomes: Vec<_> = outcomes.collect();
+        if outcomes.is_empty() {
+            return None;
+        }
+        let worst = outcomes.into_iter().flatten().min_by_key(|(confidence, _)| *confidence);
+        Some(
+            worst
+                .map(|(confidence, detail)| Sighting { confidence, ..Sighting::certain(&delivery.planned.id, detail) }),
+        )
+    })
+}

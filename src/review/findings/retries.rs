@@ -1,0 +1,181 @@
+//! Rules about requests that repeat what an answer has settled: after a 429, a 401 and a 422.
+
+use std::time::Duration;
+
+use super::check::{Check, Confidence, Example, Judged, ON_ONE_CONNECTION, STATUS, Severity, Sighting, requests};
+use super::traffic::{Request, Traffic};
+
+/// The rules.
+pub(super) const CHECKS: [Check; 4] = [
+    Check {
+        code: "no-back-off",
+        title: "A request follows a 429 at once",
+        why: "A client that does not wait keeps itself throttled.",
+        clause: "Limits: a 429 is retryable, and clients back off before retrying",
+        severity: Severity::Medium,
+        confidence: ON_ONE_CONNECTION,
+        remedy: "after a 429 wait as long as Retry-After says, or else with growing pauses, before the key is used again",
+        cwe: None,
+        exercise: "let requests meet a 429: --scenario rate-limit-burst",
+        judge: no_back_off,
+        example: Example::Requests {
+            settings: &["rate_limit.requests=1"],
+            found: &[STATUS, STATUS, STATUS],
+            sound: &[STATUS, STATUS],
+        },
+    },
+    Check {
+        code: "before-retry-after",
+        title: "A request comes before the time in Retry-After",
+        why: "It is refused again, and some services then make the pause longer.",
+        clause: "Limits: clients back off before retrying; RFC 9110 section 10.2.3: Retry-After",
+        severity: Severity::Medium,
+        confidence: ON_ONE_CONNECTION,
+        remedy: "read Retry-After, and wait at least so long",
+        cwe: None,
+        exercise: "let requests meet a 429 with Retry-After: --set rate_limit.retry_after=seconds --scenario rate-limit-burst",
+        judge: before_retry_after,
+        example: Example::Requests {
+            settings: &["rate_limit.requests=1", "rate_limit.retry_after=seconds"],
+            found: &[STATUS, STATUS, STATUS],
+            sound: &[STATUS, STATUS],
+        },
+    },
+    Check {
+        code: "loop-after-401",
+        title: "A refused key is sent again and again",
+        why: "A 401 does not go away by repetition, and may lock the key out.",
+        clause: "Authentication 4: 401 means that the token is missing or invalid",
+        severity: Severity::Medium,
+        confidence: "certain if the requests came on one connection, likely otherwise",
+        remedy: "treat 401 as final until the key has been changed",
+        cwe: Some(834),
+        exercise: "send a request with a wrong key",
+        judge: loop_after_401,
+        example: requests(
+            &["GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer wrong\n\n"; 3],
+            &["GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer wrong\n\n", STATUS],
+        ),
+    },
+    Check {
+        code: "invalid-repeated",
+        title: "An invalid request is repeated without a change",
+        why: "A 422 says that the request will never succeed as it is.",
+        clause: "Endpoints: 422 means that validation failed",
+        severity: Severity::Medium,
+        confidence: ON_ONE_CONNECTION,
+        remedy: "do not retry a 422; report its message",
+        cwe: None,
+        exercise: "let a request meet a 422: --scenario always-422, or send a wrong value",
+        judge: repeated_422,
+        example: requests(
+            &["GET /v1/system/status?include_checks=maybe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n";
+                2],
+            &[
+                "GET /v1/system/status?include_checks=maybe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n",
+                STATUS,
+            ],
+        ),
+    },
+];
+
+/// A request that follows an answer faster than this has not waited at all.
+const AT_ONCE: Duration = Duration::from_millis(100);
+/// What clocks and timers of a client may be early by.
+const EARLY: Duration = Duration::from_millis(10);
+/// How many refusals in a row make a loop.
+const LOOP: usize = 3;
+/// Refusals further apart are not of one loop.
+const SAME_LOOP: Duration = Duration::from_secs(2);
+
+/// The next request with the same credentials that began after the answer to request `at` was written.
+fn next_after<'a>(requests: &[Request<'a>], at: usize) -> Option<(Request<'a>, Duration, Confidence)> {
+    let answered = requests[at];
+    requests[at + 1..].iter().find_map(|next| {
+        let same_sender = next.header("authorization") == answered.header("authorization");
+        let (waited, same_connection) = next.after(answered).filter(|_| same_sender)?;
+        // Another connection may belong to a part of the client that has not seen the answer.
+        Some((*next, waited, if same_connection { Confidence::Certain } else { Confidence::Likely }))
+    })
+}
+
+/// Judges each request with this status by the next one of the same sender.
+fn after_each(
+    traffic: &Traffic<'_>,
+    status: u16,
+    judge: impl Fn(Request<'_>, Request<'_>, Duration) -> Option<String>,
+) -> Judged {
+    let requests: Vec<Request<'_>> = traffic.requests().collect();
+    let answered = (0..requests.len()).filter(|at| requests[*at].0.status == status);
+    Judged::each(answered, |at| {
+        let next = next_after(&requests, *at);
+        Some(next.and_then(|(next, waited, confidence)| {
+            let detail = judge(requests[*at], next, waited)?;
+            Some(Sighting { confidence, ..Sighting::certain(next.id(), detail) })
+        }))
+    })
+}
+
+pub(super) fn no_back_off(traffic: &Traffic<'_>) -> Judged {
+    if !traffic.clock_runs {
+        return Judged::default();
+    }
+    after_each(traffic, 429, |refused, next, waited| {
+        (waited < AT_ONCE)
+            .then(|| format!("{} came {} ms after the 429 of {}", next.line(), waited.as_millis(), refused.id()))
+    })
+}
+
+pub(super) fn before_retry_after(traffic: &Traffic<'_>) -> Judged {
+    if !traffic.clock_runs {
+        return Judged::default();
+    }
+    let mut judged = after_each(traffic, 429, |refused, next, waited| {
+        let asked = refused.retry_after()?;
+        (waited + EARLY < asked).then(|| {
+            let (waited, asked) = (waited.as_secs_f64(), asked.as_secs());
+            format!("{} came {waited:.1} s after {}, which asked for {asked} s", next.line(), refused.id())
+        })
+    });
+    judged.judged =
+        traffic.requests().filter(|request| request.0.status == 429 && request.retry_after().is_some()).count();
+    judged
+}
+
+pub(super) fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
+    let requests: Vec<Request<'_>> = traffic.requests().filter(|request| request.0.status == 401).collect();
+    let mut judged = Judged { judged: requests.len(), found: Vec::new() };
+    let mut row = 1;
+    for (at, request) in requests.iter().enumerate().skip(1) {
+        let before = requests[at - 1];
+        let follows = request.repeats(before)
+            && request.after(before).is_some_and(|(waited, _)| waited < SAME_LOOP || !traffic.clock_runs);
+        row = if follows { row + 1 } else { 1 };
+        if row == LOOP {
+            let same = requests[at + 1 - LOOP..=at]
+                .windows(2)
+                .all(|pair| pair[1].0.arrival.connection == pair[0].0.arrival.connection);
+            let detail =
+                format!("{} was sent {LOOP} times in a row with a key that was refused each time", request.line());
+            let confidence = if same { Confidence::Certain } else { Confidence::Likely };
+            judged.found.push(Sighting { confidence, ..Sighting::certain(request.id(), detail) });
+        }
+    }
+    judged
+}
+
+pub(super) fn repeated_422(traffic: &Traffic<'_>) -> Judged {
+    let requests: Vec<Request<'_>> = traffic.requests().collect();
+    let refused = (0..requests.len()).filter(|at| requests[*at].0.status == 422);
+    Judged::each(refused, |at| {
+        let refused = requests[*at];
+        let again = requests[at + 1..].iter().find_map(|next| {
+            let (_, same_connection) = next.after(refused).filter(|_| next.repeats(refused))?;
+            let confidence = if same_connection { Confidence::Certain } else { Confidence::Likely };
+            let detail =
+                format!("{} repeats {}, which was refused as invalid, without a change", next.line(), refused.id());
+            Some(Sighting { confidence, ..Sighting::certain(next.id(), detail) })
+        });
+        Some(again)
+    })
+}

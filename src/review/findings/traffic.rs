@@ -1,0 +1,113 @@
+//! The traffic: the journal's requests and the deliveries, with what several rules ask of them.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use percent_encoding::percent_decode_str;
+
+use crate::contract::keys::Keys;
+use crate::contract::routes::Operation;
+use crate::engine::deliveries::DeliveryRecord;
+use crate::journal::RequestRecord;
+use crate::profile::Profile;
+
+/// What is judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic<'a> {
+    /// Requests, oldest first.
+    pub requests: &'a [Arc<RequestRecord>],
+    /// Deliveries, oldest first.
+    pub deliveries: &'a [DeliveryRecord],
+    /// The settings in force.
+    pub profile: &'a Profile,
+    /// Whether the clock runs. While it stands, how long a client waited is not known.
+    pub clock_runs: bool,
+}
+
+impl<'a> Traffic<'a> {
+    /// The requests themselves.
+    pub(super) fn requests(&self) -> impl Iterator<Item = Request<'a>> {
+        self.requests.iter().map(|record| Request(record))
+    }
+
+    /// Those that a rule about the content of an operation judges.
+    pub(super) fn of(&self, operation: Operation) -> impl Iterator<Item = Request<'a>> {
+        self.requests().filter(move |request| request.0.operation == Some(operation))
+    }
+
+    pub(super) fn keys(&self) -> &'a Keys {
+        &self.profile.keys
+    }
+}
+
+/// A request with what rules ask of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request<'a>(pub(super) &'a RequestRecord);
+
+impl<'a> Request<'a> {
+    pub(super) fn id(self) -> &'a str {
+        self.0.transcript.id()
+    }
+
+    /// Its method and path, for people.
+    pub(super) fn line(self) -> String {
+        let (method, target) = self.0.transcript.request_line();
+        format!("{method} {}", target.split('?').next().unwrap_or_default())
+    }
+
+    /// Its target, percent-decoded.
+    pub(super) fn target(self) -> Cow<'a, str> {
+        percent_decode_str(self.0.transcript.request_line().1).decode_utf8_lossy()
+    }
+
+    /// The query, as sent.
+    pub(super) fn query(self) -> &'a str {
+        self.0.transcript.request_line().1.split_once('?').map_or("", |(_, query)| query)
+    }
+
+    /// The value of a header, by its name in lower case.
+    pub(super) fn header(self, name: &str) -> Option<Cow<'a, str>> {
+        self.0.transcript.headers().find(|(sent, _)| *sent == name).map(|(_, value)| value)
+    }
+
+    /// The seconds of the answer's `Retry-After`, if it has that form.
+    pub(super) fn retry_after(self) -> Option<Duration> {
+        let mut headers = self.0.transcript.answer_headers();
+        let (_, value) = headers.find(|(name, _)| *name == "retry-after")?;
+        value.parse().ok().map(Duration::from_secs)
+    }
+
+    /// Whether two requests are the same to the last byte of target and body, with the same credentials.
+    pub(super) fn repeats(self, earlier: Self) -> bool {
+        let parts = |request: Self| {
+            let transcript = &request.0.transcript;
+            (transcript.request_line(), transcript.body(), request.header("authorization"))
+        };
+        parts(self) == parts(earlier)
+    }
+
+    /// How long after the answer to `earlier` its first byte was read. `None` if it was under way before, or nobody knows. The
+    /// second value is whether both came on one connection: then what sent it had read that answer.
+    pub(super) fn after(self, earlier: Self) -> Option<(Duration, bool)> {
+        let (own, other) = (self.0.arrival, earlier.0.arrival);
+        let same = own.connection == other.connection && own.connection > 0;
+        if same && own.sequence <= other.sequence {
+            return None;
+        }
+        let waited = |begun: Timestamp, answered: Timestamp| Duration::try_from(begun.duration_since(answered)).ok();
+        Some((waited(own.first_byte?, earlier.0.written.at()?)?, same))
+    }
+}
+
+/// The first key of a text by the prefixes of test and live keys: its prefix, and whether it is a live one.
+pub(super) fn key_in<'k>(text: &str, keys: &'k Keys) -> Option<(&'k str, bool)> {
+    let prefixes = [(keys.live_prefix.as_str(), true), (keys.test_prefix.as_str(), false)];
+    prefixes.into_iter().filter(|(prefix, _)| prefix.len() > 2).find(|(prefix, _)| {
+        text.match_indices(prefix).any(|(at, _)| {
+            let starts = text[..at].chars().next_back().is_none_or(|before| !before.is_ascii_alphanumeric());
+            starts && text[at + prefix.len()..].bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
+        })
+    })
+}

@@ -1,0 +1,3 @@
+//! Layer 5, the review of an integration: what its traffic shows (`findings`).
+
+pub mod findings;

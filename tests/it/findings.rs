@@ -1,0 +1,175 @@
+//! Findings about an integration: each kind is found in the traffic of its own example, and not in sound traffic.
+
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use wrs_emulator::Emulator;
+use wrs_emulator::review::findings::{Check, Example, checks};
+
+use crate::support::{Receiver, ask, fire, subscribe};
+use crate::wire::peer::Peer;
+
+/// An emulator whose clock runs, with these settings.
+async fn emulator(settings: &[&str]) -> Emulator {
+    let builder = Emulator::builder().seed(7);
+    settings.iter().fold(builder, |builder, setting| builder.set(setting)).start().await.expect("the emulator starts")
+}
+
+/// A request as on the wire: an example has plain line ends, and no length.
+fn on_the_wire(example: &str) -> String {
+    let (head, body) = example.split_once("\n\n").expect("a head and a body");
+    let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+    format!("{}\r\n{length}\r\n{body}", head.replace('\n', "\r\n"))
+}
+
+/// The findings after these requests, sent one after the other on one connection.
+async fn after_requests(settings: &[&str], requests: &[&str]) -> Value {
+    let emulator = emulator(settings).await;
+    let mut peer = Peer::connect(&emulator).await;
+    for request in requests {
+        peer.send(on_the_wire(request)).await;
+        peer.answer().await;
+    }
+    ask(&emulator, "GET", "findings", &Value::Null).await
+}
+
+/// The findings after an event for a receiver that answers with these statuses; 0 is no answer.
+async fn after_event(settings: &[&str], event: &str, statuses: &[u16]) -> Value {
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let mut answering = Receiver::plain(statuses).await;
+    let port = if statuses == [0] { silent.local_addr().expect("an address") } else { answering.address }.port();
+    let forward = format!("webhooks.forwards.\"https://app.example.com\"=http://127.0.0.1:{port}");
+    let emulator = emulator(&[settings, &[&forward]].concat()).await;
+    let body = json!({ "url": "https://app.example.com/hooks", "events": ["workflow.completed"] });
+    assert_eq!(subscribe(&emulator, &body).await.status, 200);
+    fire(&emulator, &serde_json::from_str(event).expect("JSON")).await;
+    while answering.try_next().is_some() {}
+    ask(&emulator, "GET", "findings", &Value::Null).await
+}
+
+async fn found(rule: &Check) -> Value {
+    match rule.example {
+        Example::Requests { settings, found, .. } => after_requests(settings, found).await,
+        Example::Deliveries { event, settings, found, .. } => after_event(settings, event, found).await,
+    }
+}
+
+async fn sound(rule: &Check) -> Value {
+    match rule.example {
+        Example::Requests { settings, sound, .. } => after_requests(settings, sound).await,
+        Example::Deliveries { event, settings, sound, .. } => after_event(settings, event, sound).await,
+    }
+}
+
+fn finding<'f>(findings: &'f Value, code: &str) -> Option<&'f Value> {
+    findings["data"].as_array().expect("a list").iter().find(|finding| finding["code"] == code)
+}
+
+#[tokio::test]
+async fn each_finding_is_in_its_example() {
+    for rule in checks() {
+        // On a busy machine a client may come later than at once.
+        let mut findings = found(rule).await;
+        for _ in 0..5 {
+            if finding(&findings, rule.code).is_some() {
+                break;
+            }
+            findings = found(rule).await;
+        }
+        let finding = finding(&findings, rule.code).unwrap_or_else(|| panic!("{} in {findings:#}", rule.code));
+        assert_eq!(finding["severity"], rule.severity.name(), "{}", rule.code);
+        let shown = &finding["evidence"][0];
+        assert!(shown["request"].is_string() != shown["delivery"].is_string(), "{finding:#}");
+        assert!(!shown["detail"].as_str().expect("a text").is_empty(), "{finding:#}");
+    }
+}
+
+#[tokio::test]
+async fn sound_traffic_has_no_finding_and_exercises_the_rule() {
+    for rule in checks() {
+        let findings = sound(rule).await;
+        assert_eq!(findings["data"], json!([]), "{}", rule.code);
+        let idle = findings["not_exercised"].as_array().expect("a list");
+        assert!(idle.iter().all(|idle| idle["code"] != rule.code), "{}: {findings:#}", rule.code);
+    }
+}
+
+#[tokio::test]
+async fn what_had_nothing_to_judge_is_listed_with_what_to_do() {
+    let findings = after_requests(&[], &[]).await;
+    let idle = findings["not_exercised"].as_array().expect("a list");
+    assert_eq!((findings["data"].clone(), idle.len()), (json!([]), checks().count()));
+    assert!(idle.iter().all(|idle| !idle["exercise"].as_str().expect("a text").is_empty()), "{findings:#}");
+}
+
+#[tokio::test]
+async fn no_secret_is_in_a_finding() {
+    let findings = after_requests(
+        &[],
+        &["POST /v1/events/subscribe?token=sk_live_abcdefgh1234 HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
+           content-type: application/json\n\n{\"url\":\"https://a.example\",\"events\":[],\"secret\":\"sk_live_abcdefgh1234\",\"sk_live_abcdefgh1234\":1}"],
+    )
+    .await;
+    let text = findings.to_string();
+    assert!(finding(&findings, "key-in-url").is_some() && finding(&findings, "secret-is-a-key").is_some(), "{text}");
+    assert!(!text.contains("abcdefgh1234"), "{text}");
+}
+
+#[test]
+fn codes_are_unique_and_texts_are_whole() {
+    let mut codes: Vec<&str> = checks().map(|rule| rule.code).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    assert_eq!(codes.len(), checks().count());
+    for rule in checks() {
+        assert!(rule.code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'), "{}", rule.code);
+        for text in [rule.title, rule.clause, rule.remedy, rule.exercise, rule.confidence] {
+            assert!(!text.is_empty() && !text.ends_with('.'), "{}: {text}", rule.code);
+        }
+        assert!(rule.why.ends_with('.'), "{}: {}", rule.code, rule.why);
+    }
+}
+
+/// The part of docs/review.md that is made from the table.
+fn reference() -> String {
+    let mut text = String::from("\n## Every finding\n");
+    for check in checks() {
+        let cwe = check.cwe.map_or_else(String::new, |number| format!(", CWE-{number}"));
+        text.push_str(&format!("\n### {}\n\n{}. {}\n\n", check.code, check.title, check.why));
+        text.push_str(&format!("- **Severity**: {}{cwe}; {}\n", check.severity.name(), check.confidence));
+        text.push_str(&format!("- **Clause**: {}\n- **What to do**: {}\n", check.clause, check.remedy));
+        text.push_str(&format!("- **To exercise it**: {}\n\n", check.exercise));
+        match check.example {
+            Example::Requests { settings, found, .. } => {
+                let settings = settings.iter().map(|setting| format!("--set {setting}")).collect::<Vec<_>>().join(" ");
+                let times = if found.len() > 1 { format!(", {} in a row", found.len()) } else { String::new() };
+                let set = if settings.is_empty() { String::new() } else { format!(" with `{settings}`") };
+                text.push_str(&format!(
+                    "For example{times}{set}:\n\n```http\n{}\n```\n",
+                    found[found.len() - 1].trim_end()
+                ));
+            }
+            Example::Deliveries { event, found, .. } => {
+                let answers =
+                    found.iter().map(|status| if *status == 0 { "nothing".to_owned() } else { status.to_string() });
+                let answers = answers.collect::<Vec<_>>().join(", then ");
+                text.push_str(&format!(
+                    "For example an answer of {answers} to `POST /_emulator/events` with `{event}`.\n"
+                ));
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn the_page_is_in_step_with_the_table() {
+    const MARK: &str = "writes it anew. -->\n";
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/review.md");
+    let page = std::fs::read_to_string(path).expect("the page");
+    let (written, rest) = page.split_at(page.find(MARK).expect("the mark") + MARK.len());
+    if std::env::var_os("UPDATE_EXPECTED").is_some() {
+        std::fs::write(path, format!("{written}{}", reference())).expect("it is written");
+    } else {
+        assert_eq!(rest, reference(), "UPDATE_EXPECTED=1 writes it anew");
+    }
+}
