@@ -117,6 +117,14 @@ def gitlab_cached(text, _):
     return "fits GitLab's schema; its commands were run, with `cargo install` played, then from the cache"
 
 
+def pre_commit_config(text, _):
+    (work / "pre-commit.yaml").write_text(text)
+    run(["pre-commit", "validate-config", "pre-commit.yaml"])
+    hooks = yaml.safe_load((root / ".pre-commit-hooks.yaml").read_text())
+    assert yaml.safe_load(text)["repos"][0]["hooks"][0]["id"] in [hook["id"] for hook in hooks]
+    return "pre-commit accepts it; tests/hooks/run.sh runs the hook"
+
+
 def compose(text, _):
     services = matches_schema("vendor.compose-spec", text)["services"]
     environment = dict(services["wrs-emulator"]["environment"])
