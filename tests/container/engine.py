@@ -1,7 +1,7 @@
 """Builds the image with buildah and runs it with podman and runc. Usage: engine.py STATIC_BINARY NODE_MODULES
 
-Started by `engine.sh` in namespaces of its own. What stands for the engine's surroundings is named where it does: the build stage (its
-base image would be downloaded), the timer of health checks (podman asks systemd for one).
+Started by `engine.sh` in namespaces of its own. Two things are replaced: the build stage (its base image would be downloaded), and the
+timer of health checks (podman asks systemd for one).
 """
 
 import json
@@ -106,7 +106,7 @@ def block(page, how):
 
 
 def lay_out_context(folder):
-    """The last stage as it is, after a build stage that is made of files."""
+    """The last stage, unchanged, after a build stage that is made of files."""
     image = folder / "build/target/image"
     (image / "scenarios").mkdir(parents=True)
     shutil.copy(binary, image / "wrs-emulator")
@@ -170,7 +170,7 @@ def hardened():
 
 
 def compose():
-    """The recipe as it stands."""
+    """The recipe, unchanged."""
     folder = work / "compose"
     folder.mkdir()
     shutil.copytree(work / "wrs-emulator", folder / "wrs-emulator")
@@ -222,7 +222,7 @@ def kubernetes():
 
 
 def testcontainers():
-    """The recipes for Python and Node as they stand, against podman's socket."""
+    """The recipes for Python and Node, unchanged, against podman's socket."""
     socket, folder = work / "podman.sock", work / "testcontainers"
     service = subprocess.Popen(["podman", "system", "service", "--time=0", f"unix://{socket}"], env=environment, stderr=subprocess.DEVNULL)
     until("podman's socket is there", socket.exists)

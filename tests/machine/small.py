@@ -42,6 +42,8 @@ class Group:
         try:
             for folder in self.folders:
                 folder.mkdir()
+            if not (self.folders[0] / limits[0][0]).exists():
+                (base / "cgroup.subtree_control").write_text("+cpu +memory")
             for name, value in limits:
                 if name != "memory.swap.max" or (self.folders[0] / name).exists():
                     self.file(name).write_text(str(value))
@@ -51,7 +53,7 @@ class Group:
             sys.exit(3)
 
     def file(self, name):
-        return next(folder / name for folder in self.folders if (folder / name).exists())
+        return next((folder / name for folder in self.folders if (folder / name).exists()), self.folders[0] / name)
 
     def enter(self):
         for folder in self.folders:

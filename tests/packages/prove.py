@@ -179,13 +179,13 @@ def ctrl_c(kind, path):
 def missing(front):
     folder, _ = install_npm(front)
     result = run(["wrs-emulator", "--version"], path=folder / "node_modules/.bin", must=False)
-    told = "`wrs-emulator-linux-" in result.stderr and "npm install wrs-emulator-linux-" in result.stderr
-    check("npm: without the platform's package, it says which one to install", result.returncode == 1 and told, result)
+    named = "`wrs-emulator-linux-" in result.stderr and "npm install wrs-emulator-linux-" in result.stderr
+    check("npm: without the platform's package, it says which one to install", result.returncode == 1 and named, result)
     foreign = "Object.defineProperty(process, 'platform', { value: 'sunos' })"
     (folder / "foreign.cjs").write_text(foreign)
     result = run(["node", "--require", "./foreign.cjs", "node_modules/.bin/wrs-emulator"], folder, must=False)
-    told = "there are packages for linux-x64, linux-arm64, darwin-x64, darwin-arm64" in result.stderr
-    check("npm: on a platform that has none, it says which have", result.returncode == 1 and told, result)
+    named = "there are packages for linux-x64, linux-arm64, darwin-x64, darwin-arm64" in result.stderr
+    check("npm: on a platform that has none, it says which have", result.returncode == 1 and named, result)
 
 
 def main():
