@@ -161,30 +161,37 @@ def released():
 
 
 def recipe():
-    """The recipe for those without an image: built once, from the cache afterwards."""
+    """The recipe for those without an image, and the job of this repository: built once, from the cache afterwards."""
     text = (root / "docs/recipes/ci.md").read_text()
-    workflow = yaml.safe_load(re.search(r"<!-- check: github-action -->\n```yaml\n(.*?)^```$", text, re.M | re.S)[1])
-    (steps,) = (job["steps"] for job in workflow["jobs"].values())
-    for attempt in ("the first time", "from the cache"):
-        job = Job()
-        stand_in = job.folder / "cargo"
-        # What `cargo install` leaves; that it builds is what all else here shows.
-        stand_in.write_text(f'#!/bin/sh\nfor last; do :; done\nmkdir -p "$last/bin" && cp {binary} "$last/bin/wrs-emulator" && echo built\n')
-        stand_in.chmod(0o755)
-        job.base["PATH"] = f"{job.folder}:{job.base['PATH']}"
-        if attempt != "the first time":
-            shutil.copytree(cache, job.folder / "home/.cache/wrs-emulator")
-        for step in steps:
-            if "run" in step:
-                good, _ = job.run(step["run"])
-            elif "wrs-emulator@" in step["uses"]:
-                good, _ = job.act(**step.get("with", {}))
-            else:
-                good = True
-            assert good, (step, job.printed)
-        cache = job.folder / "home/.cache/wrs-emulator"
-        kept = [given["path"] for uses, given in job.used if uses.startswith("actions/cache@")]
-        check(f"the CI recipe without an image runs, {attempt}", kept == ["~/.cache/wrs-emulator"] and ("built" in job.printed) == (attempt == "the first time"), job.printed)
+    shown = yaml.safe_load(re.search(r"<!-- check: github-action -->\n```yaml\n(.*?)^```$", text, re.M | re.S)[1])
+    own = yaml.safe_load((root / ".github/workflows/ci.yml").read_text())
+    for name, job in (("the CI recipe without an image", shown["jobs"]["test"]), ("the job `action` of ci.yml", own["jobs"]["action"])):
+        cache = play(job["steps"], f"{name} runs, and builds the first time")
+        play(job["steps"], f"{name} runs from the cache", cache)
+
+
+def play(steps, promise, cache=None):
+    """Plays a job with a home that has this cache or none; gives what it has at the end."""
+    job = Job()
+    # What `cargo install` leaves; the build itself is the release build of .ci/run.
+    cargo = job.folder / "cargo"
+    cargo.write_text(f'#!/bin/sh\nfor last; do :; done\nmkdir -p "$last/bin" && cp {binary} "$last/bin/wrs-emulator" && echo built\n')
+    cargo.chmod(0o755)
+    job.base["PATH"] = f"{job.folder}:{job.base['PATH']}"
+    kept = job.folder / "home/.cache/wrs-emulator"
+    if cache:
+        shutil.copytree(cache, kept)
+    for step in steps:
+        good = True
+        if "run" in step:
+            good, _ = job.run(step["run"])
+        elif step["uses"] == "./" or "wrs-emulator@" in step["uses"]:
+            good, _ = job.act(**step.get("with", {}))
+        if not good:
+            sys.exit(f"✗ {promise}: {step}\n{job.printed}")
+    paths = [given["path"] for uses, given in job.used if uses.startswith("actions/cache@")]
+    check(promise, paths == ["~/.cache/wrs-emulator"] and ("built" in job.printed) == (cache is None), job.printed)
+    return kept
 
 
 try:
