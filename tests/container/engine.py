@@ -1,4 +1,4 @@
-"""Builds the image with buildah and runs it with podman and runc. Usage: engine.py STATIC_BINARY NODE_MODULES
+"""Builds the image with buildah and runs it with podman and runc. Usage: engine.py STATIC_BINARY NODE_MODULES FOLDER
 
 Started by `engine.sh` in namespaces of its own. Two things are replaced: the build stage (its base image would be downloaded), and the
 timer of health checks (podman asks systemd for one).
@@ -11,17 +11,14 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.request
 
 import yaml
 
-binary, modules = map(pathlib.Path, sys.argv[1:])
+binary, modules, work = map(pathlib.Path, sys.argv[1:])
 root = pathlib.Path(__file__).parents[2]
-# vfs wants a real file system with room, and sockets a short path.
-work = pathlib.Path(tempfile.mkdtemp(dir="/tmp"))
 MIB = 1024 * 1024
 MOST_IMAGE, MOST_PACKED = 14 * MIB, 13 * MIB
 IMAGE, PATIENCE = "wrs-emulator", 60
@@ -257,7 +254,4 @@ def main():
     print(f"{len(passed)} passed, 0 failed")
 
 
-try:
-    main()
-finally:
-    shutil.rmtree(work, ignore_errors=True)
+main()

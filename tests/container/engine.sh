@@ -10,8 +10,11 @@ set -euo pipefail
 binary=$(realpath "$1") python=$(realpath --no-symlinks "$2") modules=$(realpath "$3")
 cd "$(dirname "$0")/../.."
 
+# Removed out here, once the namespaces and their mounts are gone. vfs wants a real file system, and sockets a short path.
+work=$(mktemp -d)
 become=()
 if [ "$(id -u)" != 0 ]; then become=(sudo --non-interactive --preserve-env=PATH env "PATH=$PATH"); fi
+trap '"${become[@]}" rm -rf "$work"' EXIT
 # shellcheck disable=SC2016 # the inner shell expands them
 "${become[@]}" unshare --net --mount --pid --fork --kill-child --mount-proc bash -c \
-  'ip link set lo up && timeout 150 "$@"' engine "$python" tests/container/engine.py "$binary" "$modules"
+  'ip link set lo up && timeout 150 "$@"' engine "$python" tests/container/engine.py "$binary" "$modules" "$work"
