@@ -98,6 +98,33 @@ def gitlab_ci(text, _):
         subprocess.run(["umount", "/etc/hosts"], check=True)
 
 
+def github_action(text, _):
+    matches_schema("vendor.github-workflows", text)
+    return "fits GitHub's schema; tests/action/play.py runs it"
+
+
+def gitlab_cached(text, _):
+    """Twice: `cargo` is there the first time alone."""
+    job = matches_schema("vendor.gitlab-ci", text)["test"]
+    cargo = binaries / "cargo"
+    cargo.write_text(f'#!/bin/sh\nfor last; do :; done\nmkdir -p "$last/bin" && ln -s {binary} "$last/bin/wrs-emulator"\n')
+    cargo.chmod(0o755)
+    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+    for _ in ("build", "cache"):
+        for step in job["before_script"] + job["script"]:
+            run(["bash", "-e", "-o", "pipefail", "-c", step], folder)
+        cargo.unlink(missing_ok=True)
+    return "fits GitLab's schema; its commands were run, with `cargo install` played, then from the cache"
+
+
+def pre_commit_config(text, _):
+    (work / "pre-commit.yaml").write_text(text)
+    run(["pre-commit", "validate-config", "pre-commit.yaml"])
+    hooks = yaml.safe_load((root / ".pre-commit-hooks.yaml").read_text())
+    assert yaml.safe_load(text)["repos"][0]["hooks"][0]["id"] in [hook["id"] for hook in hooks]
+    return "pre-commit accepts it; tests/hooks/run.sh runs the hook"
+
+
 def compose(text, _):
     services = matches_schema("vendor.compose-spec", text)["services"]
     environment = dict(services["wrs-emulator"]["environment"])

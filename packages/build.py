@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Packs a built binary for npm and PyPI. Usage: build.py BINARY FOLDER
+
+Writes to FOLDER, made if missing: the npm package of the binary's platform, the npm package in front of all platforms (the same
+whatever the binary), and the wheel. The platform is read from the binary, the version from Cargo.toml. The same input gives the
+same bytes. Needs Python 3.11 and nothing else.
+"""
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+import pathlib
+import re
+import struct
+import sys
+import tarfile
+import tomllib
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+PACKAGE = tomllib.loads((HERE.parent / "Cargo.toml").read_text())["package"]
+NAME, VERSION = PACKAGE["name"], PACKAGE["version"]
+LICENSE = (HERE.parent / "LICENSE").read_bytes()
+# What is released: npm's names of operating system and processor.
+PLATFORMS = [("linux", "x64"), ("linux", "arm64"), ("darwin", "x64"), ("darwin", "arm64")]
+# npm writes this time to every package: 26 October 1985.
+NPM_TIME = 499162500
+
+
+def platform(binary):
+    """npm's operating system and processor, and the wheel's platform tag."""
+    if binary[:4] == b"\x7fELF":
+        machine = {0x3E: ("x64", "x86_64"), 0xB7: ("arm64", "aarch64")}[struct.unpack_from("<H", binary, 18)[0]]
+        needed = [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", binary)] if is_dynamic(binary) else []
+        if needed:
+            return "linux", machine[0], f"manylinux_2_{max(max(needed), 17)}_{machine[1]}"
+        # Static: any C library does.
+        return "linux", machine[0], f"manylinux_2_17_{machine[1]}.musllinux_1_1_{machine[1]}"
+    if binary[:4] == b"\xcf\xfa\xed\xfe":
+        return {
+            0x01000007: ("darwin", "x64", "macosx_10_12_x86_64"),
+            0x0100000C: ("darwin", "arm64", "macosx_11_0_arm64"),
+        }[struct.unpack_from("<I", binary, 4)[0]]
+    sys.exit("error: neither an ELF nor a Mach-O binary")
+
+
+def is_dynamic(binary):
+    """Whether an ELF binary names a loader."""
+    start, = struct.unpack_from("<Q", binary, 32)
+    size, count = struct.unpack_from("<HH", binary, 54)
+    interpreter = 3
+    return any(struct.unpack_from("<I", binary, start + size * index)[0] == interpreter for index in range(count))
+
+
+def npm(folder, manifest, files):
+    """Writes one npm package; `files` are (path, bytes, mode)."""
+    manifest = {
+        **manifest, "version": VERSION, "description": PACKAGE["description"], "keywords": PACKAGE["keywords"], "license": PACKAGE["license"],
+    }
+    text = json.dumps(manifest, indent=2) + "\n"
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for path, content, mode in [("package.json", text.encode(), 0o644), ("LICENSE", LICENSE, 0o644), *files]:
+            entry = tarfile.TarInfo(f"package/{path}")
+            entry.size, entry.mode, entry.mtime = len(content), mode, NPM_TIME
+            archive.addfile(entry, io.BytesIO(content))
+    file = folder / f"{manifest['name']}-{VERSION}.tgz"
+    file.write_bytes(gzip.compress(out.getvalue(), mtime=0))
+    return file
+
+
+def wheel(folder, tag, binary):
+    """Writes the wheel: the binary as a script that pip makes executable."""
+    name = NAME.replace("-", "_")
+    info = f"{name}-{VERSION}.dist-info"
+    readme = (HERE / "pypi/README.md").read_text()
+    tags = "".join(f"Tag: py3-none-{one}\n" for one in tag.split("."))
+    metadata = (
+        f"Metadata-Version: 2.4\nName: {NAME}\nVersion: {VERSION}\nSummary: {PACKAGE['description']}\n"
+        f"Keywords: {','.join(PACKAGE['keywords'])}\nLicense-Expression: {PACKAGE['license']}\nLicense-File: LICENSE\n"
+        f"Requires-Python: >=3.8\nDescription-Content-Type: text/markdown\n\n{readme}"
+    )
+    files = [
+        (f"{name}-{VERSION}.data/scripts/{NAME}", binary, 0o755),
+        (f"{info}/METADATA", metadata.encode(), 0o644),
+        (f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: {NAME}\nRoot-Is-Purelib: false\n{tags}".encode(), 0o644),
+        (f"{info}/licenses/LICENSE", LICENSE, 0o644),
+    ]
+    record = "".join(f"{path},sha256={digest(content)},{len(content)}\n" for path, content, _ in files)
+    files.append((f"{info}/RECORD", f"{record}{info}/RECORD,,\n".encode(), 0o644))
+    file = folder / f"{name}-{VERSION}-py3-none-{tag}.whl"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, content, mode in files:
+            entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
+            entry.external_attr, entry.compress_type = (0o100000 | mode) << 16, zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+    return file
+
+
+def digest(content):
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    binary, folder = pathlib.Path(sys.argv[1]).read_bytes(), pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    system, processor, tag = platform(binary)
+    readme = ("README.md", (HERE / "npm/README.md").read_bytes(), 0o644)
+    front = {
+        "name": NAME, "bin": {NAME: f"bin/{NAME}.js"}, "engines": {"node": ">=18"},
+        "optionalDependencies": {f"{NAME}-{'-'.join(known)}": VERSION for known in PLATFORMS},
+    }
+    own = {"name": f"{NAME}-{system}-{processor}", "os": [system], "cpu": [processor], "preferUnplugged": True}
+    launcher = (HERE / "npm/wrs-emulator.js").read_bytes()
+    for file in [
+        npm(folder, front, [readme, (f"bin/{NAME}.js", launcher, 0o755)]),
+        npm(folder, own, [readme, (f"bin/{NAME}", binary, 0o755)]),
+        wheel(folder, tag, binary),
+    ]:
+        print(file)
+
+
+main()

@@ -1,0 +1,224 @@
+"""Installs the npm packages and the wheel of a binary, and tries them. Usage: prove.py EMULATOR_BINARY NODE_MODULES
+
+Started by `run.sh` without a network.
+"""
+
+import json
+import os
+import pathlib
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+binary, modules = map(pathlib.Path, sys.argv[1:])
+root = pathlib.Path(__file__).parents[2]
+work = pathlib.Path(tempfile.mkdtemp())
+clean = {name: value for name, value in os.environ.items() if not name.startswith(("WRS_", "npm_", "PIP_"))}
+clean |= {"HOME": str(work), "npm_config_offline": "true", "npm_config_audit": "false", "npm_config_fund": "false"}
+PATIENCE = 30
+passed = []
+
+
+def check(promise, holds, seen=""):
+    """Ends the run at the first promise that does not hold."""
+    if not holds:
+        sys.exit(f"✗ {promise}\n  {seen}")
+    passed.append(promise)
+    print(f"✓ {promise}", flush=True)
+
+
+def run(command, folder=work, path=None, must=True):
+    environment = clean | {"PATH": f"{path}:{clean['PATH']}" if path else clean["PATH"]}
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    if must and result.returncode != 0:
+        sys.exit(f"✗ {command}: exit code {result.returncode}\n{result.stdout}{result.stderr}")
+    return result
+
+
+def build():
+    """The packages, built twice to see that the bytes are the same."""
+    first, second = work / "packages", work / "again"
+    for folder in (first, second):
+        run([sys.executable, root / "packages/build.py", binary, folder])
+    files = sorted(first.iterdir())
+    same = all((second / file.name).read_bytes() == file.read_bytes() for file in files)
+    check("the same binary gives the same packages, byte for byte", len(files) == 3 and same, files)
+    for file in files:
+        print(f"  {file.name}: {file.stat().st_size:,} bytes")
+    return files
+
+
+def install_npm(*files):
+    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+    (folder / "package.json").write_text('{"private": true}')
+    begun = time.monotonic()
+    run(["npm", "install", "--offline", *files], folder)
+    return folder, time.monotonic() - begun
+
+
+def install_wheel(wheel):
+    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+    begun = time.monotonic()
+    run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--prefix", folder, wheel])
+    return folder, time.monotonic() - begun
+
+
+WEBHOOK = """
+curl -fsS -o /dev/null -H "Authorization: Bearer $WRS_API_KEY" -H 'Content-Type: application/json' \
+  -d '{"url":"https://first.sink.localhost/","events":["workflow.completed"]}' "$WRS_BASE_URL/v1/events/subscribe"
+wrs-emulator trigger workflow.completed --wait > /dev/null
+curl -fsS "$WRS_EMULATOR_URL/_emulator/sink/first"
+"""
+
+
+def first_webhook(kind, path, seconds):
+    """From the packages on disk to a webhook whose signature was verified."""
+    begun = time.monotonic()
+    result = run(["wrs-emulator", "exec", "--", "bash", "-e", "-c", WEBHOOK], path=path)
+    took = time.monotonic() - begun
+    (receipt,) = json.loads(result.stdout.splitlines()[0])["data"]
+    check(f"{kind}: installed in {seconds:.1f} s, then {took:.2f} s to the first verified webhook", receipt["verified"] is True, result)
+
+
+def page_file(name):
+    """A file that docs/testing.md shows."""
+    page = (root / "docs/testing.md").read_text()
+    return re.search(rf"^(?:#|//) {re.escape(name)}\n(.*?)^```$", page, re.M | re.S)[1]
+
+
+def examples(kind, path, folder):
+    """The examples of docs/testing.md, with the fixtures that it says to copy."""
+    shutil.copy(root / "tests/clients/python/conftest.py", folder)
+    shutil.copy(root / "tests/clients/node/emulator.mjs", folder)
+    for name in ("test_status.py", "status.test.mjs"):
+        (folder / name).write_text(page_file(name))
+    python = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_status.py"]
+    node = ["node", "--test", "--test-reporter=tap", "status.test.mjs"]
+    for tests, expected in ((python, "3 passed"), (node, "# pass 1\n")):
+        result = run(["wrs-emulator", "exec", "--fail-on", "unmatched,undelivered", "--", *tests], folder, path)
+        check(f"{kind}: {tests[2] if tests is python else 'node:test'} under exec, {expected.strip('# ').strip()}", expected in result.stdout, result)
+
+
+def words(kind, path):
+    version = run(["wrs-emulator", "--version"], path=path)
+    check(f"{kind}: --version", version.stdout == run([binary, "--version"]).stdout, version)
+    result = run(["wrs-emulator", "exec", "--", "sh", "-c", "cat; exit 7"], path=path, must=False)
+    check(f"{kind}: exec passes the exit code of its command", result.returncode == 7, result)
+    command = ["wrs-emulator", "sign", "--secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "-"]
+    environment = clean | {"PATH": f"{path}:{clean['PATH']}"}
+    signed = subprocess.run(command, env=environment, input=b"\xff{}\n", capture_output=True, timeout=PATIENCE)
+    check(f"{kind}: standard input is passed", signed.returncode == 0 and b"webhook-signature" in signed.stdout, signed)
+
+
+def family(pid):
+    found = [pid]
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            found += family(int(child))
+    return found
+
+
+def start(path):
+    """Serves on a free port; gives the process and the line that it prints when ready."""
+    command = ["wrs-emulator", "--listen", "127.0.0.1:0", "--quiet"]
+    environment = clean | {"PATH": f"{path}:{clean['PATH']}"}
+    # A group of its own, as a shell makes one: what is sent to the process does not reach its children by itself.
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    line = process.stdout.readline()
+    assert " ready on " in line, line
+    return process
+
+
+def ends(process):
+    """The exit code, and how many processes are left, which are killed."""
+    code = process.wait(timeout=PATIENCE)
+    left = int(subprocess.run(["pgrep", "--count", "--session", str(process.pid)], capture_output=True, text=True).stdout)
+    if left:
+        os.killpg(process.pid, signal.SIGKILL)
+    return code, left
+
+
+def signals(kind, path, processes):
+    for name in ("SIGINT", "SIGTERM"):
+        process = start(path)
+        count = len(family(process.pid))
+        process.send_signal(getattr(signal, name))
+        code = ends(process)
+        check(f"{kind}: {name} to the command ends the emulator with exit code 0; processes: {count}", code == (0, 0) and count == processes, [code, count])
+    process = start(path)
+    os.kill(family(process.pid)[-1], signal.SIGKILL)
+    code = ends(process)
+    check(f"{kind}: a killed emulator is a killed command", code == (-signal.SIGKILL, 0), code)
+
+
+def ctrl_c(kind, path):
+    """Ctrl-C in a terminal, which sends it to every process of the foreground."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.clear()
+        os.environ.update(clean | {"PATH": f"{path}:{clean['PATH']}"})
+        os.execvp("wrs-emulator", ["wrs-emulator", "--listen", "127.0.0.1:0"])
+    seen = b""
+    while b"ready on" not in seen:
+        seen += os.read(terminal, 4096)
+    os.write(terminal, b"\x03")
+    try:
+        while piece := os.read(terminal, 4096):
+            seen += piece
+    except OSError:
+        pass  # Linux: the last process has closed the terminal.
+    _, status = os.waitpid(pid, 0)
+    check(f"{kind}: Ctrl-C in a terminal ends it with exit code 0", os.waitstatus_to_exitcode(status) == 0, seen)
+
+
+def missing(front):
+    folder, _ = install_npm(front)
+    result = run(["wrs-emulator", "--version"], path=folder / "node_modules/.bin", must=False)
+    named = "`wrs-emulator-linux-" in result.stderr and "npm install wrs-emulator-linux-" in result.stderr
+    check("npm: without the platform's package, it says which one to install", result.returncode == 1 and named, result)
+    foreign = "Object.defineProperty(process, 'platform', { value: 'sunos' })"
+    (folder / "foreign.cjs").write_text(foreign)
+    result = run(["node", "--require", "./foreign.cjs", "node_modules/.bin/wrs-emulator"], folder, must=False)
+    named = "there are packages for linux-x64, linux-arm64, darwin-x64, darwin-arm64" in result.stderr
+    check("npm: on a platform that has none, it says which have", result.returncode == 1 and named, result)
+
+
+def main():
+    files = build()
+    front, own = (file for file in files if file.suffix == ".tgz")
+    (wheel,) = (file for file in files if file.suffix == ".whl")
+    (newer,) = modules.glob("node-linux-*/bin")
+
+    folder, seconds = install_wheel(wheel)
+    path = folder / "bin"
+    first_webhook("PyPI", path, seconds)
+    words("PyPI", path)
+    signals("PyPI", path, 1)
+    ctrl_c("PyPI", path)
+    examples("PyPI", path, folder)
+
+    folder, seconds = install_npm(own, front)
+    path = folder / "node_modules/.bin"
+    first_webhook("npm", path, seconds)
+    for kind, path in ((f"npm, Node {node_version()}", path), (f"npm, Node {node_version(newer)}", f"{path}:{newer}")):
+        words(kind, path)
+        signals(kind, path, 1 if str(newer) in str(path) else 2)
+        ctrl_c(kind, path)
+        examples(kind, path, folder)
+    missing(front)
+    print(f"{len(passed)} passed, 0 failed")
+
+
+def node_version(path=None):
+    return run(["node", "-p", "process.versions.node"], path=path).stdout.strip()
+
+
+try:
+    main()
+finally:
+    shutil.rmtree(work)
