@@ -83,6 +83,11 @@ impl Access {
         Err(ControlError::new(ErrorKind::UnsupportedMediaType, format!("send Content-Type: {expected}")))
     }
 
+    /// Whether calls require a token.
+    pub(super) fn requires_token(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// Requires the token, if there is one; compares in constant time.
     pub(super) fn check_token(&self, parts: &Parts) -> Result<(), ControlError> {
         let Some(Token(token)) = &self.token else { return Ok(()) };

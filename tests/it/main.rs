@@ -53,6 +53,7 @@ mod redaction;
 mod reload;
 mod reset;
 mod resolving;
+mod run;
 mod scenario_files;
 mod scenarios;
 mod shortcuts;

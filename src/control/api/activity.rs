@@ -35,7 +35,8 @@ pub(crate) struct StreamedAttempt {
 }
 
 /// A line of the log.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Notice {
     pub(crate) at: Time,
     pub(crate) message: String,
