@@ -19,6 +19,7 @@ mod guesses;
 mod health;
 mod metrics;
 mod openapi;
+mod page;
 mod profile;
 mod progress;
 mod reply;

@@ -281,6 +281,7 @@ impl Viewer {
                 event: record.event.id.as_str().into(),
                 event_type: record.event.event_type.clone(),
                 subscription: record.delivery.subscription.as_str().into(),
+                workspace: self.engine.registry.find(&record.event.workspace).map(|found| found.id().into()),
             }),
             Entry::Gone => Ok(Value::Null),
             Entry::Notice(notice) => serde_json::to_value(shown(notice)),

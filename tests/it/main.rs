@@ -42,6 +42,7 @@ mod notices;
 mod openapi;
 mod overload;
 mod packaging;
+mod page;
 mod patches;
 mod presets;
 mod preview;

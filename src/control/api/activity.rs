@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Attempt, DeliveryId, EventId, Form, Nothing, SubscriptionId, Time, endpoint};
+use super::{Attempt, DeliveryId, EventId, Form, Nothing, SubscriptionId, Time, WorkspaceId, endpoint};
 
 /// The media type of the event stream.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
@@ -32,6 +32,7 @@ pub(crate) struct StreamedAttempt {
     #[serde(rename = "type")]
     pub(crate) event_type: String,
     pub(crate) subscription: SubscriptionId,
+    pub(crate) workspace: Option<WorkspaceId>,
 }
 
 /// A line of the log.
