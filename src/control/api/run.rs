@@ -75,6 +75,21 @@ pub(crate) struct Run {
     pub(crate) next_cursor: NextCursors,
 }
 
+/// What every version of the document has.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RunStart {
+    pub(crate) format: Option<String>,
+    pub(crate) version: Option<u64>,
+    pub(crate) emulator: Option<SavedBy>,
+}
+
+/// The emulator that saved a document.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SavedBy {
+    pub(crate) version: String,
+}
+
 /// The emulator that a document is about.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(inline, deny_unknown_fields)]
