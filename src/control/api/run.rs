@@ -19,6 +19,8 @@ pub(crate) const RUN_VERSION: u64 = 1;
 endpoint! {
     /// What happened so far and the present state, as one document.
     ShowRun: GET "run", Form::Plain, RunQuery, Nothing => Run;
+    /// The same as one HTML file, which any browser shows without a network.
+    ShowReport: GET "report.html", Form::Other("text/html"), RunQuery, Nothing => String;
 }
 
 /// How much of what happened is shown.
