@@ -104,6 +104,8 @@ async fn keys_show_what_is_left_and_scenarios_how_far_they_are() {
     }
     activate(&emulator, &["story"], Some("sk_test_a")).await;
     get_as(&emulator, "sk_test_a", "/v1/system/status").await;
+    // The emission is planned beside the requests.
+    emulator.control().settle().await;
     let document = run(&emulator, "").await;
     let keys = list(&document, "keys");
     assert_eq!(keys.iter().map(|key| key["key"].as_str()).collect::<Vec<_>>(), [Some("sk_test_a"), Some("sk_test_b")]);
@@ -117,12 +119,15 @@ async fn keys_show_what_is_left_and_scenarios_how_far_they_are() {
 
     let story = list(&document, "scenarios").iter().find(|scenario| scenario["name"] == "story").expect("the story");
     let progress = &story["progress"][0];
-    assert_eq!(progress["rules"], json!([{ "rule": "busy", "applied": 1, "turns": 3 }]));
+    assert_eq!(progress["rules"], json!([{ "rule": "busy", "line": 4, "applied": 1, "turns": 3 }]));
     assert_eq!(
         (&progress["key"], &progress["step"], &progress["ends"]),
         (&json!("sk_test_a"), &json!("start"), &json!(["calm"]))
     );
     assert_eq!(progress["emissions"], json!([{ "emission": "later", "fired": 1, "planned": 1 }]));
+
+    let decided = list(&document, "requests").iter().find(|row| row["scenario"] == "story").expect("a scripted answer");
+    assert_eq!(decided["explanation"]["rules"][0]["line"], 4, "{decided}");
 
     let due = list(&document, "due");
     assert_eq!(due.len(), 1, "{due:?}");
