@@ -11,7 +11,7 @@ use super::call::Call;
 use super::route::{Handler, Route, Waiting, at_once, raw, waits};
 use super::{Control, ControlError, PREFIX, Reply};
 use super::{
-    clock, deliveries, events, explain, findings, health, metrics, openapi, profile, requests, reset, scenarios,
+    clock, deliveries, events, explain, findings, health, metrics, openapi, profile, requests, reset, run, scenarios,
     snapshot, stream, subscriptions, verification,
 };
 use crate::contract::nearest;
@@ -41,6 +41,8 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         at_once(requests::show),
         waits(verification::verify),
         waits(findings::show),
+        at_once(run::show),
+        raw::<api::ShowReport>(run::report),
         at_once(explain::explain),
         at_once(subscriptions::list),
         at_once(subscriptions::create),

@@ -26,6 +26,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("http", 4),
     ("webhook", 4),
     ("review", 5),
+    ("ui", 5),
     ("control", 6),
     ("app", 7),
     ("cli", 7),
