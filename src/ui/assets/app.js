@@ -55,6 +55,8 @@ class App {
     this.shownRun = null;
     /** @type {unknown} */
     this.shownDetail = null;
+    this.shownPhase = '';
+    this.isMoved = false;
     /** @type {Set<string>} */
     this.loading = new Set();
     this.store.changed = () => this.schedule();
@@ -156,7 +158,10 @@ class App {
       this.store.keepDetail(id, { error: messageOf(error) });
     }
     // What is in motion is read again at most four times a second.
-    setTimeout(() => this.loading.delete(id), 250);
+    setTimeout(() => {
+      this.loading.delete(id);
+      this.schedule();
+    }, 250);
   }
 
   redraw() {

@@ -15,7 +15,7 @@ const SVG = 'http://www.w3.org/2000/svg';
 /** @param {Element} node @param {string} name @param {unknown} value */
 function setAttribute(node, name, value) {
   if (value == null || value === false) return;
-  if (name === 'href' && !/^#/.test(String(value))) return;
+  if (name === 'href' && !String(value).startsWith('#')) return;
   node.setAttribute(name, value === true ? '' : visible(value));
 }
 
@@ -124,6 +124,9 @@ export function morphChildren(parent, children) {
   /** @type {Map<string, Built>} */
   const keyed = new Map();
   for (const child of /** @type {Built[]} */ ([...parent.childNodes])) if (child.nodeKey !== undefined) keyed.set(child.nodeKey, child);
+  // What has gone makes way first, so that its neighbours are found where they are.
+  const wanted = new Set(/** @type {Built[]} */ (children).map((child) => child.nodeKey));
+  for (const [key, child] of keyed) if (!wanted.has(key)) child.remove();
   let place = /** @type {Built | null} */ (parent.firstChild);
   for (const child of /** @type {Built[]} */ (children)) {
     const found = child.nodeKey === undefined ? null : keyed.get(child.nodeKey);

@@ -52,10 +52,10 @@ function header(page) {
     h('button.menu', { type: 'button', 'aria-expanded': String(page.ui.menu), 'aria-controls': 'rail', onclick: () => { page.ui.menu = !page.ui.menu; page.redraw(); } }, 'Menu'),
     h('h1', null, 'wrs-emulator ', h('span.port', null, isDocument ? foreign(oneLine(run?.viewing ?? 'report', 80)) : port(page))),
     h('span.phase', { class: colour }, h('span', { 'aria-hidden': 'true' }, '● '), state),
-    h('label', null, 'key ', h('select', { id: 'key', controlled: route.key, onchange: chosen }, h('option', { value: '' }, 'all keys'), keys.map((key) => h('option', { value: key }, oneLine(key, 60))))),
+    h('label.key', null, 'key ', h('select', { id: 'key', controlled: route.key, onchange: chosen }, h('option', { value: '' }, 'all keys'), keys.map((key) => h('option', { value: key }, oneLine(key, 60))))),
     h('a.scenario', { href: page.address({ view: 'scenarios', id: '', filter: '' }) }, 'scenario ', h('b', null, foreign(names.length ? oneLine(names.join(', '), 80) : 'none'))),
     h('a.clock', { href: page.address({ view: 'time', id: '', filter: '' }) }, 'clock ', h('b', null, run ? (run.clock.mode === 'frozen' ? `⏸ frozen at ${dateTime(run.clock.now).slice(11, 23)}` : isDocument ? dateTime(run.clock.now).slice(0, 19) : 'real') : '…')),
-    h('button', { type: 'button', 'aria-label': 'Keyboard map', onclick: () => page.help(true) }, '?'));
+    h('button.map', { type: 'button', 'aria-label': 'Keyboard map', onclick: () => page.help(true) }, '?'));
 }
 
 /** @param {Page} page @returns {Node} */

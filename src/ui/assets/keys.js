@@ -6,7 +6,7 @@ import { actionButton, emptyState, link, meter, pairs, section } from './parts.j
 import { count, duration } from './text.js';
 
 /** @param {Page} page @param {KeyRow} one @returns {Node} */
-function card(page, one) {
+function keyCard(page, one) {
   const { quota, key } = one;
   return h('article.card', { key },
     h('h3', null, foreign(key)),
@@ -27,7 +27,7 @@ export function keysView(page) {
   return [
     h('h2', { tabindex: -1 }, 'Keys'),
     h('p.quiet', null, `${count(keys.length, 'key')}. Each has a workspace of its own: quota, subscriptions, scenarios and clock.`),
-    keys.length ? h('div.cards', null, keys.map((one) => guarded(() => card(page, one), one))) : emptyState(page, 'No key was used yet. Any key that begins with sk_test_ will do:', [`curl -s -H 'Authorization: Bearer sk_test_local' ${origin}/v1/system/status`]),
+    keys.length ? h('div.cards', null, keys.map((one) => guarded(() => keyCard(page, one), one))) : emptyState(page, 'No key was used yet. Any key that begins with sk_test_ will do:', [`curl -s -H 'Authorization: Bearer sk_test_local' ${origin}/v1/system/status`]),
     page.isDocument ? null : section('All of it', actionButton(page, resetOf('*'))),
   ];
 }

@@ -43,7 +43,7 @@ export class VirtualList {
     this.phone = matchMedia('(max-width: 899px)');
     this.space = h('div.space', { role: 'presentation' });
     this.root = h('div.list', { role: 'listbox', tabindex: 0, 'aria-label': label, island: 'list', key: 'list', onkeydown: (/** @type {KeyboardEvent} */ event) => this.key(event), onscroll: () => this.draw() }, this.space);
-    this.root.onfocus = () => this.active ?? this.move(0);
+    this.root.addEventListener('focus', () => this.active ?? this.move(0));
   }
 
   get rowHeight() {

@@ -13,7 +13,7 @@ export const VIEWS = /** @type {const} */ ([
   ['keys', 'Keys'],
   ['settings', 'Settings'],
   ['trigger', 'Trigger'],
-  ['check', 'Check a signature'],
+  ['check', 'Check signature'],
 ]);
 
 const OF_ACTIVITY = ['requests', 'events'];

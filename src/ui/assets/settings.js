@@ -42,7 +42,7 @@ function settingPart(page, knob, setting, row) {
     const isNow = /** @type {HTMLDetailsElement} */ (event.target).open;
     if (isNow !== (page.route.id === knob) && (isNow || page.route.id === knob)) page.go({ id: isNow ? knob : '' }, true);
   };
-  return h('details', { key: knob, open: isOpen, ontoggle: toggle },
+  return h('details', { key: knob, name: 'setting', open: isOpen, ontoggle: toggle },
     h('summary', null, h('code', null, foreign(knob)), ' = ', foreign(oneLine(settingText(setting.value), 120), 'code'), ' ', isDefault ? null : mark(`from ${oneLine(setting.source, 80)}`, 'info')),
     row ? pairs([['Contract', foreign(row.contract)], ['Assumed', foreign(row.assumed)], ['Values', foreign(row.values)], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')], ['From', foreign(setting.source)]]) : pairs([['From', foreign(setting.source)]]),
     page.isDocument || !isOpen ? null : changeForm(page, knob, setting.value, !isDefault));

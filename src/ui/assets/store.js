@@ -28,6 +28,7 @@ function entry(kind, id, at, rest) {
 
 /** A request's row. @param {RequestRow} row @returns {Entry} */
 export function requestEntry(row) {
+  if (typeof row.path !== 'string') throw new Error('no path');
   const path = oneLine(row.path + (row.query ? `?${row.query}` : ''), MOST_TEXT);
   return entry('request', row.id, row.at, {
     text: `${oneLine(row.method, 20)} ${path}`, workspace: row.workspace, key: row.key, status: row.status, operation: row.operation, method: row.method,
@@ -194,7 +195,7 @@ export class Store {
     if (known || this.phase !== 'document' || !this.run) return known;
     const { requests, deliveries, events } = this.run;
     const request = requests?.find((one) => one.id === id);
-    if (request) return { explanation: { steps: [], ...request.explanation, request } };
+    if (request) return { explanation: { ...request.explanation, request } };
     const delivery = deliveries?.find((one) => one.id === id);
     if (delivery) return { explanation: { steps: [], delivery } };
     const event = events?.find((one) => one.id === id);

@@ -6,7 +6,7 @@ import { actionButton, emptyState, filterable, link, mark, pairs } from './parts
 import { dateTime } from './text.js';
 
 /** @param {Page} page @param {SubscriptionRow} one @returns {Node} */
-function card(page, one) {
+function subscriptionCard(page, one) {
   return h(one.id === page.route.id ? 'article.card.chosen' : 'article.card', { key: one.id },
     h('h3', null, foreign(one.url), ' ', mark(one.status, one.status === 'active' ? 'ok' : 'quiet')),
     one.description ? h('p', null, foreign(one.description)) : null,
@@ -21,7 +21,7 @@ function card(page, one) {
 }
 
 /** @param {Page} page @returns {Node} */
-function form(page) {
+function subscribeForm(page) {
   const values = page.ui.forms.subscribe ??= { url: 'https://demo.sink.localhost/hook', events: '' };
   const change = (/** @type {'url' | 'events'} */ name) => (/** @type {Event} */ event) => {
     values[name] = /** @type {HTMLInputElement} */ (event.target).value;
@@ -44,8 +44,8 @@ export function subscriptionsView(page) {
   const all = (page.store.run?.subscriptions ?? []).filter((one) => !page.route.key || one.key === page.route.key);
   return [
     h('h2', { tabindex: -1 }, 'Subscriptions'),
-    all.length ? h('div.cards', null, all.map((one) => guarded(() => card(page, one), one)))
+    all.length ? h('div.cards', null, all.map((one) => guarded(() => subscriptionCard(page, one), one)))
       : page.isDocument ? h('p.empty', null, 'There was no subscription.') : emptyState(page, 'No subscription. Create one below, or:', [page.cli(['subscriptions', 'create', 'https://demo.sink.localhost/hook'])]),
-    page.isDocument ? null : form(page),
+    page.isDocument ? null : subscribeForm(page),
   ];
 }

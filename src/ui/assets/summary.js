@@ -29,7 +29,10 @@ function problems(page, run) {
     ...undelivered.map((one) => guarded(() => withLink('deliveries')(one), one)),
     ...forged.map((one) => guarded(() => withLink('deliveries')(one), one)),
     ...unmatched.map((one) => guarded(() => withLink('activity')(one), one)),
-    ...unfinished.map((one) => guarded(() => h('li', null, foreign(one.message), ' ', link(page, { view: 'scenarios', id: one.scenario, filter: '' }, 'scenario')), one)),
+    ...unfinished.map((any) => guarded(() => {
+      const one = /** @type {{message: string, scenario: string}} */ (any);
+      return h('li', null, foreign(one.message), ' ', link(page, { view: 'scenarios', id: one.scenario, filter: '' }, 'scenario'));
+    }, any)),
   ];
   const left = Object.values(run.verification.counts).reduce((sum, one) => sum + one, 0) - run.verification.counts.unused - items.length;
   return section('Problems', items.length ? h('ol.problems', null, items) : h('p', null, mark('none', 'ok')), left > 0 ? h('p.quiet', null, `and ${left} more`) : null);

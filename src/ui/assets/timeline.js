@@ -17,8 +17,8 @@ export function placesOf(times, width) {
   const steps = times.slice(1).map((time, i) => time - times[i]);
   const sorted = [...steps].sort((a, b) => a - b);
   const all = times.length ? times[times.length - 1] - times[0] : 0;
-  const usual = sorted[Math.floor(sorted.length * 0.9)] ?? 0;
-  const isGap = (/** @type {number} */ step) => step > 5000 && step > usual * 4 && step > all / 8;
+  const usual = sorted[Math.floor(sorted.length / 2)] ?? 0;
+  const isGap = (/** @type {number} */ step) => step > 5000 && step > usual * 8 && step > all / 8;
   const gaps = steps.filter(isGap);
   const used = all - gaps.reduce((sum, step) => sum + step, 0);
   const scale = (width - gaps.length * GAP) / Math.max(1, used);
@@ -51,12 +51,12 @@ export function timeline(entries) {
   });
   const failed = shown.filter((entry) => entry.failed).length;
   const label = `${count(shown.length, 'mark')} from ${timeOfDay(shown[0].at)} to ${timeOfDay(shown[shown.length - 1].at)}, ${failed} of them refused or failed`;
-  return h('figure', null,
+  return h('figure', null, h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Timeline' },
     s('svg', { class: 'timeline', viewBox: `0 0 ${WIDTH} 180`, role: 'img', 'aria-label': `Timeline: ${label}` },
       gaps.map((gap) => s('g', {}, s('rect', { class: 'gap', x: left + gap.at + 3, y: 10, width: gap.width - 6, height: 150 }), s('title', {}, `nothing for ${duration(gap.ms)}`))),
       s('line', { class: 'axis', x1: left, y1: 76, x2: WIDTH - 16, y2: 76 }),
       s('text', { x: 4, y: 58 }, 'requests'), s('text', { x: 4, y: 94 }, 'events'), s('text', { x: 4, y: 122 }, 'deliveries'),
       marks,
-      s('text', { x: left, y: 174 }, timeOfDay(shown[0].at)), s('text', { x: WIDTH - 16, y: 174, 'text-anchor': 'end' }, timeOfDay(shown[shown.length - 1].at))),
+      s('text', { x: left, y: 174 }, timeOfDay(shown[0].at)), s('text', { x: WIDTH - 16, y: 174, 'text-anchor': 'end' }, timeOfDay(shown[shown.length - 1].at)))),
     h('figcaption', null, foreign(`Longer marks were refused or failed. ${gaps.length ? 'Boxes are long silences, cut short. ' : ''}${label}.`)));
 }
