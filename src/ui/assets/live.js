@@ -45,6 +45,9 @@ export class Live {
     this.last = '0';
     this.failures = 0;
     this.refreshAt = 0;
+    /** Readings of the state begun, and the newest that was taken. */
+    this.asked = 0;
+    this.answered = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
     /** Deliveries and events with news, whose details are read again if they are shown. @type {(ids: Set<string>) => void} */
@@ -222,14 +225,19 @@ export class Live {
     if (this.timer !== undefined) return;
     const wait = Math.max(50, this.refreshAt + REFRESH_MS - performance.now());
     this.timer = setTimeout(async () => {
+      // Whoever asks from now on has something to show that this answer may not have yet.
+      this.timer = undefined;
       this.refreshAt = performance.now();
+      const asked = ++this.asked;
       try {
         const { ok, data } = await this.call('GET', 'run?limit=0');
-        if (ok && this.store.run) this.store.takeState(data, Date.now());
+        if (ok && this.store.run && asked > this.answered) {
+          this.answered = asked;
+          this.store.takeState(data, Date.now());
+        }
       } catch {
         // The stream notices a broken connection and reports it.
       }
-      this.timer = undefined;
     }, wait);
   }
 }
