@@ -15,6 +15,7 @@
 //! - [`tasks`], [`engine`], layer 3: these parts put together, and everything that takes more than one of them;
 //! - [`http`], layer 4: one request end to end;
 //! - [`webhook`], layer 4: the attempts to deliver one event to its receivers;
+//! - [`ui`], layer 5: the files of the page, and the report made of them;
 //! - [`control`], layer 6: the API under `/_emulator/`;
 //! - [`app`] and [`cli`], layer 7: the parts put together, and the command line.
 //!
@@ -43,6 +44,7 @@ pub mod scenario;
 pub mod snapshot;
 pub mod tasks;
 pub mod template;
+pub mod ui;
 pub mod webhook;
 pub mod wording;
 pub mod workspace;

@@ -68,6 +68,29 @@ impl Quota {
         }
     }
 
+    /// What is left at `now`, without counting a request.
+    pub fn look(&self, policy: &RateLimit, now: Instant) -> Verdict {
+        // A request is counted in a copy and taken back.
+        let mut copy = self.clone();
+        let counted = copy.check(&RateLimit { count: CountRule::Allowed, ..policy.clone() }, now);
+        if !counted.allowed || !policy.enabled {
+            return counted;
+        }
+        copy.refund();
+        let reset = match &copy.usage {
+            Usage::None | Usage::Fixed { used: 0, .. } => Duration::ZERO,
+            Usage::Fixed { opened, .. } => opened.plus(counted.window).since(now),
+            Usage::Sliding { log, .. } => {
+                log.back().map_or(Duration::ZERO, |(at, _)| at.plus(counted.window).since(now))
+            }
+            Usage::Bucket { missing, .. } => {
+                let nanos = missing.div_ceil(u128::from(counted.limit.max(1)));
+                Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+            }
+        };
+        Verdict { remaining: counted.remaining.saturating_add(1).min(counted.limit), reset, ..counted }
+    }
+
     /// Undoes the counting of the last allowed request, for the count rule `successful`.
     pub fn refund(&mut self) {
         match &mut self.usage {

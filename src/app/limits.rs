@@ -101,6 +101,7 @@ pub fn limits_markdown() -> String {
         retired = count(scenario::RETIRED),
         retired_bytes = bytes(scenario::RETIRED_BYTES),
         verdict = count(control::VERDICT_ENTRIES),
+        run_bytes = bytes(control::RUN_BYTES),
         reserve = count(descriptors::RESERVE),
     )
 }

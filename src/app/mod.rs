@@ -42,7 +42,7 @@ pub use settings::{ClockSetting, Settings, StartError};
 pub use state::StopProblem;
 
 use crate::clock::{Clock, Random, Seed};
-use crate::control::{Access, Control, Guesses, MOST_VIEWERS, Texts};
+use crate::control::{Access, Control, Guesses, MOST_VIEWERS, Start, Texts};
 use crate::engine::Engine;
 use crate::http::body::BodyReader;
 use crate::http::limits::Limits;
@@ -95,7 +95,8 @@ impl Emulator {
             ClockSetting::FrozenAt(at) => Clock::frozen(at),
         };
         settings.check_folders()?;
-        let texts = Arc::new(Texts::new(&seed, clock.now().wall));
+        let started_at = clock.now().wall;
+        let texts = Arc::new(Texts::new(&seed, started_at));
         let (stop, stopping) = watch::channel(false);
         let journal = Arc::new(Journal::new(settings.most_journal_entries, settings.most_journal_bytes));
         let (engine, to_deliver) = Engine::new(
@@ -117,6 +118,14 @@ impl Emulator {
             bodies: Arc::clone(&bodies),
             uri_bytes: settings.limits.uri_bytes,
         });
+        let handle = ControlHandle::new(Arc::clone(&engine));
+        let (watcher, files) = watch(&settings, &engine)?;
+        settings.fill(&engine.library, files, engine.registry.clock().now())?;
+        engine.log_held_back();
+        // Only now, so that problems of the settings are reported whether or not the port is free.
+        let (listener, address) = bound(settings.listen)?;
+        let (control_listener, control_address) = settings.control_listen.map(bound).transpose()?.unzip();
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let control = Arc::new(Control {
             engine: Arc::clone(&engine),
             bodies,
@@ -126,14 +135,13 @@ impl Emulator {
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stopping.clone(),
             guesses: Guesses::new(Arc::clone(&engine.journal), engine.registry.clock().clone()),
+            start: Start {
+                seed: settings.seed,
+                at: started_at,
+                base_url: format!("{scheme}://{address}"),
+                control_url: format!("{scheme}://{}", control_address.unwrap_or(address)),
+            },
         });
-        let handle = ControlHandle::new(Arc::clone(&engine));
-        let (watcher, files) = watch(&settings, &engine)?;
-        settings.fill(&engine.library, files, engine.registry.clock().now())?;
-        engine.log_held_back();
-        // Only now, so that problems of the settings are reported whether or not the port is free.
-        let (listener, address) = bound(settings.listen)?;
-        let (control_listener, control_address) = settings.control_listen.map(bound).transpose()?.unzip();
         if let Some(message) = shares.warning() {
             handle.note(message);
         }

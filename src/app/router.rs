@@ -15,6 +15,7 @@ use crate::http::handler::{Answering, Handler, Sent};
 use crate::http::host::check_host;
 use crate::http::service::Api;
 use crate::redact::Redactor;
+use crate::ui::{asks_for_page, to_page};
 
 /// Routes the requests of one listener.
 pub(super) struct Router {
@@ -35,6 +36,7 @@ impl Handler for Router {
                 let (control, peer) = (Arc::clone(control), progress.peer());
                 Answering::Later(Box::pin(async move { call(&control, request, peer).await }))
             }
+            Some(_) if path == "/" && asks_for_page(request.method(), request.headers()) => Answering::Ready(to_page()),
             _ if self.serves_api => self.api.handle(request, progress),
             _ => {
                 let nothing = ControlError::new(ErrorKind::NotFound, "this port serves the control API only");

@@ -14,6 +14,7 @@ use crate::clock::{ClockMode, Now};
 use crate::contract::error::ErrorKind;
 use crate::duration::duration_text;
 use crate::engine::Mover;
+use crate::redact::Redactor;
 
 /// Longest step, as for any duration.
 const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowClock>) -> Result<api::Clock, ControlError> {
     let mover = mover(control, input)?;
-    Ok(shown(input, &mover, mover.clock().now()))
+    Ok(shown(&mover, mover.clock().now(), input.redactor()))
 }
 
 pub(super) async fn change(
@@ -61,7 +62,7 @@ pub(super) async fn change(
         // The clock wakes what waits for this key already; emissions set off by time must be looked for.
         control.look(workspace);
     }
-    Ok(shown(&input, &mover, now))
+    Ok(shown(&mover, now, input.redactor()))
 }
 
 /// Logs the step before it takes effect, so that its line comes first. A refused step is not logged.
@@ -154,7 +155,8 @@ fn mover(control: &Control, call: &Call) -> Result<Mover, ControlError> {
     Ok(control.mover(scope_or_all(control, call)?.0))
 }
 
-fn shown(call: &Call, mover: &Mover, now: Now) -> api::Clock {
+/// A clock as it is at `now`.
+pub(super) fn shown(mover: &Mover, now: Now, redactor: Redactor<'_>) -> api::Clock {
     let workspace = mover.workspace.as_ref();
     api::Clock {
         mode: match mover.clock().mode() {
@@ -163,7 +165,7 @@ fn shown(call: &Call, mover: &Mover, now: Now) -> api::Clock {
         },
         now: time(now.wall),
         workspace: workspace.map(|workspace| workspace.id().into()),
-        key: workspace.map(|workspace| call.redactor().key(workspace.name()).into_owned()),
+        key: workspace.map(|workspace| redactor.key(workspace.name()).into_owned()),
         follows: workspace.map(|workspace| workspace.clock().follows()),
     }
 }

@@ -206,6 +206,7 @@ fn with<A>(delivery: &DeliveryRecord, attempts: A, registry: &Registry, redactor
         subscription: delivery.planned.subscription.as_str().into(),
         url: delivery.planned.url.to_string(),
         workspace: workspace.as_ref().map(|workspace| workspace.id().into()),
+        created_at: api::time(delivery.event.created_at),
         status: status(delivery.status),
         attempts,
         last: delivery.attempts.last().map(|attempt| outcome(&attempt.outcome, redactor)),

@@ -10,6 +10,7 @@ use hyper::{Request, Response};
 
 use super::call::Call;
 use super::guard::Content;
+use super::page::page;
 use super::route::{Handler, Route};
 use super::routes::{self, Match};
 use super::{Control, ControlError, PREFIX, Reply, scope};
@@ -27,6 +28,9 @@ impl Control {
         peer: IpAddr,
     ) -> Response<AnswerBody> {
         let (parts, body) = request.into_parts();
+        if let Some(answered) = page(self, &parts, host) {
+            return answered.unwrap_or_else(|error| error.into_response(Redactor::new(&self.profile().keys)));
+        }
         let has_token = parts.headers.contains_key(AUTHORIZATION);
         let answered = self.dispatch(parts, body, host).await;
         if has_token && answered.as_ref().is_err_and(ControlError::is_unauthorized) {

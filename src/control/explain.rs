@@ -26,32 +26,12 @@ pub(super) fn explain(control: &Control, input: &Input<api::Explain>) -> Result<
     let newest = (input.segment == NEWEST).then(|| newest(control, input)).transpose()?;
     let id = newest.as_deref().unwrap_or(&input.segment);
     let (registry, redactor) = (&control.registry, input.redactor());
-    let explanation = |kind, summary, steps| Explanation {
-        id: id.to_owned(),
-        kind,
-        summary,
-        steps,
-        advice: None,
-        delivery: None,
-        event: None,
-        request: None,
-        rules: None,
-        note: None,
-    };
+    let explanation = |kind, summary, steps| explanation(id, kind, summary, steps);
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {
             let request = requests::find(control, input, id)?;
-            let steps = request_steps(&request, redactor);
-            let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
-            let why = decided.map_or("all checks passed", |step| &step.detail);
-            let summary = format!("{} because {why}", status_text(&request));
-            let (rules, note) = rules_of(control, &request);
-            Ok(Explanation {
-                request: Some(requests::whole(&request, redactor)),
-                rules,
-                note: note.map(str::to_owned),
-                ..explanation(Explained::Request, summary, steps)
-            })
+            let explained = of_request(control, &request, redactor);
+            Ok(Explanation { request: Some(requests::whole(&request, redactor)), ..explained })
         }
         Some("evt") => {
             let scope = scope_or_all(control, input)?;
@@ -77,6 +57,35 @@ pub(super) fn explain(control: &Control, input: &Input<api::Explain>) -> Result<
             })
         }
         _ => Err(unknown(id, "")),
+    }
+}
+
+/// Why a request got its answer, without the request itself.
+pub(super) fn of_request(control: &Control, request: &RequestRecord, redactor: Redactor<'_>) -> Explanation {
+    let steps = request_steps(request, redactor);
+    let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
+    let why = decided.map_or("all checks passed", |step| &step.detail);
+    let summary = format!("{} because {why}", status_text(request));
+    let (rules, note) = rules_of(control, request);
+    Explanation {
+        rules,
+        note: note.map(str::to_owned),
+        ..explanation(request.transcript.id(), Explained::Request, summary, steps)
+    }
+}
+
+fn explanation(id: &str, kind: Explained, summary: String, steps: Vec<Step>) -> Explanation {
+    Explanation {
+        id: id.to_owned(),
+        kind,
+        summary,
+        steps,
+        advice: None,
+        delivery: None,
+        event: None,
+        request: None,
+        rules: None,
+        note: None,
     }
 }
 

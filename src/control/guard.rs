@@ -14,6 +14,8 @@ use crate::contract::error::ErrorKind;
 use crate::http::host::host_name;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 /// A header that no form can set. With the value `1` it replaces the content type of a POST without a body.
 const MARK: HeaderName = HeaderName::from_static("x-emulator-control");
 
@@ -43,24 +45,9 @@ impl Access {
 
     /// Refuses calls that a page of another site could make a browser send.
     pub(super) fn check_origin(&self, parts: &Parts, host: &str, content: Content) -> Result<(), ControlError> {
-        // A browser always sends a host, so a call without one does not come from a page.
-        let name = host_name(host).unwrap_or_default();
-        if !host.is_empty() && !self.is_known_host(name) {
-            let message = format!(
-                "the control API does not answer to the host `{}`; start with --allow-host {0} if it is yours",
-                name.escape_debug()
-            );
-            return Err(ControlError::new(ErrorKind::MisdirectedRequest, message));
-        }
+        self.check_host(host)?;
+        check_site(parts, host)?;
         let headers = &parts.headers;
-        let foreign = headers.get_all(ORIGIN).iter().any(|origin| !is_own_origin(origin.as_bytes(), host));
-        // Another port of this host counts as the same site, but its pages are not trusted either.
-        let mut sites = headers.get_all(FETCH_SITE).iter();
-        let from_elsewhere = sites.any(|site| matches!(site.as_bytes(), b"cross-site" | b"same-site"));
-        if foreign || from_elsewhere {
-            return Err(ControlError::new(ErrorKind::BadRequest, "calls from pages of other sites are refused")
-                .coded("cross_origin"));
-        }
         let expected = match content {
             Content::Any => return Ok(()),
             // A form of another site can send a POST without a body. A browser then sends one of these headers.
@@ -81,6 +68,36 @@ impl Access {
             return Ok(());
         }
         Err(ControlError::new(ErrorKind::UnsupportedMediaType, format!("send Content-Type: {expected}")))
+    }
+
+    /// Refuses requests for the page's files that a page of another site sends. The page itself may be opened from anywhere: by a
+    /// link, or by typing its address.
+    pub(super) fn check_page(&self, parts: &Parts, host: &str, is_page: bool) -> Result<(), ControlError> {
+        self.check_host(host)?;
+        let is = |name: HeaderName, expected: &str| parts.headers.get(name).is_some_and(|value| value == expected);
+        if is_page && is(FETCH_MODE, "navigate") && is(FETCH_DEST, "document") {
+            return Ok(());
+        }
+        check_site(parts, host)
+    }
+
+    /// Refuses hosts that are neither local nor allowed.
+    fn check_host(&self, host: &str) -> Result<(), ControlError> {
+        // A browser always sends a host, so a call without one does not come from a page.
+        let name = host_name(host).unwrap_or_default();
+        if host.is_empty() || self.is_known_host(name) {
+            return Ok(());
+        }
+        let message = format!(
+            "the control API does not answer to the host `{}`; start with --allow-host {0} if it is yours",
+            name.escape_debug()
+        );
+        Err(ControlError::new(ErrorKind::MisdirectedRequest, message))
+    }
+
+    /// Whether calls require a token.
+    pub(super) fn requires_token(&self) -> bool {
+        self.token.is_some()
     }
 
     /// Requires the token, if there is one; compares in constant time.
@@ -108,6 +125,20 @@ impl Access {
             || name == "host.docker.internal"
             || self.hosts.contains(&name)
     }
+}
+
+/// Refuses what a page of another site makes a browser send.
+fn check_site(parts: &Parts, host: &str) -> Result<(), ControlError> {
+    let headers = &parts.headers;
+    let foreign = headers.get_all(ORIGIN).iter().any(|origin| !is_own_origin(origin.as_bytes(), host));
+    // Another port of this host counts as the same site, but its pages are not trusted either.
+    let mut sites = headers.get_all(FETCH_SITE).iter();
+    let from_elsewhere = sites.any(|site| matches!(site.as_bytes(), b"cross-site" | b"same-site"));
+    if foreign || from_elsewhere {
+        return Err(ControlError::new(ErrorKind::BadRequest, "calls from pages of other sites are refused")
+            .coded("cross_origin"));
+    }
+    Ok(())
 }
 
 /// Whether a name is a single label, which resolves only in this network. Only plain characters, so that no client reads another name.

@@ -10,6 +10,7 @@ mod clock;
 mod deliveries;
 mod diagnosis;
 mod dispatch;
+mod due;
 mod events;
 mod explain;
 mod filter;
@@ -18,12 +19,15 @@ mod guesses;
 mod health;
 mod metrics;
 mod openapi;
+mod page;
 mod profile;
+mod progress;
 mod reply;
 mod requests;
 mod reset;
 mod route;
 mod routes;
+mod run;
 mod scenarios;
 mod schemas;
 mod scope;
@@ -35,6 +39,7 @@ mod verification;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
 pub use guard::Access;
@@ -55,6 +60,7 @@ pub(crate) mod limits {
         MOST_EVENTS as EVENTS, MOST_SHOWN as EVENTS_SHOWN, MOST_SHOWN_BYTES as EVENTS_SHOWN_BYTES,
     };
     pub(crate) use super::guesses::{MOST_A_SECOND as GUESSES_A_SECOND, MOST_ADDRESSES as GUESSING_ADDRESSES};
+    pub(crate) use super::run::MOST_BYTES as RUN_BYTES;
     pub(crate) use super::snapshot::{MOST_BYTES as SNAPSHOT_BYTES, MOST_MEMORY as SNAPSHOT_MEMORY};
     pub(crate) use super::stream::{
         PIECE as PIECE_ENTRIES, PIECE_BYTES, TEXT_BYTES as SHARED_TEXT_BYTES, TEXTS as SHARED_TEXTS,
@@ -84,6 +90,21 @@ pub struct Control {
     pub stopping: watch::Receiver<bool>,
     /// Slows down guesses of the token.
     pub guesses: Arc<Guesses>,
+    /// How the emulator was started.
+    pub start: Start,
+}
+
+/// How an emulator was started, for documents about it.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The number that its seed was given as.
+    pub seed: Option<u64>,
+    /// When, by its clock.
+    pub at: Timestamp,
+    /// Where the emulated API is served.
+    pub base_url: String,
+    /// Where the control API is served.
+    pub control_url: String,
 }
 
 impl Deref for Control {

@@ -17,7 +17,11 @@ pub(super) fn assumptions(
     control: &Control,
     input: &Input<api::Assumptions>,
 ) -> Result<List<Assumption>, ControlError> {
-    let config = control.config_for(scope_or_all(control, input)?.key().as_deref());
+    Ok(assumed(control, scope_or_all(control, input)?.key().as_deref()))
+}
+
+/// The ledger under the settings of a key, or of every key without its own.
+pub(super) fn assumed(control: &Control, name: Option<&str>) -> List<Assumption> {
     let row = |row: LedgerRow| Assumption {
         knob: row.knob.to_owned(),
         contract: row.contract.to_owned(),
@@ -27,21 +31,25 @@ pub(super) fn assumptions(
         value: row.value,
         source: row.source,
     };
-    Ok(List { data: ledger(&config.layered).into_iter().map(row).collect() })
+    List { data: ledger(&control.config_for(name).layered).into_iter().map(row).collect() }
 }
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowProfile>) -> Result<api::Profile, ControlError> {
-    let name = scope_or_all(control, input)?.key();
-    let settings = ledger(&control.config_for(name.as_deref()).layered);
+    Ok(settings(control, scope_or_all(control, input)?.key().as_deref()))
+}
+
+/// The settings of a key, or of every key without its own.
+pub(super) fn settings(control: &Control, name: Option<&str>) -> api::Profile {
+    let settings = ledger(&control.config_for(name).layered);
     let setting =
         |setting: LedgerRow| Setting { knob: setting.knob.to_owned(), value: setting.value, source: setting.source };
     let patches = control.library.load().patches().clone();
-    let own = name.and_then(|name| patches.keys.get(&name).cloned()).unwrap_or_default();
-    Ok(api::Profile {
+    let own = name.and_then(|name| patches.keys.get(name).cloned()).unwrap_or_default();
+    api::Profile {
         data: settings.into_iter().map(setting).collect(),
         patch: patches.global.entries().clone(),
         key_patch: own.entries().clone(),
-    })
+    }
 }
 
 /// Changes settings for all keys, or for one: nested like a scenario's `[profile]`, by dotted names, or both; `null` undoes a

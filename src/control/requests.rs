@@ -196,13 +196,6 @@ pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
 
 /// A request in full.
 pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestWhole {
-    let quota = |quota: &Verdict| Quota {
-        limit: quota.limit,
-        remaining: quota.remaining,
-        window_ms: quota.window.into(),
-        opens_in_ms: quota.wait.into(),
-        resets_in_ms: quota.reset.into(),
-    };
     RequestWhole {
         row: row(request, redactor),
         headers: shown_headers(redactor, request.transcript.headers()),
@@ -214,6 +207,17 @@ pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestW
         },
         quota: request.quota.as_ref().map(quota),
         warnings: request.warnings.clone(),
+    }
+}
+
+/// The quota of a key, after a request or at present.
+pub(super) fn quota(quota: &Verdict) -> Quota {
+    Quota {
+        limit: quota.limit,
+        remaining: quota.remaining,
+        window_ms: quota.window.into(),
+        opens_in_ms: quota.wait.into(),
+        resets_in_ms: quota.reset.into(),
     }
 }
 

@@ -11,7 +11,7 @@ use super::call::Call;
 use super::route::{Handler, Route, Waiting, at_once, raw, waits};
 use super::{Control, ControlError, PREFIX, Reply};
 use super::{
-    clock, deliveries, events, explain, health, metrics, openapi, profile, requests, reset, scenarios, snapshot,
+    clock, deliveries, events, explain, health, metrics, openapi, profile, requests, reset, run, scenarios, snapshot,
     stream, subscriptions, verification,
 };
 use crate::contract::nearest;
@@ -40,6 +40,7 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         waits(requests::wait),
         at_once(requests::show),
         waits(verification::verify),
+        at_once(run::show),
         at_once(explain::explain),
         at_once(subscriptions::list),
         at_once(subscriptions::create),

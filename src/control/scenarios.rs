@@ -62,11 +62,17 @@ fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> api:
 pub(super) fn show(control: &Control, input: &Input<api::ShowScenario>) -> Result<ScenarioWhole, ControlError> {
     let generation = control.library.load();
     let scenario = generation.find(&input.segment).ok_or_else(|| unknown(&generation, &input.segment))?;
-    Ok(ScenarioWhole {
-        row: row(&generation, &scenario.name, Some(&scenario)),
-        description: scenario.description.clone(),
-        text: scenario.text.to_string(),
-    })
+    Ok(whole(&generation, &scenario.name))
+}
+
+/// A scenario with its text, which is empty if its file was never valid.
+pub(super) fn whole(generation: &Generation, name: &str) -> ScenarioWhole {
+    let scenario = generation.find(name);
+    ScenarioWhole {
+        row: row(generation, name, scenario.as_deref()),
+        description: scenario.as_ref().and_then(|scenario| scenario.description.clone()),
+        text: scenario.map(|scenario| scenario.text.to_string()).unwrap_or_default(),
+    }
 }
 
 /// Diagnostics in the form of the control API.

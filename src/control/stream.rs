@@ -28,7 +28,7 @@ use super::{Control, ControlError, Reply, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
 use crate::engine::Engine;
-use crate::journal::{Entry, Reader};
+use crate::journal::{self, Entry, Reader};
 use crate::memory::kept;
 use crate::redact::Redactor;
 use crate::tasks::stopped;
@@ -86,10 +86,15 @@ impl Texts {
         }
     }
 
+    /// The id of the entry with this number, as in the stream.
+    pub(super) fn id(&self, number: u64) -> String {
+        format!("{}-{number}", self.instance)
+    }
+
     /// One server-sent event; JSON has no line ends of its own.
     fn event<T: Serialize>(&self, number: u64, kind: &str, data: &T) -> String {
         let data = serde_json::to_string(data).expect("texts and numbers always serialise");
-        format!("id: {}-{number}\nevent: {kind}\ndata: {data}\n\n", self.instance)
+        format!("id: {}\nevent: {kind}\ndata: {data}\n\n", self.id(number))
     }
 
     /// The text of an entry, made if it is not in the cache.
@@ -189,6 +194,11 @@ fn kinds(text: Option<&str>) -> Result<Vec<&'static str>, ControlError> {
     text.split(',').map(str::trim).map(kind).collect()
 }
 
+/// A line of the log.
+pub(super) fn shown(notice: &journal::Notice) -> api::Notice {
+    api::Notice { at: api::time(notice.at), message: notice.message.clone(), warning: notice.warning }
+}
+
 struct Viewer {
     reader: Reader,
     engine: Arc<Engine>,
@@ -271,13 +281,10 @@ impl Viewer {
                 event: record.event.id.as_str().into(),
                 event_type: record.event.event_type.clone(),
                 subscription: record.delivery.subscription.as_str().into(),
+                workspace: self.engine.registry.find(&record.event.workspace).map(|found| found.id().into()),
             }),
             Entry::Gone => Ok(Value::Null),
-            Entry::Notice(notice) => serde_json::to_value(api::Notice {
-                at: api::time(notice.at),
-                message: notice.message.clone(),
-                warning: notice.warning,
-            }),
+            Entry::Notice(notice) => serde_json::to_value(shown(notice)),
         };
         let mut view = shown.expect("texts and numbers always serialise");
         redactor.value(&mut view);

@@ -6,7 +6,7 @@ use serde_json::Map;
 
 use super::api::{self, Created, Deleted, List, Rotated, Subscription, SubscriptionState};
 use super::call::{Call, Input};
-use super::scope::{scope, scope_or_all};
+use super::scope::{Scope, scope, scope_or_all};
 use super::{Control, ControlError};
 use crate::contract::error::Error;
 use crate::contract::rules::check_subscribe;
@@ -14,19 +14,25 @@ use crate::contract::signature::SigningKey;
 use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::SubscriptionStatus;
 use crate::profile::Profile;
+use crate::redact::Redactor;
 use crate::workspace::{SubscriptionRecord, Workspace};
 
 pub(super) fn list(
     control: &Control,
     input: &Input<api::ListSubscriptions>,
 ) -> Result<List<Subscription>, ControlError> {
-    let scope = scope(control, input)?;
-    let mut data = Vec::new();
+    Ok(List { data: all_of(control, &scope(control, input)?, input.redactor()) })
+}
+
+/// The subscriptions in a scope.
+pub(super) fn all_of(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Vec<Subscription> {
+    let mut found = Vec::new();
     for workspace in scope.workspaces(control) {
         let profile = control.profile_for(Some(workspace.name()));
-        data.extend(workspace.lock().subscriptions.iter().map(|record| shown(record, &workspace, &profile, input)));
+        let state = workspace.lock();
+        found.extend(state.subscriptions.iter().map(|record| shown(record, &workspace, &profile, redactor)));
     }
-    Ok(List { data })
+    found
 }
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowSubscription>) -> Result<Subscription, ControlError> {
@@ -37,10 +43,15 @@ fn view(control: &Control, call: &Call, workspace: &Workspace, id: &str) -> Resu
     let profile = control.profile_for(Some(workspace.name()));
     let state = workspace.lock();
     let record = state.subscriptions.get(id).ok_or_else(|| unknown(id))?;
-    Ok(shown(record, workspace, &profile, call))
+    Ok(shown(record, workspace, &profile, call.redactor()))
 }
 
-fn shown(record: &SubscriptionRecord, workspace: &Workspace, profile: &Profile, call: &Call) -> Subscription {
+fn shown(
+    record: &SubscriptionRecord,
+    workspace: &Workspace,
+    profile: &Profile,
+    redactor: Redactor<'_>,
+) -> Subscription {
     Subscription {
         id: record.id.as_str().into(),
         url: record.url.clone(),
@@ -53,7 +64,7 @@ fn shown(record: &SubscriptionRecord, workspace: &Workspace, profile: &Profile, 
         created_at: timestamp_of(&record.id, record.created_at, profile.time.precision).into(),
         signing_secrets: record.signing_secrets(workspace.clock().now()).len(),
         workspace: workspace.id().into(),
-        key: call.redactor().key(workspace.name()).into_owned(),
+        key: redactor.key(workspace.name()).into_owned(),
     }
 }
 
@@ -128,7 +139,7 @@ pub(super) fn rotate(control: &Control, input: &Input<api::RotateSecret>) -> Res
     let record = state.subscriptions.get(&input.segment);
     let (Some(secret), Some(record)) = (secret, record) else { return Err(unknown(&input.segment)) };
     Ok(Rotated {
-        subscription: shown(record, &workspace, &profile, input),
+        subscription: shown(record, &workspace, &profile, input.redactor()),
         secret: secret.map_err(refused)?.reveal().to_owned(),
         old_secret_signs_for: grace.to_string(),
     })

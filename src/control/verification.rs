@@ -49,7 +49,8 @@ pub(super) async fn verify(
     Ok(control.blocking.run(move || judge(&judging, &scope, input.redactor())).await)
 }
 
-fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verification {
+/// The problems found so far.
+pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verification {
     let generation = control.library.load();
     let configs = configs(&generation, scope);
     let (mut unmatched, judged_requests) = unmatched(control, scope, redactor);
@@ -207,11 +208,11 @@ fn is_on_purpose(delivery: &DeliveryRecord) -> bool {
 }
 
 /// A workspace, or all requests without a key, with its rule counters.
-struct Player {
+pub(super) struct Player {
     /// `None` for requests without a key.
-    workspace: Option<Arc<Workspace>>,
+    pub(super) workspace: Option<Arc<Workspace>>,
     keys: Vec<Option<String>>,
-    turns: RuleCounters,
+    pub(super) turns: RuleCounters,
 }
 
 impl Player {
@@ -236,7 +237,7 @@ impl Player {
 }
 
 /// The configurations with active scenarios in the scope.
-fn configs(generation: &Generation, scope: &Scope) -> Vec<Arc<EffectiveConfig>> {
+pub(super) fn configs(generation: &Generation, scope: &Scope) -> Vec<Arc<EffectiveConfig>> {
     let mut configs: Vec<Arc<EffectiveConfig>> = if let Scope(Some(workspace)) = scope {
         vec![Arc::clone(generation.config_for(Some(workspace.name())))]
     } else {
@@ -269,7 +270,12 @@ fn unfinished(
 }
 
 /// The players that a configuration has answered; with a key in the scope, that key's workspace.
-fn players(control: &Control, scope: &Scope, generation: &Generation, config: &Arc<EffectiveConfig>) -> Vec<Player> {
+pub(super) fn players(
+    control: &Control,
+    scope: &Scope,
+    generation: &Generation,
+    config: &Arc<EffectiveConfig>,
+) -> Vec<Player> {
     let player = |workspace: &Arc<Workspace>| {
         let keys = keys_of(generation, workspace).into_iter().map(Some).collect();
         Player::new(workspace, keys, config.activation)

@@ -231,6 +231,11 @@ impl DeliveryStore {
         below.filter(|(_, record)| pick(record)).take(most).map(|(serial, record)| (*serial, record.clone())).collect()
     }
 
+    /// How many deliveries there are for which `pick` is true.
+    pub fn count(&self, pick: impl Fn(&DeliveryRecord) -> bool) -> usize {
+        self.state.lock().by_serial.values().filter(|record| pick(record)).count()
+    }
+
     /// Completes when any delivery changes after the call.
     /// To miss no change, create and enable the future, check the state, then await it.
     pub fn changed(&self) -> tokio::sync::futures::Notified<'_> {

@@ -275,6 +275,14 @@ impl State {
         quota.check(&profile.rate_limit, now.instant)
     }
 
+    /// What is left of the quota at `now`; of a group's keys, that of the one with the least. `None` if no quota is in force.
+    pub fn quota(&self, profile: &Profile, now: Now) -> Option<Verdict> {
+        let policy = Some(&profile.rate_limit).filter(|policy| policy.enabled)?;
+        let left = self.quotas.values().map(|quota| quota.look(policy, now.instant));
+        left.min_by_key(|verdict| (verdict.allowed, verdict.remaining))
+            .or_else(|| Some(Quota::default().look(policy, now.instant)))
+    }
+
     /// Undoes the counting of a request.
     pub fn uncount_request(&mut self, key: &str, profile: &Profile) {
         if let Some(quota) = self.quotas.get_mut(key).filter(|_| profile.rate_limit.enabled) {

@@ -113,6 +113,16 @@ impl Timeline {
         self.planned.keys().next().map(|(at, _)| *at)
     }
 
+    /// How many events are planned.
+    pub fn count(&self) -> usize {
+        self.planned.len()
+    }
+
+    /// Every planned event, in the order in which they happen.
+    pub fn all(&self) -> impl Iterator<Item = &PlannedEvent> {
+        self.planned.values()
+    }
+
     /// The events planned under this activation, in the order in which they happen.
     pub fn planned(&self, activation: u64) -> impl Iterator<Item = &PlannedEvent> {
         self.planned.values().filter(move |planned| planned.activation == activation)

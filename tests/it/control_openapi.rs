@@ -114,6 +114,9 @@ async fn real_answers_fit_the_document() {
         "scenarios",
         "scenarios/rate-limit-burst",
         "clock",
+        "run",
+        "run?limit=1",
+        "run?limit=x",
         "sink/app",
     ] {
         let template = path.split('?').next().expect("a path");

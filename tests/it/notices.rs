@@ -204,8 +204,6 @@ fn what_is_taken_back_says_what_is_in_force_then() {
 async fn a_path_of_the_control_api_that_is_not_there_names_the_one_that_was_meant() {
     let emulator = start().await;
     for (path, meant) in [
-        ("/_emulator", "`/_emulator/openapi.json` describes every call"),
-        ("/_emulator/", "`/_emulator/openapi.json` describes every call"),
         ("/_emulator/nonsense", "`/_emulator/openapi.json` describes every call"),
         ("/_emulator/sinks", "did you mean `/_emulator/sink/{name}`?"),
         ("/_emulator/sinks/app", "did you mean `/_emulator/sink/{name}`?"),

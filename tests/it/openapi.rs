@@ -44,7 +44,7 @@ impl Document {
         }
     }
 
-    fn fits(&self, schema: &Value, value: &Value, what: &str) {
+    pub(crate) fn fits(&self, schema: &Value, value: &Value, what: &str) {
         // References lead into the document, so it travels with the schema.
         let mut whole = json!({ "components": self.whole["components"] });
         for (name, part) in schema.as_object().expect("a schema") {

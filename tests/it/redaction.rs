@@ -86,6 +86,8 @@ async fn everything_that_the_control_api_shows_is_masked_and_test_keys_are_whole
         "scenarios",
         "profile",
         "metrics",
+        "run",
+        "run?key=sk_test_local",
     ]
     .map(str::to_owned)
     .to_vec();

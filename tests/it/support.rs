@@ -209,7 +209,11 @@ pub(crate) async fn fire(emulator: &Emulator, body: &Value) -> Value {
 
 /// Writes raw bytes and reads until the server closes or `quiet` passes without a byte.
 pub(crate) async fn raw(emulator: &Emulator, bytes: &[u8]) -> String {
-    let address = emulator.base_url().trim_start_matches("http://").to_owned();
+    raw_at(emulator.base_url().trim_start_matches("http://"), bytes).await
+}
+
+/// The same, to another address.
+pub(crate) async fn raw_at(address: &str, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.expect("the emulator listens");
     // The server may refuse before everything is written.
     let _ = stream.write_all(bytes).await;

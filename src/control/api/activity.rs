@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Attempt, DeliveryId, EventId, Form, Nothing, SubscriptionId, Time, endpoint};
+use super::{Attempt, DeliveryId, EventId, Form, Nothing, SubscriptionId, Time, WorkspaceId, endpoint};
 
 /// The media type of the event stream.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
@@ -32,10 +32,12 @@ pub(crate) struct StreamedAttempt {
     #[serde(rename = "type")]
     pub(crate) event_type: String,
     pub(crate) subscription: SubscriptionId,
+    pub(crate) workspace: Option<WorkspaceId>,
 }
 
 /// A line of the log.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Notice {
     pub(crate) at: Time,
     pub(crate) message: String,

@@ -21,7 +21,7 @@ endpoint! {
 }
 
 /// A clock.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Clock {
     pub(crate) mode: ClockMode,

@@ -80,6 +80,8 @@ pub(crate) struct DeliveryWith<A> {
     pub(crate) subscription: SubscriptionId,
     pub(crate) url: String,
     pub(crate) workspace: Option<WorkspaceId>,
+    /// When the event happened.
+    pub(crate) created_at: Time,
     pub(crate) status: DeliveryStatus,
     pub(crate) attempts: A,
     /// How the last attempt ended.

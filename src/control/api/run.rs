@@ -1,0 +1,293 @@
+//! What happened in an emulator so far, as one document: the page shows it live, a file keeps it.
+
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{
+    Assumption, Clock, DeliveryId, DeliveryWhole, Event, Explanation, Form, List, Millis, Nothing, Notice, Profile,
+    Quota, RequestWhole, ScenarioWhole, Subscription, Time, Verification, WorkspaceId, endpoint,
+};
+
+/// The format of the document, by which a file is recognised.
+pub(crate) const RUN_FORMAT: &str = "wrs-emulator-run";
+/// The version of the format. It rises when a reader of an earlier version would misread the document.
+pub(crate) const RUN_VERSION: u64 = 1;
+
+endpoint! {
+    /// What happened so far and the present state, as one document.
+    ShowRun: GET "run", Form::Plain, RunQuery, Nothing => Run;
+}
+
+/// How much of what happened is shown.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct RunQuery {
+    /// Most records of each kind, the newest; 0 shows the state alone. Absent, all that fit.
+    #[schemars(range(min = 0, max = 100_000), with = "Option<u32>")]
+    pub(crate) limit: Option<String>,
+}
+
+/// What happened so far and the present state. Credentials are masked; at most 8 MiB.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Run {
+    #[schemars(extend("const" = RUN_FORMAT))]
+    pub(crate) format: String,
+    #[schemars(extend("const" = RUN_VERSION))]
+    pub(crate) version: u64,
+    pub(crate) emulator: EmulatorFacts,
+    /// When the document was made, by the emulator's clock.
+    pub(crate) recorded_at: Time,
+    /// Whose it is; null for all keys.
+    pub(crate) key: Option<String>,
+    /// The command that `exec` ran, in a report of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) exec: Option<ExecFacts>,
+    /// The name of the file that `run view` shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) viewing: Option<String>,
+    /// The newest entry in the document, as `Last-Event-ID` of the event stream.
+    pub(crate) last_event_id: String,
+    /// The problems found, as `GET verdict` has them.
+    pub(crate) verification: Json<Verification>,
+    /// The emulator's clock, or that of the key.
+    pub(crate) clock: Clock,
+    /// What happens next, the earliest first.
+    pub(crate) due: Vec<Due>,
+    pub(crate) keys: Vec<Json<KeyState>>,
+    /// Newest first.
+    pub(crate) requests: Vec<Json<RunRequest>>,
+    /// Newest first.
+    pub(crate) deliveries: Vec<Json<DeliveryWhole>>,
+    /// Newest first.
+    pub(crate) events: Vec<Json<Event>>,
+    /// Lines of the log, newest first.
+    pub(crate) notices: Vec<Json<Notice>>,
+    pub(crate) subscriptions: Vec<Json<Subscription>>,
+    pub(crate) scenarios: Vec<Json<RunScenario>>,
+    pub(crate) profile: Json<Profile>,
+    pub(crate) assumptions: Json<List<Assumption>>,
+    /// What is not in the document.
+    pub(crate) omitted: Omitted,
+    /// Where the listings continue with what was left out.
+    pub(crate) next_cursor: NextCursors,
+}
+
+/// The emulator that a document is about.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct EmulatorFacts {
+    pub(crate) version: String,
+    /// The number given by `--seed`; null if the seed was drawn.
+    pub(crate) seed: Option<u64>,
+    pub(crate) generation: u64,
+    /// By the emulator's clock.
+    pub(crate) started_at: Time,
+    /// Where the emulated API is served.
+    pub(crate) base_url: String,
+    /// Where the control API is served.
+    pub(crate) control_url: String,
+    /// Whether the control API requires a token.
+    pub(crate) control: bool,
+    /// The folders that scenarios are read from.
+    pub(crate) scenario_folders: Vec<String>,
+}
+
+/// A command that was run with an emulator, and how it ended.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct ExecFacts {
+    /// The command and its arguments, credentials masked.
+    pub(crate) command: Vec<String>,
+    /// Its exit status, by the rules of shells: 128 and the number of a signal, 127 if it is not there, 126 if it cannot be run.
+    pub(crate) exit_status: u8,
+    /// The signal that ended it.
+    pub(crate) signal: Option<i32>,
+    /// Why it could not be run.
+    pub(crate) problem: Option<String>,
+}
+
+/// Something that happens once the clock reaches its time.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Due {
+    /// By the clock of the workspace.
+    pub(crate) at: Time,
+    pub(crate) in_ms: Millis,
+    pub(crate) what: DueKind,
+    pub(crate) workspace: WorkspaceId,
+    pub(crate) key: String,
+    /// The delivery to be attempted.
+    pub(crate) delivery: Option<DeliveryId>,
+    /// The scenario that planned it.
+    pub(crate) scenario: Option<String>,
+    /// What it is, in words.
+    pub(crate) message: String,
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum DueKind {
+    /// An attempt at a delivery.
+    Attempt,
+    /// An event that a scenario has planned.
+    Event,
+    /// Something else that waits for the clock, such as a delayed answer or a scenario's timer.
+    Timer,
+}
+
+/// A key, or a group of keys, and what it uses.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct KeyState {
+    /// A test key whole, any other masked; the name of a group of keys.
+    pub(crate) key: String,
+    pub(crate) workspace: WorkspaceId,
+    /// What is left at present; null if the quota is disabled.
+    pub(crate) quota: Option<Quota>,
+    /// Requests in the journal.
+    pub(crate) requests: usize,
+    pub(crate) subscriptions: usize,
+    /// The scenarios active for it, in order.
+    pub(crate) scenarios: Vec<String>,
+    /// Its own clock; null if it follows the emulator's.
+    pub(crate) clock: Option<Clock>,
+}
+
+/// A request with its explanation, in which the request itself is absent.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct RunRequest {
+    #[serde(flatten)]
+    pub(crate) request: RequestWhole,
+    pub(crate) explanation: Explanation,
+}
+
+/// A scenario with its text and its progress.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct RunScenario {
+    #[serde(flatten)]
+    pub(crate) scenario: ScenarioWhole,
+    /// For each key that it has applied to; empty if it is not active, or no request has reached it.
+    pub(crate) progress: Vec<Progress>,
+}
+
+/// How far a scenario is for a key.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Progress {
+    /// Null for requests without a key.
+    pub(crate) workspace: Option<WorkspaceId>,
+    pub(crate) key: Option<String>,
+    /// In the order of the scenario.
+    pub(crate) rules: Vec<RuleProgress>,
+    /// The present step of its story, if it has one that ends.
+    pub(crate) step: Option<String>,
+    /// The steps at which the story ends.
+    pub(crate) ends: Vec<String>,
+    pub(crate) emissions: Vec<EmissionProgress>,
+}
+
+/// How often a rule has applied.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct RuleProgress {
+    pub(crate) rule: String,
+    pub(crate) applied: u64,
+    /// How often it applies in all; null if without end.
+    pub(crate) turns: Option<u64>,
+}
+
+/// How often an emission was triggered.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct EmissionProgress {
+    pub(crate) emission: String,
+    pub(crate) fired: u64,
+    /// Events planned and yet to come.
+    pub(crate) planned: u64,
+}
+
+/// How much is not in the document: because of its size or the requested limit, or evicted before.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Omitted {
+    pub(crate) requests: usize,
+    pub(crate) deliveries: usize,
+    pub(crate) events: usize,
+    pub(crate) notices: usize,
+    pub(crate) keys: usize,
+    pub(crate) subscriptions: usize,
+    pub(crate) scenarios: usize,
+    /// Keys in the `progress` of scenarios.
+    pub(crate) progress: usize,
+    /// Entries of `verification`, whose `counts` has them all.
+    pub(crate) problems: usize,
+    pub(crate) due: usize,
+    /// Entries of the journal that were evicted, of all kinds and keys.
+    pub(crate) evicted_entries: u64,
+    /// Finished deliveries that were evicted, of all keys.
+    pub(crate) evicted_deliveries: u64,
+}
+
+/// The `cursor` with which a listing continues after the records of the document; null if none are left out.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct NextCursors {
+    pub(crate) requests: Option<String>,
+    pub(crate) deliveries: Option<String>,
+}
+
+/// The JSON of a `T`, written once and not read again: a document of many records needs no second copy of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Json<T> {
+    text: Box<RawValue>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Json<T> {
+    /// What serialises as a `T` does.
+    pub(crate) fn of(value: &impl Serialize) -> Self {
+        Self { text: to_raw_value(value).expect("texts and numbers always serialise"), of: PhantomData }
+    }
+
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> usize {
+        self.text.get().len()
+    }
+}
+
+impl<T> Serialize for Json<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.text.serialize(serializer)
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Json<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self { text: Box::deserialize(deserializer)?, of: PhantomData })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Json<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> std::borrow::Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}

@@ -1,0 +1,261 @@
+//! The run document: the records of the other calls, bounded, repeatable, without secrets.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use wrs_emulator::Emulator;
+
+use crate::support::{
+    activate, ask, builder, control, fire, get, get_as, put_scenario, send, start, start_with, subscribe_sink, text,
+};
+
+async fn run(emulator: &Emulator, query: &str) -> Value {
+    ask(emulator, "GET", &format!("run{query}"), &Value::Null).await
+}
+
+fn list<'v>(document: &'v Value, name: &str) -> &'v [Value] {
+    document[name].as_array().unwrap_or_else(|| panic!("{name} is a list: {}", document[name]))
+}
+
+fn ids(document: &Value, name: &str) -> Vec<String> {
+    list(document, name).iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+/// A story with a rule, a step, an emission and a subscription.
+const STORY: &str = r#"
+title = "A story"
+
+[[rule]]
+name = "busy"
+when = { operation = "system.status" }
+times = 3
+next = "calm"
+reply = { error = "rate_limit_exceeded" }
+
+[[emit]]
+name = "later"
+event = "workflow.completed"
+on = "activation"
+delay = "30s"
+"#;
+
+#[tokio::test]
+async fn records_and_state_are_those_of_the_other_calls() {
+    let emulator = start().await;
+    subscribe_sink(&emulator, "app").await;
+    put_scenario(&emulator, "story", STORY).await;
+    activate(&emulator, &["story"], Some("sk_test_local")).await;
+    get(&emulator, "/v1/system/status").await;
+    get(&emulator, "/nowhere").await;
+    fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    emulator.control().note("a line of the log");
+
+    let document = run(&emulator, "").await;
+    assert_eq!((&document["format"], &document["version"]), (&json!("wrs-emulator-run"), &json!(1)));
+    assert_eq!((ids(&document, "requests").len(), ids(&document, "deliveries").len()), (3, 1));
+    for id in ids(&document, "requests") {
+        let mut record = list(&document, "requests").iter().find(|row| row["id"] == id).expect("the row").clone();
+        let explanation = record.as_object_mut().expect("an object").remove("explanation").expect("an explanation");
+        assert_eq!(record, ask(&emulator, "GET", &format!("requests/{id}"), &Value::Null).await);
+        let mut explained = ask(&emulator, "GET", &format!("explain/{id}"), &Value::Null).await;
+        explained.as_object_mut().expect("an object").remove("request");
+        assert_eq!(explanation, explained);
+    }
+    for (part, call) in
+        [("verification", "verdict"), ("clock", "clock"), ("profile", "profile"), ("assumptions", "assumptions")]
+    {
+        assert_eq!(document[part], ask(&emulator, "GET", call, &Value::Null).await, "{part}");
+    }
+    for id in ids(&document, "deliveries") {
+        assert_eq!(document["deliveries"][0], ask(&emulator, "GET", &format!("deliveries/{id}"), &Value::Null).await);
+    }
+    for id in ids(&document, "events") {
+        let explained = ask(&emulator, "GET", &format!("explain/{id}"), &Value::Null).await;
+        assert_eq!(document["events"][0], explained["event"]);
+    }
+    let subscriptions = ask(&emulator, "GET", "subscriptions?key=*", &Value::Null).await;
+    assert_eq!(document["subscriptions"], subscriptions["data"]);
+    let listed = ask(&emulator, "GET", "scenarios", &Value::Null).await;
+    assert_eq!(list(&document, "scenarios").len(), list(&listed, "data").len());
+    for scenario in list(&document, "scenarios") {
+        let mut scenario = scenario.clone();
+        scenario.as_object_mut().expect("an object").remove("progress");
+        let name = scenario["name"].as_str().expect("a name");
+        assert_eq!(scenario, ask(&emulator, "GET", &format!("scenarios/{name}"), &Value::Null).await);
+    }
+    let notices: Vec<&Value> = list(&document, "notices").iter().map(|notice| &notice["message"]).collect();
+    assert!(notices.contains(&&json!("a line of the log")), "{notices:?}");
+    assert_eq!(run(&emulator, "?key=sk_test_local").await["key"], "sk_test_local");
+
+    // The order is the newest first.
+    assert_eq!(document["requests"][0]["path"], "/nowhere");
+    let facts = &document["emulator"];
+    assert_eq!((&facts["seed"], &facts["control"]), (&json!(7), &json!(false)));
+    assert_eq!(facts["started_at"], "2026-01-31T09:30:00.000Z");
+    assert_eq!(facts["base_url"], emulator.base_url());
+}
+
+#[tokio::test]
+async fn keys_show_what_is_left_and_scenarios_how_far_they_are() {
+    let emulator = start_with(&["rate_limit.requests=5", "rate_limit.window=10s"]).await;
+    put_scenario(&emulator, "story", STORY).await;
+    for _ in 0..3 {
+        get_as(&emulator, "sk_test_b", "/v1/system/status").await;
+    }
+    activate(&emulator, &["story"], Some("sk_test_a")).await;
+    get_as(&emulator, "sk_test_a", "/v1/system/status").await;
+    let document = run(&emulator, "").await;
+    let keys = list(&document, "keys");
+    assert_eq!(keys.iter().map(|key| key["key"].as_str()).collect::<Vec<_>>(), [Some("sk_test_a"), Some("sk_test_b")]);
+    assert_eq!(
+        keys[1]["quota"],
+        json!({ "limit": 5, "remaining": 2, "window_ms": 10_000.0, "opens_in_ms": 0.0, "resets_in_ms": 10_000.0 })
+    );
+    assert_eq!((&keys[1]["requests"], &keys[0]["scenarios"]), (&json!(3), &json!(["story"])));
+    // Looking counts nothing.
+    assert_eq!(run(&emulator, "").await["keys"], document["keys"]);
+
+    let story = list(&document, "scenarios").iter().find(|scenario| scenario["name"] == "story").expect("the story");
+    let progress = &story["progress"][0];
+    assert_eq!(progress["rules"], json!([{ "rule": "busy", "applied": 1, "turns": 3 }]));
+    assert_eq!(
+        (&progress["key"], &progress["step"], &progress["ends"]),
+        (&json!("sk_test_a"), &json!("start"), &json!(["calm"]))
+    );
+    assert_eq!(progress["emissions"], json!([{ "emission": "later", "fired": 1, "planned": 1 }]));
+
+    let due = list(&document, "due");
+    assert_eq!(due.len(), 1, "{due:?}");
+    assert_eq!((&due[0]["what"], &due[0]["at"]), (&json!("event"), &json!("2026-01-31T09:30:30.000Z")));
+    assert_eq!((&due[0]["in_ms"], &due[0]["scenario"]), (&json!(30_000.0), &json!("story")));
+    ask(&emulator, "POST", "clock", &json!({ "advance": "30s" })).await;
+    assert!(list(&run(&emulator, "").await, "due").is_empty());
+}
+
+#[tokio::test]
+async fn what_is_due_names_the_attempts_of_a_delivery() {
+    let emulator = start().await;
+    subscribe_sink(&emulator, "app").await;
+    ask(&emulator, "POST", "sink/app", &json!({ "respond": [500] })).await;
+    fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    let document = run(&emulator, "").await;
+    let due = list(&document, "due");
+    assert_eq!(
+        (due.len(), &due[0]["what"], &due[0]["delivery"]),
+        (1, &json!("attempt"), &document["deliveries"][0]["id"])
+    );
+    assert_eq!(due[0]["in_ms"], document["deliveries"][0]["next_attempt_in_ms"]);
+}
+
+/// Fills the journal with requests of both keys whose bodies are as large as the journal keeps.
+async fn fill(emulator: &Emulator, count: usize) {
+    let body = "x".repeat(60 * 1024);
+    for number in 0..count {
+        let key = if number % 2 == 0 { "sk_test_a" } else { "sk_test_b" };
+        let bearer = format!("Bearer {key}");
+        let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+        send(emulator, "POST", "/v1/events/subscribe", &headers, body.clone()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_full_document_leaves_out_the_oldest_and_counts_them() {
+    let emulator = start_with(&["rate_limit.enabled=false"]).await;
+    emulator.control().note("the first line");
+    fill(&emulator, 200).await;
+    emulator.control().note("the last line");
+    let answer = control(&emulator, "GET", "run", &Value::Null).await;
+    assert!(answer.body.len() <= 8 * 1024 * 1024, "{}", answer.body.len());
+    assert!(answer.body.len() > 7 * 1024 * 1024, "as much as fits: {}", answer.body.len());
+    let document = answer.json();
+    let shown = ids(&document, "requests");
+    assert_eq!(document["omitted"]["requests"], 200 - shown.len());
+    assert_eq!(document["omitted"]["notices"], 1, "older than the oldest request shown");
+    assert_eq!(document["notices"][0]["message"], "the last line");
+    let listed = ask(&emulator, "GET", "requests?key=*&limit=1000", &Value::Null).await;
+    assert_eq!(shown[..], ids(&listed, "data")[..shown.len()], "the newest");
+    let cursor = document["next_cursor"]["requests"].as_str().expect("more requests");
+    let rest = ask(&emulator, "GET", &format!("requests?key=*&limit=1000&cursor={cursor}"), &Value::Null).await;
+    assert_eq!(ids(&rest, "data")[..], ids(&listed, "data")[shown.len()..], "the cursor continues");
+}
+
+#[tokio::test]
+async fn a_limit_is_of_each_kind_and_a_key_sees_its_own() {
+    let emulator = start_with(&["rate_limit.enabled=false"]).await;
+    fill(&emulator, 6).await;
+    for (query, shown, omitted) in
+        [("", 6, 0), ("?limit=2", 2, 4), ("?limit=0", 0, 6), ("?key=sk_test_a", 3, 0), ("?key=sk_test_a&limit=1", 1, 2)]
+    {
+        let document = run(&emulator, query).await;
+        assert_eq!(
+            (list(&document, "requests").len(), &document["omitted"]["requests"]),
+            (shown, &json!(omitted)),
+            "{query}"
+        );
+        assert_eq!(document["next_cursor"]["requests"].is_string(), omitted > 0 && shown > 0, "{query}");
+        let keys: Vec<&Value> = list(&document, "keys").iter().map(|key| &key["key"]).collect();
+        assert_eq!(keys.contains(&&json!("sk_test_b")), !query.contains("key"), "{query}");
+        let foreign = list(&document, "requests").iter().filter(|request| request["key"] == "sk_test_b").count();
+        assert_eq!(foreign > 0, !query.contains("key") && shown > 0, "{query}");
+    }
+    let refused = control(&emulator, "GET", "run?limit=100001", &Value::Null).await;
+    assert_eq!((refused.status, refused.message().as_str()), (422, "limit: expected 0 to 100000, found `100001`"));
+}
+
+#[tokio::test]
+async fn a_record_that_is_too_large_does_not_take_the_place_of_all_others() {
+    let emulator = builder().start().await.expect("it starts");
+    subscribe_sink(&emulator, "app").await;
+    ask(&emulator, "POST", "sink/app", &json!({ "respond": vec![500; 100] })).await;
+    let large = json!({ "type": "workflow.completed", "data": { "text": "x".repeat(200 * 1024) }, });
+    ask(
+        &emulator,
+        "PATCH",
+        "profile",
+        &json!({ "webhooks": { "retry": { "preset": "custom", "schedule": vec!["1s"; 20] } } }),
+    )
+    .await;
+    fire(&emulator, &large).await;
+    ask(&emulator, "POST", "clock", &json!({ "advance": "60s" })).await;
+    get(&emulator, "/v1/system/status").await;
+    let document = run(&emulator, "").await;
+    assert_eq!(document["omitted"]["deliveries"], 1, "21 attempts with body and signed content");
+    assert_eq!(list(&document, "requests").len(), 2, "older records are there");
+}
+
+/// A run with a bit of everything; the address is the one thing that may differ.
+async fn recorded() -> String {
+    let emulator = builder().scenario_text(STORY).start().await.expect("it starts");
+    let address = emulator.base_url().trim_start_matches("http://").to_owned();
+    subscribe_sink(&emulator, "app").await;
+    for key in ["sk_test_a", "sk_test_b", "nobody"] {
+        get_as(&emulator, key, "/v1/system/status").await;
+    }
+    fire(&emulator, &json!({ "type": "workflow.completed", "count": 3 })).await;
+    emulator.control().advance(Duration::from_secs(31)).await;
+    emulator.control().settle().await;
+    let answer = control(&emulator, "GET", "run", &Value::Null).await;
+    let whole = text(&answer.body);
+    assert!(whole.contains(&address), "the document has the address");
+    assert!(!whole.contains("-11-") && !whole.contains("2027-"), "no date of the machine");
+    whole.replace(&address, "ADDRESS")
+}
+
+#[tokio::test]
+async fn the_same_run_gives_the_same_document() {
+    assert_eq!(recorded().await, recorded().await);
+}
+
+/// What happens after the document was made, and nothing before it, comes from the stream.
+#[tokio::test]
+async fn the_event_stream_continues_where_the_document_ends() {
+    let emulator = start().await;
+    get(&emulator, "/v1/hello").await;
+    let last = run(&emulator, "").await["last_event_id"].as_str().expect("an id").to_owned();
+    get(&emulator, "/v1/system/status").await;
+    let address = emulator.base_url().trim_start_matches("http://").to_owned();
+    let request =
+        format!("GET /_emulator/stream?kind=request HTTP/1.1\r\nHost: {address}\r\nLast-Event-ID: {last}\r\n\r\n");
+    let streamed = crate::support::raw(&emulator, request.as_bytes()).await;
+    assert!(streamed.contains("/v1/system/status") && !streamed.contains("/v1/hello"), "{streamed}");
+}
