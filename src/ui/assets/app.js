@@ -46,7 +46,7 @@ class App {
     this.route = parseRoute(location.hash, this.first);
     this.activity = new Activity(this);
     /** What people chose on the page, beyond the address. */
-    this.ui = { asked: '', copied: '', results: new Map(), filterFocused: false, menu: false, help: false, shortcuts: true, forms: {}, notice: '' };
+    this.ui = { asked: '', copied: '', results: new Map(), filterFocused: false, menu: false, shortcuts: true, forms: {}, notice: '' };
     this.base = new URL('.', location.href).href;
     this.said = '';
     this.dirty = { ui: true, run: true };
@@ -253,7 +253,7 @@ class App {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const target = /** @type {HTMLElement} */ (event.target);
     if (event.key === 'Escape') return this.back(target);
-    if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.nodeName) || !this.ui.shortcuts || this.ui.help) return;
+    if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.nodeName) || !this.ui.shortcuts || this.isHelping) return;
     const { list } = this.activity;
     /** @type {Record<string, () => void>} */
     const does = {
@@ -275,7 +275,7 @@ class App {
 
   /** @param {HTMLElement} target */
   back(target) {
-    if (this.ui.help) return;
+    if (this.isHelping) return;
     if (target.id === 'filter') this.activity.list.root.focus();
     else if (this.ui.asked) this.ui.asked = '';
     else if (this.ui.menu) this.ui.menu = false;
@@ -286,15 +286,15 @@ class App {
     this.redraw();
   }
 
+  get isHelping() {
+    return /** @type {HTMLDialogElement | null} */ (document.getElementById('help'))?.open;
+  }
+
   /** @param {boolean} open */
   help(open) {
-    this.ui.help = open;
-    this.redraw();
-    requestAnimationFrame(() => {
-      const dialog = /** @type {HTMLDialogElement | null} */ (document.getElementById('help'));
-      if (open && !dialog?.open) dialog?.showModal();
-      else if (!open) dialog?.close();
-    });
+    const dialog = /** @type {HTMLDialogElement} */ (document.getElementById('help'));
+    if (open && !dialog.open) dialog.showModal();
+    else if (!open) dialog.close();
   }
 }
 

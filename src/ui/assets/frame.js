@@ -91,7 +91,6 @@ function helpDialog(page) {
     h('dl', null, SHORTCUTS.map(([key, what]) => h('div', null, h('dt', null, h('kbd', null, key)), h('dd', null, what)))),
     h('label.check', null, h('input', { type: 'checkbox', checked: page.ui.shortcuts, onchange: toggle }), ' single keys do this'),
     h('button', { type: 'button', onclick: () => page.help(false) }, 'Close'));
-  dialog.addEventListener('close', () => page.help(false));
   // Opened by the browser, which adds attributes that must stay.
   dialog.island = 'help';
   return dialog;
@@ -111,7 +110,6 @@ function messages(page) {
 
 /** Everything on the page. @param {Page} page @param {Node} main @param {Node | null} pane @returns {Node[]} */
 export function frame(page, main, pane) {
-  const wide = pane ? '.with-pane' : '';
   const skip = (/** @type {Event} */ event) => {
     event.preventDefault();
     /** @type {HTMLElement | null} */ (document.querySelector('#main h2, #main .list'))?.focus();
@@ -121,10 +119,10 @@ export function frame(page, main, pane) {
     header(page),
     h('div.messages', { key: 'messages' }, messages(page)),
     h('p.hidden', { role: 'status', key: 'said' }, page.said),
-    h(`div.body${wide}`, { key: 'body' },
+    h('div.body', { key: 'body' },
       rail(page),
-      h('main', { key: 'content' }, page.store.phase === 'token' ? tokenForm(page) : main),
-      pane && page.store.phase !== 'token' ? h('aside', { 'aria-label': 'Details', key: 'aside' }, pane) : null),
+      page.store.phase === 'token' ? h('main', { key: 'content' }, tokenForm(page))
+        : h(pane ? 'main.with-pane' : 'main', { key: 'content' }, main, pane ? h('section.side', { 'aria-label': 'Details', key: 'side' }, pane) : null)),
     helpDialog(page),
   ];
 }

@@ -24,7 +24,7 @@ export function verdictOf(run) {
 /** @param {Page} page @param {RunDocument} run @returns {Node} */
 function problems(page, run) {
   const { undelivered, forged, unmatched, unfinished } = run.verification;
-  const withLink = (/** @type {'activity' | 'deliveries'} */ view) => (/** @type {{id: string, message: string}} */ one) => h('li', null, foreign(one.message), ' ', link(page, { view, id: one.id, filter: '' }, 'evidence'), h('span.hidden', null, ` ${one.id}`));
+  const withLink = (/** @type {'activity' | 'deliveries'} */ view) => (/** @type {{id: string, message: string}} */ one) => h('li', null, foreign(one.message), ' ', h('a', { href: page.address({ view, id: one.id, filter: '' }) }, 'evidence', h('span.hidden', null, ` ${one.id}`)));
   const items = [
     ...undelivered.map((one) => guarded(() => withLink('deliveries')(one), one)),
     ...forged.map((one) => guarded(() => withLink('deliveries')(one), one)),

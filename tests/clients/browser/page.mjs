@@ -1,7 +1,9 @@
 // The page in a real Chromium: every view walked through, by keyboard too; axe; hostile text; load; the report as a file.
 // Usage: node page.mjs EMULATOR_BINARY CHROMIUM [PART…], from a folder beside which playwright-core and axe-core are installed.
 
-import { Emulator, startBrowser, stopAll } from "./site.mjs";
+import { Emulator, abandon, startBrowser, stopAll } from "./site.mjs";
+import { axe } from "./access.mjs";
+import { hostile, oddRecord } from "./hostile.mjs";
 import * as walks from "./walks.mjs";
 
 const wanted = process.argv.slice(4);
@@ -9,7 +11,7 @@ const wanted = process.argv.slice(4);
 const parts = [];
 const lively = ["activity", "delivery", "subscriptions", "scenarios", "time", "settings", "trigger", "check", "summary", "history", "pause", "keyboard", "resume", "keys"];
 for (const name of lively) parts.push([name, (emulator) => walks[name](emulator)]);
-parts.push(["empty", walks.empty], ["token", walks.token]);
+parts.push(["odd record", oddRecord], ["axe", axe], ["hostile", hostile], ["empty", walks.empty], ["token", walks.token]);
 
 let failed = 0;
 const began = Date.now();
@@ -24,7 +26,7 @@ try {
       console.log(`ok ${name} (${Date.now() - start} ms)${said ? `: ${said}` : ""}`);
     } catch (error) {
       failed += 1;
-      console.log(`FAILED ${name}: ${error.stack}`);
+      console.log(`FAILED ${name}: ${error.stack}\nits picture: ${await abandon(name)}`);
     }
   }
 } finally {

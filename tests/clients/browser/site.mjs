@@ -82,6 +82,16 @@ export class Emulator {
 
 /** Chromium, started once. */
 let browser;
+/** The tab opened last, of which a failure leaves a picture. */
+let lastTab;
+
+/** Saves what a failed part shows, and closes it. */
+export async function abandon(name) {
+  const path = `${tmpdir()}/page-failed-${name}.png`;
+  await lastTab?.screenshot({ path, timeout: 5000 }).catch(() => {});
+  await lastTab?.context().close().catch(() => {});
+  return path;
+}
 
 export async function startBrowser() {
   browser = await chromium.launch({ executablePath: chromiumBinary, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
@@ -107,6 +117,7 @@ export async function openTab(address, { width = 1280, height = 800, colorScheme
     document.addEventListener("securitypolicyviolation", (event) => window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
   });
   const page = await context.newPage();
+  lastTab = page;
   context.on("request", (request) => {
     const url = new URL(request.url());
     if (!["data:", "blob:"].includes(url.protocol) && url.origin !== origin) faults.push(`a request to ${request.url()}`);
@@ -143,7 +154,7 @@ export async function until(page, condition, argument, timeout = 15_000) {
 /** Presses Tab until an element has the focus. */
 export async function tabTo(page, locator, most = 120) {
   for (let i = 0; i < most; i++) {
-    if (await locator.evaluate((node) => node === document.activeElement).catch(() => false)) return;
+    if (await locator.evaluate((node) => node === document.activeElement, null, { timeout: 500 }).catch(() => false)) return;
     await page.keyboard.press("Tab");
   }
   assert.fail(`not reached by Tab: ${locator}`);

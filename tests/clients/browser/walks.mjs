@@ -12,7 +12,7 @@ export async function activity(emulator) {
   await rows(page).first().waitFor();
   assert.match(await page.title(), /^:\d+ · rate-limit-burst · wrs-emulator$/);
   await rows(page).filter({ hasText: "429" }).first().click();
-  const details = page.getByRole("complementary", { name: "Details" });
+  const details = page.getByRole("region", { name: "Details" });
   await details.getByText(/^429 Too Many Requests because scenario `rate-limit-burst`/).waitFor();
   await until(page, () => location.hash.startsWith("#/requests/req_"));
   await details.getByText(/^\W*decided$/).waitFor();
@@ -37,7 +37,7 @@ export async function activity(emulator) {
 export async function delivery(emulator) {
   const { page, verify } = await openTab(`${emulator.page}#/deliveries`);
   await rows(page).filter({ hasText: "reference.matched" }).first().click();
-  const details = page.getByRole("complementary", { name: "Details" });
+  const details = page.getByRole("region", { name: "Details" });
   await details.getByText(/It was tampered with on purpose/).waitFor();
   await details.getByRole("region", { name: "Signed content, in its parts" }).waitFor();
   const differing = details.getByRole("region", { name: "Body signed and body sent" });
@@ -157,7 +157,6 @@ export async function settings(emulator) {
   await main.getByText(/rate_limit.requests = 7 \(was 100\)/).waitFor();
   await main.getByRole("searchbox", { name: "Search" }).fill("changed");
   await main.getByText(/1 of \d+ settings/).waitFor();
-  await main.getByText("rate_limit.requests", { exact: true }).click();
   await main.getByRole("button", { name: "Undo the change" }).click();
   await main.getByText(/0 of \d+ settings/).waitFor();
   await verify();
@@ -176,7 +175,7 @@ export async function trigger(emulator) {
   await main.getByRole("button", { name: "Trigger", exact: true }).click();
   await main.getByText(/✓ 1 fired/).waitFor();
   await main.getByRole("link", { name: /orders.sink.localhost/ }).click();
-  await page.getByRole("complementary", { name: "Details" }).getByText(/<b>walk<\/b>/).first().waitFor();
+  await page.getByRole("region", { name: "Details" }).getByText(/<b>walk<\/b>/).first().waitFor();
   await verify();
 }
 
@@ -204,15 +203,15 @@ export async function summary(emulator) {
   await main.getByText(/Failed: .*matched no endpoint/).waitFor();
   await main.getByRole("img", { name: /^Timeline: \d+ marks/ }).waitFor();
   await main.getByRole("link", { name: /evidence req_/ }).first().click();
-  await page.getByRole("complementary", { name: "Details" }).getByText(/no endpoint/).first().waitFor();
+  await page.getByRole("region", { name: "Details" }).getByText(/no endpoint/).first().waitFor();
   await verify();
 }
 
 /** Addresses name what is shown, and back and forward walk through it. */
 export async function history(emulator) {
   const id = (await emulator.control("GET", "requests?status=404&limit=1")).data[0].id;
-  const { page, verify } = await openTab(`${emulator.page}#/requests/${id}?filter=404&key=sk_test_local`);
-  const details = page.getByRole("complementary", { name: "Details" });
+  const { page, verify } = await openTab(`${emulator.page}#/requests/${id}?filter=404&key=sk_test_local`, { expected: [/404/] });
+  const details = page.getByRole("region", { name: "Details" });
   await details.getByRole("heading", { name: /statuss/ }).waitFor();
   assert.equal(await page.getByRole("combobox", { name: "Filter" }).inputValue(), "404");
   assert.equal(await page.getByRole("combobox", { name: "key" }).inputValue(), "sk_test_local");
@@ -228,7 +227,7 @@ export async function history(emulator) {
   await page.reload();
   await page.getByText("The key is never accepted", { exact: true }).waitFor();
   await page.goto(`${emulator.page}#/requests/req_unknown`);
-  await details.getByText(/unknown id/).waitFor();
+  await details.getByText(/no request `req_unknown`/).waitFor();
   await verify();
 }
 
@@ -236,7 +235,7 @@ export async function history(emulator) {
 export async function keyboard(emulator) {
   const { page, verify } = await openTab(emulator.page);
   const press = (...keys) => keys.reduce((done, key) => done.then(() => page.keyboard.press(key)), Promise.resolve());
-  const details = page.getByRole("complementary", { name: "Details" });
+  const details = page.getByRole("region", { name: "Details" });
   await rows(page).first().waitFor();
   await press("/");
   await page.keyboard.type("404");
@@ -282,6 +281,7 @@ export async function keyboard(emulator) {
   await press("Enter");
   await until(page, () => !document.title.includes("slow-responses"));
   await nav("Settings");
+  await page.getByRole("searchbox", { name: "Search" }).waitFor();
   await press("/");
   await page.keyboard.type("time.precision");
   await tabTo(page, page.locator("summary").filter({ hasText: "time.precision" }));
@@ -290,7 +290,7 @@ export async function keyboard(emulator) {
   await press("Control+A");
   await page.keyboard.type("seconds");
   await press("Enter");
-  await page.getByText(/time.precision = .*was/).waitFor();
+  await page.getByText(/time.precision = .*was/).last().waitFor();
   await emulator.control("PATCH", "profile", { "time.precision": null });
   await verify();
 }
