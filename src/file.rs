@@ -71,14 +71,45 @@ pub fn create(path: &Path) -> Result<File, FileProblem> {
 /// Writes a file atomically from pieces. Only its owner can read it, as it may contain secrets. It is on the disk when this
 /// returns.
 pub fn write_whole<P: AsRef<[u8]>>(path: &Path, pieces: &[P]) -> io::Result<()> {
+    write_as(path, pieces, 0o600)
+}
+
+/// The same for a file without secrets, which whoever may read new files of this user can read.
+pub fn write_shared<P: AsRef<[u8]>>(path: &Path, pieces: &[P]) -> io::Result<()> {
+    write_as(path, pieces, 0o666)
+}
+
+/// Finds out whether a file can be written whole, before the work whose result it will hold.
+pub fn check_whole(path: &Path) -> Result<(), FileProblem> {
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(FileProblem::NotRegular);
+    }
+    let (beside, _) = create_beside(path, 0o600)?;
+    Ok(fs::remove_file(&beside)?)
+}
+
+/// Removes a file, if it is there.
+pub fn remove(path: &Path) -> Result<(), FileProblem> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// A new file beside this one, to be renamed to it.
+fn create_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     if path.file_name().is_none() {
         return Err(io::Error::other("it names no file"));
     }
     // The random name prevents others from placing a link there, and `create_new` never opens an existing file.
     let beside =
         path.with_file_name(format!(".wrs-emulator-{:016x}.tmp", Seed::from_entropy().source("file").next_u64()));
-    let mut options = OpenOptions::new();
-    let mut new = options.write(true).create_new(true).mode(0o600).open(&beside)?;
+    let new = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+    Ok((beside, new))
+}
+
+fn write_as<P: AsRef<[u8]>>(path: &Path, pieces: &[P], mode: u32) -> io::Result<()> {
+    let (beside, mut new) = create_beside(path, mode)?;
     let written = pieces.iter().try_for_each(|piece| new.write_all(piece.as_ref()));
     let written = written.and_then(|()| new.sync_all()).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {

@@ -16,16 +16,19 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::runtime::Builder;
 
-use super::client::runtime;
+use super::client::{Call, runtime};
 use super::failure::{Failure, colored, report, warn};
 use super::help::examples;
 use super::problems::{Kind, Verdict};
+use super::run_file::RunFile;
 use super::serve::{ServeArgs, Signals, settings, start};
 use super::target::{Target, reachable};
 use super::verdict::{VerdictFormat, render, wait};
 use crate::app::{Emulator, Raised, Settings};
 use crate::contract::keys::SAMPLE_KEY;
+use crate::control::api::{self, ExecFacts, Run};
 use crate::file;
+use crate::redact::Redactor;
 
 const EXIT_STATUS: &str = "
 
@@ -36,6 +39,11 @@ and WRS_EMULATOR_CA, a PEM file, with --tls self-signed.
 Exit status: the command's, or 128 and its number for a signal; 1 if it succeeded and the verdict found problems; \
 126 if it cannot be run, 127 if it is not there; 2 wrong usage.";
 
+/// How long the emulator may take to give what a report is made of.
+const REPORT_LIMIT: Duration = Duration::from_secs(30);
+/// Most bytes of a command in a report.
+const SHOWN_COMMAND: usize = 16 * 1024;
+
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
@@ -43,6 +51,7 @@ Exit status: the command's, or 128 and its number for a signal; 1 if it succeede
     "exec --fail-on unmatched,undelivered,forged -- pytest -q",
     "exec --scenario rate-limit-burst --fail-on unfinished -- ./client-test",
     "exec --verdict-format junit --verdict-file verdict.xml -- make check",
+    "exec --report report.html -- npm test",
     "exec -- sh -c 'curl -s $WRS_BASE_URL/v1/hello'",
 ]) + EXIT_STATUS)]
 pub(super) struct ExecArgs {
@@ -58,7 +67,11 @@ pub(super) struct ExecArgs {
     /// Write the verdict to this file; without it the verdict goes to stderr, and only with --fail-on or --verdict-format.
     #[arg(long, env = "WRS_EMULATOR_VERDICT_FILE", value_name = "FILE")]
     verdict_file: Option<PathBuf>,
-    /// Before the verdict, wait for planned events, deliveries and retries that are due within this time.
+    /// Write what happened to this file when the command has ended, however it ended: a page if the name ends in `.html`, else JSON.
+    /// `run view` shows either.
+    #[arg(long, env = "WRS_EMULATOR_REPORT", value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Before the verdict and the report, wait for planned events, deliveries and retries that are due within this time.
     #[arg(long, env = "WRS_EMULATOR_SETTLE", default_value = "5s", value_name = "DURATION", value_parser = wait)]
     settle: Duration,
     /// Write the emulator's log to stderr.
@@ -83,6 +96,8 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
     let mut signals = Signals::install()?;
     // Opened before the command runs: a path that cannot be written fails at once, and no older verdict stays there.
     let mut file = args.verdict_file.as_deref().map(open).transpose()?;
+    let report_file = args.report.as_deref().map(|path| RunFile::at("--report", path)).transpose()?;
+    let report_file = report_file.map(RunFile::cleared).transpose()?;
     let (emulator, log) = start(&args.serve, settings, args.verbose).await?;
     if log.is_none() && !args.serve.quiet {
         emulator.control().warnings().iter().for_each(|warning| warn(warning));
@@ -90,40 +105,116 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
     let target = target(&emulator);
     let authority = Authority::write(&emulator)?;
     let path = authority.as_ref().map(|authority| authority.0.as_path());
-    let mut child = spawn(&args.command, &emulator, &target, path, raised)?;
-    let status = wait_for(&mut child, &mut signals)
+    let mut child = match spawn(&args.command, &emulator, &target, path, raised) {
+        Ok(child) => child,
+        Err(failure) => {
+            if let Some(file) = &report_file
+                && let Err(problem) = write_report(file, &target, ExecFacts::not_run(&args.command, &failure)).await
+            {
+                report(&problem);
+            }
+            return Err(failure);
+        }
+    };
+    let (status, was_signalled) = wait_for(&mut child, &mut signals)
         .await
         .map_err(|error| Failure::usage(format!("cannot wait for the command: {error}")))?;
+    let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
+    let judged = async {
+        match (is_requested, &report_file) {
+            (true, _) => judge(args, target.clone(), file.as_mut()).await,
+            // Only to wait, which whoever ends the command does not; the report has the verdict itself.
+            (false, Some(_)) if !was_signalled => ask(target.clone(), args.settle, Vec::new()).await.map(|_| false),
+            (false, _) => Ok(false),
+        }
+    };
+    let (judged, mut signalled) = tokio::select! {
+        judged = judged => (judged, None),
+        number = signals.wait() => (Ok(false), Some(number)),
+    };
+    // Written even after a signal, as a cancelled job is the one whose report is read.
+    let reported = match &report_file {
+        Some(file) => write_report(file, &target, ExecFacts::of(&args.command, status)).await,
+        None => Ok(()),
+    };
     let finish = async {
-        let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
-        let verdict = if is_requested { judge(args, target, file.as_mut()).await } else { Ok(false) };
         let stopped = emulator.stop().await;
         if let Some(log) = log {
             log.finish().await;
         }
-        match (verdict, stopped) {
-            (verdict, Ok(())) => verdict,
-            (verdict, Err(problem)) => {
-                if let Err(failure) = verdict {
-                    report(&failure);
-                }
-                Err(Failure::check_failed(problem.to_string()))
-            }
-        }
+        stopped.map_err(|problem| Failure::check_failed(problem.to_string()))
     };
-    let verdict = tokio::select! {
-        verdict = finish => verdict,
-        number = signals.wait() => return Ok(ExitCode::from(128 + number)),
-    };
-    match (exit_code(status), verdict) {
-        (0, verdict) => verdict.map(|fails| if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS }),
-        (code, Ok(_)) => Ok(ExitCode::from(code)),
-        (code, Err(failure)) => {
-            // The exit code is the command's, so this failure is only printed.
-            report(&failure);
-            Ok(ExitCode::from(code))
+    let mut stopped = Ok(());
+    if signalled.is_none() {
+        tokio::select! {
+            done = finish => stopped = done,
+            number = signals.wait() => signalled = Some(number),
         }
     }
+    let code = exit_code(status);
+    let mut fails = Ok(false);
+    for result in [judged, reported.map(|()| false), stopped.map(|()| false)] {
+        fails = match (fails, result) {
+            (Ok(fails), result) => result.map(|more| fails || more),
+            (Err(first), Ok(_)) => Err(first),
+            (Err(first), Err(second)) => {
+                report(&first);
+                Err(second)
+            }
+        };
+    }
+    match (signalled, code, fails) {
+        (None, 0, fails) => fails.map(|fails| if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS }),
+        (signalled, code, fails) => {
+            // The exit code is the command's or the signal's, so a failure is only printed.
+            if let Err(failure) = fails {
+                report(&failure);
+            }
+            Ok(ExitCode::from(signalled.map_or(code, |number| 128 + number)))
+        }
+    }
+}
+
+/// Writes what happened to a file, with how the command ended.
+async fn write_report(file: &RunFile, target: &Target, facts: ExecFacts) -> Result<(), Failure> {
+    let (target, unreadable) = (target.clone(), |problem: Failure| {
+        Failure::usage(format!("--report: the run cannot be read: {}", problem.message))
+    });
+    // The client blocks its thread, and the emulator must keep answering.
+    let run = tokio::task::spawn_blocking(move || {
+        Ok(Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send()?.body)
+    });
+    let run = run.await.unwrap_or_else(|error| Err(Failure::usage(error.to_string()))).map_err(unreadable)?;
+    file.write(&Run { exec: Some(facts), ..run })
+}
+
+impl ExecFacts {
+    /// A command that has ended.
+    fn of(command: &[OsString], status: ExitStatus) -> Self {
+        Self { command: shown(command), exit_status: exit_code(status), signal: status.signal(), problem: None }
+    }
+
+    /// A command that could not be started.
+    fn not_run(command: &[OsString], failure: &Failure) -> Self {
+        let problem = Some(Redactor::default().text(&failure.message).into_owned());
+        Self { command: shown(command), exit_status: failure.code, signal: None, problem }
+    }
+}
+
+/// A command and its arguments, credentials masked; of a very long one the beginning.
+fn shown(command: &[OsString]) -> Vec<String> {
+    let mut room = SHOWN_COMMAND;
+    let mut words = Vec::new();
+    for word in command {
+        let word = Redactor::default().text(&word.to_string_lossy()).into_owned();
+        if word.len() > room {
+            words.push("…".to_owned());
+            break;
+        }
+        room -= word.len();
+        words.push(word);
+    }
+    words
 }
 
 /// The running emulator as its clients reach it.
@@ -195,12 +286,16 @@ fn not_run(program: &OsStr, error: &std::io::Error) -> Failure {
     Failure::with_code(code, message).with_hint(hint)
 }
 
-/// Waits for the command to end, and forwards signals to it meanwhile.
-async fn wait_for(child: &mut Child, signals: &mut Signals) -> std::io::Result<ExitStatus> {
+/// Waits for the command to end, and forwards signals to it meanwhile; returns whether there were any.
+async fn wait_for(child: &mut Child, signals: &mut Signals) -> std::io::Result<(ExitStatus, bool)> {
+    let mut was_signalled = false;
     loop {
         tokio::select! {
-            status = child.wait() => return status,
-            number = signals.wait() => forward(child, number),
+            status = child.wait() => return Ok((status?, was_signalled)),
+            number = signals.wait() => {
+                was_signalled = true;
+                forward(child, number);
+            }
         }
     }
 }
@@ -231,10 +326,7 @@ fn open(path: &Path) -> Result<File, Failure> {
 
 /// Reads and prints the verdict; returns whether it makes the run fail.
 async fn judge(args: &ExecArgs, target: Target, file: Option<&mut File>) -> Result<bool, Failure> {
-    let (settle, fail_on) = (args.settle, args.fail_on.clone());
-    // The client blocks its thread, and the emulator must keep answering.
-    let asked = tokio::task::spawn_blocking(move || Verdict::ask(&target, "*", settle, &fail_on));
-    let verdict = asked.await.map_err(|error| Failure::usage(format!("the verdict cannot be read: {error}")))??;
+    let verdict = ask(target, args.settle, args.fail_on.clone()).await?;
     let format = args.verdict_format.unwrap_or(VerdictFormat::Text);
     match file {
         None => print_to_stderr(&render(&verdict, format, colored(&std::io::stderr()))),
@@ -248,6 +340,13 @@ async fn judge(args: &ExecArgs, target: Target, file: Option<&mut File>) -> Resu
         }
     }
     Ok(verdict.fails())
+}
+
+/// The verdict, once what is due within `settle` is done.
+async fn ask(target: Target, settle: Duration, fail_on: Vec<Kind>) -> Result<Verdict, Failure> {
+    // The client blocks its thread, and the emulator must keep answering.
+    let asked = tokio::task::spawn_blocking(move || Verdict::ask(&target, "*", settle, &fail_on));
+    asked.await.map_err(|error| Failure::usage(format!("the verdict cannot be read: {error}")))?
 }
 
 fn print_to_stderr(text: &str) {

@@ -27,6 +27,8 @@ mod profile_source;
 mod records;
 mod requests;
 mod reset;
+mod run;
+mod run_file;
 mod scenarios;
 mod serve;
 mod shorthand;
@@ -60,9 +62,9 @@ Examples:
   wrs-emulator exec --fail-on unmatched -- npm test  run tests against it
   wrs-emulator explain req_01k...                    why this answer
 
-Keys: without --key, WRS_API_KEY counts (not for clock and verdict). If neither
-is there, listen, reset, subscriptions create and trigger mean sk_test_local,
-all others mean all keys.
+Keys: without --key, WRS_API_KEY counts (not for clock, run and verdict).
+If neither is there, listen, reset, subscriptions create and trigger mean
+sk_test_local, all others mean all keys.
 
 Exit status: 0 done, 1 a check found problems or what is named does not exist,
 2 wrong usage or an invalid file, 3 the emulator cannot be reached. Every flag
@@ -128,6 +130,9 @@ enum Command {
     /// Save the state of a key, or all, and load it.
     #[command(subcommand)]
     Snapshot(snapshot::SnapshotCommand),
+    /// Save what happened as a file or a page, and view it.
+    #[command(subcommand)]
+    Run(run::RunCommand),
     /// Forget what a key did, or everything.
     Reset(reset::ResetArgs),
     /// Show and change settings while the emulator runs.
@@ -135,7 +140,7 @@ enum Command {
     Profile(profile::ProfileCommand),
     /// List what the contract leaves open, and what is assumed.
     Assumptions(documents::AssumptionsArgs),
-    /// Print the OpenAPI document of the emulated API, or the control API's.
+    /// Print the OpenAPI document of the emulated or the control API.
     Openapi(documents::OpenapiArgs),
     /// Print a completion script for a shell.
     Completions(manual::CompletionsArgs),
@@ -187,6 +192,7 @@ pub fn main() -> ExitCode {
         Some(Command::Check(args)) => scenarios::check(&args),
         Some(Command::Clock(command)) => clock::run(command),
         Some(Command::Snapshot(command)) => snapshot::run(command),
+        Some(Command::Run(command)) => run::run(command),
         Some(Command::Reset(args)) => reset::run(&args),
         Some(Command::Profile(command)) => profile::run(command),
         Some(Command::Assumptions(args)) => documents::assumptions(args),

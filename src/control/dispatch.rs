@@ -28,7 +28,7 @@ impl Control {
         peer: IpAddr,
     ) -> Response<AnswerBody> {
         let (parts, body) = request.into_parts();
-        if let Some(answered) = page(self, &parts, host) {
+        if let Some(answered) = page(&self.access, &parts, host) {
             return answered.unwrap_or_else(|error| error.into_response(Redactor::new(&self.profile().keys)));
         }
         let has_token = parts.headers.contains_key(AUTHORIZATION);

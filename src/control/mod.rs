@@ -35,6 +35,7 @@ mod snapshot;
 mod stream;
 mod subscriptions;
 mod verification;
+mod viewer;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -46,7 +47,9 @@ pub use guard::Access;
 pub use guesses::Guesses;
 pub use reply::{ControlError, Reply};
 pub use routes::openapi_document;
+pub use schemas::run_schema;
 pub use stream::{MOST_VIEWERS, Texts};
+pub use viewer::Viewer;
 
 use crate::engine::Engine;
 use crate::http::body::BodyReader;

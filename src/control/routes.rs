@@ -41,6 +41,7 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         at_once(requests::show),
         waits(verification::verify),
         at_once(run::show),
+        raw::<api::ShowReport>(run::report),
         at_once(explain::explain),
         at_once(subscriptions::list),
         at_once(subscriptions::create),

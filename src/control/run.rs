@@ -6,24 +6,29 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use hyper::StatusCode;
+use hyper::header::{CONTENT_DISPOSITION, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use serde::Serialize;
 
 use super::api::{
-    self, Clock, EmulatorFacts, Json, KeyState, NextCursors, Omitted, RUN_FORMAT, RUN_VERSION, Run, RunRequest,
-    RunScenario, Verification,
+    self, Clock, EmulatorFacts, Json, KeyState, NextCursors, Omitted, RUN_FORMAT, RUN_VERSION, Run, RunQuery,
+    RunRequest, RunScenario, Verification,
 };
-use super::call::Input;
+use super::call::{Call, Input};
 use super::due::due;
 use super::progress::progress;
 use super::scope::{Scope, scope_or_all};
 use super::verification::judge;
 use super::{
-    Control, ControlError, clock, deliveries, events, explain, profile, requests, scenarios, stream, subscriptions,
+    Control, ControlError, Reply, clock, deliveries, events, explain, profile, requests, scenarios, stream,
+    subscriptions,
 };
 use crate::engine::deliveries::DeliveryRecord;
+use crate::http::answer::answer;
 use crate::journal::{Entry, Notice, RequestRecord};
 use crate::redact::Redactor;
 use crate::scenario::Generation;
+use crate::ui;
 use crate::workspace::{EventRecord, Workspace};
 
 /// Most bytes of a document.
@@ -38,13 +43,31 @@ const SCENARIO_BYTES: usize = 2 * 1024 * 1024;
 const KEY_BYTES: usize = 512 * 1024;
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowRun>) -> Result<Run, ControlError> {
-    let scope = scope_or_all(control, input)?;
-    let limit = input.query.limit.as_deref().map(|text| {
+    asked(control, input, &input.query)
+}
+
+/// The document within a page, to be saved: nobody needs it opened on the address of the emulator.
+pub(super) fn report(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    let run = asked(control, call, &call.query_as()?)?;
+    let json = serde_json::to_string(&run).expect("texts and numbers always serialise");
+    drop(run);
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    let mut response = answer(StatusCode::OK, html, ui::report(&json));
+    let disposition = HeaderValue::from_static("attachment; filename=\"report.html\"");
+    response.headers_mut().insert(CONTENT_DISPOSITION, disposition);
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    Ok(Reply::of(response))
+}
+
+/// The document that a call asks for.
+fn asked(control: &Control, call: &Call, query: &RunQuery) -> Result<Run, ControlError> {
+    let scope = scope_or_all(control, call)?;
+    let limit = query.limit.as_deref().map(|text| {
         text.parse().ok().filter(|limit| *limit <= 100_000).ok_or_else(|| {
             ControlError::invalid(format!("limit: expected 0 to 100000, found `{}`", text.escape_debug()))
         })
     });
-    Ok(run(control, &scope, limit.transpose()?.unwrap_or(usize::MAX), input.redactor()))
+    Ok(run(control, &scope, limit.transpose()?.unwrap_or(usize::MAX), call.redactor()))
 }
 
 /// The document with at most `limit` records of each kind.

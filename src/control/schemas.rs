@@ -29,6 +29,12 @@ impl Schemas {
     }
 }
 
+/// The JSON Schema of run documents, by itself.
+pub fn run_schema() -> Schema {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.contract = Contract::Serialize);
+    settings.into_generator().into_root_schema_for::<api::Run>()
+}
+
 /// What a call takes and answers.
 pub(super) struct Described {
     pub(super) query: Schema,

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use super::assets::{ASSETS, find};
+use super::assets::{ASSETS, Asset, find};
 
 /// What stands before and after the document in a report.
 pub const DATA_START: &str = "<script type=\"application/json\" id=\"run\">";
@@ -24,9 +24,9 @@ const FIRST_LINE: &str = "<meta charset=\"utf-8\">\n";
 
 /// The report of this run document, which is JSON.
 pub fn report(document: &str) -> String {
-    let text = |name: &str| find(name).map(|asset| asset.text).unwrap_or_default();
+    let text = |name: &str| find(name).map(Asset::text).unwrap_or_default();
     let modules: Vec<(&str, &str)> =
-        ASSETS.iter().filter(|asset| asset.is_script()).map(|asset| (asset.name, asset.text)).collect();
+        ASSETS.iter().filter(|asset| asset.is_script()).map(|asset| (asset.name, asset.text())).collect();
     let script = join(&modules, "app.js").expect("a test joins the scripts");
     let style = text("style.css");
     let policy = format!(
@@ -169,14 +169,14 @@ mod tests {
     fn the_scripts_keep_to_the_rules_of_the_joiner() {
         let mut names: BTreeMap<String, &str> = BTreeMap::new();
         for asset in ASSETS {
-            assert!(!asset.text.contains('\r') && asset.text.ends_with('\n'), "{}: lines end in LF", asset.name);
+            assert!(!asset.source.contains('\r') && asset.source.ends_with('\n'), "{}: lines end in LF", asset.name);
             if !asset.is_script() {
                 continue;
             }
             for banned in ["</script", "<!--", "import(", "import.meta"] {
-                assert!(!asset.text.contains(banned), "{} contains `{banned}`", asset.name);
+                assert!(!asset.source.contains(banned), "{} contains `{banned}`", asset.name);
             }
-            for line in asset.text.lines() {
+            for line in asset.source.lines() {
                 assert!(!line.starts_with("await "), "{}: an await at the top level: {line}", asset.name);
                 let declared = line.strip_prefix("export ").unwrap_or(line);
                 let declared = declared.strip_prefix("async ").unwrap_or(declared);
@@ -187,8 +187,8 @@ mod tests {
                 assert_eq!(known, None, "`{name}` of {} is declared there, too", asset.name);
             }
         }
-        assert!(!find("style.css").expect("a style").text.contains("</style"));
-        let index = find("index.html").expect("a page").text;
+        assert!(!find("style.css").expect("a style").source.contains("</style"));
+        let index = find("index.html").expect("a page").source;
         for line in [FIRST_LINE, STYLE_LINE, ICON_LINE, SCRIPT_LINE] {
             assert_eq!(index.matches(line).count(), 1, "index.html has once {line}");
         }

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::run_files::data_of;
 use crate::support::{PATIENCE, text, wrs_emulator};
 
 const CURL: &str = "curl -s -o /dev/null";
@@ -397,4 +398,105 @@ fn the_verdict_is_a_command_of_its_own_as_well() {
     assert_eq!(document.descendants().filter(|node| node.has_tag_name("failure")).count(), 1, "{junit}");
     let absent = run(wrs_emulator(&["verdict", "--url", "http://127.0.0.1:1", "--fail-on", "unmatched"]));
     assert_eq!(absent.status.code(), Some(3), "no verdict is no pass");
+}
+
+/// `exec --report` with the name of a file in a new folder; gives the output and the document in the file.
+fn reported(name: &str, flags: &[&str], command: &[&str]) -> (Output, Option<Value>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join(name).display().to_string();
+    let output = run(wrs_emulator(&[&["exec", "--report", &file], flags, &["--"], command].concat()));
+    let written = std::fs::read_to_string(&file).ok();
+    let read = if name == "report.html" { data_of } else { |text: &str| serde_json::from_str(text).expect("JSON") };
+    let document = written.map(|text| read(&text));
+    (output, document)
+}
+
+#[test]
+fn a_report_is_written_however_the_command_ends() {
+    let request = "curl -s -o /dev/null $WRS_BASE_URL/v1/nowhere";
+    for (name, script, code, signal) in [
+        ("run.json", "true", 0, Value::Null),
+        ("report.html", "exit 3", 3, Value::Null),
+        ("run.json", "kill -KILL $$", 137, 9.into()),
+        ("report.html", "kill -TERM $$", 143, 15.into()),
+    ] {
+        let script = format!("{request}; {script}");
+        let (output, document) = reported(name, &[], &["sh", "-c", &script]);
+        assert_eq!((output.status.code(), said(&output).as_str()), (Some(code), ""), "{script}");
+        let document = document.unwrap_or_else(|| panic!("{script}: no report"));
+        let expected = serde_json::json!({
+            "command": ["sh", "-c", script], "exit_status": code, "signal": signal, "problem": null
+        });
+        assert_eq!(document["exec"], expected);
+        assert_eq!(document["requests"][0]["path"], "/v1/nowhere");
+        assert_eq!(document["verification"]["counts"]["unmatched"], 1);
+    }
+    for (program, code) in [("no-such-command-anywhere", 127), ("/etc/passwd", 126)] {
+        let (output, document) = reported("run.json", &[], &[program, "--token=sk_live_abcdefgh1234"]);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let exec = &document.expect("a report")["exec"];
+        assert_eq!((&exec["exit_status"], &exec["command"][0]), (&code.into(), &program.into()));
+        assert!(exec["problem"].as_str().is_some_and(|problem| problem.contains(program)), "{exec}");
+        assert!(!exec.to_string().contains("abcdefgh"), "{exec}");
+    }
+    // The verdict fails the run, and the report has what it found.
+    let (output, document) = reported("run.json", &["--fail-on", "unmatched"], &["sh", "-c", request]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(document.expect("a report")["exec"]["exit_status"], 0);
+}
+
+#[test]
+fn a_report_waits_for_what_is_due_and_is_written_when_exec_is_ended() {
+    let fired = format!("{}; {} trigger workflow.completed", subscribe("late"), env!("CARGO_BIN_EXE_wrs-emulator"));
+    let (output, document) = reported("run.json", &[], &["sh", "-c", &format!("{fired} >/dev/null")]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(document.expect("a report")["deliveries"][0]["status"], "delivered");
+
+    // While the command runs, and while the emulator waits for a retry that is due in half a minute.
+    let retried = format!("{}; {}; echo $$", subscribe("slow"), fire("slow", "[500]"));
+    for script in ["echo $$; while :; do sleep 0.05; done", &retried] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("report.html").display().to_string();
+        let retry = "webhooks.retry.schedule=[\"4m\"]";
+        let flags = ["exec", "--report", &file, "--settle", "5m", "--set", retry, "--", "sh", "-c", script];
+        let mut child = start(&mut wrs_emulator(&flags));
+        let mut process = String::new();
+        let mut out = BufReader::new(child.stdout.as_mut().expect("a pipe"));
+        out.read_line(&mut process).expect("the command's process");
+        let is_there = || std::path::Path::new("/proc").join(process.trim()).exists();
+        while script == retried && is_there() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+        let output = ended(child);
+        assert_eq!(output.status.code(), Some(143), "{script}: {output:?}");
+        let document = data_of(&std::fs::read_to_string(&file).expect("a report"));
+        assert!(document["exec"]["exit_status"].is_number(), "{script}");
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_does_not_hide_how_the_command_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    // Found before the command runs.
+    for file in [path("none/report.html"), folder.path().display().to_string(), "/dev/null".to_owned()] {
+        let output = exec(&["--report", &file], &format!("touch {}", path("ran")));
+        assert_eq!(output.status.code(), Some(2), "{file}: {output:?}");
+        assert!(said(&output).contains(&format!("--report: cannot write `{file}`")), "{output:?}");
+        assert!(!folder.path().join("ran").exists(), "{file}: the command was not run");
+    }
+    // An older report would be taken for that of this run.
+    std::fs::write(path("report.html"), "old").expect("it is written");
+    let gone = exec(&["--report", &path("report.html")], &format!("test ! -e {}", path("report.html")));
+    assert_eq!(gone.status.code(), Some(0), "{gone:?}");
+    // Found when it is written.
+    for (code, expected) in [(0, 2), (3, 3)] {
+        std::fs::create_dir_all(folder.path().join("later")).expect("a folder");
+        let script = format!("rm -r {}; exit {code}", path("later"));
+        let output = exec(&["--report", &path("later/report.html")], &script);
+        assert_eq!(output.status.code(), Some(expected), "{output:?}");
+        assert!(said(&output).contains("--report: cannot write"), "{output:?}");
+    }
 }

@@ -55,6 +55,7 @@ mod reload;
 mod reset;
 mod resolving;
 mod run;
+mod run_files;
 mod scenario_files;
 mod scenarios;
 mod shortcuts;

@@ -147,6 +147,18 @@ async fn what_is_due_names_the_attempts_of_a_delivery() {
     assert_eq!(due[0]["in_ms"], document["deliveries"][0]["next_attempt_in_ms"]);
 }
 
+/// What a CI job without the program saves with curl.
+#[tokio::test]
+async fn the_report_is_a_file_with_the_same_document() {
+    let emulator = start().await;
+    get(&emulator, "/v1/hello").await;
+    let answer = control(&emulator, "GET", "report.html?key=*", &Value::Null).await;
+    assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(answer.header("content-disposition"), Some("attachment; filename=\"report.html\""));
+    assert_eq!(crate::run_files::data_of(&text(&answer.body)), run(&emulator, "").await);
+    assert_eq!(control(&emulator, "GET", "report.html?limit=x", &Value::Null).await.status, 422);
+}
+
 /// Fills the journal with requests of both keys whose bodies are as large as the journal keeps.
 async fn fill(emulator: &Emulator, count: usize) {
     let body = "x".repeat(60 * 1024);

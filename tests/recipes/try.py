@@ -93,7 +93,7 @@ def gitlab_ci(text, _):
     subprocess.run(["mount", "--bind", work / "hosts", "/etc/hosts"], check=True)
     try:
         with Service({**job["variables"], **service["variables"]}):
-            return "fits GitLab's schema; " + play(job["before_script"] + job["script"], job["variables"])
+            return "fits GitLab's schema; " + play(job["before_script"] + job["script"] + job["after_script"], job["variables"])
     finally:
         subprocess.run(["umount", "/etc/hosts"], check=True)
 

@@ -8,9 +8,12 @@ const SERVE: &str = "serve";
 /// Every known mistake. `{value}` in a hint is replaced by the flag's value.
 pub(super) const MISTAKES: &[(&str, &[&str], &str)] = &[
     ("", &["start", "up", "server"], "use `wrs-emulator serve`"),
-    ("", &["run"], "use `wrs-emulator exec -- CMD`"),
     ("", &["logs", "log", "tail"], "use `wrs-emulator requests --follow`"),
-    ("", &["ui", "page", "dashboard", "web", "open"], "there is no page; use `wrs-emulator requests --follow`"),
+    (
+        "",
+        &["ui", "page", "dashboard", "web", "open"],
+        "open http://127.0.0.1:9770/_emulator/ in a browser; `wrs-emulator run view FILE` shows a saved run",
+    ),
     ("", &["stop", "down", "kill"], "end it with Ctrl-C, or with SIGTERM"),
     ("", &["status", "ping", "ready"], "use `wrs-emulator health`"),
     ("", &["fire", "send", "emit", "publish"], "use `wrs-emulator trigger`"),
@@ -21,7 +24,7 @@ pub(super) const MISTAKES: &[(&str, &[&str], &str)] = &[
     ("", &["secrets", "secret", "rotate"], "use `wrs-emulator subscriptions rotate ID` for a new signing secret"),
     ("", &["mock", "stub", "play"], "use `wrs-emulator serve --scenario NAME`; `wrs-emulator scenarios` lists them"),
     ("", &["config", "settings"], "use `wrs-emulator profile`"),
-    ("", &["report"], "use `wrs-emulator verdict`"),
+    ("", &["report"], "use `wrs-emulator run save report.html`"),
     ("", &["lint", "validate"], "use `wrs-emulator check`"),
     ("", &["time"], "use `wrs-emulator clock`"),
     ("", &["version"], "use `wrs-emulator --version`"),
@@ -50,6 +53,8 @@ pub(super) const MISTAKES: &[(&str, &[&str], &str)] = &[
     ("subscriptions", &["remove", "rm", "unsubscribe"], "use `wrs-emulator subscriptions delete ID`"),
     ("snapshot", &["create", "take", "export"], "use `wrs-emulator snapshot save FILE`"),
     ("snapshot", &["restore", "import"], "use `wrs-emulator snapshot load FILE`"),
+    ("run", &["export", "report", "dump"], "use `wrs-emulator run save FILE`"),
+    ("run", &["open", "show"], "use `wrs-emulator run view FILE`"),
     (
         SERVE,
         &["--url", "--base-url"],

@@ -19,6 +19,8 @@ pub(crate) const RUN_VERSION: u64 = 1;
 endpoint! {
     /// What happened so far and the present state, as one document.
     ShowRun: GET "run", Form::Plain, RunQuery, Nothing => Run;
+    /// The same as one HTML file, which any browser shows without a network.
+    ShowReport: GET "report.html", Form::Other("text/html"), RunQuery, Nothing => String;
 }
 
 /// How much of what happened is shown.
@@ -73,6 +75,21 @@ pub(crate) struct Run {
     pub(crate) omitted: Omitted,
     /// Where the listings continue with what was left out.
     pub(crate) next_cursor: NextCursors,
+}
+
+/// What every version of the document has.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RunStart {
+    pub(crate) format: Option<String>,
+    pub(crate) version: Option<u64>,
+    pub(crate) emulator: Option<SavedBy>,
+}
+
+/// The emulator that saved a document.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SavedBy {
+    pub(crate) version: String,
 }
 
 /// The emulator that a document is about.

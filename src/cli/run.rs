@@ -1,0 +1,145 @@
+//! `run save|view|schema`: keeps what happened in an emulator in a file, and shows such a file in a browser.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+
+use super::client::{Call, runtime};
+use super::failure::Failure;
+use super::help::{LAST, examples};
+use super::output::{Ready, print, print_as_is, print_json};
+use super::run_file::{RunFile, as_json, read};
+use super::serve::Signals;
+use super::target::{Target, address};
+use crate::control::{Access, Viewer, api, run_schema};
+use crate::http::limits::Limits;
+use crate::http::{bind, serve};
+use crate::redact::visible_json;
+use crate::wording::counted;
+
+/// How long the emulator may take.
+const LIMIT: Duration = Duration::from_mins(1);
+/// How long a running request may delay the end of `run view`.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// `run …`
+#[derive(Debug, Subcommand)]
+#[command(after_help = examples(["run save run.json", "run save report.html", "run view run.json"]))]
+pub(super) enum RunCommand {
+    /// Write what happened to a file: requests, deliveries, problems, scenarios, settings; as JSON, or as a page.
+    #[command(after_help = examples([
+        "run save run.json",
+        "run save report.html  # a page that any browser opens",
+        "run save a.html --key sk_test_a  # one key",
+        "run save - | jq .verification.counts",
+    ]))]
+    Save(SaveArgs),
+    /// Show a saved file in the browser, read-only, without an emulator.
+    #[command(after_help = examples([
+        "run view run.json",
+        "run view report.html --listen 127.0.0.1:8080",
+    ]) + "\n\nExit status: 0 when it is ended by Ctrl-C or SIGTERM, 2 wrong usage or a file that cannot be shown.")]
+    View(ViewArgs),
+    /// Print the JSON Schema of saved files.
+    #[command(after_help = examples(["run schema > run.schema.json"]))]
+    Schema,
+}
+
+/// Arguments of `run save`.
+#[derive(Debug, Args)]
+pub(super) struct SaveArgs {
+    /// The file: a page if it ends in `.html`, else JSON; `-` is JSON on stdout. It has no secrets and no live keys.
+    file: PathBuf,
+    #[command(flatten)]
+    target: Target,
+    /// Only this key, or workspace `ws_…`; by default all keys and requests without one.
+    // Not from WRS_API_KEY, for the reason that `verdict` has.
+    #[arg(long, default_value = "*")]
+    key: String,
+}
+
+/// Arguments of `run view`.
+#[derive(Debug, Args)]
+pub(super) struct ViewArgs {
+    /// A file of `run save` or `exec --report`, JSON or page; `-` is stdin.
+    file: PathBuf,
+    /// Where to serve the page; port 0 takes a free one.
+    #[arg(long, env = "WRS_EMULATOR_RUN_VIEW_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    listen: String,
+    /// Print the address as JSON.
+    #[arg(long, display_order = LAST)]
+    json: bool,
+}
+
+pub(super) fn run(command: RunCommand) -> Result<ExitCode, Failure> {
+    match command {
+        RunCommand::Save(args) => save(&args),
+        RunCommand::View(args) => view(&args),
+        RunCommand::Schema => {
+            print_json(&run_schema());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
+    let is_stream = args.file.as_os_str() == "-";
+    // A file that cannot be written is reported before the emulator is asked.
+    let file = (!is_stream).then(|| RunFile::at("", &args.file)).transpose()?;
+    let run = Call::<api::ShowRun>::to(&args.target).key(&*args.key).limit(LIMIT).send()?.body;
+    let Some(file) = file else {
+        print_as_is(&visible_json(&as_json(&run)));
+        return Ok(ExitCode::SUCCESS);
+    };
+    file.write(&run)?;
+    let omitted = run.omitted.requests + run.omitted.deliveries + run.omitted.events + run.omitted.notices;
+    let omitted = if omitted > 0 {
+        format!("; {} left out, as a document has at most 8 MiB", counted(omitted, "older record"))
+    } else {
+        String::new()
+    };
+    let (requests, deliveries) = (counted(run.requests.len(), "request"), counted(run.deliveries.len(), "delivery"));
+    print(&format!("{requests} and {deliveries} saved{omitted}\n"));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
+    let mut run = read(&args.file)?;
+    let name = args.file.file_name().unwrap_or(args.file.as_os_str());
+    run.viewing = Some(name.to_string_lossy().into_owned());
+    let (listen, document) = (address("--listen", &args.listen)?, as_json(&run));
+    drop(run);
+    let runtime = runtime(Builder::new_current_thread())?;
+    runtime.block_on(show(args, listen, document))
+}
+
+/// Serves the page over a document until a signal comes.
+async fn show(args: &ViewArgs, listen: SocketAddr, document: String) -> Result<ExitCode, Failure> {
+    // Installed before the address is printed, as a signal may follow it at once.
+    let mut signals = Signals::install()?;
+    let cannot_bind = |error: std::io::Error| {
+        Failure::usage(format!("cannot listen on {listen}: {error}"))
+            .with_hint("choose another with --listen 127.0.0.1:0 (a free port)")
+    };
+    let listener = bind(listen).map_err(cannot_bind)?;
+    let url = format!("http://{}/_emulator/", listener.local_addr().map_err(cannot_bind)?);
+    if args.json {
+        print(&Ready { event: "ready", url: &url, subscription: None, secret: None }.line());
+    } else {
+        print(&format!("{} is shown at {url} until Ctrl-C\n", args.file.display()));
+    }
+    let (stop, stopping) = watch::channel(false);
+    let viewer = Arc::new(Viewer::new(Access::new(None, &[]), document));
+    let served = tokio::spawn(serve(listener, viewer, None, Limits::default(), stopping, GRACE));
+    signals.wait().await;
+    let _ = stop.send(true);
+    // It ends within the grace period; a panic in it changes nothing any more.
+    let _ = served.await;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,223 @@
+//! `run save|view|schema` on the real binary: what is written, what is refused, and the page over a saved file.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::support::{run, text, wrs_emulator};
+
+/// An emulator in which something happened.
+fn served() -> Served {
+    let served = Served::start(&[]);
+    request(&served.url, SUBSCRIBE, r#"{"url":"https://app.sink.localhost/hooks","events":["workflow.completed"]}"#);
+    request(&served.url, "GET /v1/nowhere HTTP/1.1\r\nAuthorization: Bearer sk_test_b", "");
+    served
+}
+
+fn path(folder: &tempfile::TempDir, name: &str) -> String {
+    folder.path().join(name).display().to_string()
+}
+
+fn said(output: &Output) -> String {
+    text(&output.stderr)
+}
+
+/// The data of a report.
+pub(crate) fn data_of(page: &str) -> Value {
+    let (_, rest) = page.split_once("<script type=\"application/json\" id=\"run\">").expect("the data");
+    let (json, _) = rest.split_once("</script>").expect("its end");
+    serde_json::from_str(json).expect("JSON")
+}
+
+fn ids(document: &Value) -> Vec<&Value> {
+    document["requests"].as_array().expect("requests").iter().map(|row| &row["id"]).collect()
+}
+
+#[test]
+fn a_run_is_saved_as_json_as_a_page_and_on_stdout_and_fits_its_schema() {
+    let served = served();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, page) = (path(&folder, "run.json"), path(&folder, "report.HTML"));
+    let output = served.call(&["run", "save", &file]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "2 requests and 0 deliveries saved\n"));
+    let whole: Value = serde_json::from_slice(&fs::read(&file).expect("the file")).expect("JSON");
+    assert_eq!((ids(&whole).len(), &whole["key"]), (2, &Value::Null));
+
+    let schema: Value = serde_json::from_slice(&run(&["run", "schema"]).stdout).expect("a schema");
+    let validator =
+        jsonschema::draft202012::options().should_validate_formats(true).build(&schema).expect("a valid schema");
+    let errors: Vec<String> = validator.iter_errors(&whole).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    let mut other = whole.clone();
+    other["requests"][0]["status"] = json!("200");
+    assert!(!validator.is_valid(&other), "the schema describes the records");
+
+    assert_eq!(served.call(&["run", "save", &page]).status.code(), Some(0));
+    let text_of_page = fs::read_to_string(&page).expect("the file");
+    assert!(text_of_page.starts_with("<!doctype html>"), "{text_of_page}");
+    assert_eq!(ids(&data_of(&text_of_page)), ids(&whole));
+    let piped = served.call(&["run", "save", "-", "--key", "sk_test_b"]);
+    let of_key: Value = serde_json::from_slice(&piped.stdout).expect("JSON");
+    assert_eq!((of_key["requests"].as_array().map(Vec::len), &of_key["key"]), (Some(1), &json!("sk_test_b")));
+    // The key in the environment is that of the client under test.
+    let all = wrs_emulator(&["run", "save", "-"])
+        .envs([("WRS_EMULATOR_URL", served.url.as_str()), ("WRS_API_KEY", "sk_test_b")])
+        .output()
+        .expect("the binary runs");
+    assert_eq!(ids(&serde_json::from_slice(&all.stdout).expect("JSON")).len(), 2);
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "nothing is left beside the files");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_reported_and_an_older_one_stays() {
+    let served = served();
+    let folder = tempfile::tempdir().expect("a folder");
+    let missing = path(&folder, "none/run.json");
+    let output = served.call(&["run", "save", &missing]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(
+        said(&output).contains(&format!("cannot write `{missing}`")) && said(&output).contains("mkdir -p"),
+        "{output:?}"
+    );
+    let output = served.call(&["run", "save", &folder.path().display().to_string()]);
+    assert!(output.status.code() == Some(2) && said(&output).contains("it is not a regular file"), "{output:?}");
+    let old = path(&folder, "old.json");
+    fs::write(&old, "old").expect("it is written");
+    let output = wrs_emulator(&["run", "save", &old, "--url", "http://127.0.0.1:1"]).output().expect("the binary runs");
+    assert_eq!((output.status.code(), fs::read_to_string(&old).expect("the file").as_str()), (Some(3), "old"));
+    assert_eq!(served.call(&["run", "save", &old]).status.code(), Some(0));
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+}
+
+/// `run view`, and where it serves.
+struct View {
+    child: Child,
+    line: String,
+    url: String,
+}
+
+impl View {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = wrs_emulator(&[&["run", "view"], arguments].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+        let start = line.find("http://").unwrap_or_else(|| panic!("no address in `{line}`"));
+        let url: String = line[start..].chars().take_while(|c| !c.is_whitespace() && *c != '"').collect();
+        Self { child, line, url }
+    }
+
+    fn get(&self, head: &str) -> String {
+        let base = self.url.trim_end_matches("/_emulator/");
+        request(base, head, "")
+    }
+
+    fn stop(mut self, signal: &str) -> Option<i32> {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().expect("kill runs").success());
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_saved_run_is_shown_from_either_file_and_read_only() {
+    let served = served();
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, signal) in [("run.json", "-INT"), ("report.html", "-TERM")] {
+        let file = path(&folder, name);
+        assert_eq!(served.call(&["run", "save", &file]).status.code(), Some(0));
+        let view = View::start(&[&file]);
+        assert_eq!(view.line, format!("{file} is shown at {} until Ctrl-C\n", view.url));
+        let page = view.get("GET /_emulator/ HTTP/1.1");
+        assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("<!doctype html>"), "{page}");
+        assert!(page.contains("content-security-policy: default-src 'none'"), "{page}");
+        let answer = view.get("GET /_emulator/run?limit=200 HTTP/1.1");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
+        assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("content-type: application/json"), "{head}");
+        let document: Value = serde_json::from_str(body).expect("JSON");
+        assert_eq!((&document["viewing"], ids(&document).len()), (&json!(name), 2));
+        for (line, status) in [
+            ("GET / HTTP/1.1\r\nAccept: text/html", "302"),
+            ("GET /_emulator HTTP/1.1", "302"),
+            ("GET /_emulator/app.js HTTP/1.1", "200"),
+            ("HEAD /_emulator/run HTTP/1.1", "200"),
+            ("POST /_emulator/run HTTP/1.1", "405"),
+            ("POST /_emulator/reset HTTP/1.1", "404"),
+            ("GET /_emulator/health HTTP/1.1", "404"),
+            ("GET /v1/hello HTTP/1.1", "404"),
+            ("GET /_emulator/run HTTP/1.1\r\nSec-Fetch-Site: cross-site", "400"),
+            ("GET /_emulator/run HTTP/1.1\r\nOrigin: http://evil.example", "400"),
+        ] {
+            let answer = view.get(line);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{line}: {answer}");
+        }
+        assert_eq!(view.stop(signal), Some(0), "{signal}");
+    }
+    let view = View::start(&[&path(&folder, "run.json"), "--json"]);
+    let ready: Value = serde_json::from_str(&view.line).expect("JSON");
+    assert_eq!(ready, json!({ "event": "ready", "url": view.url }));
+    // A page of another name that leads to this address gets nothing.
+    let answer = {
+        use std::io::{Read as _, Write as _};
+        let address = view.url.trim_start_matches("http://").trim_end_matches("/_emulator/").to_owned();
+        let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+        write!(stream, "GET /_emulator/run HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+            .expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    };
+    assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
+}
+
+#[test]
+fn what_cannot_be_shown_is_refused_with_what_to_do() {
+    let served = served();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = path(&folder, "run.json");
+    assert_eq!(served.call(&["run", "save", &file]).status.code(), Some(0));
+    let whole = fs::read_to_string(&file).expect("the file");
+    let large = path(&folder, "large.json");
+    fs::File::create(&large).and_then(|file| file.set_len(64 * 1024 * 1024 + 1)).expect("it is made");
+    let write = |name: &str, text: &str| {
+        fs::write(folder.path().join(name), text).expect("it is written");
+        path(&folder, name)
+    };
+    for (file, cause, hint) in [
+        (write("cut.json", &whole[..whole.len() / 2]), "it is cut off", "save or copy it again"),
+        (write("later.json", &whole.replacen("\"version\":1", "\"version\":9", 1)), "version 9", "use wrs-emulator 0."),
+        (write("other.json", "{\"name\":\"x\"}"), "it is not a run of wrs-emulator", "run save FILE"),
+        (write("page.html", "<html></html>"), "no report of wrs-emulator", "run save FILE"),
+        (
+            write("field.json", &whole.replacen("\"requests\":[", "\"requests\":7,\"x\":[", 1)),
+            "it is not as it was saved",
+            "run save",
+        ),
+        (large, "it is larger than 64 MiB", "another file"),
+        (path(&folder, "none.json"), "No such file", ""),
+        (folder.path().display().to_string(), "Is a directory", ""),
+    ] {
+        let output = run(&["run", "view", &file]);
+        assert_eq!(output.status.code(), Some(2), "{file}: {output:?}");
+        let said = said(&output);
+        assert!(
+            said.contains(&format!("cannot show `{file}`")) && said.contains(cause) && said.contains(hint),
+            "{said}"
+        );
+    }
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = taken.local_addr().expect("an address").to_string();
+    let output = run(&["run", "view", &file, "--listen", &taken]);
+    assert!(Path::new(&file).exists() && output.status.code() == Some(2), "{output:?}");
+}
