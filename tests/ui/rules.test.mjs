@@ -83,6 +83,8 @@ test("no text could end a script, and nothing is made of markup", () => {
 test("comments are lines of their own, and no string looks like one", () => {
   for (const name of [...modules, "style.css"]) {
     const text = read(name);
+    // A cast at the start of a line would be taken for a comment that goes on.
+    assert.deepEqual(text.split("\n").filter((line) => /^\s*\/\*.*\*\/.*\S/.test(line) && !line.trimEnd().endsWith("*/")), [], name);
     // A template over several lines could contain a line that only looks like a comment.
     const ticks = withoutComments(text).split("\n").filter((line) => (line.match(/(?<!\\)`/g) ?? []).length % 2 === 1);
     assert.deepEqual(ticks, [], `${name}: a template over several lines`);

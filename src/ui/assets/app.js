@@ -28,7 +28,10 @@ const STATE_VIEWS = {
 
 /** What the page says of the answer to a call. @param {any} data @returns {string} */
 function outcomeOf(data) {
-  if (data?.error) return `${data.error.message}${data.diagnostics?.length ? `: ${data.diagnostics[0].message}` : ''}`;
+  if (data?.error) {
+    const more = data.diagnostics?.[0]?.message ?? '';
+    return data.error.message.includes(more) ? data.error.message : `${data.error.message}: ${more}`;
+  }
   if (data?.secret) return `The secret, shown once: ${data.secret}`;
   if (data?.changes) return [...data.changes, ...data.unchanged].join('; ') || 'Nothing changed.';
   if (data?.now) return `It is ${data.now} (${data.mode}).`;

@@ -112,7 +112,8 @@ function messages(page) {
 export function frame(page, main, pane) {
   const skip = (/** @type {Event} */ event) => {
     event.preventDefault();
-    /** @type {HTMLElement | null} */ (document.querySelector('#main h2, #main .list'))?.focus();
+    const first = /** @type {HTMLElement | null} */ (document.querySelector('#main h2, #main .list'));
+    first?.focus();
   };
   return [
     h('a.skip', { href: '#main', onclick: skip }, 'Skip to the content'),

@@ -22,15 +22,16 @@ function changeForm(page, knob, value, isChanged) {
     forms.settings[knob] = /** @type {HTMLInputElement} */ (event.target).value;
     page.redraw();
   };
-  const action = changeSetting(knob, typedValue(text), page.route.key);
+  // Made when it is needed: what was typed last may not be drawn yet.
+  const action = () => changeSetting(knob, typedValue(forms.settings[knob] ?? text), page.route.key);
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
-    const { ok } = await page.perform(action);
+    const { ok } = await page.perform(action());
     if (ok) delete forms.settings[knob];
   };
   return h('form', { onsubmit: submit },
     h('label', null, `New value of ${knob}${page.route.key ? ` for ${oneLine(page.route.key, 40)}` : ' for all keys'}`, h('input', { type: 'text', controlled: text, oninput: change })),
-    actionButton(page, action, true),
+    actionButton(page, action(), true),
     isChanged ? actionButton(page, { ...changeSetting(knob, null, page.route.key), id: `undo ${knob}` }) : null);
 }
 

@@ -27,16 +27,16 @@ function subscribeForm(page) {
     values[name] = /** @type {HTMLInputElement} */ (event.target).value;
     page.redraw();
   };
-  const action = subscribe(values.url, values.events.split(/[\s,]+/).filter(Boolean), page.route.key);
+  const action = () => subscribe(values.url, values.events.split(/[\s,]+/).filter(Boolean), page.route.key);
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    page.perform(action);
+    page.perform(action());
   };
   return h('form', { onsubmit: submit },
     h('h3', null, 'Subscribe a receiver'),
     h('label', null, 'URL; https://NAME.sink.localhost/ is a receiver built into the emulator', h('input', { type: 'text', controlled: values.url, oninput: change('url'), required: true })),
     h('label', null, 'Events, all of them if empty', h('input', { type: 'text', controlled: values.events, oninput: change('events'), placeholder: 'workflow.completed, reference.matched' })),
-    actionButton(page, action, true));
+    actionButton(page, action(), true));
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */

@@ -17,14 +17,14 @@ export function timeView(page) {
     values[name] = /** @type {HTMLInputElement} */ (event.target).value;
     page.redraw();
   };
-  const submit = (/** @type {import('./command.js').Action} */ action) => (/** @type {Event} */ event) => {
+  const submit = (/** @type {() => import('./command.js').Action} */ action) => (/** @type {Event} */ event) => {
     event.preventDefault();
-    page.perform(action);
+    page.perform(action());
   };
   const due = (run.due ?? []).filter((one) => !key || one.key === key);
   const nextMs = due[0]?.in_ms;
-  const by = advance(milliseconds(values.by) ? values.by : '60s', key);
-  const set = setClock(values.set || run.clock.now, key);
+  const by = () => advance(milliseconds(values.by) ? values.by : '60s', key);
+  const set = () => setClock(values.set || run.clock.now, key);
   const toNext = nextMs == null ? null : advance(`${Math.max(1, Math.ceil(nextMs))}ms`, key);
   return [
     h('h2', { tabindex: -1 }, 'Time'),
@@ -34,8 +34,8 @@ export function timeView(page) {
       h('div.actions', null, clock.mode === 'frozen' ? actionButton(page, clockMode('real', key)) : actionButton(page, clockMode('frozen', key)),
         key ? actionButton(page, clockMode('follow', key)) : null,
         toNext ? actionButton(page, { ...toNext, id: 'advance to next', label: 'Advance to what is due next' }) : null),
-      h('form', { onsubmit: submit(by), key: 'advance' }, h('label', null, 'Advance by, such as 60s, 5m or 72h', h('input', { type: 'text', controlled: values.by, oninput: change('by'), pattern: '(\\d+(\\.\\d+)?(ms|s|m|h|d))+' })), actionButton(page, by, true)),
-      h('form', { onsubmit: submit(set), key: 'set' }, h('label', null, 'Set to', h('input', { type: 'text', controlled: values.set, oninput: change('set'), placeholder: run.clock.now })), actionButton(page, set, true))),
+      h('form', { onsubmit: submit(by), key: 'advance' }, h('label', null, 'Advance by, such as 60s, 5m or 72h', h('input', { type: 'text', controlled: values.by, oninput: change('by'), pattern: '(\\d+(\\.\\d+)?(ms|s|m|h|d))+' })), actionButton(page, by(), true)),
+      h('form', { onsubmit: submit(set), key: 'set' }, h('label', null, 'Set to', h('input', { type: 'text', controlled: values.set, oninput: change('set'), placeholder: run.clock.now })), actionButton(page, set(), true))),
     section('What is due', due.length ? h('ol.steps', null, due.slice(0, 50).map((one) => h('li', null, `in ${duration(one.in_ms)}: `, one.delivery ? link(page, { view: 'deliveries', id: one.delivery, filter: '' }, oneLine(one.message)) : foreign(oneLine(one.message)), one.scenario ? foreign(` (scenario ${one.scenario})`) : ''))) : h('p.quiet', null, 'Nothing waits for the clock.')),
   ];
 }

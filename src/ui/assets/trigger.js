@@ -30,16 +30,17 @@ export function triggerView(page) {
   const check = (/** @type {string} */ name, /** @type {string} */ label) => h('label.check', null, h('input', { type: 'checkbox', onchange: change(name), checked: values[name] }), ` ${label}`);
   const { key } = page.route;
   const subscriptions = (page.store.run?.subscriptions ?? []).filter((one) => !key || one.key === key);
+  const make = () => trigger({ ...values, type: values.type || type, key });
   let action = null;
   let problem = '';
   try {
-    action = trigger({ ...values, type, key });
+    action = make();
   } catch (error) {
     problem = `Data: ${messageOf(error)}`;
   }
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    if (action) page.perform(action);
+    if (action) page.perform(make());
   };
   const done = page.ui.results.get('trigger')?.data;
   return [

@@ -4,6 +4,7 @@
 import { Emulator, abandon, startBrowser, stopAll } from "./site.mjs";
 import { axe } from "./access.mjs";
 import { hostile, oddRecord } from "./hostile.mjs";
+import { fullJournal, thousandASecond } from "./load.mjs";
 import * as walks from "./walks.mjs";
 
 const wanted = process.argv.slice(4);
@@ -11,7 +12,7 @@ const wanted = process.argv.slice(4);
 const parts = [];
 const lively = ["activity", "delivery", "subscriptions", "scenarios", "time", "settings", "trigger", "check", "summary", "history", "pause", "keyboard", "resume", "keys"];
 for (const name of lively) parts.push([name, (emulator) => walks[name](emulator)]);
-parts.push(["odd record", oddRecord], ["axe", axe], ["hostile", hostile], ["empty", walks.empty], ["token", walks.token]);
+parts.push(["odd record", oddRecord], ["axe", axe], ["full journal", fullJournal], ["thousand a second", thousandASecond], ["hostile", hostile], ["empty", walks.empty], ["token", walks.token]);
 
 let failed = 0;
 const began = Date.now();
