@@ -3,7 +3,7 @@
 import { attemptEntry, eventEntry, noticeEntry, requestEntry } from './store.js';
 import { messageOf } from './text.js';
 
-const FIRST_ROWS = 200;
+const FIRST_ROWS = 60;
 /** The state is read at most twice a second. */
 const REFRESH_MS = 500;
 /** Longest work on the stream without giving way to the page. */

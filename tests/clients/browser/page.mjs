@@ -1,10 +1,11 @@
 // The page in a real Chromium: every view walked through, by keyboard too; axe; hostile text; load; the report as a file.
 // Usage: node page.mjs EMULATOR_BINARY CHROMIUM [PART…], from a folder beside which playwright-core and axe-core are installed.
 
-import { Emulator, abandon, startBrowser, stopAll } from "./site.mjs";
 import { axe } from "./access.mjs";
 import { hostile, oddRecord } from "./hostile.mjs";
 import { fullJournal, thousandASecond } from "./load.mjs";
+import { hostileReport, report, viewed } from "./report.mjs";
+import { Emulator, abandon, startBrowser, stopAll } from "./site.mjs";
 import * as walks from "./walks.mjs";
 
 const wanted = process.argv.slice(4);
@@ -12,7 +13,7 @@ const wanted = process.argv.slice(4);
 const parts = [];
 const lively = ["activity", "delivery", "subscriptions", "scenarios", "time", "settings", "trigger", "check", "summary", "history", "pause", "keyboard", "resume", "keys"];
 for (const name of lively) parts.push([name, (emulator) => walks[name](emulator)]);
-parts.push(["odd record", oddRecord], ["axe", axe], ["full journal", fullJournal], ["thousand a second", thousandASecond], ["hostile", hostile], ["empty", walks.empty], ["token", walks.token]);
+parts.push(["odd record", oddRecord], ["axe", axe], ["full journal", fullJournal], ["thousand a second", thousandASecond], ["hostile", hostile], ["report", report], ["viewed", viewed], ["hostile report", hostileReport], ["below a path", walks.belowPath], ["empty", walks.empty], ["token", walks.token]);
 
 let failed = 0;
 const began = Date.now();

@@ -94,7 +94,7 @@ export async function abandon(name) {
 }
 
 export async function startBrowser() {
-  browser = await chromium.launch({ executablePath: chromiumBinary, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+  browser = await chromium.launch({ executablePath: chromiumBinary, args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-lcd-text"] });
   return browser;
 }
 

@@ -1,6 +1,8 @@
 // Walks through every view as a user would: by role and name, by address, by keyboard alone.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, request as httpRequest } from "node:http";
 
 import { Emulator, openTab, rows, tabTo, until } from "./site.mjs";
 
@@ -371,4 +373,32 @@ export async function resume(emulator) {
   await page.getByRole("combobox", { name: "Filter" }).fill("path:break-");
   await until(page, () => document.querySelectorAll("[role=option]").length === 5, null, 20_000);
   await verify();
+}
+
+/** Below a path of somebody else's server, which passes everything on. */
+export async function belowPath(emulator) {
+  const { hostname, port } = new URL(emulator.url);
+  const server = createServer((incoming, outgoing) => {
+    if (!incoming.url.startsWith("/tools/emu/")) return outgoing.writeHead(404).end();
+    const onward = httpRequest({ hostname, port, method: incoming.method, path: incoming.url.slice("/tools/emu".length), headers: incoming.headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode, answer.rawHeaders);
+      answer.pipe(outgoing);
+      outgoing.on("close", () => answer.destroy());
+    });
+    onward.on("error", () => outgoing.destroy());
+    incoming.pipe(onward);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { page, verify } = await openTab(`http://127.0.0.1:${server.address().port}/tools/emu/_emulator/`);
+  await rows(page).first().waitFor();
+  await emulator.client("/v1/hello?below");
+  await rows(page).filter({ hasText: "below" }).first().click();
+  await page.getByRole("region", { name: "Details" }).getByText(/^\W*decided$/).first().waitFor();
+  await visit(page, "Trigger");
+  await page.getByRole("button", { name: "Trigger", exact: true }).click();
+  await page.getByText(/✓ 1 fired/).waitFor();
+  await verify();
+  server.closeAllConnections();
+  server.close();
 }
