@@ -54,7 +54,35 @@ macro_rules! assets {
 }
 
 /// Every file. A test compares the list with the folder.
-pub const ASSETS: &[Asset] = assets!["index.html", "style.css", "icon.svg", "app.js", "store.js"];
+pub const ASSETS: &[Asset] = assets![
+    "index.html",
+    "style.css",
+    "icon.svg",
+    "app.js",
+    "activity.js",
+    "check.js",
+    "command.js",
+    "delivery.js",
+    "element.js",
+    "filter.js",
+    "frame.js",
+    "keys.js",
+    "list.js",
+    "live.js",
+    "parts.js",
+    "request.js",
+    "route.js",
+    "scenarios.js",
+    "settings.js",
+    "signature.js",
+    "store.js",
+    "subscriptions.js",
+    "summary.js",
+    "text.js",
+    "time.js",
+    "timeline.js",
+    "trigger.js"
+];
 
 impl Asset {
     /// Its media type, by the end of its name.

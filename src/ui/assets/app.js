@@ -1,11 +1,304 @@
-// A placeholder: shows where the document is.
+// The page: puts views, connection and address together. With an element `#run` it shows the document in it and uses no network.
 
-import { runDocument } from './store.js';
+import { Activity } from './activity.js';
+import { checkView } from './check.js';
+import { cliLine } from './command.js';
+import { deliveryPane } from './delivery.js';
+import { foreign, guarded, h, morph } from './element.js';
+import { withWord } from './filter.js';
+import { frame, icon, pageTitle } from './frame.js';
+import { keysView } from './keys.js';
+import { Live } from './live.js';
+import { eventPane, requestPane } from './request.js';
+import { formatRoute, parseRoute } from './route.js';
+import { scenariosView } from './scenarios.js';
+import { settingsView } from './settings.js';
+import { Store } from './store.js';
+import { subscriptionsView } from './subscriptions.js';
+import { summaryView } from './summary.js';
+import { messageOf } from './text.js';
+import { timeView } from './time.js';
+import { triggerView } from './trigger.js';
 
-/** Shows the first line. */
-async function begin() {
-  const run = await runDocument();
-  document.body.append(`${run.requests.length} requests, ${run.deliveries.length} deliveries`);
+/** The views that are rendered from the state alone. @type {Record<string, (page: Page) => (Node | null)[]>} */
+const STATE_VIEWS = {
+  summary: summaryView, subscriptions: subscriptionsView, scenarios: scenariosView, time: timeView, keys: keysView, settings: settingsView,
+  trigger: triggerView, check: checkView,
+};
+
+/** What the page says of the answer to a call. @param {any} data @returns {string} */
+function outcomeOf(data) {
+  if (data?.error) {
+    const more = data.diagnostics?.[0]?.message ?? '';
+    return data.error.message.includes(more) ? data.error.message : `${data.error.message}: ${more}`;
+  }
+  if (data?.secret) return `The secret, shown once: ${data.secret}`;
+  if (data?.changes) return [...data.changes, ...data.unchanged].join('; ') || 'Nothing changed.';
+  if (data?.now) return `It is ${data.now} (${data.mode}).`;
+  if (data?.events) return `${data.events.length} fired: ${(data.deliveries ?? []).map((/** @type {any} */ one) => `${one.url} ${one.status}`).join(', ') || 'no outcome yet'}`;
+  return 'Done.';
 }
 
-begin();
+/** @implements {Page} */
+class App {
+  constructor() {
+    this.store = new Store();
+    this.live = new Live(this.store);
+    const inline = document.getElementById('run');
+    this.first = inline ? 'summary' : 'activity';
+    this.route = parseRoute(location.hash, this.first);
+    this.activity = new Activity(this);
+    /** What people chose on the page, beyond the address. */
+    this.ui = { asked: '', copied: '', results: new Map(), filterFocused: false, menu: false, shortcuts: true, forms: {}, notice: '' };
+    this.base = new URL('.', location.href).href;
+    this.said = '';
+    this.dirty = { ui: true, run: true };
+    this.isScheduled = false;
+    /** @type {unknown} */
+    this.shownRun = null;
+    /** @type {unknown} */
+    this.shownDetail = null;
+    this.shownPhase = '';
+    this.isMoved = false;
+    /** @type {Set<string>} */
+    this.loading = new Set();
+    this.store.changed = () => this.schedule();
+    this.live.onNews = (ids) => this.news(ids);
+    this.live.onRestart = () => {
+      this.ui.notice = 'The emulator was restarted. What follows is from its new run.';
+      this.redraw();
+    };
+    if (inline) {
+      this.store.phase = 'document';
+      this.store.takeRun(JSON.parse(inline.textContent ?? ''), 0);
+      this.base = this.store.run?.emulator?.base_url ? `${this.store.run.emulator.base_url}/_emulator/` : 'http://127.0.0.1:9770/_emulator/';
+    }
+    addEventListener('hashchange', () => this.moved());
+    addEventListener('resize', () => this.redraw());
+    document.addEventListener('keydown', (event) => this.key(event));
+    if (!inline) this.live.start();
+    this.redraw();
+  }
+
+  get isDocument() {
+    return this.store.phase === 'document';
+  }
+
+  get hasToken() {
+    return this.live.token !== '';
+  }
+
+  /** @param {string[]} words */
+  cli(words) {
+    return cliLine(words, this.base);
+  }
+
+  /** @param {Partial<import('./route.js').Route>} to @returns {string} */
+  address(to) {
+    const elsewhere = to.view !== undefined && to.view !== this.route.view;
+    return formatRoute({ ...this.route, ...(elsewhere ? { id: '', filter: '' } : {}), ...to });
+  }
+
+  /** @param {Partial<import('./route.js').Route>} to @param {boolean} [replace] without a step of the history */
+  go(to, replace) {
+    const address = this.address(to);
+    if (replace) history.replaceState(null, '', address);
+    else history.pushState(null, '', address);
+    this.moved();
+  }
+
+  moved() {
+    const before = this.route;
+    this.route = parseRoute(location.hash, this.first);
+    if (before.view !== this.route.view) this.ui.menu = false;
+    this.isMoved = before.id !== this.route.id || before.view !== this.route.view;
+    this.ui.asked = '';
+    this.redraw();
+  }
+
+  /** @param {string} name @param {string} value */
+  filterBy(name, value) {
+    this.go({ view: ['activity', 'deliveries'].includes(this.route.view) ? this.route.view : 'activity', filter: withWord(this.route.filter, name, value) });
+  }
+
+  /** Says something to whoever hears the page. @param {string} text */
+  announce(text) {
+    this.said = text;
+    this.redraw();
+  }
+
+  /** @param {import('./command.js').Action} action */
+  async perform(action) {
+    const { results } = this.ui;
+    this.ui.asked = '';
+    results.set(action.id, { busy: true, ok: true, message: '' });
+    this.redraw();
+    try {
+      const { ok, data } = await this.live.call(action.method, action.path, action.body);
+      results.set(action.id, { busy: false, ok, message: outcomeOf(data), data });
+    } catch (error) {
+      results.set(action.id, { busy: false, ok: false, message: messageOf(error) });
+    }
+    this.live.refresh();
+    this.announce(`${action.label}: ${results.get(action.id).message}`);
+    return results.get(action.id);
+  }
+
+  /** Details whose record went on are read again. @param {Set<string>} ids */
+  news(ids) {
+    if (ids.has(this.route.id)) this.load(this.route.id);
+    for (const id of ids) if (id !== this.route.id) this.store.details.delete(id);
+  }
+
+  /** @param {string} id */
+  async load(id) {
+    if (this.loading.has(id) || this.isDocument) return;
+    this.loading.add(id);
+    try {
+      const { ok, data } = await this.live.call('GET', `explain/${encodeURIComponent(id)}`);
+      this.store.keepDetail(id, ok ? { explanation: data } : { error: data.error?.message ?? 'no answer' });
+    } catch (error) {
+      this.store.keepDetail(id, { error: messageOf(error) });
+    }
+    // What is in motion is read again at most four times a second.
+    setTimeout(() => {
+      this.loading.delete(id);
+      this.schedule();
+    }, 250);
+  }
+
+  redraw() {
+    this.dirty.ui = true;
+    this.schedule();
+  }
+
+  schedule() {
+    if (this.isScheduled) return;
+    this.isScheduled = true;
+    requestAnimationFrame(() => {
+      this.isScheduled = false;
+      this.render();
+    });
+  }
+
+  render() {
+    const { route, store, dirty } = this;
+    const isList = route.view === 'activity' || route.view === 'deliveries';
+    const kind = route.view === 'deliveries' ? 'delivery' : '';
+    if (isList) this.activity.update(kind);
+    const detail = isList && route.id ? store.detail(route.id) : undefined;
+    if (isList && route.id && !detail && store.phase !== 'token') this.load(route.id);
+    const isNew = dirty.ui || this.shownRun !== store.run || this.shownPhase !== store.phase;
+    const isPaneNew = dirty.ui || this.shownDetail !== detail;
+    const main = this.part('main', isList || isNew, () => (isList ? this.activity.view(kind ? 'Deliveries' : 'Activity', kind) : STATE_VIEWS[route.view](this)));
+    const pane = isList && route.id ? this.part('pane', isPaneNew, () => [this.pane(detail)]) : null;
+    if (isNew || isPaneNew || isList) {
+      const body = h('div.app', { id: 'app' }, frame(this, main, pane));
+      const old = document.getElementById('app');
+      if (old) morph(old, body);
+      else document.body.append(body);
+    }
+    if (isNew) {
+      document.title = pageTitle(this);
+      document.querySelector('link[rel=icon]')?.setAttribute('href', icon(this));
+    }
+    if (isList) this.activity.list.draw();
+    if (this.isMoved) this.settle();
+    [this.shownRun, this.shownPhase, this.shownDetail, this.isMoved] = [store.run, store.phase, detail, false];
+    dirty.ui = false;
+  }
+
+  /** The content of main part or pane; if nothing changed, an island that leaves it alone. @param {string} name @param {boolean} isNew @param {() => (Node | null)[]} make */
+  part(name, isNew, make) {
+    if (!isNew) {
+      const old = /** @type {import('./element.js').Built | null} */ (document.getElementById(name));
+      if (old) old.island = 'same';
+      return h(`div.${name}`, { id: name, island: 'same', key: name });
+    }
+    const old = /** @type {import('./element.js').Built | null} */ (document.getElementById(name));
+    if (old) old.island = undefined;
+    const content = guarded(() => {
+      const all = document.createDocumentFragment();
+      all.append(.../** @type {Node[]} */ (make().filter(Boolean)));
+      return all;
+    }, name === 'pane' ? this.store.detail(this.route.id) : this.route);
+    return h(`div.${name}`, { id: name, key: name, tabindex: name === 'pane' ? -1 : null }, content);
+  }
+
+  /** @param {Detail | undefined} detail @returns {Node} */
+  pane(detail) {
+    const close = h('button.close', { type: 'button', onclick: () => this.go({ id: '' }) }, h('span', { 'aria-hidden': 'true' }, '✕ '), 'Close');
+    let content;
+    if (!detail) content = h('p.empty', null, 'Loading…');
+    else if ('error' in detail) content = h('div.empty', null, h('h2', null, 'Not here'), h('p', null, foreign(detail.error)));
+    else {
+      const { explanation } = detail;
+      const make = explanation.delivery ? deliveryPane : explanation.event ? eventPane : requestPane;
+      content = guarded(() => make(this, explanation), explanation);
+    }
+    return h('div', { key: this.route.id }, close, content);
+  }
+
+  /** After a step: where the focus and the scrolled parts belong. */
+  settle() {
+    const pane = document.getElementById('pane');
+    if (this.route.id && pane) {
+      pane.scrollTop = 0;
+      pane.focus({ preventScroll: true });
+    } else if (document.activeElement === document.body) {
+      this.activity.list.root.focus();
+    }
+    if (!this.route.id) document.getElementById('main')?.scrollTo(0, 0);
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    const target = /** @type {HTMLElement} */ (event.target);
+    if (event.key === 'Escape') return this.back(target);
+    if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.nodeName) || !this.ui.shortcuts || this.isHelping) return;
+    const { list } = this.activity;
+    /** @type {Record<string, () => void>} */
+    const does = {
+      j: () => list.move(list.active ? 1 : 0),
+      k: () => list.move(-1),
+      Enter: () => { if (target === document.body && list.active) list.open(list.active); },
+      '/': () => { this.ui.filterFocused = true; document.getElementById('filter')?.focus(); },
+      p: () => { if (!this.isDocument) this.activity.pause(); },
+      n: () => this.activity.showNew(),
+      a: () => this.go({ view: 'activity', id: '' }),
+      t: () => this.go({ view: 'trigger', id: '' }),
+      '?': () => this.help(true),
+    };
+    if (!(event.key in does)) return;
+    if ('jk'.includes(event.key) && list.root.isConnected && document.activeElement !== list.root) list.root.focus();
+    does[event.key]();
+    if (event.key !== 'Enter') event.preventDefault();
+  }
+
+  /** @param {HTMLElement} target */
+  back(target) {
+    if (this.isHelping) return;
+    if (target.id === 'filter') this.activity.list.root.focus();
+    else if (this.ui.asked) this.ui.asked = '';
+    else if (this.ui.menu) this.ui.menu = false;
+    else if (this.route.id) {
+      this.go({ id: '' });
+      this.activity.list.root.focus();
+    }
+    this.redraw();
+  }
+
+  get isHelping() {
+    return /** @type {HTMLDialogElement | null} */ (document.getElementById('help'))?.open;
+  }
+
+  /** @param {boolean} open */
+  help(open) {
+    const dialog = /** @type {HTMLDialogElement} */ (document.getElementById('help'));
+    if (open && !dialog.open) dialog.showModal();
+    else if (!open) dialog.close();
+  }
+}
+
+new App();

@@ -1,7 +1,232 @@
-// Where the run document comes from: the page itself in a report, else the emulator.
+// The state of the page: the run document, the entries of the journal as rows, and details fetched. Knows neither DOM nor network.
 
-/** @returns {Promise<any>} */
-export async function runDocument() {
-  const inline = document.getElementById('run');
-  return inline ? JSON.parse(inline.textContent ?? '') : (await fetch('run')).json();
+import { bytesText, count, oneLine } from './text.js';
+
+/** Rows of each kind that a tab keeps; the oldest are dropped in batches. */
+export const MOST_ROWS = 10_000;
+const BATCH = 1000;
+const MOST_DETAILS = 60;
+const MOST_TEXT = 240;
+
+/** @param {string | null | undefined} at @returns {number} */
+function instant(at) {
+  const time = Date.parse(at ?? '');
+  return Number.isNaN(time) ? 0 : time;
+}
+
+/**
+ * What every row has, in one order, so that all rows have one shape.
+ * @param {EntryKind} kind @param {string} id @param {string | null | undefined} at @param {Partial<Entry>} rest @returns {Entry}
+ */
+function entry(kind, id, at, rest) {
+  const blank = {
+    kind, id, at: instant(at), text: '', workspace: null, key: null, status: 0, operation: null, method: null, path: null,
+    type: null, scenario: null, damage: null, failed: false, subscription: null, event: null, number: 0, latency: 0, mark: '',
+  };
+  return Object.assign(blank, rest);
+}
+
+/** A request's row. @param {RequestRow} row @returns {Entry} */
+export function requestEntry(row) {
+  if (typeof row.path !== 'string') throw new Error('no path');
+  const path = oneLine(row.path + (row.query ? `?${row.query}` : ''), MOST_TEXT);
+  return entry('request', row.id, row.at, {
+    text: `${oneLine(row.method, 20)} ${path}`, workspace: row.workspace, key: row.key, status: row.status, operation: row.operation, method: row.method,
+    path, scenario: row.scenario, failed: row.status === 0 || row.status >= 400, latency: row.latency_ms, mark: row.broken ?? row.reason,
+  });
+}
+
+/** An event's row. @param {EventRow} event @returns {Entry} */
+export function eventEntry(event) {
+  const to = event.deliveries.length ? `to ${count(event.deliveries.length, 'subscription')}` : 'matched no subscription';
+  return entry('event', event.id, event.created_at, {
+    text: `${oneLine(event.type, 80)} ${to}`, workspace: event.workspace, type: event.type, damage: event.damage, event: event.id,
+    failed: event.deliveries.length === 0, mark: to,
+  });
+}
+
+/** The row of one attempt of a delivery. @param {StreamedAttempt} attempt @returns {Entry} */
+export function attemptEntry(attempt) {
+  const { outcome } = attempt;
+  const answered = 'status' in outcome;
+  return entry('delivery', attempt.delivery, attempt.at, {
+    text: `${oneLine(attempt.type, 80)} to ${oneLine(attempt.url, MOST_TEXT)}`, workspace: attempt.workspace ?? null, status: answered ? outcome.status : 0,
+    type: attempt.type, path: oneLine(attempt.url, MOST_TEXT), damage: attempt.damage, failed: !outcome.accepted, subscription: attempt.subscription, event: attempt.event,
+    number: attempt.number, latency: attempt.latency_ms, mark: answered ? '' : outcome.failure,
+  });
+}
+
+/** A line of the log as a row. @param {Notice} notice @param {string} id @returns {Entry} */
+export function noticeEntry(notice, id) {
+  const text = oneLine(notice.message, MOST_TEXT);
+  return entry('notice', id, notice.at, { text, failed: notice.warning, mark: notice.warning ? 'warning' : 'notice' });
+}
+
+/** A record that has not the expected form. @param {string} what @param {unknown} record @returns {Entry} */
+function oddEntry(what, record) {
+  return entry('notice', '', null, { text: oneLine(`this ${what} could not be read: ${JSON.stringify(record)}`, MOST_TEXT), failed: true, mark: 'odd' });
+}
+
+/** @template T @param {string} what @param {T} record @param {(record: T) => Entry} make @returns {Entry} */
+function madeOf(what, record, make) {
+  try {
+    return make(record);
+  } catch {
+    return oddEntry(what, record);
+  }
+}
+
+/** The rows of a run document, oldest first. @param {RunDocument} run @returns {Entry[]} */
+export function entriesOf(run) {
+  const entries = (run.requests ?? []).map((row) => madeOf('request', row, requestEntry));
+  for (const event of run.events ?? []) entries.push(madeOf('event', event, eventEntry));
+  for (const delivery of run.deliveries ?? []) {
+    for (const attempt of delivery.attempts ?? []) {
+      const { id, event, type, subscription, workspace } = delivery;
+      entries.push(madeOf('attempt', attempt, () => attemptEntry({ ...attempt, delivery: id, event, type, subscription, workspace })));
+    }
+  }
+  (run.notices ?? []).forEach((notice, i) => entries.push(madeOf('notice', notice, (one) => noticeEntry(one, `notice-${i}`))));
+  const rank = { request: 0, event: 1, delivery: 2, notice: 3 };
+  return entries.sort((a, b) => a.at - b.at || rank[a.kind] - rank[b.kind]);
+}
+
+/** The page's state. Whoever changes it calls `changed`; the page listens. */
+export class Store {
+  constructor() {
+    /** @type {RunDocument | null} */
+    this.run = null;
+    /** Oldest first. @type {Entry[]} */
+    this.entries = [];
+    /** Rows of each kind. @type {Record<EntryKind, number>} */
+    this.kinds = { request: 0, event: 0, delivery: 0, notice: 0 };
+    /** Rows dropped here to keep the tab small, and entries that the journal had forgotten. */
+    this.dropped = 0;
+    this.missed = 0;
+    /** Entries seen since the start, and how often rows were dropped or replaced: both only grow. */
+    this.seen = 0;
+    this.epoch = 0;
+    /** @type {'connecting' | 'live' | 'lost' | 'token' | 'document'} */
+    this.phase = 'connecting';
+    /** What to say about the connection, in words. */
+    this.message = '';
+    /** @type {Map<string, Detail>} */
+    this.details = new Map();
+    /** Where each event belongs, for attempts. @type {Map<string, string | null>} */
+    this.workspaceOfEvent = new Map();
+    /** The key of each workspace. @type {Map<string, string>} */
+    this.keyOfWorkspace = new Map();
+    /** @type {() => void} */
+    this.changed = () => {};
+    /** The browser's time at which `run` came. */
+    this.runAt = 0;
+  }
+
+  /** Takes a whole document with its records. @param {RunDocument} run @param {number} browserTime */
+  takeRun(run, browserTime) {
+    this.takeState(run, browserTime);
+    this.clearEntries();
+    this.append(entriesOf(run));
+  }
+
+  /** Takes everything of a document but its records. @param {RunDocument} run @param {number} browserTime */
+  takeState(run, browserTime) {
+    const { requests, deliveries, events, notices } = this.run ?? run;
+    this.run = { ...run, requests, deliveries, events, notices };
+    this.runAt = browserTime;
+    for (const { key, workspace } of [...(run.keys ?? []), ...(run.subscriptions ?? [])]) {
+      if (workspace && key) this.keyOfWorkspace.set(workspace, key);
+    }
+    this.changed();
+  }
+
+  clearEntries() {
+    this.entries = [];
+    this.kinds = { request: 0, event: 0, delivery: 0, notice: 0 };
+    this.workspaceOfEvent.clear();
+    this.dropped = 0;
+    this.missed = 0;
+    this.epoch += 1;
+    this.changed();
+  }
+
+  /** Puts the rows of the whole journal in the place of the first ones. @param {Entry[]} entries */
+  replaceEntries(entries) {
+    const { missed } = this;
+    this.clearEntries();
+    this.missed = missed;
+    this.append(entries);
+  }
+
+  /** Adds rows, newest last, and drops the oldest of a kind that has too many. @param {Entry[]} entries */
+  append(entries) {
+    for (const one of entries) {
+      if (one.kind === 'event') this.workspaceOfEvent.set(one.id, one.workspace);
+      if (one.kind === 'delivery' && one.workspace === null) one.workspace = this.workspaceOfEvent.get(one.event ?? '') ?? null;
+      if (one.workspace !== null && one.key !== null) this.keyOfWorkspace.set(one.workspace, one.key);
+      if (one.key === null && one.workspace !== null) one.key = this.keyOfWorkspace.get(one.workspace) ?? null;
+      this.entries.push(one);
+      this.kinds[one.kind] += 1;
+    }
+    this.seen += entries.length;
+    for (const kind of /** @type {EntryKind[]} */ (Object.keys(this.kinds))) {
+      if (this.kinds[kind] > MOST_ROWS + BATCH) this.dropOldest(kind, this.kinds[kind] - MOST_ROWS);
+    }
+    this.changed();
+  }
+
+  /** @param {EntryKind} kind @param {number} number */
+  dropOldest(kind, number) {
+    let left = number;
+    this.entries = this.entries.filter((one) => {
+      if (one.kind !== kind || left === 0) return true;
+      left -= 1;
+      this.workspaceOfEvent.delete(one.id);
+      return false;
+    });
+    this.kinds[kind] -= number;
+    this.dropped += number;
+    this.epoch += 1;
+  }
+
+  /** Details of a request, event or delivery, if they are known. @param {string} id @returns {Detail | undefined} */
+  detail(id) {
+    const known = this.details.get(id);
+    if (known || this.phase !== 'document' || !this.run) return known;
+    const { requests, deliveries, events } = this.run;
+    const request = requests?.find((one) => one.id === id);
+    if (request) return { explanation: { ...request.explanation, request } };
+    const delivery = deliveries?.find((one) => one.id === id);
+    if (delivery) return { explanation: { steps: [], delivery } };
+    const event = events?.find((one) => one.id === id);
+    return event ? { explanation: { steps: [], event } } : { error: 'This record is not in the file: it was left out, or forgotten before the file was made.' };
+  }
+
+  /** @param {string} id @param {Detail} detail */
+  keepDetail(id, detail) {
+    this.details.delete(id);
+    this.details.set(id, detail);
+    for (const oldest of this.details.keys()) {
+      if (this.details.size <= MOST_DETAILS) break;
+      this.details.delete(oldest);
+    }
+    this.changed();
+  }
+
+  /** The emulator's time, as far as known. @param {number} browserTime @returns {number} */
+  now(browserTime) {
+    if (!this.run) return browserTime;
+    const since = this.run.clock.mode === 'real' && this.phase !== 'document' ? browserTime - this.runAt : 0;
+    return instant(this.run.clock.now) + since;
+  }
+
+  /** Every key known, those of the emulator first. @returns {string[]} */
+  keys() {
+    return [...new Set([...(this.run?.keys ?? []).map((one) => one.key), ...this.keyOfWorkspace.values()])];
+  }
+}
+
+/** The first words of a body, for a row or a sentence. @param {Bytes} body @returns {string} */
+export function bodyHint(body) {
+  return oneLine(bytesText(body), 120);
 }

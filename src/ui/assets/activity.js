@@ -1,0 +1,121 @@
+// The list of everything that happens: filter, pause, new rows on demand. Rows are drawn by the virtual list.
+
+import { foreign, h } from './element.js';
+import { completions, matcher } from './filter.js';
+import { VirtualList } from './list.js';
+import { emptyState, statusMark } from './parts.js';
+import { count, duration, timeOfDay } from './text.js';
+
+/** @param {Entry} entry @returns {(Node | string)[]} */
+function cells(entry) {
+  const what = entry.kind === 'request' && entry.scenario ? `scenario ${entry.scenario}` : entry.kind === 'delivery' && entry.number > 1 ? `attempt ${entry.number}` : '';
+  const why = entry.damage ? '✗ tampered' : what || (entry.failed ? entry.mark.replace(/_/g, ' ') : '');
+  return [
+    h('span.time', null, timeOfDay(entry.at)), ' ', statusMark(entry), ' ',
+    foreign(entry.text, 'bdi'), ' ',
+    h('span.why', null, foreign(why)), ' ',
+    h('span.who', null, foreign(entry.key ?? '')), ' ',
+    h('span.took', null, entry.kind === 'request' || entry.kind === 'delivery' ? duration(entry.latency) : ''),
+  ];
+}
+
+/** The rows that match the filter, brought up to date as entries come. */
+export class Activity {
+  /** @param {Page} page */
+  constructor(page) {
+    this.page = page;
+    this.list = new VirtualList('Activity, newest first', cells, (entry) => this.open(entry));
+    /** Matching rows, oldest first. @type {Entry[]} */
+    this.matching = [];
+    /** How many of the matching ones are shown. */
+    this.shown = 0;
+    this.paused = false;
+    /** What `matching` was computed of. */
+    this.of = { filter: '', kind: '', key: '', epoch: -1, length: 0 };
+    /** @type {(entry: Entry) => boolean} */
+    this.test = () => true;
+  }
+
+  /** @param {Entry} entry */
+  open(entry) {
+    if (entry.kind !== 'notice') this.page.go({ id: entry.id });
+  }
+
+  /** Brings the rows up to date. @param {string} kind only rows of this kind, if not empty */
+  update(kind) {
+    const { store, route } = this.page;
+    const { of } = this;
+    const same = of.filter === route.filter && of.kind === kind && of.key === route.key;
+    if (!same || of.epoch !== store.epoch) {
+      const matches = matcher(route.filter, store.now(Date.now()));
+      this.test = (entry) => (!kind || entry.kind === kind) && (!route.key || entry.key === route.key) && matches(entry);
+      this.matching = store.entries.filter(this.test);
+      // Rows that are read keep their place if only the oldest were dropped.
+      const hidden = same && this.paused ? of.length - this.shown : 0;
+      this.shown = Math.max(0, this.matching.length - hidden);
+      this.of = { filter: route.filter, kind, key: route.key, epoch: store.epoch, length: this.matching.length };
+      this.looked = store.entries.length;
+      if (!same) this.list.root.scrollTop = 0;
+    } else {
+      for (let i = this.looked ?? 0; i < store.entries.length; i++) if (this.test(store.entries[i])) this.matching.push(store.entries[i]);
+      this.looked = store.entries.length;
+      of.length = this.matching.length;
+    }
+    if (!this.paused && (this.list.isAtTop && !route.id || this.shown === 0)) this.shown = this.matching.length;
+    const { matching, shown } = this;
+    this.list.show({ count: shown, at: (index) => matching[shown - 1 - index] }, route.id);
+  }
+
+  /** Shows what came meanwhile. */
+  showNew() {
+    this.shown = this.matching.length;
+    this.list.active = null;
+    this.list.root.scrollTop = 0;
+    this.page.redraw();
+  }
+
+  pause() {
+    this.paused = !this.paused;
+    if (!this.paused) this.shown = this.matching.length;
+    this.page.announce(this.paused ? 'Paused.' : 'Live again.');
+    this.page.redraw();
+  }
+
+  /** The view. @param {string} title @param {string} kind @returns {Node[]} */
+  view(title, kind) {
+    const { page, matching, shown, paused } = this;
+    const { store, route } = page;
+    this.list.root.setAttribute('aria-label', `${title}, newest first`);
+    const waiting = matching.length - shown;
+    const typed = (/** @type {Event} */ event) => page.go({ filter: /** @type {HTMLInputElement} */ (event.target).value }, true);
+    const suggestions = page.ui.filterFocused ? completions(route.filter, store.entries) : [];
+    const left = [store.dropped ? `${count(store.dropped, 'older row')} dropped here` : '', store.missed ? `${count(store.missed, 'entry', 'entries')} forgotten by the journal` : ''].filter(Boolean);
+    return [
+      h('div.bar', null,
+        h('h2', null, title),
+        h('label.filter', null, h('span.hidden', null, 'Filter'),
+          h('input', { id: 'filter', type: 'search', list: 'completions', placeholder: 'filter: 429 key:sk_test_a since:5m', autocomplete: 'off', spellcheck: 'false', controlled: route.filter, oninput: typed, onfocus: () => { page.ui.filterFocused = true; page.redraw(); } })),
+        h('datalist', { id: 'completions' }, suggestions.map((text) => h('option', { value: text }))),
+        route.filter ? h('button', { type: 'button', onclick: () => page.go({ filter: '' }) }, 'Clear', h('span.hidden', null, ' the filter')) : null,
+        page.isDocument ? null : h('button', { type: 'button', 'aria-pressed': String(paused), onclick: () => this.pause() }, paused ? `Paused${waiting ? ` · ${waiting} new` : ''}` : 'Pause'),
+        waiting && !paused ? h('button.primary', { type: 'button', onclick: () => this.showNew() }, `${waiting} new ↑`) : null),
+      shown ? this.place() : h('div.nothing', { key: 'nothing' }, route.filter || route.key ? h('p.empty', null, `None of ${count(store.entries.length, 'row')} matches.`) : this.empty(kind)),
+      h('p.foot', null, `${count(shown, 'row')}${left.length ? ` · ${left.join(' · ')}` : ''}`),
+    ];
+  }
+
+  /** The list, or what stands for it where it is in the document already and stays. @returns {Node} */
+  place() {
+    const { root } = this.list;
+    return root.isConnected ? h('div', { island: 'list', key: 'list' }) : root;
+  }
+
+  /** @param {string} kind */
+  empty(kind) {
+    const { page } = this;
+    if (page.isDocument) return h('p.empty', null, 'Nothing was recorded.');
+    const origin = new URL(page.base).origin;
+    if (kind) return emptyState(page, 'No delivery yet. Trigger an event for a subscription:', [page.cli(['trigger', 'workflow.completed', '--wait'])]);
+    return emptyState(page, 'No request yet. Try:', [`curl -s -H 'Authorization: Bearer sk_test_local' ${origin}/v1/system/status`, page.cli(['trigger', 'workflow.completed'])]);
+  }
+}

@@ -1,0 +1,152 @@
+// Every action as a call of the control API and as the two commands that do the same. Pure.
+
+import { quoted, settingText } from './text.js';
+
+/** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string}} Action */
+
+const DEFAULT_ORIGIN = 'http://127.0.0.1:9770';
+
+/** A line for the command line. @param {string[]} words @param {string} base @returns {string} */
+export function cliLine(words, base) {
+  const { origin } = new URL(base);
+  const address = origin === DEFAULT_ORIGIN || base.startsWith('file:') ? [] : ['--url', origin];
+  return ['wrs-emulator', ...words, ...address].map(quoted).join(' ');
+}
+
+/** A line for curl; a control token is taken from the environment. @param {Action} action @param {string} base @param {boolean} token */
+export function curlLine({ method, path, body }, base, token) {
+  const words = ['curl', '-s'];
+  if (method !== 'GET' && !(method === 'POST' && body)) words.push('-X', method);
+  if (body) words.push('-H', 'Content-Type: application/json', '-d', JSON.stringify(body));
+  else if (method === 'POST') words.push('-H', 'X-Emulator-Control: 1');
+  const line = words.map(quoted).join(' ');
+  const header = token ? ' -H "Authorization: Bearer $WRS_EMULATOR_CONTROL_TOKEN"' : '';
+  return `${line}${header} ${quoted(new URL(path, base).href)}`;
+}
+
+/** A request of a client again. Headers of the connection are left out; a masked key is left to whoever pastes it. @param {RequestDetail} request @param {string} base */
+export function repeatLine(request, base) {
+  const words = ['curl', '-s'];
+  if (request.method !== 'GET') words.push('-X', request.method);
+  for (const [name, value] of request.headers ?? []) {
+    if (!/^(host|content-length|connection|accept|user-agent|accept-encoding|accept-language|sec-.*|transfer-encoding)$/i.test(name)) words.push('-H', `${name}: ${value}`);
+  }
+  const body = request.body;
+  if (typeof body === 'string' && body) words.push('--data-binary', body);
+  const path = request.path + (request.query ? `?${request.query}` : '');
+  const origin = /^https?:/.test(base) ? new URL(base).origin : DEFAULT_ORIGIN;
+  const line = [...words, origin + path].map(quoted).join(' ');
+  return typeof body === 'object' && body ? `echo ${body.base64} | base64 -d | ${line} --data-binary @-` : line;
+}
+
+/** A delivery's attempt as curl would send it. @param {AttemptDetail} attempt @returns {string} */
+export function attemptLine(attempt) {
+  const words = ['curl', '-s'];
+  for (const [name, value] of attempt.request.headers) words.push('-H', `${name}: ${value}`);
+  if (typeof attempt.request.body === 'string') return [...words, '--data-binary', attempt.request.body, attempt.url].map(quoted).join(' ');
+  return `echo ${attempt.request.body.base64} | base64 -d | ${[...words, '--data-binary', '@-', attempt.url].map(quoted).join(' ')}`;
+}
+
+/** @param {string} key @returns {string[]} */
+function keyWords(key) {
+  return key ? ['--key', key] : [];
+}
+
+/** The body's field, if there is a key. @param {string} key @returns {{key?: string}} */
+function keyField(key) {
+  return key ? { key } : {};
+}
+
+/** @param {string} id @returns {Action} */
+export function redeliver(id) {
+  return { id: `redeliver ${id}`, label: 'Send it again', method: 'POST', path: `deliveries/${encodeURIComponent(id)}/redeliver?wait=5s`, cli: ['deliveries', 'redeliver', id] };
+}
+
+/** @param {string} duration @param {string} key @returns {Action} */
+export function advance(duration, key) {
+  return { id: `advance ${key}`, label: `Advance ${duration}`, method: 'POST', path: 'clock', body: { advance: duration, ...keyField(key) }, cli: ['clock', 'advance', duration, ...keyWords(key)] };
+}
+
+/** @param {'frozen' | 'real' | 'follow'} mode @param {string} key @returns {Action} */
+export function clockMode(mode, key) {
+  const [label, word] = { frozen: ['Freeze', 'freeze'], real: ['Run', 'resume'], follow: ['Follow the emulator’s clock', 'follow'] }[mode];
+  return { id: `clock ${mode} ${key}`, label, method: 'POST', path: 'clock', body: { mode, ...keyField(key) }, cli: ['clock', word, ...keyWords(key)] };
+}
+
+/** @param {string} time @param {string} key @returns {Action} */
+export function setClock(time, key) {
+  return { id: `set clock ${key}`, label: 'Set', method: 'POST', path: 'clock', body: { set: time, ...keyField(key) }, cli: ['clock', 'set', time, ...keyWords(key)] };
+}
+
+/** @param {string[]} names @param {string} key @param {string} label @returns {Action} */
+export function activate(names, key, label) {
+  const cli = names.length ? ['scenarios', 'use', ...names] : ['scenarios', 'off'];
+  return { id: `activate ${label}`, label, method: 'POST', path: 'scenarios/active', body: { active: names, ...keyField(key) }, cli: [...cli, ...keyWords(key)] };
+}
+
+/** @param {string} key `*` for everything @returns {Action} */
+export function resetOf(key) {
+  const danger = key === '*'
+    ? 'This forgets all requests, deliveries, subscriptions, quotas, clocks and changed settings of every key, as after the start.'
+    : `This forgets all requests, deliveries, subscriptions, the quota, the clock and the scenarios of ${key}.`;
+  return { id: `reset ${key}`, label: key === '*' ? 'Reset everything' : 'Reset', method: 'POST', path: 'reset', body: { key }, cli: key === '*' ? ['reset', '--all'] : ['reset', '--key', key], danger };
+}
+
+/** @param {string} id @returns {Action} */
+export function unsubscribe(id) {
+  return { id: `delete ${id}`, label: 'Delete', method: 'DELETE', path: `subscriptions/${encodeURIComponent(id)}`, cli: ['subscriptions', 'delete', id], danger: `This deletes ${id}. Its events go nowhere from now on.` };
+}
+
+/** @param {string} id @param {boolean} on @returns {Action} */
+export function enable(id, on) {
+  return { id: `enable ${id}`, label: on ? 'Enable' : 'Disable', method: 'PUT', path: `subscriptions/${encodeURIComponent(id)}`, body: { status: on ? 'active' : 'disabled' }, cli: ['subscriptions', on ? 'enable' : 'disable', id] };
+}
+
+/** @param {string} id @returns {Action} */
+export function rotate(id) {
+  return { id: `rotate ${id}`, label: 'New secret', method: 'POST', path: `subscriptions/${encodeURIComponent(id)}/rotate`, cli: ['subscriptions', 'rotate', id], danger: 'This makes a new secret and shows it once. The old one keeps signing for a while.' };
+}
+
+/** @param {string} url @param {string[]} events @param {string} key @returns {Action} */
+export function subscribe(url, events, key) {
+  const types = events.length ? { events } : {};
+  const words = events.length ? ['--events', events.join(',')] : [];
+  return { id: 'subscribe', label: 'Subscribe', method: 'POST', path: 'subscriptions', body: { url, ...types, ...keyField(key) }, cli: ['subscriptions', 'create', url, ...words, ...keyWords(key)] };
+}
+
+/** @param {string} knob @param {unknown} value null takes the change back @param {string} key @returns {Action} */
+export function changeSetting(knob, value, key) {
+  const path = key ? `profile?key=${encodeURIComponent(key)}` : 'profile';
+  const cli = value === null ? ['profile', 'unset', knob] : ['profile', 'set', `${knob}=${settingText(value)}`];
+  return { id: `set ${knob}`, label: value === null ? 'Undo the change' : 'Set', method: 'PATCH', path, body: { [knob]: value }, cli: [...cli, ...keyWords(key)] };
+}
+
+/** @param {{type: string, data: string, key: string, subscription: string, count: number, delay: string, tamper: string, duplicate: number, shuffle: boolean, drop: boolean}} form @returns {Action} */
+export function trigger(form) {
+  /** @type {Record<string, unknown>} */
+  const body = { type: form.type, ...keyField(form.key) };
+  const cli = ['trigger', form.type, ...keyWords(form.key)];
+  if (form.data.trim()) {
+    body.data = JSON.parse(form.data);
+    cli.push('--data-json', JSON.stringify(body.data));
+  }
+  for (const name of /** @type {const} */ (['subscription', 'delay', 'tamper'])) {
+    if (form[name]) {
+      body[name] = form[name];
+      cli.push(`--${name}`, form[name]);
+    }
+  }
+  for (const name of /** @type {const} */ (['count', 'duplicate'])) {
+    if (form[name] > 1) {
+      body[name] = form[name];
+      cli.push(`--${name}`, String(form[name]));
+    }
+  }
+  for (const name of /** @type {const} */ (['shuffle', 'drop'])) {
+    if (form[name]) {
+      body[name] = true;
+      cli.push(`--${name}`);
+    }
+  }
+  return { id: 'trigger', label: 'Trigger', method: 'POST', path: 'events?wait=5s', body, cli: [...cli, '--wait'] };
+}

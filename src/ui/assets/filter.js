@@ -1,0 +1,99 @@
+// Filters of the list: typed words such as `429 key:sk_test_a operation:system.status since:5m -is:tampered`. Pure.
+
+import { milliseconds, oneLine } from './text.js';
+
+/** @typedef {{not: boolean, name: string, value: string}} Word */
+
+/** What each name looks at; a value is compared whole, or as a part where `part` is set. */
+export const FILTER_NAMES = /** @type {Record<string, {of: (entry: Entry) => string | null | undefined, part?: boolean}>} */ ({
+  key: { of: (entry) => entry.key },
+  operation: { of: (entry) => entry.operation },
+  method: { of: (entry) => entry.method },
+  path: { of: (entry) => entry.path, part: true },
+  kind: { of: (entry) => entry.kind },
+  type: { of: (entry) => entry.type },
+  subscription: { of: (entry) => entry.subscription },
+  scenario: { of: (entry) => entry.scenario },
+  id: { of: (entry) => entry.id, part: true },
+  status: { of: (entry) => (entry.status ? String(entry.status) : null) },
+});
+
+const MARKS = /** @type {Record<string, (entry: Entry) => boolean>} */ ({
+  tampered: (entry) => Boolean(entry.damage),
+  failed: (entry) => entry.failed,
+});
+
+/** The words of a filter; a word with spaces is in double quotes. @param {string} text @returns {Word[]} */
+export function parseFilter(text) {
+  return [...text.matchAll(/(-?)(?:([a-z]+):)?(?:"([^"]*)"|(\S+))/g)].map((found) => {
+    const [whole, not, name, inQuotes, bare] = found;
+    const value = inQuotes ?? bare;
+    const known = name !== undefined && (name in FILTER_NAMES || name === 'is' || name === 'since');
+    if (known) return { not: not === '-', name, value };
+    if (name === undefined && /^[1-5](\d\d|xx)$/.test(value)) return { not: not === '-', name: 'status', value };
+    return { not: not === '-', name: '', value: name === undefined ? value : whole.slice(not.length).replace(/"/g, '') };
+  });
+}
+
+/** A word as it is typed. @param {string} name @param {string} value @returns {string} */
+export function filterWord(name, value) {
+  const written = /[\s"]/.test(value) || value === '' ? `"${value.replace(/"/g, '')}"` : value;
+  return name === 'status' && /^[1-5](\d\d|xx)$/.test(value) ? value : `${name}:${written}`;
+}
+
+/** Adds a word, once. @param {string} filter @param {string} name @param {string} value @returns {string} */
+export function withWord(filter, name, value) {
+  const word = filterWord(name, value);
+  return filter.split(/\s+/).includes(word) ? filter : `${filter} ${word}`.trim();
+}
+
+/** @param {Word} word @param {Entry} entry @param {number} now @returns {boolean} */
+function holds(word, entry, now) {
+  const wanted = word.value.toLowerCase();
+  if (word.name === '') return entry.text.toLowerCase().includes(wanted);
+  if (word.name === 'is') return MARKS[wanted]?.(entry) ?? false;
+  if (word.name === 'since') {
+    const back = milliseconds(word.value);
+    const from = back === null ? Date.parse(word.value) : now - back;
+    return Number.isNaN(from) || entry.at >= from;
+  }
+  const { of, part } = FILTER_NAMES[word.name];
+  const found = of(entry)?.toLowerCase();
+  if (found === undefined) return false;
+  if (word.name === 'status' && /^[1-5]xx$/.test(wanted)) return found[0] === wanted[0] && found.length === 3;
+  return part ? found.includes(wanted) : found === wanted;
+}
+
+/** A test of entries. `now` is the emulator's time. @param {string} filter @param {number} now @returns {(entry: Entry) => boolean} */
+export function matcher(filter, now) {
+  const words = parseFilter(filter);
+  return (entry) => words.every((word) => holds(word, entry, now) !== word.not);
+}
+
+/**
+ * Whole filters that complete the last word: names, then values that occur.
+ * @param {string} filter @param {Entry[]} entries @returns {string[]}
+ */
+export function completions(filter, entries) {
+  const [, before, word] = /** @type {string[]} */ (/^(.*?)(\S*)$/s.exec(filter));
+  const [, not, name, part] = /** @type {string[]} */ (/^(-?)(?:([a-z]+):)?(.*)$/s.exec(word));
+  /** @type {string[]} */
+  let words;
+  if (name === undefined) {
+    words = [...Object.keys(FILTER_NAMES).map((known) => `${known}:`), 'is:tampered', 'is:failed', 'since:5m'];
+  } else if (name === 'is') {
+    words = Object.keys(MARKS).map((mark) => `is:${mark}`);
+  } else if (name in FILTER_NAMES) {
+    const values = new Set();
+    for (let i = entries.length - 1; i >= 0 && i > entries.length - 2000 && values.size < 30; i--) {
+      const value = FILTER_NAMES[name].of(entries[i]);
+      if (value) values.add(oneLine(value, 80));
+    }
+    words = [...values].sort().map((value) => filterWord(name, value));
+  } else {
+    return [];
+  }
+  const start = name === undefined ? part : `${name}:${part}`;
+  const fits = words.filter((candidate) => candidate !== start && (candidate.startsWith(start) || (name === 'status' && candidate.startsWith(part))));
+  return fits.slice(0, 12).map((candidate) => `${before}${not}${candidate}`);
+}

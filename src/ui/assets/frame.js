@@ -1,0 +1,129 @@
+// What stands around every view: header, rail, messages, the token's form, the keyboard map; the title and the icon.
+
+import { foreign, h } from './element.js';
+import { VIEWS } from './route.js';
+import { dateTime, listed, oneLine } from './text.js';
+
+const SHORTCUTS = [
+  ['j, k', 'next row, row before'], ['Enter', 'open the row'], ['Esc', 'close, go back'], ['/', 'filter'], ['p', 'pause, go on'],
+  ['n', 'show new rows'], ['a', 'activity'], ['t', 'trigger an event'], ['?', 'this list'],
+];
+
+/** The active scenarios, of the key chosen or of all. @param {Page} page @returns {string[]} */
+export function activeScenarios(page) {
+  const run = page.store.run;
+  const own = run?.keys?.find((one) => one.key === page.route.key)?.scenarios;
+  return own ?? run?.scenarios?.filter((one) => one.active).map((one) => one.name) ?? [];
+}
+
+/** @param {Page} page @returns {string} */
+function port(page) {
+  const { port, hostname } = new URL(page.base);
+  return port ? `:${port}` : hostname;
+}
+
+/** @param {Page} page @returns {string} */
+export function pageTitle(page) {
+  const { run } = page.store;
+  const clock = run?.clock.mode === 'frozen' ? ' ⏸ frozen' : '';
+  const what = page.isDocument ? oneLine(run?.viewing ?? 'recorded run', 60) : port(page);
+  return [`${what}${clock}`, listed(activeScenarios(page).slice(0, 2)), 'wrs-emulator'].filter(Boolean).join(' · ');
+}
+
+/** An icon with the last digits of the port; a square while scenarios are active, bars while the clock is frozen. @param {Page} page */
+export function icon(page) {
+  const { run } = page.store;
+  const digits = port(page).replace(/\D/g, '').slice(-2) || '··';
+  const shape = activeScenarios(page).length ? '<rect width="32" height="32" fill="%238a5200"/>' : '<circle cx="16" cy="16" r="16" fill="%232f55d4"/>';
+  const bars = run?.clock.mode === 'frozen' ? '<path d="M8 27h6M18 27h6" stroke="white" stroke-width="4"/>' : '';
+  const text = `<text x="16" y="21" font-size="16" font-family="sans-serif" font-weight="bold" fill="white" text-anchor="middle">${digits}</text>`;
+  return `data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">${shape}${text}${bars}</svg>`;
+}
+
+/** @param {Page} page @returns {Node} */
+function header(page) {
+  const { store, route, isDocument } = page;
+  const { run } = store;
+  const [state, colour] = { live: ['live', 'ok'], connecting: ['connecting', 'quiet'], lost: ['connection lost', 'bad'], token: ['needs a token', 'warn'], document: ['recorded', 'info'] }[store.phase];
+  const keys = [...new Set([...store.keys(), ...(route.key ? [route.key] : [])])];
+  const chosen = (/** @type {Event} */ event) => page.go({ key: /** @type {HTMLSelectElement} */ (event.target).value });
+  const names = activeScenarios(page);
+  return h('header', null,
+    h('button.menu', { type: 'button', 'aria-expanded': String(page.ui.menu), 'aria-controls': 'rail', onclick: () => { page.ui.menu = !page.ui.menu; page.redraw(); } }, 'Menu'),
+    h('h1', null, 'wrs-emulator ', h('span.port', null, isDocument ? foreign(oneLine(run?.viewing ?? 'report', 80)) : port(page))),
+    h('span.phase', { class: colour }, h('span', { 'aria-hidden': 'true' }, '● '), state),
+    h('label.key', null, 'key ', h('select', { id: 'key', controlled: route.key, onchange: chosen }, h('option', { value: '' }, 'all keys'), keys.map((key) => h('option', { value: key }, oneLine(key, 60))))),
+    h('a.scenario', { href: page.address({ view: 'scenarios', id: '', filter: '' }) }, 'scenario ', h('b', null, foreign(names.length ? oneLine(names.join(', '), 80) : 'none'))),
+    h('a.clock', { href: page.address({ view: 'time', id: '', filter: '' }) }, 'clock ', h('b', null, run ? (run.clock.mode === 'frozen' ? `⏸ frozen at ${dateTime(run.clock.now).slice(11, 23)}` : isDocument ? dateTime(run.clock.now).slice(0, 19) : 'real') : '…')),
+    h('button.map', { type: 'button', 'aria-label': 'Keyboard map', onclick: () => page.help(true) }, '?'));
+}
+
+/** @param {Page} page @returns {Node} */
+function rail(page) {
+  const counts = /** @type {Record<string, number | undefined>} */ ({ subscriptions: page.store.run?.subscriptions?.length, keys: page.store.run?.keys?.length });
+  const views = VIEWS.filter(([view]) => !(page.isDocument && (view === 'trigger' || view === 'check')));
+  return h(page.ui.menu ? 'nav.open' : 'nav', { id: 'rail', 'aria-label': 'Views' }, h('ul', null, views.map(([view, name]) => h('li', null,
+    h('a', { href: page.address({ view, id: '', filter: '' }), 'aria-current': view === page.route.view ? 'page' : null }, name, counts[view] ? h('span.count', null, ` ${counts[view]}`) : null)))));
+}
+
+/** @param {Page} page @returns {Node} */
+function tokenForm(page) {
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    page.live.token = /** @type {HTMLInputElement} */ (document.getElementById('token')).value.trim();
+    page.live.start();
+  };
+  return h('form.token', { onsubmit: submit, key: 'token' },
+    h('h2', null, 'Control token'),
+    h('p', null, 'This emulator asks for its control token: that of --control-token, or the one printed at its start. The page keeps it in memory until the tab is closed.'),
+    page.store.message ? h('p.bad', { role: 'alert' }, `✗ ${page.store.message}`) : null,
+    h('label', null, 'Token', h('input', { id: 'token', type: 'password', autocomplete: 'off', required: true })),
+    h('button.primary', { type: 'submit' }, 'Show the page'));
+}
+
+/** @param {Page} page @returns {Node} */
+function helpDialog(page) {
+  const toggle = (/** @type {Event} */ event) => {
+    page.ui.shortcuts = /** @type {HTMLInputElement} */ (event.target).checked;
+  };
+  const dialog = h('dialog', { id: 'help', key: 'help', 'aria-labelledby': 'help-title' },
+    h('h2', { id: 'help-title' }, 'Keyboard'),
+    h('dl', null, SHORTCUTS.map(([key, what]) => h('div', null, h('dt', null, h('kbd', null, key)), h('dd', null, what)))),
+    h('label.check', null, h('input', { type: 'checkbox', checked: page.ui.shortcuts, onchange: toggle }), ' single keys do this'),
+    h('button', { type: 'button', onclick: () => page.help(false) }, 'Close'));
+  // Opened by the browser, which adds attributes that must stay.
+  dialog.island = 'help';
+  return dialog;
+}
+
+/** @param {Page} page @returns {Node[]} */
+function messages(page) {
+  const { store, ui } = page;
+  const dismiss = () => {
+    ui.notice = '';
+    page.redraw();
+  };
+  const lost = store.phase === 'lost' ? [h('p.message.bad', { role: 'alert', key: 'lost' }, '✗ The connection is lost; trying again. ', foreign(store.message))] : [];
+  const notice = ui.notice ? [h('p.message.info', { role: 'status', key: 'notice' }, `● ${ui.notice} `, h('button.small', { type: 'button', onclick: dismiss }, 'OK'))] : [];
+  return [...lost, ...notice];
+}
+
+/** Everything on the page. @param {Page} page @param {Node} main @param {Node | null} pane @returns {Node[]} */
+export function frame(page, main, pane) {
+  const skip = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const first = /** @type {HTMLElement | null} */ (document.querySelector('#main h2, #main .list'));
+    first?.focus();
+  };
+  return [
+    h('a.skip', { href: '#main', onclick: skip }, 'Skip to the content'),
+    header(page),
+    h('div.messages', { key: 'messages' }, messages(page)),
+    h('p.hidden', { role: 'status', key: 'said' }, page.said),
+    h('div.body', { key: 'body' },
+      rail(page),
+      page.store.phase === 'token' ? h('main', { key: 'content' }, tokenForm(page))
+        : h(pane ? 'main.with-pane' : 'main', { key: 'content' }, main, pane ? h('section.side', { 'aria-label': 'Details', key: 'side' }, pane) : null)),
+    helpDialog(page),
+  ];
+}

@@ -1,0 +1,33 @@
+// Keys: the workspace of each with its quota, what it did, and its reset.
+
+import { resetOf } from './command.js';
+import { foreign, guarded, h } from './element.js';
+import { actionButton, emptyState, link, meter, pairs, section } from './parts.js';
+import { count, duration } from './text.js';
+
+/** @param {Page} page @param {KeyRow} one @returns {Node} */
+function keyCard(page, one) {
+  const { quota, key } = one;
+  return h('article.card', { key },
+    h('h3', null, foreign(key)),
+    quota ? h('p', null, meter(`${quota.remaining} of ${quota.limit} requests left`, quota.remaining, quota.limit), ` ${quota.remaining} of ${quota.limit} left${quota.resets_in_ms ? `, whole again in ${duration(quota.resets_in_ms)}` : ''}`) : h('p.quiet', null, 'No quota yet.'),
+    pairs([
+      ['Requests', link(page, { view: 'activity', id: '', key, filter: 'kind:request' }, String(one.requests ?? 0))],
+      ['Subscriptions', link(page, { view: 'subscriptions', id: '', key, filter: '' }, String(one.subscriptions ?? 0))],
+      ['Scenarios', link(page, { view: 'scenarios', id: '', key, filter: '' }, one.scenarios?.join(', ') || 'none')],
+      ['Workspace', foreign(one.workspace ?? '', 'code')],
+    ]),
+    actionButton(page, resetOf(key)));
+}
+
+/** @param {Page} page @returns {(Node | null)[]} */
+export function keysView(page) {
+  const keys = (page.store.run?.keys ?? []).filter((one) => !page.route.key || one.key === page.route.key);
+  const origin = page.base.replace(/\/_emulator\/.*/, '');
+  return [
+    h('h2', { tabindex: -1 }, 'Keys'),
+    h('p.quiet', null, `${count(keys.length, 'key')}. Each has a workspace of its own: quota, subscriptions, scenarios and clock.`),
+    keys.length ? h('div.cards', null, keys.map((one) => guarded(() => keyCard(page, one), one))) : emptyState(page, 'No key was used yet. Any key that begins with sk_test_ will do:', [`curl -s -H 'Authorization: Bearer sk_test_local' ${origin}/v1/system/status`]),
+    page.isDocument ? null : section('All of it', actionButton(page, resetOf('*'))),
+  ];
+}

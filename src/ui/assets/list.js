@@ -1,0 +1,136 @@
+// A list of rows of one height of which only the visible ones are in the document: a listbox, moved through by keyboard.
+
+import { guarded, h } from './element.js';
+
+const OVERSCAN = 6;
+
+/**
+ * The rows to have in the document: from the first, up to but without the last.
+ * @param {number} top @param {number} height @param {number} rowHeight @param {number} total @returns {{first: number, last: number}}
+ */
+export function visibleRange(top, height, rowHeight, total) {
+  const first = Math.max(0, Math.min(Math.floor(top / rowHeight) - OVERSCAN, total));
+  return { first, last: Math.min(total, Math.ceil((top + height) / rowHeight) + OVERSCAN) };
+}
+
+/** Where to scroll so that a row can be seen, from where it is scrolled to. @param {number} index @param {number} top @param {number} height @param {number} rowHeight */
+export function scrolledTo(index, top, height, rowHeight) {
+  const [from, to] = [index * rowHeight, (index + 1) * rowHeight];
+  return from < top ? from : to > top + height ? to - height : top;
+}
+
+/** @typedef {{count: number, at: (index: number) => Entry | undefined}} Rows */
+
+let numbers = 0;
+
+/** The list. Its node is an island: nobody else changes what is in it. */
+export class VirtualList {
+  /**
+   * @param {string} label
+   * @param {(entry: Entry) => (Node | string)[]} cells what is in a row
+   * @param {(entry: Entry) => void} open
+   */
+  constructor(label, cells, open) {
+    this.cells = cells;
+    this.open = open;
+    /** @type {Rows} */
+    this.rows = { count: 0, at: () => undefined };
+    /** Nodes of rows in the document. @type {Map<Entry, HTMLElement>} */
+    this.nodes = new Map();
+    /** Where the keyboard is. @type {Entry | null} */
+    this.active = null;
+    this.opened = '';
+    this.phone = matchMedia('(max-width: 899px)');
+    this.space = h('div.space', { role: 'presentation' });
+    this.root = h('div.list', { role: 'listbox', tabindex: 0, 'aria-label': label, island: 'list', key: 'list', onkeydown: (/** @type {KeyboardEvent} */ event) => this.key(event), onscroll: () => this.draw() }, this.space);
+    this.root.addEventListener('focus', () => this.active ?? this.move(0));
+  }
+
+  get rowHeight() {
+    return this.phone.matches ? 52 : 28;
+  }
+
+  /** Whether the newest rows are in sight and nobody is among them by keyboard. */
+  get isAtTop() {
+    return this.root.scrollTop < this.rowHeight / 2 && !(this.active && document.activeElement === this.root);
+  }
+
+  /** @param {Rows} rows @param {string} opened the id of the record shown beside */
+  show(rows, opened) {
+    this.rows = rows;
+    this.opened = opened;
+    this.draw();
+  }
+
+  draw() {
+    const { rows, root, rowHeight } = this;
+    const { first, last } = visibleRange(root.scrollTop, root.clientHeight || 600, rowHeight, rows.count);
+    this.space.style.height = `${rows.count * rowHeight}px`;
+    /** @type {Map<Entry, HTMLElement>} */
+    const nodes = new Map();
+    for (let i = first; i < last; i++) {
+      const entry = rows.at(i);
+      if (!entry) continue;
+      const node = this.nodes.get(entry) ?? this.make(entry);
+      const isOpen = entry.id === this.opened && entry.kind !== 'notice';
+      const place = `translateY(${i * rowHeight}px)`;
+      if (node.style.transform !== place) node.style.transform = place;
+      node.setAttribute('aria-posinset', String(i + 1));
+      node.setAttribute('aria-setsize', String(rows.count));
+      node.setAttribute('aria-selected', String(isOpen));
+      node.classList.toggle('active', entry === this.active);
+      nodes.set(entry, node);
+    }
+    for (const [entry, node] of this.nodes) if (!nodes.has(entry)) node.remove();
+    let place = this.space.firstChild;
+    for (const node of nodes.values()) {
+      if (node !== place) this.space.insertBefore(node, place);
+      else place = place.nextSibling;
+    }
+    this.nodes = nodes;
+    const active = this.active && nodes.get(this.active);
+    if (active) root.setAttribute('aria-activedescendant', active.id);
+    else root.removeAttribute('aria-activedescendant');
+  }
+
+  /** @param {Entry} entry @returns {HTMLElement} */
+  make(entry) {
+    const row = h(`div.row.kind-${entry.kind}`, { role: 'option', id: `row-${++numbers}`, onclick: () => this.choose(entry) });
+    row.append(guarded(() => h('span.cells', null, this.cells(entry)), entry));
+    return row;
+  }
+
+  /** @param {Entry} entry */
+  choose(entry) {
+    this.active = entry;
+    this.draw();
+    this.open(entry);
+  }
+
+  /** The place of the active row, or -1. @returns {number} */
+  place() {
+    if (this.active) for (let i = 0; i < this.rows.count; i++) if (this.rows.at(i) === this.active) return i;
+    return -1;
+  }
+
+  /** Moves by so many rows. @param {number} by */
+  move(by) {
+    const place = this.place();
+    const next = Math.max(0, Math.min(this.rows.count - 1, place < 0 ? 0 : place + by));
+    this.active = this.rows.at(next) ?? null;
+    const { root, rowHeight } = this;
+    root.scrollTop = scrolledTo(next, root.scrollTop, root.clientHeight, rowHeight);
+    this.draw();
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const page = Math.max(1, Math.floor(this.root.clientHeight / this.rowHeight) - 1);
+    const moves = /** @type {Record<string, number>} */ ({ ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity });
+    if (event.key in moves) this.move(moves[event.key]);
+    else if ((event.key === 'Enter' || event.key === ' ') && this.active) this.open(this.active);
+    else return;
+    event.preventDefault();
+  }
+}

@@ -1,0 +1,132 @@
+// Parts that several views are made of: commands to copy, actions, status marks, headers, bodies.
+
+import { cliLine, curlLine } from './command.js';
+import { foreign, h } from './element.js';
+import { bytesText, messageOf, oneLine, prettyBody } from './text.js';
+
+/** A heading with what is below it. @param {string} title @param {...(import('./element.js').Child | import('./element.js').Child[])} children */
+export function section(title, ...children) {
+  return h('section', null, h('h3', null, title), ...children);
+}
+
+/** Copies text; says so. @param {Page} page @param {string} text @param {string} what @returns {Node} */
+export function copyButton(page, text, what) {
+  const isDone = page.ui.copied === text;
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      page.ui.copied = text;
+      page.announce('Copied.');
+    } catch (error) {
+      page.announce(`Could not copy: ${messageOf(error)}`);
+    }
+    page.redraw();
+  };
+  return h('button.small', { type: 'button', 'aria-label': `Copy ${what}`, onclick: copy }, isDone ? 'copied' : 'copy');
+}
+
+/** A command with a button that copies it. @param {Page} page @param {string} line @param {string} what @returns {Node} */
+export function commandLine(page, line, what) {
+  return h('div.command', null, h('code', { tabindex: 0 }, line), copyButton(page, line, what));
+}
+
+/** What to show where there is nothing yet. @param {Page} page @param {string} text @param {string[]} lines */
+export function emptyState(page, text, lines) {
+  return h('div.empty', null, h('p', null, text), lines.map((line) => commandLine(page, line, 'the command')));
+}
+
+/** A button that makes one call, with the commands that do the same. @param {Page} page @param {import('./command.js').Action} action @param {boolean} [submits] the button of a form */
+export function actionButton(page, action, submits) {
+  if (page.isDocument) return null;
+  const { ui } = page;
+  const asks = ui.asked === action.id;
+  const said = ui.results.get(action.id);
+  const isBusy = said?.busy;
+  const ask = () => {
+    ui.asked = action.id;
+    page.redraw();
+  };
+  const press = () => (action.danger ? ask() : page.perform(action));
+  const no = () => {
+    ui.asked = '';
+    page.redraw();
+  };
+  return h('div.action', { key: action.id },
+    asks
+      ? h('div.confirm', { role: 'group', 'aria-label': 'Are you sure?' },
+        h('p', null, action.danger),
+        h('button.danger', { type: 'button', onclick: () => page.perform(action) }, `Yes, ${action.label.toLowerCase()}`),
+        h('button', { type: 'button', onclick: no }, 'Cancel'))
+      : h('button', submits ? { type: 'submit', disabled: isBusy } : { type: 'button', disabled: isBusy, onclick: press }, action.label),
+    said && !said.busy ? h(`p.result.${said.ok ? 'ok' : 'bad'}`, null, h('span.shape', null, said.ok ? '✓ ' : '✗ '), foreign(said.message)) : null,
+    h('details.commands', null, h('summary', null, 'as a command', h('span.hidden', null, ` for ${action.label}`)),
+      commandLine(page, cliLine(action.cli, page.base), 'the command'),
+      commandLine(page, curlLine(action, page.base, page.hasToken), 'the curl command')));
+}
+
+/** What a status is called as text, with its shape, and the class of its colour. @param {Entry} entry @returns {[string, string]} */
+export function statusOf(entry) {
+  switch (entry.kind) {
+    case 'event':
+      return ['⚡ event', entry.failed ? 'warn' : 'info'];
+    case 'notice':
+      return entry.failed ? ['! warning', 'warn'] : ['· notice', 'quiet'];
+    case 'delivery':
+      return [`${entry.damage ? '✗' : '→'} ${entry.status || 'failed'}`, entry.failed ? 'bad' : entry.damage ? 'warn' : 'ok'];
+    default:
+      if (!entry.status) return ['✂ broken', 'bad'];
+      return [String(entry.status), entry.status >= 500 ? 'bad' : entry.status >= 400 ? 'warn' : 'ok'];
+  }
+}
+
+/** @param {Entry} entry @returns {Node} */
+export function statusMark(entry) {
+  const [text, colour] = statusOf(entry);
+  return h(`span.status.${colour}`, null, text);
+}
+
+/** A status of a record, as text with shape and colour. @param {string} text @param {'ok' | 'bad' | 'warn' | 'info' | 'quiet'} colour @returns {Node} */
+export function mark(text, colour) {
+  const shape = { ok: '✓ ', bad: '✗ ', warn: '! ', info: '● ', quiet: '· ' }[colour];
+  return h(`span.status.${colour}`, null, h('span.shape', { 'aria-hidden': 'true' }, shape), text);
+}
+
+/** Names and values. @param {[string, import('./element.js').Child | import('./element.js').Child[]][]} pairs */
+export function pairs(pairs) {
+  return h('dl', null, pairs.map(([name, value]) => h('div', null, h('dt', null, name), h('dd', null, value))));
+}
+
+/** A value that can be made part of the filter. @param {Page} page @param {string} name @param {string | null | undefined} value */
+export function filterable(page, name, value) {
+  if (!value) return h('span.quiet', null, 'none');
+  return h('button.value', { type: 'button', title: 'Show only these', 'aria-label': `Filter by ${name} ${oneLine(value, 80)}`, onclick: () => page.filterBy(name, value) }, foreign(oneLine(value)));
+}
+
+/** @param {string} label @param {[string, string][] | undefined} headers @param {string[]} [marked] names of headers that stand out */
+export function headersTable(label, headers, marked = []) {
+  if (!headers?.length) return h('p.quiet', null, 'No headers.');
+  const rows = headers.map(([name, value]) => h(marked.includes(name.toLowerCase()) ? 'tr.marked' : 'tr', null, h('th', { scope: 'row' }, foreign(oneLine(name, 200))), h('td', null, foreign(value))));
+  return h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': label }, h('table.headers', null, h('tbody', null, rows)));
+}
+
+/** @param {string} label @param {Bytes | undefined} body @returns {Node} */
+export function bodyBlock(label, body) {
+  if (!bytesText(body)) return h('p.quiet', null, 'No body.');
+  return h('pre', { tabindex: 0, role: 'region', 'aria-label': label }, prettyBody(body));
+}
+
+/** What opens on demand. @param {string} title @param {boolean} open @param {...(import('./element.js').Child | import('./element.js').Child[])} children */
+export function fold(title, open, ...children) {
+  return h('details', { open, key: `fold ${title}` }, h('summary', null, h('h3', null, title)), ...children);
+}
+
+/** A link within the page. @param {Page} page @param {Partial<import('./route.js').Route>} to @param {string} text @returns {Node} */
+export function link(page, to, text) {
+  return h('a', { href: page.address(to) }, foreign(text));
+}
+
+/** How much of something is left. @param {string} label @param {number} value @param {number} most @returns {Node} */
+export function meter(label, value, most) {
+  const level = most > 0 ? Math.max(0, Math.min(20, Math.round((value / most) * 20))) : 0;
+  return h('span.meter', { role: 'img', 'aria-label': label }, '█'.repeat(level), h('span.rest', null, '░'.repeat(20 - level)));
+}

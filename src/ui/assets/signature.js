@@ -1,0 +1,164 @@
+// Signatures of webhooks: the signed content taken apart, keys read from secrets, headers checked. Pure but for WebCrypto.
+
+import { fromBase64, toBase64, toHex } from './text.js';
+
+/**
+ * A scheme: its headers, what is signed, how a signature is written.
+ * @typedef {{signature: string, id?: string, time?: string, base64: boolean, signed: (id: string, time: string) => string, keyIsText?: boolean}} Scheme
+ * @typedef {{role: 'id' | 'time' | 'body' | 'rest', text: string}} Part
+ */
+
+/** @type {Record<string, Scheme>} */
+export const SCHEMES = {
+  standard: { signature: 'webhook-signature', id: 'webhook-id', time: 'webhook-timestamp', base64: true, signed: (id, time) => `${id}.${time}.` },
+  svix: { signature: 'svix-signature', id: 'svix-id', time: 'svix-timestamp', base64: true, signed: (id, time) => `${id}.${time}.` },
+  stripe: { signature: 'stripe-signature', base64: false, signed: (_, time) => `${time}.`, keyIsText: true },
+  github: { signature: 'x-hub-signature-256', id: 'x-github-delivery', base64: false, signed: () => '', keyIsText: true },
+  slack: { signature: 'x-slack-signature', time: 'x-slack-request-timestamp', base64: false, signed: (_, time) => `v0:${time}:`, keyIsText: true },
+  shopify: { signature: 'x-shopify-hmac-sha256', id: 'x-shopify-webhook-id', base64: true, signed: () => '', keyIsText: true },
+};
+
+/** @param {[string, string][]} headers @param {string | undefined} name @returns {string | undefined} */
+export function headerOf(headers, name) {
+  return name === undefined ? undefined : headers.find(([known]) => known.toLowerCase() === name)?.[1];
+}
+
+/** The schemes whose signature header is there. @param {[string, string][]} headers @returns {string[]} */
+export function schemesOf(headers) {
+  return Object.keys(SCHEMES).filter((name) => headerOf(headers, SCHEMES[name].signature) !== undefined);
+}
+
+/** Id, time and signatures as the headers of a scheme have them. @param {Scheme} scheme @param {[string, string][]} headers */
+export function signatureHeaders(scheme, headers) {
+  const value = headerOf(headers, scheme.signature) ?? '';
+  const id = headerOf(headers, scheme.id) ?? '';
+  const fields = value.split(/[\s,]+/).filter(Boolean);
+  const time = headerOf(headers, scheme.time) ?? fields.find((field) => field.startsWith('t='))?.slice(2) ?? '';
+  const signatures = value.split(/[\s,]+/).filter((field) => field && !/^(t=.*|v\d+a?)$/.test(field)).map((field) => field.replace(/^(v\d+|sha256)=(?=.)/, ''));
+  return { id, time, signatures };
+}
+
+/** Signed content in its parts, where they can be found. @param {string} signed @param {{id: string, time: string, body: string}} known @returns {Part[]} */
+export function takenApart(signed, { id, time, body }) {
+  /** @type {Part[]} */
+  const parts = [];
+  const add = (/** @type {Part['role']} */ role, /** @type {string} */ text) => {
+    if (text) parts.push({ role, text });
+  };
+  // The body is last; a falsified one is not what was signed, then everything from the first brace on.
+  const start = body && signed.endsWith(body) ? signed.length - body.length : Math.max(0, signed.search(/[[{]/));
+  let head = signed.slice(0, start);
+  const at = id ? head.indexOf(id) : -1;
+  if (at >= 0) {
+    add('rest', head.slice(0, at));
+    add('id', id);
+    head = head.slice(at + id.length);
+  }
+  // The time that was signed may be another than the header's.
+  const found = time && head.includes(time) ? { 0: time, index: head.indexOf(time) } : /\d{9,}/.exec(head);
+  if (found?.index !== undefined && found.index >= 0) {
+    add('rest', head.slice(0, found.index));
+    add('time', found[0]);
+    head = head.slice(found.index + found[0].length);
+  }
+  add('rest', head);
+  add('body', signed.slice(start));
+  return parts;
+}
+
+/** Where two texts differ: what both begin with, what each has in the middle, what both end with. @param {string} one @param {string} other */
+export function difference(one, other) {
+  let start = 0;
+  while (start < one.length && start < other.length && one[start] === other[start]) start += 1;
+  let end = 0;
+  while (end < one.length - start && end < other.length - start && one[one.length - 1 - end] === other[other.length - 1 - end]) end += 1;
+  return { before: one.slice(0, start), one: one.slice(start, one.length - end), other: other.slice(start, other.length - end), after: one.slice(one.length - end) };
+}
+
+/** What a secret may mean as a key: readings in words with their bytes. @param {string} secret @param {Scheme} scheme */
+export function keyReadings(secret, scheme) {
+  const text = new TextEncoder().encode(secret);
+  const bytes = fromBase64(secret.replace(/^whsec_/, ''));
+  const readings = [{ name: `the text itself, ${text.length} bytes`, key: text }];
+  if (bytes?.length) readings.push({ name: `base64${secret.startsWith('whsec_') ? ' after whsec_' : ''}, ${bytes.length} bytes`, key: bytes });
+  return scheme.keyIsText ? readings : readings.reverse();
+}
+
+/** @param {Scheme} scheme @param {Uint8Array<ArrayBuffer>} key @param {Uint8Array<ArrayBuffer>} content @returns {Promise<string>} */
+export async function signatureOf(scheme, key, content) {
+  const made = await crypto.subtle.importKey('raw', key, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
+  const bytes = new Uint8Array(await crypto.subtle.sign('HMAC', made, content));
+  return scheme.base64 ? toBase64(bytes) : toHex(bytes);
+}
+
+/** Lines `name: value`. @param {string} text @returns {[string, string][]} */
+export function parseHeaders(text) {
+  return text.split(/\r?\n/).flatMap((line) => {
+    const found = /^\s*([^\s:]+)\s*:\s*(.*?)\s*$/.exec(line.replace(/^-H\s+|^'|'$/g, ''));
+    return found ? [/** @type {[string, string]} */ ([found[1], found[2]])] : [];
+  });
+}
+
+/** Bodies that a receiver may have signed by mistake. @param {string} body @returns {[string, string][]} */
+export function bodyVariants(body) {
+  /** @type {[string, string][]} */
+  const variants = [['the body as it is', body]];
+  if (/\r?\n$/.test(body)) variants.push(['the body without its last line end', body.replace(/\r?\n$/, '')]);
+  else variants.push(['the body with a line end', `${body}\n`]);
+  if (body.includes('\r\n')) variants.push(['the body with LF line ends', body.replace(/\r\n/g, '\n')]);
+  try {
+    const value = JSON.parse(body);
+    variants.push(['the body as compact JSON', JSON.stringify(value)], ['the body as JSON, indented by 2', JSON.stringify(value, null, 2)]);
+  } catch {
+    // It is no JSON.
+  }
+  return variants;
+}
+
+/**
+ * Checks pasted headers and body. Gives what was found, in words.
+ * @param {string} headerText @param {string} body @param {string} secret @param {number} now in milliseconds
+ * @returns {Promise<{ok: boolean, summary: string, findings: string[], expected?: string, found?: string, content?: Part[]}>}
+ */
+export async function checkSignature(headerText, body, secret, now) {
+  const headers = parseHeaders(headerText);
+  const [name] = schemesOf(headers);
+  if (!name) {
+    const names = Object.values(SCHEMES).map((scheme) => scheme.signature).join(', ');
+    return { ok: false, summary: 'There is no signature header among these headers.', findings: [`Known ones: ${names}. Each header stands on a line of its own, as name: value.`] };
+  }
+  const scheme = SCHEMES[name];
+  const { id, time, signatures } = signatureHeaders(scheme, headers);
+  const findings = [`The headers are those of the scheme ${name}.`];
+  if (scheme.id && !id && scheme.signed('x', '').includes('x')) findings.push(`The header ${scheme.id} is missing.`);
+  if (scheme.signed('', 'x').includes('x')) {
+    if (!time) findings.push('The time is missing.');
+    const off = Math.round(now / 1000 - Number(time));
+    if (Math.abs(off) > 300) findings.push(`The time is ${Math.abs(off)} s ${off > 0 ? 'in the past' : 'in the future'}; libraries accept 300 s.`);
+  }
+  const prefix = scheme.signed(id, time);
+  const content = takenApart(prefix + body, { id, time, body });
+  if (!secret) return { ok: false, summary: 'Without the secret only the form can be checked.', findings, content };
+  if (!globalThis.crypto?.subtle) {
+    return { ok: false, summary: 'This browser computes signatures only at https or localhost addresses. Use wrs-emulator verify.', findings, content };
+  }
+  const encoder = new TextEncoder();
+  const secrets = secret.trim() === secret ? [secret] : [secret, secret.trim()];
+  let expected = '';
+  for (const [variant, text] of bodyVariants(body)) {
+    for (const each of secrets) {
+      for (const reading of keyReadings(each, scheme)) {
+        const signature = await signatureOf(scheme, reading.key, encoder.encode(prefix + text));
+        expected ||= signature;
+        if (!signatures.includes(signature)) continue;
+        const exact = text === body && each === secret;
+        if (each !== secret) findings.push('The secret has white space around it: remove it.');
+        findings.push(`The key is the secret read as ${reading.name}.`);
+        if (text !== body) findings.push(`What was signed is ${variant}: verify the bytes as they came.`);
+        return { ok: exact, summary: exact ? 'The signature is right.' : 'The signature would be right for something slightly different.', findings, content };
+      }
+    }
+  }
+  findings.push('Check that the body is the raw bytes received, and that the secret is the subscription’s.');
+  return { ok: false, summary: 'The signature is wrong.', findings, expected, found: signatures[0] ?? '', content };
+}

@@ -1,0 +1,51 @@
+// Subscriptions: what goes where, and the actions on each; a form for a new one.
+
+import { enable, rotate, subscribe, unsubscribe } from './command.js';
+import { foreign, guarded, h } from './element.js';
+import { actionButton, emptyState, filterable, link, mark, pairs } from './parts.js';
+import { dateTime } from './text.js';
+
+/** @param {Page} page @param {SubscriptionRow} one @returns {Node} */
+function subscriptionCard(page, one) {
+  return h(one.id === page.route.id ? 'article.card.chosen' : 'article.card', { key: one.id },
+    h('h3', null, foreign(one.url), ' ', mark(one.status, one.status === 'active' ? 'ok' : 'quiet')),
+    one.description ? h('p', null, foreign(one.description)) : null,
+    pairs([
+      ['Id', link(page, { view: 'deliveries', id: '', filter: `subscription:${one.id}` }, one.id)],
+      ['Events', foreign(one.events.join(', '))],
+      ['Key', filterable(page, 'key', one.key)],
+      ['Since', dateTime(one.created_at)],
+      ['Secrets', one.signing_secrets > 1 ? 'two: the old one still signs' : 'one, shown when it was made'],
+    ]),
+    h('div.actions', null, actionButton(page, enable(one.id, one.status !== 'active')), actionButton(page, rotate(one.id)), actionButton(page, unsubscribe(one.id))));
+}
+
+/** @param {Page} page @returns {Node} */
+function subscribeForm(page) {
+  const values = page.ui.forms.subscribe ??= { url: 'https://demo.sink.localhost/hook', events: '' };
+  const change = (/** @type {'url' | 'events'} */ name) => (/** @type {Event} */ event) => {
+    values[name] = /** @type {HTMLInputElement} */ (event.target).value;
+    page.redraw();
+  };
+  const action = () => subscribe(values.url, values.events.split(/[\s,]+/).filter(Boolean), page.route.key);
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    page.perform(action());
+  };
+  return h('form', { onsubmit: submit },
+    h('h3', null, 'Subscribe a receiver'),
+    h('label', null, 'URL; https://NAME.sink.localhost/ is a receiver built into the emulator', h('input', { type: 'text', controlled: values.url, oninput: change('url'), required: true })),
+    h('label', null, 'Events, all of them if empty', h('input', { type: 'text', controlled: values.events, oninput: change('events'), placeholder: 'workflow.completed, reference.matched' })),
+    actionButton(page, action(), true));
+}
+
+/** @param {Page} page @returns {(Node | null)[]} */
+export function subscriptionsView(page) {
+  const all = (page.store.run?.subscriptions ?? []).filter((one) => !page.route.key || one.key === page.route.key);
+  return [
+    h('h2', { tabindex: -1 }, 'Subscriptions'),
+    all.length ? h('div.cards', null, all.map((one) => guarded(() => subscriptionCard(page, one), one)))
+      : page.isDocument ? h('p.empty', null, 'There was no subscription.') : emptyState(page, 'No subscription. Create one below, or:', [page.cli(['subscriptions', 'create', 'https://demo.sink.localhost/hook'])]),
+    page.isDocument ? null : subscribeForm(page),
+  ];
+}

@@ -1,0 +1,124 @@
+// Text for people: any characters made visible, times, durations, counts, bytes, shell quoting. Knows no DOM.
+
+// Control characters but tab and line feed, whatever changes the direction or hides, and halves of a pair.
+const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const MOST_SHOWN = 200_000;
+
+/**
+ * Text in which every character can be seen: control, direction and invisible characters are written as escapes.
+ * @param {unknown} value @returns {string}
+ */
+export function visible(value) {
+  const text = typeof value === 'string' ? value : String(value);
+  const part = text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}… (${text.length - MOST_SHOWN} more characters)` : text;
+  return part.replace(INVISIBLE, (c) => `\\u{${c.charCodeAt(0).toString(16).padStart(2, '0')}}`);
+}
+
+/** One line of at most so many characters. @param {unknown} value @param {number} most @returns {string} */
+export function oneLine(value, most = 300) {
+  const text = typeof value === 'string' ? value : String(value ?? '');
+  const part = text.length > most ? `${text.slice(0, most)}…` : text;
+  return part.replace(/\n/g, '\\n').replace(/\t/g, '\\t');
+}
+
+/** Bytes of the control API as text, with a note where they are not text. @param {Bytes | undefined | null} bytes */
+export function bytesText(bytes) {
+  if (bytes == null) return '';
+  return typeof bytes === 'string' ? bytes : `(not UTF-8, base64) ${bytes.base64}`;
+}
+
+/** Bytes of the control API as bytes. @param {Bytes | undefined | null} bytes @returns {Uint8Array<ArrayBuffer>} */
+export function bytesOf(bytes) {
+  if (bytes == null || typeof bytes === 'string') return new TextEncoder().encode(bytes ?? '');
+  return fromBase64(bytes.base64) ?? new Uint8Array();
+}
+
+/** Base64, standard or URL-safe, padded or not. @param {string} text @returns {Uint8Array<ArrayBuffer> | null} */
+export function fromBase64(text) {
+  try {
+    return Uint8Array.from(atob(text.replace(/-/g, '+').replace(/_/g, '/')), (c) => c.charCodeAt(0));
+  } catch {
+    return null;
+  }
+}
+
+/** @param {Uint8Array} bytes @returns {string} */
+export function toBase64(bytes) {
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
+}
+
+/** @param {Uint8Array} bytes @returns {string} */
+export function toHex(bytes) {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** A body, indented if it is JSON. @param {Bytes | undefined | null} bytes @returns {string} */
+export function prettyBody(bytes) {
+  const text = bytesText(bytes);
+  if (!/^\s*[[{]/.test(text) || text.length > MOST_SHOWN) return text;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+/** `1 attempt`, `2 attempts`. @param {number} number @param {string} noun @param {string} [many] */
+export function count(number, noun, many) {
+  return `${number.toLocaleString('en')} ${number === 1 ? noun : many ?? `${noun}s`}`;
+}
+
+/** `a`, `a and b`, `a, b and c`. @param {string[]} words @param {string} last @returns {string} */
+export function listed(words, last = 'and') {
+  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} ${last} ${words[words.length - 1]}`;
+}
+
+/** Time of day, UTC, with milliseconds. @param {number} at @returns {string} */
+export function timeOfDay(at) {
+  return Number.isFinite(at) && Math.abs(at) < 8.64e15 ? new Date(at).toISOString().slice(11, 23) : 'at no time';
+}
+
+/** Date and time, UTC. @param {string | null | undefined} at @returns {string} */
+export function dateTime(at) {
+  return oneLine(at ?? '', 60).replace('T', ' ').replace('Z', ' UTC');
+}
+
+/** Milliseconds in the largest unit that fits. @param {number | null | undefined} ms @returns {string} */
+export function duration(ms) {
+  if (ms == null || !Number.isFinite(ms)) return 'unknown';
+  if (ms < 1000) return `${ms < 10 ? Math.round(ms * 100) / 100 : Math.round(ms)} ms`;
+  const seconds = ms / 1000;
+  if (seconds < 60) return `${Math.round(seconds * 10) / 10} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+/** A duration such as `5m` or `1h30m` in milliseconds, else null. @param {string} text @returns {number | null} */
+export function milliseconds(text) {
+  const units = /** @type {Record<string, number>} */ ({ ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5 });
+  if (!/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(text)) return null;
+  return [...text.matchAll(/([\d.]+)(ms|[smhd])/g)].reduce((sum, part) => sum + Number(part[1]) * units[part[2]], 0);
+}
+
+/** A word of a shell command, quoted where it must be. @param {string} word @returns {string} */
+export function quoted(word) {
+  if (/^[\w@%+=:,./-]+$/.test(word)) return word;
+  // What a terminal would act on is written as an escape of the shell.
+  if (/[\u0000-\u001f\u007f]/.test(word)) {
+    const escaped = word.replace(/[\\']/g, '\\$&');
+    return `$'${escaped.replace(/[\u0000-\u001f\u007f]/g, (c) => `\\x${c.charCodeAt(0).toString(16).padStart(2, '0')}`)}'`;
+  }
+  return `'${word.replace(/'/g, `'\\''`)}'`;
+}
+
+/** A value of a setting as it is written after `=`. @param {unknown} value @returns {string} */
+export function settingText(value) {
+  return typeof value === 'string' ? value : JSON.stringify(value) ?? 'null';
+}
+
+/** The message of whatever was thrown. @param {unknown} error @returns {string} */
+export function messageOf(error) {
+  return error instanceof Error ? error.message : String(error);
+}

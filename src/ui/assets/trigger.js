@@ -1,0 +1,61 @@
+// Trigger: a form that fires an event, with the commands that do the same.
+
+import { trigger } from './command.js';
+import { foreign, h } from './element.js';
+import { actionButton, link, mark } from './parts.js';
+import { messageOf, oneLine } from './text.js';
+
+const TAMPERS = ['', 'body', 'signature', 'secret', 'timestamp', 'future_timestamp', 'headers'];
+
+/** Event types that are known. @param {Page} page @returns {string[]} */
+function types(page) {
+  const data = page.store.run?.profile?.data.find((one) => one.knob === 'events.data')?.value;
+  return [...new Set([...Object.keys(data ?? {}), ...(page.store.run?.subscriptions ?? []).flatMap((one) => one.events)])];
+}
+
+/** @param {Page} page @returns {(Node | null)[]} */
+export function triggerView(page) {
+  const known = types(page);
+  const values = page.ui.forms.trigger ??= { type: '', data: '', subscription: '', count: 1, delay: '', tamper: '', duplicate: 1, shuffle: false, drop: false };
+  const type = values.type || known[0] || 'workflow.completed';
+  const change = (/** @type {string} */ name) => (/** @type {Event} */ event) => {
+    const input = /** @type {HTMLInputElement} */ (event.target);
+    values[name] = input.type === 'checkbox' ? input.checked : input.type === 'number' ? Number(input.value) || 1 : input.value;
+    page.redraw();
+  };
+  const field = (/** @type {string} */ name, /** @type {string} */ label, /** @type {Record<string, unknown>} */ props) =>
+    h('label', null, label, h('input', { ...props, controlled: String(values[name]), oninput: change(name) }));
+  const choice = (/** @type {string} */ name, /** @type {string} */ label, /** @type {[string, string][]} */ options, /** @type {string} */ value) =>
+    h('label', null, label, h('select', { controlled: value, onchange: change(name) }, options.map(([option, text]) => h('option', { value: option }, text))));
+  const check = (/** @type {string} */ name, /** @type {string} */ label) => h('label.check', null, h('input', { type: 'checkbox', onchange: change(name), checked: values[name] }), ` ${label}`);
+  const { key } = page.route;
+  const subscriptions = (page.store.run?.subscriptions ?? []).filter((one) => !key || one.key === key);
+  const make = () => trigger({ ...values, type: values.type || type, key });
+  let action = null;
+  let problem = '';
+  try {
+    action = make();
+  } catch (error) {
+    problem = `Data: ${messageOf(error)}`;
+  }
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (action) page.perform(make());
+  };
+  const done = page.ui.results.get('trigger')?.data;
+  return [
+    h('h2', { tabindex: -1 }, 'Trigger an event'),
+    h('p.quiet', null, 'It goes to the matching subscriptions of ', foreign(key || 'sk_test_local'), ', as if the service had sent it.'),
+    h('form', { onsubmit: submit },
+      choice('type', 'Type', (known.length ? known : [type]).map((one) => [one, oneLine(one, 80)]), type),
+      h('label', null, 'Data as JSON, the usual data if empty', h('textarea', { controlled: values.data, oninput: change('data'), spellcheck: 'false', placeholder: '{"workflow_id":"wf_1","status":"completed"}' })),
+      choice('subscription', 'Only this subscription', [['', 'all that match'], .../** @type {[string, string][]} */ (subscriptions.map((one) => [one.id, oneLine(`${one.url} (${one.id})`, 90)]))], values.subscription),
+      h('div.fields', null,
+        field('count', 'Events', { type: 'number', min: 1, max: 10000 }), field('duplicate', 'Copies of each', { type: 'number', min: 1, max: 100 }),
+        field('delay', 'Delay, such as 5s', { type: 'text' }), choice('tamper', 'Forge on purpose', TAMPERS.map((one) => [one, one.replace('_', ' ') || 'nothing']), values.tamper)),
+      h('div', null, check('shuffle', 'in another order'), check('drop', 'lose it on the way')),
+      problem ? h('p.bad', { role: 'alert' }, `✗ ${problem}`) : null,
+      action ? actionButton(page, action, true) : null),
+    done?.deliveries?.length ? h('ul.steps', null, done.deliveries.slice(0, 20).map((/** @type {DeliveryRow} */ one) => h('li', null, mark(one.status, one.status === 'delivered' ? 'ok' : one.status === 'pending' ? 'info' : 'bad'), ' ', link(page, { view: 'deliveries', id: one.id }, oneLine(one.url)), one.forgery ? ` forged, and ${one.forgery} by the receiver` : ''))) : null,
+  ];
+}

@@ -1,0 +1,38 @@
+// The page in a real Chromium: every view walked through, by keyboard too; axe; hostile text; load; the report as a file.
+// Usage: node page.mjs EMULATOR_BINARY CHROMIUM [PART…], from a folder beside which playwright-core and axe-core are installed.
+
+import { axe } from "./access.mjs";
+import { hostile, oddRecord } from "./hostile.mjs";
+import { fullJournal, thousandASecond } from "./load.mjs";
+import { hostileReport, report, viewed } from "./report.mjs";
+import { Emulator, abandon, startBrowser, stopAll } from "./site.mjs";
+import * as walks from "./walks.mjs";
+
+const wanted = process.argv.slice(4);
+
+const parts = [];
+const lively = ["activity", "delivery", "subscriptions", "scenarios", "time", "settings", "trigger", "check", "summary", "history", "pause", "keyboard", "resume", "keys"];
+for (const name of lively) parts.push([name, (emulator) => walks[name](emulator)]);
+parts.push(["odd record", oddRecord], ["axe", axe], ["full journal", fullJournal], ["thousand a second", thousandASecond], ["hostile", hostile], ["report", report], ["viewed", viewed], ["hostile report", hostileReport], ["below a path", walks.belowPath], ["empty", walks.empty], ["token", walks.token]);
+
+let failed = 0;
+const began = Date.now();
+try {
+  await startBrowser();
+  const emulator = await Emulator.start();
+  await emulator.liven();
+  for (const [name, run] of parts.filter(([name]) => wanted.length === 0 || wanted.includes(name))) {
+    const start = Date.now();
+    try {
+      const said = await run(emulator);
+      console.log(`ok ${name} (${Date.now() - start} ms)${said ? `: ${said}` : ""}`);
+    } catch (error) {
+      failed += 1;
+      console.log(`FAILED ${name}: ${error.stack}\nits picture: ${await abandon(name)}`);
+    }
+  }
+} finally {
+  await stopAll();
+}
+console.log(`${failed ? `${failed} failed` : "all passed"} in ${Math.round((Date.now() - began) / 1000)} s`);
+process.exit(failed ? 1 : 0);

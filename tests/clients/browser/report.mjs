@@ -1,0 +1,108 @@
+// The report: one file, opened from disk without a network; the same document served by `run view`.
+
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { pathToFileURL } from "node:url";
+
+import { objections } from "./access.mjs";
+import { STRINGS, lookAround, poison } from "./hostile.mjs";
+import { Emulator, binary, openTab, rows } from "./site.mjs";
+
+/** Runs with a folder for files that is removed afterwards. */
+async function withFolder(use) {
+  const folder = mkdtempSync(join(tmpdir(), "page-report-"));
+  try { return await use(folder); } finally { rmSync(folder, { recursive: true }); }
+}
+
+const save = (emulator, file) => execFileSync(binary, ["run", "save", file, "--url", emulator.url]);
+
+/** A reader's walk: the sentence, a problem, its evidence, the timeline, settings, print. */
+async function walk(tab) {
+  const { page } = tab;
+  const main = page.getByRole("main");
+  await main.getByRole("heading", { name: "Report" }).waitFor();
+  await main.getByText(/Failed: .*matched no endpoint/).waitFor();
+  await main.getByRole("img", { name: /^Timeline: \d+ marks/ }).waitFor();
+  await main.getByText("rate-limit-burst").first().waitFor();
+  await main.getByRole("link", { name: /evidence req_/ }).first().click();
+  const details = page.getByRole("region", { name: "Details" });
+  await details.getByText(/no endpoint/).first().waitFor();
+  await details.getByText(/^\W*decided$/).first().waitFor();
+  await page.goBack();
+  await main.getByRole("heading", { name: "Report" }).waitFor();
+  await page.getByRole("navigation").getByRole("link", { name: "Deliveries" }).click();
+  await rows(page).filter({ hasText: "tampered" }).first().click();
+  await details.getByRole("region", { name: "Signed content, in its parts" }).first().waitFor();
+  // A report acts on nothing.
+  for (const name of ["Send it again", "Pause", "Reset", "Freeze", "Activate for all keys"]) assert.equal(await page.getByRole("button", { name }).count(), 0, name);
+  for (const view of ["keys", "time", "settings/rate_limit.requests?filter=rate_limit", "scenarios/rate-limit-burst", "subscriptions"]) {
+    await page.evaluate((hash) => { location.hash = hash; }, `#/${view}`);
+    await page.waitForTimeout(120);
+    assert.equal(await page.getByRole("main").getByText("as a command").count(), 0, view);
+    assert.ok((await main.textContent()).length > 60, view);
+  }
+  await page.evaluate(() => { location.hash = "#/summary"; });
+  await main.getByRole("heading", { name: "Report" }).waitFor();
+  assert.deepEqual(await objections(page), []);
+}
+
+/** From disk, with no network. */
+export async function report(emulator) {
+  return withFolder(async (folder) => {
+    const file = join(folder, "report.html");
+    save(emulator, file);
+    for (const options of [{ colorScheme: "light" }, { colorScheme: "dark" }, { width: 390, height: 844 }]) {
+      const tab = await openTab(pathToFileURL(file).href, { offline: true, ...options });
+      if (options.width) assert.deepEqual(await objections(tab.page), []);
+      else await walk(tab);
+      const pdf = await tab.page.pdf();
+      assert.ok(pdf.length > 10_000);
+      await tab.verify();
+    }
+    const text = readFileSync(file, "utf8");
+    const data = /<script type="application\/json" id="run">(.*?)<\/script>/s.exec(text)[1];
+    const page = Buffer.byteLength(text) - Buffer.byteLength(data);
+    assert.ok(page <= 150 * 1024, `${page} bytes without the data`);
+    return `${statSync(file).size} bytes, ${page} without the data`;
+  });
+}
+
+/** Served again from a file: the same views, read-only. */
+export async function viewed(emulator) {
+  await withFolder(async (folder) => {
+    const file = join(folder, "run.json");
+    save(emulator, file);
+    const viewer = spawn(binary, ["run", "view", file], { stdio: ["ignore", "pipe", "inherit"] });
+    Emulator.running.add(viewer);
+    const [line] = await once(createInterface({ input: viewer.stdout }), "line");
+    const address = /http:\S+/.exec(line)[0];
+    const tab = await openTab(`${address}#/summary`);
+    await walk(tab);
+    assert.match(await tab.page.title(), /run\.json/);
+    await tab.verify();
+    viewer.kill("SIGTERM");
+    await once(viewer, "exit");
+    Emulator.running.delete(viewer);
+  });
+}
+
+/** Hostile text is as inert in a file. */
+export async function hostileReport() {
+  const emulator = await Emulator.start("--set", "rate_limit.enabled=false");
+  await poison(emulator);
+  const ids = (await emulator.control("GET", "requests?key=*&limit=1000")).data.slice(0, 150).map((one) => one.id);
+  await withFolder(async (folder) => {
+    const file = join(folder, "hostile.html");
+    save(emulator, file);
+    const tab = await openTab(pathToFileURL(file).href, { offline: true });
+    await lookAround(tab.page, ids, ["summary", "activity", "deliveries", "subscriptions", "scenarios", "keys", "settings", "time"]);
+    await tab.verify();
+  });
+  await emulator.stop();
+  return `${STRINGS.length} strings`;
+}

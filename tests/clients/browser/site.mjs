@@ -1,0 +1,161 @@
+// An emulator with its page, and a Chromium that reports everything a page must not do.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { Agent, request as httpRequest } from "node:http";
+import { tmpdir } from "node:os";
+import { resolve } from "node:path";
+import { createInterface } from "node:readline";
+
+import { chromium } from "playwright-core";
+
+export const [binary, chromiumBinary] = process.argv.slice(2, 4).map((path) => resolve(path));
+export const KEY = "sk_test_local";
+
+/** A running emulator. */
+export class Emulator {
+  static running = new Set();
+
+  static async start(...flags) {
+    const self = new Emulator();
+    self.process = spawn(binary, ["serve", "--quiet", "--listen", "127.0.0.1:0", "--seed", "7", ...flags], { cwd: tmpdir(), stdio: ["ignore", "pipe", "inherit"] });
+    Emulator.running.add(self.process);
+    const [ready] = await once(createInterface({ input: self.process.stdout }), "line");
+    self.url = ready.split(" ").at(-1);
+    self.page = `${self.url}/_emulator/`;
+    self.agent = new Agent({ keepAlive: true, maxSockets: 8 });
+    return self;
+  }
+
+  async stop() {
+    this.agent.destroy();
+    Emulator.running.delete(this.process);
+    if (this.process.exitCode !== null) return;
+    this.process.kill("SIGTERM");
+    await once(this.process, "exit");
+  }
+
+  /** A call of the control API. */
+  async control(method, path, body, headers = {}) {
+    const answer = await fetch(`${this.page}${path}`, { method, headers: { "content-type": "application/json", ...headers }, body: body === undefined ? undefined : JSON.stringify(body) });
+    return answer.json();
+  }
+
+  /** A request of a client; gives the status, or 0 if the connection was broken. */
+  client(path, { method = "GET", headers = {}, body } = {}) {
+    const { hostname, port } = new URL(this.url);
+    return new Promise((done) => {
+      const sent = httpRequest({ hostname, port, path, method, agent: this.agent, headers: { authorization: `Bearer ${KEY}`, ...headers } }, (answer) => {
+        answer.resume();
+        answer.on("end", () => done(answer.statusCode));
+        answer.on("error", () => done(0));
+      });
+      sent.on("error", () => done(0));
+      sent.end(body);
+    });
+  }
+
+  async subscribe(url, events = ["workflow.completed"]) {
+    const answer = await fetch(`${this.url}/v1/events/subscribe`, { method: "POST", headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" }, body: JSON.stringify({ url, events }) });
+    return answer.json();
+  }
+
+  /** What the screenshots and most walks begin with: requests of every outcome, webhooks, a retry, forgeries, a burst of 429s. */
+  async liven() {
+    const first = await this.subscribe("https://orders.sink.localhost/events", ["workflow.completed", "reference.matched"]);
+    await this.subscribe("https://demo.sink.localhost/hook");
+    await this.client("/v1/hello");
+    await this.client("/v1/system/status");
+    await this.client("/v1/system/statuss");
+    await this.client("/v1/system/status", { headers: { authorization: "Bearer wrong" } });
+    await this.client("/v1/events/subscribe", { method: "POST", headers: { "content-type": "application/json" }, body: '{"url":"nope"}' });
+    await this.control("POST", "sink/demo", { respond: [500, 200] });
+    await this.control("POST", "events?wait=5s", { type: "workflow.completed" });
+    await this.control("POST", "events?wait=5s", { type: "workflow.completed", tamper: "signature" });
+    await this.control("POST", "events?wait=5s", { type: "reference.matched", tamper: "body" });
+    await this.control("POST", "scenarios/active", { active: ["rate-limit-burst"] });
+    for (let i = 0; i < 9; i++) await this.client("/v1/system/status?include_checks=true");
+    this.secret = first.secret;
+  }
+}
+
+/** Chromium, started once. */
+let browser;
+/** The tab opened last, of which a failure leaves a picture. */
+let lastTab;
+
+/** Saves what a failed part shows, and closes it. */
+export async function abandon(name) {
+  const path = `${tmpdir()}/page-failed-${name}.png`;
+  await lastTab?.screenshot({ path, timeout: 5000 }).catch(() => {});
+  await lastTab?.context().close().catch(() => {});
+  return path;
+}
+
+export async function startBrowser() {
+  browser = await chromium.launch({ executablePath: chromiumBinary, args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-lcd-text"] });
+  return browser;
+}
+
+export async function stopAll() {
+  await browser?.close();
+  for (const one of Emulator.running) one.kill("SIGTERM");
+}
+
+/**
+ * A tab whose context records what must not happen: requests to elsewhere, errors, dialogs, violations of a policy.
+ * Gives the page and `verify`, which fails if any did.
+ */
+export async function openTab(address, { width = 1280, height = 800, colorScheme = "light", offline = false, expected = [], ...options } = {}) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme, offline, ...options });
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  const faults = [];
+  const origin = new URL(address).origin;
+  await context.addInitScript(() => {
+    window.violations = [];
+    document.addEventListener("securitypolicyviolation", (event) => window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+  });
+  const page = await context.newPage();
+  lastTab = page;
+  context.on("request", (request) => {
+    const url = new URL(request.url());
+    if (!["data:", "blob:"].includes(url.protocol) && url.origin !== origin) faults.push(`a request to ${request.url()}`);
+    if (address.startsWith("file:") && url.protocol === "file:" && request.resourceType() !== "document") faults.push(`a request to ${request.url()}`);
+  });
+  page.on("console", (message) => {
+    if (message.type() === "error" && !expected.some((pattern) => pattern.test(message.text()))) faults.push(`console: ${message.text()} ${message.location().url}`);
+  });
+  page.on("pageerror", (error) => faults.push(`error: ${error.stack}`));
+  page.on("dialog", (dialog) => {
+    faults.push(`a dialog: ${dialog.message()}`);
+    dialog.dismiss();
+  });
+  page.setDefaultTimeout(15_000);
+  await page.goto(address);
+  const verify = async () => {
+    faults.push(...(await page.evaluate(() => window.violations)).map((text) => `violation: ${text}`));
+    assert.deepEqual(faults, []);
+    await context.close();
+  };
+  return { page, context, faults, verify };
+}
+
+/** The list's rows. */
+export function rows(page) {
+  return page.getByRole("listbox", { name: /newest first/ }).getByRole("option");
+}
+
+/** Waits until a condition in the page holds. */
+export async function until(page, condition, argument, timeout = 15_000) {
+  await page.waitForFunction(condition, argument, { timeout });
+}
+
+/** Presses Tab until an element has the focus. */
+export async function tabTo(page, locator, most = 120) {
+  for (let i = 0; i < most; i++) {
+    if (await locator.evaluate((node) => node === document.activeElement, null, { timeout: 500 }).catch(() => false)) return;
+    await page.keyboard.press("Tab");
+  }
+  assert.fail(`not reached by Tab: ${locator}`);
+}

@@ -1,0 +1,404 @@
+// Walks through every view as a user would: by role and name, by address, by keyboard alone.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, request as httpRequest } from "node:http";
+
+import { Emulator, openTab, rows, tabTo, until } from "./site.mjs";
+
+const visit = (page, name) => page.getByRole("navigation", { name: "Views" }).getByRole("link", { name, exact: false }).click();
+
+/** Activity and a request: what happened and why, in two clicks. */
+export async function activity(emulator) {
+  const { page, verify } = await openTab(emulator.page);
+  await rows(page).first().waitFor();
+  assert.match(await page.title(), /^:\d+ · rate-limit-burst · wrs-emulator$/);
+  await rows(page).filter({ hasText: "429" }).first().click();
+  const details = page.getByRole("region", { name: "Details" });
+  await details.getByText(/^429 Too Many Requests because scenario `rate-limit-burst`/).waitFor();
+  await until(page, () => location.hash.startsWith("#/requests/req_"));
+  await details.getByText(/^\W*decided$/).waitFor();
+  await details.getByRole("button", { name: "Filter by status 429" }).click();
+  await page.getByRole("combobox", { name: "Filter" }).waitFor();
+  assert.equal(await page.getByRole("combobox", { name: "Filter" }).inputValue(), "429");
+  await until(page, () => [...document.querySelectorAll("[role=option]")].every((row) => row.textContent.includes("429")));
+  await details.getByRole("button", { name: "Copy the curl command" }).click();
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^curl -s .*\/v1\/system\/status\?include_checks=true'?$/);
+  await page.getByRole("button", { name: "Clear the filter" }).click();
+  await page.getByRole("combobox", { name: "key" }).selectOption("sk_test_local");
+  await until(page, () => location.hash.includes("key=sk_test_local"));
+  // An event leads to its deliveries.
+  await rows(page).filter({ hasText: "⚡ event" }).last().click();
+  await details.getByRole("heading", { name: "workflow.completed" }).waitFor();
+  await details.getByRole("link", { name: /^dlv_/ }).first().click();
+  await details.getByRole("heading", { name: /Attempt \d/ }).first().waitFor();
+  await verify();
+}
+
+/** A tampered delivery: the signature taken apart, what differs, and sending it again. */
+export async function delivery(emulator) {
+  const { page, verify } = await openTab(`${emulator.page}#/deliveries`);
+  await rows(page).filter({ hasText: "reference.matched" }).first().click();
+  const details = page.getByRole("region", { name: "Details" });
+  await details.getByText(/It was tampered with on purpose/).waitFor();
+  await details.getByRole("region", { name: "Signed content, in its parts" }).waitFor();
+  const differing = details.getByRole("region", { name: "Body signed and body sent" });
+  await differing.waitFor();
+  assert.ok(await differing.locator("mark").count() >= 2);
+  assert.match(await differing.textContent(), /signed.*sent/);
+  const before = (await emulator.control("GET", "deliveries?limit=1000")).data.length;
+  await details.getByText("as a command").first().click();
+  await details.getByText(/^wrs-emulator deliveries redeliver dlv_/).waitFor();
+  await details.getByRole("button", { name: "Send it again" }).click();
+  await details.getByText("✓").first().waitFor();
+  assert.equal((await emulator.control("GET", "deliveries?limit=1000")).data.length, before + 1);
+  await verify();
+}
+
+/** A subscription is made, stopped, given a new secret and deleted, asked once. */
+export async function subscriptions(emulator) {
+  const { page, verify } = await openTab(`${emulator.page}#/subscriptions`);
+  const main = page.getByRole("main");
+  await main.getByRole("textbox", { name: /^URL/ }).fill("https://walk.sink.localhost/in");
+  await main.getByRole("textbox", { name: /^Events/ }).fill("workflow.completed");
+  await main.getByRole("button", { name: "Subscribe", exact: true }).click();
+  await main.getByText(/The secret, shown once: whsec_/).waitFor();
+  const card = main.getByRole("article").filter({ hasText: "walk.sink.localhost" });
+  await card.getByRole("button", { name: "Disable" }).click();
+  await card.getByText(/^\W*disabled$/).waitFor();
+  await card.getByRole("button", { name: "Enable" }).click();
+  await card.getByText(/^\W*active$/).waitFor();
+  await card.getByRole("button", { name: "New secret" }).click();
+  await card.getByRole("button", { name: "Yes, new secret" }).click();
+  await card.getByText(/whsec_/).waitFor();
+  await card.getByRole("button", { name: "Delete" }).click();
+  await card.getByText(/Its events go nowhere/).waitFor();
+  await card.getByRole("button", { name: "Cancel" }).click();
+  await card.getByRole("button", { name: "Delete" }).click();
+  await card.getByRole("button", { name: "Yes, delete" }).click();
+  await card.waitFor({ state: "detached" });
+  await verify();
+}
+
+/** A scenario is read, made active and turned off; a broken one shows what is wrong. */
+export async function scenarios(emulator) {
+  const { page, verify } = await openTab(`${emulator.page}#/scenarios`);
+  const main = page.getByRole("main");
+  await main.getByRole("link", { name: "always-429" }).click();
+  await main.getByText("The quota is always used up", { exact: true }).waitFor();
+  assert.match(await main.getByRole("region", { name: "Text of the scenario" }).textContent(), /\[\[rule\]\]/);
+  await main.getByRole("button", { name: "Activate for all keys" }).click();
+  await main.getByRole("button", { name: "Deactivate for all keys" }).waitFor();
+  await until(page, () => document.title.includes("always-429"));
+  assert.equal(await emulator.client("/v1/system/status"), 429);
+  await main.getByText("1 time", { exact: false }).first().waitFor();
+  await main.getByRole("button", { name: "Deactivate for all keys" }).click();
+  await main.getByRole("link", { name: "All scenarios" }).click();
+  await page.getByRole("combobox", { name: "key" }).selectOption("sk_test_local");
+  await main.getByRole("link", { name: "rate-limit-burst" }).click();
+  await main.getByRole("button", { name: "Activate for sk_test_local" }).click();
+  await until(page, () => document.title.includes("rate-limit-burst"));
+  await emulator.control("POST", "scenarios/active", { active: null, key: "sk_test_local" });
+  await emulator.control("POST", "scenarios/active", { active: ["rate-limit-burst"] });
+  await verify();
+}
+
+/** The clock is frozen, moved to what is due next, set running; title and icon follow. */
+export async function time(emulator) {
+  const { page, verify } = await openTab(`${emulator.page}#/time`);
+  const main = page.getByRole("main");
+  await main.getByRole("button", { name: "Freeze" }).click();
+  await main.getByText("⏸ frozen").waitFor();
+  await until(page, () => document.title.includes("⏸ frozen"));
+  const icon = await page.evaluate(() => document.querySelector("link[rel=icon]").getAttribute("href"));
+  await emulator.control("POST", "sink/orders", { respond: [500, 200] });
+  await emulator.control("POST", "events?wait=2s", { type: "reference.matched" });
+  await main.getByText(/attempt 2 to deliver reference.matched/).first().waitFor();
+  await main.getByRole("button", { name: "Advance to what is due next" }).click();
+  await main.getByText("Nothing waits for the clock.").waitFor();
+  await main.getByRole("textbox", { name: /^Advance by/ }).fill("72h");
+  const before = Date.parse((await emulator.control("GET", "clock")).now);
+  await main.getByRole("button", { name: "Advance 72h" }).click();
+  await main.getByText(/✓ It is/).first().waitFor();
+  assert.ok(Date.parse((await emulator.control("GET", "clock")).now) - before >= 72 * 3_600_000);
+  await main.getByRole("button", { name: "Run" }).click();
+  await main.getByText(/^\W*runs$/).waitFor();
+  await until(page, (old) => document.querySelector("link[rel=icon]").getAttribute("href") !== old, icon);
+  await verify();
+}
+
+/** Quotas of keys; a reset is asked once and empties what is shown. */
+export async function keys(emulator) {
+  await emulator.client("/v1/system/status", { headers: { authorization: "Bearer sk_test_walk" } });
+  const { page, verify } = await openTab(`${emulator.page}#/keys`);
+  const main = page.getByRole("main");
+  const card = main.getByRole("article").filter({ hasText: "sk_test_walk" });
+  await card.getByText(/99 of 100 left/).waitFor();
+  await card.getByRole("button", { name: "Reset" }).click();
+  await card.getByText(/This forgets all requests.*of sk_test_walk/).waitFor();
+  await card.getByRole("button", { name: "Yes, reset" }).click();
+  await until(page, () => !document.querySelector("main").textContent.includes("99 of 100"));
+  await visit(page, "Activity");
+  await rows(page).first().waitFor();
+  await until(page, () => ![...document.querySelectorAll("[role=option]")].some((row) => row.textContent.includes("GET") && row.textContent.includes("sk_test_walk")));
+  await verify();
+}
+
+/** A setting is found, changed for all keys and changed back. */
+export async function settings(emulator) {
+  const { page, verify } = await openTab(`${emulator.page}#/settings`);
+  const main = page.getByRole("main");
+  await main.getByRole("searchbox", { name: "Search" }).fill("rate_limit.requests");
+  await until(page, () => location.hash.includes("filter=rate_limit.requests"));
+  await main.getByText("rate_limit.requests", { exact: true }).click();
+  const field = main.getByRole("textbox", { name: /New value of rate_limit.requests/ });
+  await field.fill("7");
+  await main.getByText("as a command").first().click();
+  await main.getByText(/^wrs-emulator profile set rate_limit.requests=7/).waitFor();
+  await main.getByRole("button", { name: "Set", exact: true }).click();
+  await main.getByText(/rate_limit.requests = 7 \(was 100\)/).waitFor();
+  await main.getByRole("searchbox", { name: "Search" }).fill("changed");
+  await main.getByText(/1 of \d+ settings/).waitFor();
+  await main.getByRole("button", { name: "Undo the change" }).click();
+  await main.getByText(/0 of \d+ settings/).waitFor();
+  await verify();
+}
+
+/** An event is triggered; wrong data is refused before it is sent; the outcome is linked. */
+export async function trigger(emulator) {
+  const { page, verify } = await openTab(`${emulator.page}#/trigger`);
+  const main = page.getByRole("main");
+  await main.getByRole("combobox", { name: "Type" }).selectOption("reference.matched");
+  await main.getByRole("textbox", { name: /^Data/ }).fill("{");
+  await main.getByRole("alert").waitFor();
+  await main.getByRole("textbox", { name: /^Data/ }).fill('{"note":"<b>walk</b>"}');
+  await main.getByText("as a command").click();
+  await main.getByText(/^wrs-emulator trigger reference.matched --data-json/).waitFor();
+  await main.getByRole("button", { name: "Trigger", exact: true }).click();
+  await main.getByText(/✓ 1 fired/).waitFor();
+  await main.getByRole("link", { name: /orders.sink.localhost/ }).click();
+  await page.getByRole("region", { name: "Details" }).getByText(/<b>walk<\/b>/).first().waitFor();
+  await verify();
+}
+
+/** Pasted headers and body are checked with a secret, in the page alone. */
+export async function check(emulator) {
+  const attempt = (await emulator.control("GET", `deliveries/${(await emulator.control("GET", "deliveries?type=workflow.completed&limit=50")).data.find((one) => one.url.includes("orders") && !one.damage).id}`)).attempts[0];
+  const { page, verify } = await openTab(`${emulator.page}#/check`);
+  const main = page.getByRole("main");
+  await main.getByRole("textbox", { name: /^Headers/ }).fill(attempt.request.headers.map(([name, value]) => `${name}: ${value}`).join("\n"));
+  await main.getByRole("textbox", { name: /^Body/ }).fill(attempt.request.body);
+  await main.getByLabel(/^Secret/).fill(emulator.secret);
+  await main.getByRole("button", { name: "Check", exact: true }).click();
+  await main.getByText("The signature is right.").first().waitFor();
+  await main.getByRole("textbox", { name: /^Body/ }).fill(`${attempt.request.body} `.replace("completed", "c0mpleted"));
+  await main.getByRole("button", { name: "Check", exact: true }).click();
+  await main.getByText("The signature is wrong.").first().waitFor();
+  await main.getByRole("region", { name: "Signatures compared" }).waitFor();
+  await verify();
+}
+
+/** The summary leads to its evidence. */
+export async function summary(emulator) {
+  const { page, verify } = await openTab(`${emulator.page}#/summary`);
+  const main = page.getByRole("main");
+  await main.getByText(/Failed: .*matched no endpoint/).waitFor();
+  await main.getByRole("img", { name: /^Timeline: \d+ marks/ }).waitFor();
+  await main.getByRole("link", { name: /evidence req_/ }).first().click();
+  await page.getByRole("region", { name: "Details" }).getByText(/no endpoint/).first().waitFor();
+  await verify();
+}
+
+/** Addresses name what is shown, and back and forward walk through it. */
+export async function history(emulator) {
+  const id = (await emulator.control("GET", "requests?status=404&limit=1")).data[0].id;
+  const { page, verify } = await openTab(`${emulator.page}#/requests/${id}?filter=404&key=sk_test_local`, { expected: [/404/] });
+  const details = page.getByRole("region", { name: "Details" });
+  await details.getByRole("heading", { name: /statuss/ }).waitFor();
+  assert.equal(await page.getByRole("combobox", { name: "Filter" }).inputValue(), "404");
+  assert.equal(await page.getByRole("combobox", { name: "key" }).inputValue(), "sk_test_local");
+  await visit(page, "Scenarios");
+  await page.getByRole("link", { name: "always-401" }).click();
+  await page.goBack();
+  await page.getByRole("link", { name: "always-401" }).waitFor();
+  await page.goBack();
+  await details.getByRole("heading", { name: /statuss/ }).waitFor();
+  await page.goForward();
+  await page.goForward();
+  await page.getByText("The key is never accepted", { exact: true }).waitFor();
+  await page.reload();
+  await page.getByText("The key is never accepted", { exact: true }).waitFor();
+  await page.goto(`${emulator.page}#/requests/req_unknown`);
+  await details.getByText(/no request `req_unknown`/).waitFor();
+  await verify();
+}
+
+/** Each task with the keyboard alone. */
+export async function keyboard(emulator) {
+  const { page, verify } = await openTab(emulator.page);
+  const press = (...keys) => keys.reduce((done, key) => done.then(() => page.keyboard.press(key)), Promise.resolve());
+  const details = page.getByRole("region", { name: "Details" });
+  await rows(page).first().waitFor();
+  await press("/");
+  await page.keyboard.type("404");
+  await press("Escape", "j", "Enter");
+  await details.getByRole("heading", { name: /statuss/ }).waitFor();
+  await tabTo(page, details.getByRole("button", { name: "Copy the curl command" }));
+  await press("Enter", "Escape");
+  await details.waitFor({ state: "detached" });
+  assert.ok(await page.getByRole("listbox").evaluate((node) => node === document.activeElement), "Esc goes back to the list");
+  await press("p");
+  await page.getByRole("button", { name: /^Paused/ }).waitFor();
+  await press("p", "?");
+  await page.getByRole("dialog", { name: "Keyboard" }).waitFor();
+  await press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
+  await press("t");
+  await tabTo(page, page.getByRole("button", { name: "Trigger", exact: true }));
+  await press("Enter");
+  await page.getByText(/✓ 1 fired/).waitFor();
+  const nav = async (name) => {
+    await tabTo(page, page.getByRole("navigation").getByRole("link", { name }));
+    await press("Enter");
+  };
+  await nav("Time");
+  await tabTo(page, page.getByRole("button", { name: "Freeze" }));
+  await press("Enter");
+  await page.getByText("⏸ frozen").first().waitFor();
+  await tabTo(page, page.getByRole("button", { name: "Run" }));
+  await press("Enter");
+  await page.getByRole("button", { name: "Freeze" }).waitFor();
+  await nav("Keys");
+  await tabTo(page, page.getByRole("button", { name: "Reset", exact: true }).first());
+  await press("Enter");
+  await tabTo(page, page.getByRole("button", { name: "Cancel" }));
+  await press("Enter");
+  await nav("Scenarios");
+  await tabTo(page, page.getByRole("link", { name: "slow-responses" }));
+  await press("Enter");
+  await tabTo(page, page.getByRole("button", { name: "Add after rate-limit-burst" }));
+  await press("Enter");
+  await until(page, () => document.title.includes("slow-responses"));
+  await tabTo(page, page.getByRole("button", { name: "Deactivate for all keys" }));
+  await press("Enter");
+  await until(page, () => !document.title.includes("slow-responses"));
+  await nav("Settings");
+  await page.getByRole("searchbox", { name: "Search" }).waitFor();
+  await press("/");
+  await page.keyboard.type("time.precision");
+  await tabTo(page, page.locator("summary").filter({ hasText: "time.precision" }));
+  await press("Enter");
+  await tabTo(page, page.getByRole("textbox", { name: /New value of time.precision/ }));
+  await press("Control+A");
+  await page.keyboard.type("seconds");
+  await press("Enter");
+  await page.getByText(/time.precision = .*was/).last().waitFor();
+  await emulator.control("PATCH", "profile", { "time.precision": null });
+  await verify();
+}
+
+/** New rows wait behind a button while something is read, and behind a count while the list is paused. */
+export async function pause(emulator) {
+  const { page, verify } = await openTab(emulator.page);
+  await rows(page).first().waitFor();
+  await rows(page).first().click();
+  const first = await rows(page).first().textContent();
+  for (let i = 0; i < 3; i++) await emulator.client("/v1/hello");
+  await page.getByRole("button", { name: "3 new ↑" }).waitFor();
+  assert.equal(await rows(page).first().textContent(), first, "what is read stays where it is");
+  await page.getByRole("button", { name: "3 new ↑" }).click();
+  await until(page, () => document.querySelector("[role=option]").textContent.includes("/v1/hello"));
+  await page.getByRole("button", { name: "Close" }).click();
+  await page.getByRole("button", { name: "Pause" }).click();
+  for (let i = 0; i < 2; i++) await emulator.client("/v1/hello?paused");
+  await page.getByRole("button", { name: "Paused · 2 new" }).click();
+  await until(page, () => document.querySelector("[role=option]").textContent.includes("paused"));
+  await verify();
+}
+
+/** An empty emulator says what to do first. */
+export async function empty() {
+  const emulator = await Emulator.start();
+  const { page, verify } = await openTab(emulator.page);
+  await page.getByText("No request yet. Try:").waitFor();
+  await page.getByText(`curl -s -H 'Authorization: Bearer sk_test_local' ${emulator.url}/v1/system/status`).waitFor();
+  await visit(page, "Subscriptions");
+  await page.getByText(/No subscription. Create one/).waitFor();
+  await visit(page, "Deliveries");
+  await page.getByText(/No delivery yet/).waitFor();
+  await visit(page, "Keys");
+  await page.getByText(/No key was used yet/).waitFor();
+  await visit(page, "Summary");
+  await page.getByText("Nothing happened, so nothing is proven.").first().waitFor();
+  await verify();
+  await emulator.stop();
+}
+
+/** With a control token the page asks once, keeps it in memory and never writes it anywhere. */
+export async function token() {
+  const emulator = await Emulator.start("--control-token", "walk-token-1");
+  await emulator.client("/v1/hello");
+  const { page, context, verify } = await openTab(emulator.page, { expected: [/401/] });
+  await page.getByRole("heading", { name: "Control token" }).waitFor();
+  await page.getByLabel("Token").fill("wrong");
+  await page.getByRole("button", { name: "Show the page" }).click();
+  await page.getByRole("alert").getByText(/refused/).waitFor();
+  await page.getByLabel("Token").fill("walk-token-1");
+  await page.keyboard.press("Enter");
+  await rows(page).filter({ hasText: "/v1/hello" }).first().waitFor();
+  await emulator.client("/v1/hello?second");
+  await rows(page).filter({ hasText: "second" }).first().waitFor();
+  await page.keyboard.press("t");
+  await page.getByText("as a command").click();
+  await page.getByText(/\$WRS_EMULATOR_CONTROL_TOKEN/).waitFor();
+  assert.equal(await page.evaluate(() => `${document.documentElement.outerHTML}${location.href}${JSON.stringify(localStorage)}${JSON.stringify(sessionStorage)}${document.cookie}`.includes("walk-token-1")), false);
+  assert.deepEqual((await context.storageState()).origins, []);
+  await page.reload();
+  await page.getByRole("heading", { name: "Control token" }).waitFor();
+  await verify();
+  await emulator.stop();
+}
+
+/** The page resumes after a break without losing a row, and says so after a restart. */
+export async function resume(emulator) {
+  const { page, context, verify } = await openTab(emulator.page, { expected: [/ERR_INTERNET_DISCONNECTED|ERR_NETWORK|Failed to (load|fetch)/] });
+  await rows(page).first().waitFor();
+  await page.getByText(/^\W*live$/).waitFor();
+  // A broken connection, as seen from the page.
+  const client = await context.newCDPSession(page);
+  await client.send("Network.enable");
+  await client.send("Network.emulateNetworkConditions", { offline: true, latency: 0, downloadThroughput: 0, uploadThroughput: 0 });
+  for (let i = 0; i < 5; i++) await emulator.client(`/v1/hello?break-${i}`);
+  await client.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: -1 });
+  await page.getByRole("combobox", { name: "Filter" }).fill("path:break-");
+  await until(page, () => document.querySelectorAll("[role=option]").length === 5, null, 20_000);
+  await verify();
+}
+
+/** Below a path of somebody else's server, which passes everything on. */
+export async function belowPath(emulator) {
+  const { hostname, port } = new URL(emulator.url);
+  const server = createServer((incoming, outgoing) => {
+    if (!incoming.url.startsWith("/tools/emu/")) return outgoing.writeHead(404).end();
+    const onward = httpRequest({ hostname, port, method: incoming.method, path: incoming.url.slice("/tools/emu".length), headers: incoming.headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode, answer.rawHeaders);
+      answer.pipe(outgoing);
+      outgoing.on("close", () => answer.destroy());
+    });
+    onward.on("error", () => outgoing.destroy());
+    incoming.pipe(onward);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { page, verify } = await openTab(`http://127.0.0.1:${server.address().port}/tools/emu/_emulator/`);
+  await rows(page).first().waitFor();
+  await emulator.client("/v1/hello?below");
+  await rows(page).filter({ hasText: "below" }).first().click();
+  await page.getByRole("region", { name: "Details" }).getByText(/^\W*decided$/).first().waitFor();
+  await visit(page, "Trigger");
+  await page.getByRole("button", { name: "Trigger", exact: true }).click();
+  await page.getByText(/✓ 1 fired/).waitFor();
+  await verify();
+  server.closeAllConnections();
+  server.close();
+}

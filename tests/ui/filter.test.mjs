@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { completions, filterWord, matcher, parseFilter, withWord } from "../../src/ui/assets/filter.js";
+import { formatRoute, parseRoute } from "../../src/ui/assets/route.js";
+import { requestEntry } from "../../src/ui/assets/store.js";
+
+const row = (change) => requestEntry({
+  id: "req_1", at: "2026-01-31T09:30:00.000Z", workspace: "ws_1", key: "sk_test_a", method: "GET", path: "/v1/system/status", query: null,
+  operation: "system.status", status: 429, broken: null, reason: "scripted", latency_ms: 1, generation: 1, scenario: "rate-limit-burst", ...change,
+});
+const NOW = Date.parse("2026-01-31T09:31:00.000Z");
+
+test("words match", () => {
+  for (const [filter, expected] of [
+    ["", true], ["429", true], ["4xx", true], ["200", false], ["-429", false], ["status:429", true], ["key:sk_test_a", true], ["key:sk_test", false],
+    ["operation:system.status 429", true], ["operation:hello", false], ["method:get", true], ["path:SYSTEM", true], ["path:/v2", false],
+    ["scenario:rate-limit-burst", true], ["kind:request", true], ["kind:event", false], ["-kind:event", true], ["since:5m", true], ["since:30s", false],
+    ["since:2026-01-31T09:00:00Z", true], ["since:nonsense", true], ["is:failed", true], ["is:tampered", false], ["-is:tampered", true], ["is:nothing", false],
+    ["system", true], ["get /v1", true], ['"GET /v1"', true], ['"GET /v2"', false], ["unknown:word", false], ["type:x", false], ["id:req_", true],
+  ]) {
+    assert.equal(matcher(filter, NOW)(row()), expected, filter);
+  }
+});
+
+test("words are parsed and written", () => {
+  assert.deepEqual(parseFilter('-key:"a b" 404 x'), [
+    { not: true, name: "key", value: "a b" }, { not: false, name: "status", value: "404" }, { not: false, name: "", value: "x" },
+  ]);
+  assert.equal(filterWord("status", "404"), "404");
+  assert.equal(filterWord("path", "a b"), 'path:"a b"');
+  assert.equal(withWord("404", "key", "k"), "404 key:k");
+  assert.equal(withWord("404 key:k", "key", "k"), "404 key:k");
+  for (const [name, value] of [["path", 'say "hi"'], ["key", ""], ["type", "a:b"]]) assert.equal(parseFilter(filterWord(name, value))[0].name, name);
+});
+
+test("words are completed from names and from what there is", () => {
+  const entries = [row(), row({ status: 200, key: "sk_test_b" })];
+  assert.ok(completions("op", entries).includes("operation:"));
+  assert.deepEqual(completions("429 key:", entries), ["429 key:sk_test_a", "429 key:sk_test_b"]);
+  assert.deepEqual(completions("-operation:sys", entries), ["-operation:system.status"]);
+  assert.deepEqual(completions("nothing:", entries), []);
+});
+
+test("addresses come back as they were written", () => {
+  for (const route of [
+    { view: "activity", id: "", filter: "", key: "" }, { view: "activity", id: "req_1", filter: "429 -x", key: "sk_test_a" }, { view: "activity", id: "evt_1", filter: "", key: "" },
+    { view: "activity", id: "dlv_1", filter: "a&b=c#d?e", key: "ключ" }, { view: "scenarios", id: "a/b ?%", filter: "", key: "" }, { view: "settings", id: "errors.codes", filter: "x", key: "" },
+  ]) assert.deepEqual(parseRoute(formatRoute(route), "summary"), route);
+  assert.equal(parseRoute("#/requests/req_1?filter=429", "x").view, "activity");
+  assert.equal(parseRoute("", "summary").view, "summary");
+  assert.equal(parseRoute("#/%%%/%E0%A4%A", "activity").view, "activity");
+  assert.equal(parseRoute("#/scenarios/%E0%A4%A", "activity").id, "%E0%A4%A");
+});

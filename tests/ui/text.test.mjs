@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { test } from "node:test";
+
+import { attemptLine, changeSetting, cliLine, curlLine, repeatLine, resetOf, trigger } from "../../src/ui/assets/command.js";
+import { duration, milliseconds, quoted, visible } from "../../src/ui/assets/text.js";
+
+test("every character is made visible", () => {
+  for (const [text, expected] of [
+    ["a\u202eb", "a\\u{202e}b"], ["\u0000", "\\u{00}"], ["\u001b[31m", "\\u{1b}[31m"], ["\u200d\ufeff", "\\u{200d}\\u{feff}"], ["\ud800x", "\\u{d800}x"], ["\udc00", "\\u{dc00}"],
+    ["\u{1f600}", "\u{1f600}"], ["a\nb\tc", "a\nb\tc"], ["\r", "\\u{0d}"], ["\u2028", "\\u{2028}"], ["\u2066x\u2069", "\\u{2066}x\\u{2069}"],
+  ]) assert.equal(visible(text), expected);
+  assert.equal(visible(null), "null");
+  assert.ok(visible("x".repeat(1e6)).length < 210_000);
+});
+
+test("durations are written and read", () => {
+  for (const [ms, expected] of [[0.25, "0.25 ms"], [12.6, "13 ms"], [1500, "1.5 s"], [90_000, "1 min 30 s"], [3_600_000, "1 h 0 min"], [260_000_000, "3 d 0 h"], [null, "unknown"]]) assert.equal(duration(ms), expected);
+  for (const [text, expected] of [["60s", 60_000], ["1h30m", 5_400_000], ["250ms", 250], ["x", null], ["5", null]]) assert.equal(milliseconds(text), expected);
+});
+
+test("a shell reads quoted words as they were", () => {
+  for (const word of ["a b", "it's", "$(id)", "`id`", "a\\b", '"', "", "!x", "a\nb", "\u001b]0;x\u0007", "'\\'\n", "ü", "*", "~", "-x", "a;b", "\u0001'"]) {
+    assert.equal(execFileSync("bash", ["-c", `printf %s ${quoted(word)}`], { encoding: "utf8" }), word, JSON.stringify(word));
+  }
+});
+
+test("actions as commands", () => {
+  const base = "http://127.0.0.1:9771/_emulator/";
+  assert.equal(cliLine(["clock", "advance", "60s"], base), "wrs-emulator clock advance 60s --url http://127.0.0.1:9771");
+  assert.equal(cliLine(["reset", "--all"], "http://127.0.0.1:9770/_emulator/"), "wrs-emulator reset --all");
+  assert.equal(curlLine(resetOf("sk_test_a"), base, false), `curl -s -H 'Content-Type: application/json' -d '{"key":"sk_test_a"}' ${base}reset`);
+  assert.match(curlLine(resetOf("*"), base, true), /-H "Authorization: Bearer \$WRS_EMULATOR_CONTROL_TOKEN"/);
+  assert.match(curlLine(changeSetting("rate_limit.requests", 5, "sk_test_a"), base, false), /^curl -s -X PATCH .*'\{"rate_limit.requests":5\}'.*key=sk_test_a/);
+  const form = { type: "t", data: '{"a":1}', key: "", subscription: "", count: 2, delay: "", tamper: "body", duplicate: 1, shuffle: false, drop: true };
+  assert.deepEqual(trigger(form).body, { type: "t", data: { a: 1 }, tamper: "body", count: 2, drop: true });
+  assert.deepEqual(trigger(form).cli, ["trigger", "t", "--data-json", '{"a":1}', "--tamper", "body", "--count", "2", "--drop", "--wait"]);
+  assert.throws(() => trigger({ ...form, data: "{" }));
+});
+
+test("requests and attempts as curl", () => {
+  const request = { method: "POST", path: "/v1/x", query: "a=b&c", headers: [["host", "h"], ["authorization", "Bearer sk_test_a"], ["content-length", "2"]], body: "it's" };
+  assert.equal(repeatLine(request, "http://127.0.0.1:9770/_emulator/"), `curl -s -X POST -H 'authorization: Bearer sk_test_a' --data-binary 'it'\\''s' 'http://127.0.0.1:9770/v1/x?a=b&c'`);
+  assert.match(repeatLine({ ...request, body: { base64: "/w==" } }, "file:///x"), /^echo \/w== \| base64 -d \| curl .* --data-binary @-$/);
+  assert.match(attemptLine({ url: "https://a/", request: { headers: [["x", "y"]], body: "{}" } }), /^curl -s -H 'x: y' --data-binary '\{\}' https:\/\/a\/$/);
+});

@@ -1,0 +1,86 @@
+// Names that the page's modules use in their JSDoc. Shapes of the control API come from its OpenAPI document: `run.sh` generates `api.d.ts`.
+
+import type { components } from './api';
+
+type Schemas = components['schemas'];
+
+declare global {
+  type Bytes = Schemas['Bytes'];
+  type RequestRow = Schemas['Request'];
+  type RequestDetail = Schemas['RequestWhole'];
+  type EventRow = Schemas['Event'];
+  type DeliveryRow = Schemas['Delivery'];
+  type DeliveryDetail = Schemas['DeliveryWhole'];
+  type AttemptDetail = Schemas['Attempt'];
+  type SubscriptionRow = Schemas['Subscription'];
+  type ScenarioDetail = Schemas['RunScenario'];
+  type DiagnosticRow = Schemas['Diagnostic'];
+  type KeyRow = Schemas['KeyState'];
+  type SettingRow = Schemas['Setting'];
+  type AssumptionRow = Schemas['Assumption'];
+  type StepRow = Schemas['Step'];
+  type Notice = Schemas['Notice'];
+  type RunDocument = Schemas['Run'];
+
+  /** What the event stream says of an attempt. */
+  type StreamedAttempt = AttemptDetail & { delivery: string; event: string; type: string; subscription: string; workspace?: string | null };
+
+  /** The answer of `explain`, or the same put together from a document. */
+  interface Explanation {
+    summary?: string;
+    steps: StepRow[];
+    advice?: Schemas['Advice'][] | null;
+    rules?: (Schemas['RuleTrace'] & { line?: number })[] | null;
+    note?: string | null;
+    request?: RequestDetail | null;
+    delivery?: DeliveryDetail | null;
+    event?: EventRow | null;
+  }
+
+  type Detail = { explanation: Explanation } | { error: string };
+  type EntryKind = 'request' | 'event' | 'delivery' | 'notice';
+
+  /** A row of the list. */
+  interface Entry {
+    kind: EntryKind;
+    id: string;
+    /** Milliseconds since 1970. */
+    at: number;
+    text: string;
+    workspace: string | null;
+    key: string | null;
+    status: number;
+    operation: string | null;
+    method: string | null;
+    path: string | null;
+    type: string | null;
+    scenario: string | null;
+    damage: string | null;
+    failed: boolean;
+    subscription: string | null;
+    event: string | null;
+    number: number;
+    latency: number;
+    mark: string;
+  }
+
+  /** What views may use. */
+  interface Page {
+    store: import('../../src/ui/assets/store.js').Store;
+    live: import('../../src/ui/assets/live.js').Live;
+    route: import('../../src/ui/assets/route.js').Route;
+    ui: { asked: string; copied: string; results: Map<string, any>; filterFocused: boolean; menu: boolean; shortcuts: boolean; forms: Record<string, any>; notice: string };
+    base: string;
+    said: string;
+    readonly isDocument: boolean;
+    readonly hasToken: boolean;
+    cli(words: string[]): string;
+    address(to: Partial<import('../../src/ui/assets/route.js').Route>): string;
+    go(to: Partial<import('../../src/ui/assets/route.js').Route>, replace?: boolean): void;
+    filterBy(name: string, value: string): void;
+    announce(text: string): void;
+    perform(action: import('../../src/ui/assets/command.js').Action): Promise<any>;
+    redraw(): void;
+    help(open: boolean): void;
+  }
+}
