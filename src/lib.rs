@@ -15,6 +15,7 @@
 //! - [`tasks`], [`engine`], layer 3: these parts put together, and everything that takes more than one of them;
 //! - [`http`], layer 4: one request end to end;
 //! - [`webhook`], layer 4: the attempts to deliver one event to its receivers;
+//! - [`review`], layer 5: what a receiver does with deliveries that are sent to try it;
 //! - [`control`], layer 6: the API under `/_emulator/`;
 //! - [`app`] and [`cli`], layer 7: the parts put together, and the command line.
 //!
@@ -38,6 +39,7 @@ pub mod memory;
 pub mod profile;
 pub mod rate_limit;
 pub mod redact;
+pub mod review;
 pub mod rule_counters;
 pub mod scenario;
 pub mod snapshot;

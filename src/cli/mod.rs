@@ -27,6 +27,7 @@ mod profile_source;
 mod records;
 mod requests;
 mod reset;
+mod review;
 mod scenarios;
 mod serve;
 mod shorthand;
@@ -117,6 +118,9 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Report problems: unmatched, undelivered, forged, unfinished.
     Verdict(verdict::VerdictArgs),
+    /// Check an integration: probe a receiver.
+    #[command(subcommand)]
+    Review(review::ReviewCommand),
     /// List, show, choose, reload and write scenarios.
     #[command(subcommand)]
     Scenarios(scenarios::ScenariosCommand),
@@ -183,6 +187,7 @@ pub fn main() -> ExitCode {
         Some(Command::Forwards(command)) => forwards::run(command),
         Some(Command::Explain(args)) => explain::run(args),
         Some(Command::Verdict(args)) => verdict::run(&args),
+        Some(Command::Review(command)) => review::run(command),
         Some(Command::Scenarios(command)) => scenarios::run(command),
         Some(Command::Check(args)) => scenarios::check(&args),
         Some(Command::Clock(command)) => clock::run(command),

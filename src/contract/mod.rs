@@ -11,7 +11,7 @@ pub mod error;
 pub mod header_name;
 pub mod ids;
 pub mod keys;
-mod named;
+pub(crate) mod named;
 pub mod not_found;
 pub mod oauth;
 pub mod openapi;

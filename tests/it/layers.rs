@@ -25,6 +25,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("engine", 3),
     ("http", 4),
     ("webhook", 4),
+    ("review", 5),
     ("control", 6),
     ("app", 7),
     ("cli", 7),

@@ -45,6 +45,7 @@ mod packaging;
 mod patches;
 mod presets;
 mod preview;
+mod probe;
 mod program;
 mod quota;
 mod receivers;
