@@ -46,6 +46,7 @@ mod patches;
 mod presets;
 mod preview;
 mod probe;
+mod probe_receiver;
 mod program;
 mod quota;
 mod receivers;

@@ -2,150 +2,20 @@
 //! else, and whatever a receiver does, the probe ends in time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener};
 use std::process::Output;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
 
-use hyper::HeaderMap;
-use hyper::header::{HeaderName, HeaderValue};
 use serde_json::Value;
-use standardwebhooks::Webhook;
 use wrs_emulator::clock::machine;
-use wrs_emulator::contract::signature::{
-    CustomScheme, KeyReading, Message, Scheme, SchemeName, SigningKey, sign_as, verify,
-};
+use wrs_emulator::contract::signature::{KeyReading, Scheme, SchemeName, SigningKey, verify};
 use wrs_emulator::profile::Layered;
 
+use crate::probe_receiver::Does::{self, Answers};
+use crate::probe_receiver::{Request, SECRET, receiver, sound};
 use crate::support::{Certificates, Receiver, text, wrs_emulator};
-
-const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-
-/// A request as a receiver reads it.
-struct Request {
-    method: String,
-    /// As they were written.
-    lines: Vec<String>,
-    headers: BTreeMap<String, String>,
-    body: Vec<u8>,
-    /// Whether the body came with the head or right after it.
-    at_once: bool,
-}
-
-impl Request {
-    fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", String::as_str)
-    }
-
-    fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_default()
-    }
-
-    /// Whether the library of Standard Webhooks accepts it.
-    fn verifies(&self) -> bool {
-        let mut headers = HeaderMap::new();
-        for (name, value) in &self.headers {
-            let name = HeaderName::try_from(name.as_str()).expect("a name");
-            headers.insert(name, HeaderValue::from_str(value).expect("a value"));
-        }
-        Webhook::new(SECRET).expect("a secret").verify(&self.body, &headers).is_ok()
-    }
-
-    /// The signature that this body, id and timestamp must have under a reading of the secret.
-    fn expected(&self, body: &[u8], reading: KeyReading) -> String {
-        let scheme = Scheme::new(SchemeName::Standard, &CustomScheme::default());
-        let key = SigningKey::read(SECRET, &scheme, reading).expect("a key");
-        let message = Message { id: self.header("webhook-id"), timestamp: 0, url: "", body };
-        sign_as(&scheme, &[key], &message, self.header("webhook-timestamp").to_owned()).signatures.concat()
-    }
-
-    fn is_signed(&self, expected: &str) -> bool {
-        self.header("webhook-signature").split(' ').any(|found| found == expected)
-    }
-
-    /// Whether the timestamp is a number that is not far off.
-    fn is_recent(&self) -> bool {
-        let now = machine::wall_time().as_second();
-        self.header("webhook-timestamp").parse::<i64>().is_ok_and(|timestamp| (now - timestamp).abs() <= 300)
-    }
-}
-
-/// What a receiver does.
-enum Does {
-    Answers(u16),
-    Redirects,
-    Resets,
-    Hangs,
-}
-
-use Does::Answers;
-
-type Behaviour = dyn Fn(&Request) -> Does + Send + Sync;
-
-/// Starts a receiver; it runs until the tests end.
-fn receiver(behaviour: impl Fn(&Request) -> Does + Send + Sync + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    let behaviour: Arc<Behaviour> = Arc::new(behaviour);
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let behaviour = Arc::clone(&behaviour);
-            thread::spawn(move || handle(stream, &*behaviour));
-        }
-    });
-    address
-}
-
-fn handle(mut stream: TcpStream, behaviour: &Behaviour) {
-    let Some(request) = read(&mut stream) else { return };
-    let answer = match behaviour(&request) {
-        Does::Resets => return,
-        Does::Hangs => {
-            let _ = stream.read(&mut [0; 1]);
-            return;
-        }
-        Does::Redirects => "302 Found\r\nlocation: https://app.example.com/login".to_owned(),
-        Answers(status) => format!("{status} Whatever"),
-    };
-    let body = if request.method == "HEAD" || answer.starts_with("204") { "" } else { "from the receiver\n" };
-    let length = if answer.starts_with("204") { String::new() } else { format!("\r\ncontent-length: {}", body.len()) };
-    let _ = write!(stream, "HTTP/1.1 {answer}{length}\r\nconnection: close\r\n\r\n{body}");
-}
-
-fn read(stream: &mut TcpStream) -> Option<Request> {
-    let (mut bytes, mut part, mut reads) = (Vec::new(), [0; 65536], 0);
-    let end = loop {
-        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
-            break end;
-        }
-        let count = stream.read(&mut part).ok().filter(|count| *count > 0)?;
-        bytes.extend_from_slice(&part[..count]);
-    };
-    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-    let lines: Vec<String> = head.lines().map(str::to_owned).collect();
-    let named = lines[1..].iter().filter_map(|line| line.split_once(':'));
-    let headers: BTreeMap<String, String> =
-        named.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect();
-    let length: usize = headers.get("content-length").map_or(0, |length| length.parse().expect("a number"));
-    while bytes.len() < end + 4 + length {
-        let count = stream.read(&mut part).ok().filter(|count| *count > 0)?;
-        bytes.extend_from_slice(&part[..count]);
-        reads += 1;
-    }
-    let method = head.split(' ').next()?.to_owned();
-    Some(Request { method, lines, headers, body: bytes[end + 4..].to_vec(), at_once: reads < 5 || length > 4096 })
-}
-
-/// What every receiver of the documentation does.
-fn sound(request: &Request) -> Does {
-    match request.method.as_str() {
-        "POST" if request.verifies() => Answers(204),
-        "POST" => Answers(401),
-        _ => Answers(405),
-    }
-}
 
 fn probe(address: SocketAddr, arguments: &[&str]) -> Output {
     let url = format!("http://{address}/hooks");
@@ -170,8 +40,8 @@ fn others(report: &Value) -> BTreeMap<&str, &str> {
 /// Names of cases with one expectation, as `--list` has them.
 fn names(expected: &str) -> Vec<String> {
     let listed = wrs_emulator(&["review", "probe", "--list", "--json"]).output().expect("the binary runs");
-    let cases: Vec<Value> = serde_json::from_slice(&listed.stdout).expect("JSON");
-    let chosen = cases.iter().filter(|case| case["expects"] == expected);
+    let cases: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+    let chosen = cases["data"].as_array().expect("cases").iter().filter(|case| case["expects"] == expected);
     chosen.map(|case| case["name"].as_str().expect("a name").to_owned()).collect()
 }
 
@@ -452,6 +322,8 @@ fn a_command_shows_whether_a_duplicate_has_a_second_effect() {
     let address = receiver(sound);
     let (_, report) = report(address, &["--effect-command", "echo always the same", "--only", "duplicate"]);
     assert_eq!(others(&report)["duplicate"], "incomplete", "{report}");
+    let hangs = probe(address, &["--effect-command", "sleep 60; true"]);
+    assert!(hangs.status.code() == Some(2) && text(&hangs.stderr).contains("did not end within 2.0 s"), "{hangs:?}");
     let failed = probe(address, &["--effect-command", "echo because >&2; exit 3"]);
     assert_eq!(failed.status.code(), Some(2), "{failed:?}");
     assert!(text(&failed.stderr).contains("--effect-command: it ended with exit status: 3: because"), "{failed:?}");

@@ -22,6 +22,7 @@ use crate::cli::junit::junit;
 use crate::cli::output::{print_as_is, print_json, show};
 use crate::cli::profile_source::with_forwards;
 use crate::cli::signing::{Signing, SigningArgs};
+use crate::control::api::List;
 use crate::duration::parse_duration;
 use crate::file;
 use crate::review::probe::{CASES, EffectCommand, LONGEST, Probe, ProbeProblem, ProbeReport, ProbeSigning};
@@ -74,7 +75,7 @@ pub(crate) struct ProbeArgs {
     /// List the cases, and send nothing.
     #[arg(long)]
     list: bool,
-    /// Write the results to this file as JUnit XML as well.
+    /// Write the results to this file as well, as XML that CI systems read.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     /// Print JSON: what was sent, expected and observed in each case.
@@ -96,7 +97,8 @@ fn limit(text: &str) -> Result<Duration, String> {
 
 pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     let Some(url) = args.url.as_deref().filter(|_| !args.list) else {
-        return Ok(show(args.json, &CASES, || listed(CASES)));
+        let cases = List { data: CASES.iter().collect() };
+        return Ok(show(args.json, &cases, || listed(CASES)));
     };
     let probe = probe(&args, url)?;
     // Opened before anything is sent: a path that cannot be written fails at once, and no older results stay there.

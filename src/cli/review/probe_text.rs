@@ -107,3 +107,57 @@ pub(super) fn suite(report: &ProbeReport) -> Suite {
     let cases = report.cases.iter().map(case).chain(left_out).collect();
     Suite { name: "review.probe", cases, notes: notes.chain([summary(report)]).collect() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::junit::junit;
+    use crate::review::probe::Expectation;
+
+    fn report(outcome: Outcome, observed: &str) -> ProbeReport {
+        let probed = Probed {
+            name: "valid",
+            outcome,
+            sent: "a delivery",
+            expected: Expectation::Accepted,
+            observed: observed.into(),
+            detail: None,
+            clause: "a clause",
+            remedy: None,
+            took_ms: 1,
+            requests: Vec::new(),
+        };
+        ProbeReport {
+            url: "http://localhost/".into(),
+            dialled: "http://localhost/".into(),
+            scheme: "standard",
+            took_ms: 1,
+            requests: 1,
+            passed: 0,
+            failed: 1,
+            incomplete: 0,
+            diagnosis: None,
+            cases: vec![probed],
+            not_applicable: vec!["id-changed"],
+        }
+    }
+
+    #[test]
+    fn what_a_receiver_answered_cannot_write_to_the_terminal() {
+        let hostile = report(Outcome::RefusedValid, "401 \"\u{1b}[2J<b>\"");
+        let plain = text(&hostile, false);
+        assert!(!plain.contains('\u{1b}') && plain.contains("valid: refused-valid"), "{plain}");
+        let xml = junit(&suite(&hostile));
+        let document = roxmltree::Document::parse(&xml).expect("XML");
+        let skipped = document.descendants().find(|node| node.has_tag_name("skipped")).expect("what was not sent");
+        assert_eq!(skipped.attribute("message"), Some("the scheme standard cannot tell"));
+    }
+
+    #[test]
+    fn outcomes_have_colors_on_a_terminal() {
+        for (outcome, color) in [(Outcome::Pass, "32"), (Outcome::Incomplete, "33"), (Outcome::Slow, "1;31")] {
+            let shown = text(&report(outcome, "204"), true);
+            assert!(shown.starts_with(&format!("\u{1b}[{color}m{}\u{1b}[0m  valid", outcome.name())), "{shown:?}");
+        }
+    }
+}

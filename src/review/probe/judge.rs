@@ -113,8 +113,7 @@ fn judge_reply(expects: Expectation, reply: &ProbeReply, accepts_valid: bool) ->
     match (expects, status) {
         (_, 429) => incomplete("429 proves nothing; raise the limit of requests and run the probe again"),
         (Refused, 200..=299) => (Outcome::AcceptedForged, None),
-        (Accepted | OneEffect | Either | NoEffect, 200..=299) => (Outcome::Pass, None),
-        (NoEffect, 300..=499 | 501) => (Outcome::Pass, None),
+        (Accepted | OneEffect | Either, 200..=299) | (NoEffect, 200..=499 | 501) => (Outcome::Pass, None),
         (_, 300..=399) => (Outcome::Redirected, None),
         (Accepted | OneEffect, 400..=499) => (Outcome::RefusedValid, None),
         (Refused | Either, 400..=499) if accepts_valid => (Outcome::Pass, None),

@@ -10,6 +10,7 @@ use super::case::{Case, Expectation};
 use super::delivery::Made;
 use super::judge::Outcome;
 use super::reply::ProbeReply;
+use crate::redact::Redactor;
 
 /// Most bytes of a body that are shown.
 const MOST_SHOWN: usize = 1024;
@@ -105,10 +106,15 @@ impl SentRequest {
             headers,
             body: beginning(&made.body),
             body_bytes: made.body.len(),
-            observed: reply.to_string(),
+            observed: observed(reply),
             took_ms: took.as_millis(),
         }
     }
+}
+
+/// What came back, with credentials masked.
+pub(super) fn observed(reply: &ProbeReply) -> String {
+    Redactor::default().text(&reply.to_string()).into_owned()
 }
 
 fn beginning(body: &Bytes) -> String {

@@ -15,7 +15,7 @@ use super::delivery::{Made, Occasion, ProbeSigning, is_applicable, make, variati
 use super::effect::{EffectCommand, EffectProblem};
 use super::judge::{Evidence, Outcome, judge};
 use super::reply::ProbeReply;
-use super::report::{ProbeReport, Probed, SentRequest};
+use super::report::{ProbeReport, Probed, SentRequest, observed};
 use super::table::{CASES, VALID};
 use super::wire::exchange;
 use crate::clock::machine;
@@ -74,7 +74,7 @@ impl Probe {
             Err(_) => return Err(self.look_up_timeout()),
         };
         if let Some(effect) = &self.effect {
-            effect.read().await?;
+            effect.read(LONGEST).await?;
         }
         let name = u64::from_be_bytes(machine::entropy());
         let began = machine::monotonic();
@@ -167,7 +167,7 @@ impl Run<'_> {
     async fn case(&self, case: &'static Case, accepts_valid: bool) -> Probed {
         let effect = self.probe.effect.as_ref().filter(|_| case.expects.needs_evidence());
         let mut effects = match effect {
-            Some(effect) => Some(effect.read().await.map(|text| vec![text])),
+            Some(effect) => Some(effect.read(self.left()).await.map(|text| vec![text])),
             None => None,
         };
         let (mut exchanges, mut event, mut seen_after) = (Vec::new(), 0, Duration::ZERO);
@@ -184,15 +184,14 @@ impl Run<'_> {
                 break;
             }
             if let (Some(effect), Some(Ok(texts))) = (effect, &mut effects) {
-                let is_first = at == 0 && case.expects == Expectation::OneEffect;
-                let read = if is_first {
-                    let since = machine::monotonic();
-                    let read = changed(effect, &texts[0]).await;
-                    seen_after = since.elapsed();
+                let read = if at == 0 && case.expects == Expectation::OneEffect {
+                    let began = machine::monotonic();
+                    let read = self.changed(effect, &texts[0]).await;
+                    seen_after = began.elapsed();
                     read
                 } else {
-                    sleep(EFFECT_PAUSE.max(2 * seen_after).min(EFFECT_LIMIT)).await;
-                    effect.read().await
+                    sleep(EFFECT_PAUSE.max(2 * seen_after).min(EFFECT_LIMIT).min(self.left())).await;
+                    effect.read(self.left()).await
                 };
                 match read {
                     Ok(text) => texts.push(text),
@@ -225,7 +224,7 @@ impl Run<'_> {
             outcome,
             sent: case.sends,
             expected: case.expects,
-            observed: replies.iter().map(ToString::to_string).collect::<Vec<_>>().join(", then "),
+            observed: replies.iter().map(observed).collect::<Vec<_>>().join(", then "),
             detail,
             clause: case.clause,
             remedy: Probed::remedy_of(case, outcome),
@@ -260,7 +259,7 @@ impl Run<'_> {
             }
         }
         "it accepts no other reading of the secret and no other scheme either; check that it has this secret, that its clock is \
-         right and that it verifies the bytes as received"
+         right, that it does not look for the workflow of the event, and that it verifies the bytes as received"
             .to_owned()
     }
 
@@ -276,8 +275,7 @@ impl Run<'_> {
 
     /// Sends a request, within the limits of the probe; the reply, and how long it took.
     async fn send(&self, made: Made) -> Result<(ProbeReply, Duration), DialProblem> {
-        let left = LONGEST.saturating_sub(self.elapsed());
-        let limit = self.probe.timeout.min(left);
+        let limit = self.probe.timeout.min(self.left());
         if limit.is_zero() || self.sent.fetch_add(1, Ordering::Relaxed) >= MOST_REQUESTS {
             return Ok((
                 ProbeReply::Unsent(format!("not sent: the {} s of the probe were over", LONGEST.as_secs())),
@@ -299,23 +297,28 @@ impl Run<'_> {
         Ok((reply, began.elapsed()))
     }
 
+    /// The effect as soon as it differs, or as it is when the time is up.
+    async fn changed(&self, effect: &EffectCommand, before: &str) -> Result<String, EffectProblem> {
+        let began = machine::monotonic();
+        loop {
+            let now = effect.read(self.left()).await?;
+            if now != before || began.elapsed() >= EFFECT_LIMIT {
+                return Ok(now);
+            }
+            sleep(EFFECT_PAUSE / 4).await;
+        }
+    }
+
     fn elapsed(&self) -> Duration {
         machine::monotonic().duration_since(self.began)
+    }
+
+    /// What is left of the time of the probe.
+    fn left(&self) -> Duration {
+        LONGEST.saturating_sub(self.elapsed())
     }
 }
 
 fn count(probed: &[Probed], is_counted: impl Fn(Outcome) -> bool) -> usize {
     probed.iter().filter(|probed| is_counted(probed.outcome)).count()
-}
-
-/// The effect as soon as it differs, or as it is when the time is up.
-async fn changed(effect: &EffectCommand, before: &str) -> Result<String, EffectProblem> {
-    let began = machine::monotonic();
-    loop {
-        let now = effect.read().await?;
-        if now != before || began.elapsed() >= EFFECT_LIMIT {
-            return Ok(now);
-        }
-        sleep(EFFECT_PAUSE / 4).await;
-    }
 }
