@@ -31,6 +31,10 @@ impl Request {
         self.headers.get(name).map_or("", String::as_str)
     }
 
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -127,7 +131,7 @@ fn read(stream: &mut TcpStream) -> Option<Request> {
         reads += 1;
     }
     let method = head.split(' ').next()?.to_owned();
-    Some(Request { method, lines, headers, body: bytes[end + 4..].to_vec(), at_once: reads < 5 || length > 4096 })
+    Some(Request { method, lines, headers, body: bytes[end + 4..].to_vec(), at_once: reads < 3 || length > 4096 })
 }
 
 /// What every receiver of the documentation does.

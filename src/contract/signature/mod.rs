@@ -33,6 +33,7 @@ pub use key::{SecretProblem, SigningKey};
 pub use mac::{Encoding, Hash};
 pub use reading::KeyReading;
 pub use rejection::{Rejection, Verified};
+pub use rewrite::rewrites;
 pub use scheme::{Scheme, SchemeName, SchemeNames};
 pub use sign::{Message, Signed, sign, sign_as};
 pub use tamper::{Tamper, another_key, sign_tampered};

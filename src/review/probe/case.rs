@@ -37,7 +37,7 @@ named! {
         /// The same genuine delivery twice.
         OneEffect = "2xx each time, and one effect",
         /// No delivery at all.
-        NoEffect = "4xx or 501, or 2xx without an effect",
+        NoEffect = "3xx, 4xx or 501, or 2xx without an effect",
     }
 }
 

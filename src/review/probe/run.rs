@@ -255,11 +255,11 @@ impl Run<'_> {
         let occasion = Occasion { id: &id, workflow: &self.name, now: machine::wall_time() };
         for (what, made) in variations(&self.probe.signing, occasion) {
             if matches!(self.send(made).await, Ok((reply, _)) if reply.is_success()) {
-                return format!("it accepts {what}");
+                return what;
             }
         }
-        "it accepts no other reading of the secret and no other scheme either; check that it has this secret, that its clock is \
-         right, that it does not look for the workflow of the event, and that it verifies the bytes as received"
+        "it accepts no other reading of the secret, scheme or form of the body either; check that it has this secret, that its \
+         clock is right, and that it does not look for the workflow of the event"
             .to_owned()
     }
 

@@ -180,7 +180,7 @@ pub const CASES: &[Case] = &[
         name: "unknown-fields",
         sends: "a valid delivery with unknown fields in the envelope and in data",
         expects: Expectation::Accepted,
-        clause: "contract, Resources: fields are shown, not closed; data is an \"event-specific body\"",
+        clause: "contract, Versioning: \"compatibility guarantees: not shown\", so fields may be added",
         remedy: "ignore fields that you do not know",
         requests: &[about(Event::UnknownFields)],
     },
