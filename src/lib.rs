@@ -16,6 +16,7 @@
 //! - [`http`], layer 4: one request end to end;
 //! - [`webhook`], layer 4: the attempts to deliver one event to its receivers;
 //! - [`ui`], layer 5: the files of the page, and the report made of them;
+//! - [`review`], layer 5: what traffic shows about an integration, and what a receiver does with deliveries that are sent to try it;
 //! - [`control`], layer 6: the API under `/_emulator/`;
 //! - [`app`] and [`cli`], layer 7: the parts put together, and the command line.
 //!

@@ -1,36 +1,73 @@
-//! The verdict as `JUnit` XML, which every CI system reads: one suite with a test case for each kind of problem.
+//! Results as `JUnit` XML, which every CI system reads: one suite of test cases. Must not know what was tested.
 //!
 //! XML 1.0 forbids most control characters, even escaped. They are spelled out as `\u{…}`, so that nothing a client sent can
 //! break the file.
 
-use super::problems::{Kind, Verdict};
+/// A suite of test cases.
+pub(super) struct Suite {
+    /// Its name, after the program's: `verdict`.
+    pub(super) name: &'static str,
+    /// The test cases, in their order.
+    pub(super) cases: Vec<TestCase>,
+    /// What is to be said beside them.
+    pub(super) notes: Vec<String>,
+}
+
+/// A test case of a suite.
+pub(super) struct TestCase {
+    /// Its name.
+    pub(super) name: String,
+    /// How it ended.
+    pub(super) result: TestResult,
+}
+
+/// How a test case ended.
+pub(super) enum TestResult {
+    /// Nothing was found.
+    Passed,
+    /// It was not run, or proves nothing; why.
+    Skipped(String),
+    /// Something was found.
+    Failed {
+        /// A stable name.
+        kind: String,
+        /// One sentence.
+        message: String,
+        /// The particulars.
+        lines: Vec<String>,
+    },
+}
 
 /// The whole document.
-pub(super) fn junit(verdict: &Verdict) -> String {
-    let judged: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| verdict.judges(*kind)).collect();
-    let failures = judged.iter().filter(|kind| verdict.count(**kind) > 0).count();
-    let (tests, skipped) = (Kind::ALL.len(), Kind::ALL.len() - judged.len());
+pub(super) fn junit(suite: &Suite) -> String {
+    let count =
+        |is_counted: fn(&TestResult) -> bool| suite.cases.iter().filter(|case| is_counted(&case.result)).count();
+    let failures = count(|result| matches!(result, TestResult::Failed { .. }));
+    let skipped = count(|result| matches!(result, TestResult::Skipped(_)));
+    let (name, tests) = (suite.name, suite.cases.len());
     let counts = format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\"");
     let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"wrs-emulator verdict\" {counts}>\n"
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"wrs-emulator {name}\" {counts}>\n"
     );
-    for kind in Kind::ALL {
-        let count = verdict.count(kind);
-        let open = format!("    <testcase classname=\"wrs-emulator.verdict\" name=\"{}\"", kind.name());
-        if !verdict.judges(kind) {
-            text.push_str(&format!("{open}>\n      <skipped message=\"not named by --fail-on\"/>\n    </testcase>\n"));
-        } else if count == 0 {
-            text.push_str(&format!("{open}/>\n"));
-        } else {
-            let lines: String = verdict.lines(kind).iter().map(|line| format!("\n{}", escaped(line))).collect();
-            text.push_str(&format!(
-                "{open}>\n      <failure type=\"{}\" message=\"{}\">{lines}\n      </failure>\n    </testcase>\n",
-                kind.name(),
-                escaped(&kind.sentence(count))
-            ));
+    for case in &suite.cases {
+        let open = format!("    <testcase classname=\"wrs-emulator.{name}\" name=\"{}\"", escaped(&case.name));
+        match &case.result {
+            TestResult::Passed => text.push_str(&format!("{open}/>\n")),
+            TestResult::Skipped(why) => {
+                let why = escaped(why);
+                text.push_str(&format!("{open}>\n      <skipped message=\"{why}\"/>\n    </testcase>\n"));
+            }
+            TestResult::Failed { kind, message, lines } => {
+                let lines: String = lines.iter().map(|line| format!("\n{}", escaped(line))).collect();
+                text.push_str(&format!(
+                    "{open}>\n      <failure type=\"{}\" message=\"{}\">{lines}\n      </failure>\n    </testcase>\n",
+                    escaped(kind),
+                    escaped(message)
+                ));
+            }
         }
     }
-    let notes = verdict.notes().join("\n");
+    let notes = suite.notes.join("\n");
     if !notes.is_empty() {
         text.push_str(&format!("    <system-out>{}</system-out>\n", escaped(&notes)));
     }
@@ -59,16 +96,17 @@ pub(super) fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::problems::{Kind, Verdict};
     use super::*;
     use crate::control::api::{Unfinished, UnfinishedPart, Verification};
 
-    fn verdict(message: &str, fail_on: &[Kind]) -> Verdict {
+    fn suite(message: &str, fail_on: &[Kind]) -> Suite {
         let mut body = Verification::of(message, 1, 1);
         let what = UnfinishedPart::Rule { rule: "1".to_owned(), applied: 0, turns: 1, left: 1 };
         body.unfinished =
             vec![Unfinished { scenario: "mine".to_owned(), what, workspace: None, message: "rule".to_owned() }];
         body.forgotten_entries = 2;
-        Verdict::new(body, fail_on)
+        Verdict::new(body, fail_on).suite()
     }
 
     /// The attribute of a test case's only child element, and that element's text.
@@ -85,7 +123,7 @@ mod tests {
     fn whatever_a_client_sent_is_valid_xml() {
         let all: String = (0..0x300).filter_map(char::from_u32).chain("\u{fffe}\u{ffff}\u{1f600}]]>".chars()).collect();
         for message in ["plain", "<a href=\"x\">&amp;'</a>", "]]><!-- ", &all] {
-            let text = junit(&verdict(message, &[]));
+            let text = junit(&suite(message, &[]));
             let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
             let (tag, said) = outcome(&document, "unmatched").expect("a failure");
             assert_eq!(tag, "failure");
@@ -103,7 +141,7 @@ mod tests {
             (&[Kind::Unmatched], [Some("failure"), SKIPPED, SKIPPED, SKIPPED, SKIPPED], ["1", "4"]),
             (&[Kind::Undelivered], [SKIPPED, None, SKIPPED, SKIPPED, SKIPPED], ["0", "4"]),
         ] {
-            let text = junit(&verdict("x", fail_on));
+            let text = junit(&suite("x", fail_on));
             let document = roxmltree::Document::parse(&text).expect("XML");
             let found = Kind::ALL.map(|kind| outcome(&document, &kind.name()).map(|(tag, _)| tag));
             assert_eq!(found.each_ref().map(Option::as_deref), expected, "{fail_on:?}");

@@ -120,7 +120,7 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Report problems: unmatched, undelivered, forged, unfinished.
     Verdict(verdict::VerdictArgs),
-    /// Review an integration before it asks for production keys.
+    /// Review an integration: its traffic, and how a receiver verifies.
     #[command(subcommand)]
     Review(review::ReviewCommand),
     /// List, show, choose, reload and write scenarios.

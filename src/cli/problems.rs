@@ -1,4 +1,4 @@
-//! The problems found, by kind, and which kinds fail a run. `verdict` and `exec` print them, `junit` writes them as XML.
+//! The problems found, by kind, and which kinds fail a run. `verdict` and `exec` print them, as XML through `junit`.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::client::{Call, SHORT};
 use super::failure::Failure;
+use super::junit::{Suite, TestCase, TestResult};
 use super::output::{cell, pretty};
 use super::target::Target;
 use crate::control::api::{self, Delivery, DurationInput, ProblemWith, Unused, Verification, name_of};
@@ -154,6 +155,21 @@ impl Verdict {
     /// Whether a problem of a kind to fail on was found.
     pub(super) fn fails(&self) -> bool {
         self.fail_on.iter().any(|kind| self.count(*kind) > 0)
+    }
+
+    /// The verdict as test cases, one for each kind of problem.
+    pub(super) fn suite(&self) -> Suite {
+        let case = |kind: Kind| TestCase {
+            name: kind.name(),
+            result: match self.count(kind) {
+                _ if !self.judges(kind) => TestResult::Skipped("not named by --fail-on".to_owned()),
+                0 => TestResult::Passed,
+                count => {
+                    TestResult::Failed { kind: kind.name(), message: kind.sentence(count), lines: self.lines(kind) }
+                }
+            },
+        };
+        Suite { name: "verdict", cases: Kind::ALL.map(case).into(), notes: self.notes() }
     }
 
     /// Notes about why a list without problems may prove little.

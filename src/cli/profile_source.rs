@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::failure::Failure;
 use crate::file;
-use crate::profile::{Draft, Layered, Preset, ProfileProblem};
+use crate::profile::{Draft, Forward, Layered, Preset, ProfileProblem};
 
 /// Merges the built-in defaults, a preset or a file, and assignments, in this order, and then validates the result.
 pub(super) fn load_profile(named: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
@@ -24,6 +24,16 @@ pub(super) fn load_profile(named: Option<&Path>, assignments: &[String]) -> Resu
         draft.assignment(assignment, "--set");
     }
     draft.finish().map_err(|problems| refused(&problems, file.as_ref()))
+}
+
+/// Adds forwards, as `--forward` has them, to a profile.
+pub(super) fn with_forwards(mut layered: Layered, rules: &[String]) -> Result<Layered, Failure> {
+    for rule in rules {
+        let rule = Forward::parse(rule).map_err(|problem| Failure::usage(format!("--forward: {problem}")))?;
+        let added = layered.with(|draft| draft.forward(&rule, "--forward"));
+        layered = added.map_err(|problems| Failure::usage(format!("--forward: {}", problems[0].message)))?;
+    }
+    Ok(layered)
 }
 
 /// The failure that reports every problem with its origin: a position in the file, an assignment, or the preset.

@@ -14,7 +14,7 @@ use super::client::{emulator_at, runtime};
 use super::failure::Failure;
 use super::log::{Log, LogFormat};
 use super::output::{Ready, print};
-use super::profile_source::load_profile;
+use super::profile_source::{load_profile, with_forwards};
 use super::target::address;
 use crate::app::{ClockSetting, Emulator, Raised, Settings, StartError};
 use crate::diagnostic::render_all;
@@ -23,7 +23,7 @@ use crate::file;
 use crate::http::host::host_name;
 use crate::http::limits::Limits;
 use crate::http::tls::TlsSetting;
-use crate::profile::{Forward, Layered};
+use crate::profile::Layered;
 use crate::redact::visible_lines;
 use crate::scenario::Folders;
 use crate::webhook::resolve::LookUp;
@@ -417,12 +417,7 @@ fn check_limits(limits: &LimitArgs) -> Result<(), Failure> {
 }
 
 fn profile(args: &ServeArgs) -> Result<Layered, Failure> {
-    let mut layered = load_profile(args.profile.as_deref(), &args.set)?;
-    for rule in &args.forward {
-        let rule = Forward::parse(rule).map_err(|problem| Failure::usage(format!("--forward: {problem}")))?;
-        let added = layered.with(|draft| draft.forward(&rule, "--forward"));
-        layered = added.map_err(|problems| Failure::usage(format!("--forward: {}", problems[0].message)))?;
-    }
+    let layered = with_forwards(load_profile(args.profile.as_deref(), &args.set)?, &args.forward)?;
     if !args.preview {
         return Ok(layered);
     }

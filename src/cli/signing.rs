@@ -11,6 +11,7 @@ use crate::contract::signature::{
     CustomScheme, KeyReading, Message, Scheme, SchemeName, SigningKey, secret_warnings, sign,
 };
 use crate::file;
+use crate::profile::Layered;
 
 /// Most bytes of a file: far beyond any webhook, and harmless to memory.
 const LARGEST: u64 = 16 * 1024 * 1024;
@@ -44,12 +45,15 @@ pub(super) struct Signing {
     pub(super) custom: CustomScheme,
     /// How a secret becomes a key.
     pub(super) reading: KeyReading,
+    /// The settings, from `--set`.
+    pub(super) settings: Layered,
 }
 
 impl Signing {
     /// Resolves the flags; refuses a secret that does not make a key, with the reading that would.
     pub(super) fn resolve(args: &SigningArgs) -> Result<Self, Failure> {
-        let profile = load_profile(None, &args.set)?.profile().clone();
+        let settings = load_profile(None, &args.set)?;
+        let profile = settings.profile();
         let custom = profile.webhooks.custom.clone();
         let schemes = if args.scheme.is_empty() {
             profile.schemes()
@@ -57,7 +61,7 @@ impl Signing {
             args.scheme.iter().map(|name| Scheme::new(*name, &custom)).collect()
         };
         let reading = args.secret_key.unwrap_or(profile.webhooks.secret_key);
-        let signing = Self { secrets: args.secret.clone(), schemes, custom, reading };
+        let signing = Self { secrets: args.secret.clone(), schemes, custom, reading, settings };
         for (secret, scheme) in
             signing.secrets.iter().flat_map(|secret| signing.schemes.iter().map(move |s| (secret, s)))
         {

@@ -72,7 +72,7 @@ pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> 
     match format {
         VerdictFormat::Text => verdict.text(colors),
         VerdictFormat::Json => verdict.json(),
-        VerdictFormat::Junit => junit(verdict),
+        VerdictFormat::Junit => junit(&verdict.suite()),
     }
 }
 

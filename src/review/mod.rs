@@ -1,3 +1,7 @@
-//! Layer 5, the review of an integration: what its traffic shows (`findings`).
+//! Layer 5, the review of an integration before the service's own: what its traffic shows (`findings`), and what a receiver answers
+//! to deliveries, genuine and forged (`probe`).
+//!
+//! Must not know about the control API, the terminal or a running emulator.
 
 pub mod findings;
+pub mod probe;

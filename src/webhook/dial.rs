@@ -40,6 +40,11 @@ impl DialProblem {
     }
 }
 
+/// What bytes are read from and written to, in the clear or over TLS.
+pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
+
 /// A connection on which requests can be sent.
 pub type Sender = SendRequest<Full<Bytes>>;
 
@@ -60,13 +65,22 @@ pub async fn dial(
     reach: &Reach,
     connect_timeout: Duration,
 ) -> Result<Sender, DialProblem> {
+    open(dial_stream(target, addresses, reach, connect_timeout).await?).await
+}
+
+/// Opens the stream of a connection, with TLS if the URL says so.
+pub async fn dial_stream(
+    target: &Target,
+    addresses: &[SocketAddr],
+    reach: &Reach,
+    connect_timeout: Duration,
+) -> Result<Box<dyn ByteStream>, DialProblem> {
     let addresses = permitted(target, addresses, reach)?;
     let stream = connect(target, &addresses, connect_timeout).await?;
     if target.url.scheme() == "https" {
-        let stream = handshake(target, stream, &reach.trust, connect_timeout).await?;
-        open(stream).await
+        Ok(Box::new(handshake(target, stream, &reach.trust, connect_timeout).await?))
     } else {
-        open(stream).await
+        Ok(Box::new(stream))
     }
 }
 
@@ -214,7 +228,7 @@ fn tls_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) ->
     DialProblem::new(reason, detail)
 }
 
-async fn open<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S) -> Result<Sender, DialProblem> {
+async fn open(stream: Box<dyn ByteStream>) -> Result<Sender, DialProblem> {
     let (sender, connection) =
         http1::Builder::new().max_buf_size(64 * 1024).max_headers(128).handshake(TokioIo::new(stream)).await.map_err(
             |error| DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}")),

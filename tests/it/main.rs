@@ -47,6 +47,8 @@ mod page;
 mod patches;
 mod presets;
 mod preview;
+mod probe;
+mod probe_receiver;
 mod program;
 mod quota;
 mod receivers;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
 /// Every body that `body` may have been, with words that complete "the body …"; never `body` itself.
-pub(super) fn rewrites(body: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+pub fn rewrites(body: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let mut all: Vec<(&'static str, Vec<u8>)> = Vec::new();
     let mut add = |what: &'static str, bytes: Vec<u8>| {
         if bytes != body && all.iter().all(|(_, known)| *known != bytes) {

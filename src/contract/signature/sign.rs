@@ -39,7 +39,11 @@ pub struct Signed {
 /// and `stripe` carry a signature for each, the other schemes one for the newest. Without a key
 /// the signature header is left out: the delivery goes unsigned.
 pub fn sign(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>) -> Signed {
-    let timestamp = message.timestamp.to_string();
+    sign_as(scheme, keys, message, message.timestamp.to_string())
+}
+
+/// Like [`sign()`], with this text in place of the message's timestamp: no number, for one, which receivers must refuse.
+pub fn sign_as(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, timestamp: String) -> Signed {
     let content = template::render(
         &scheme.content,
         &Values { id: message.id, timestamp: &timestamp, url: message.url, body: message.body },

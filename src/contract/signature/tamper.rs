@@ -87,7 +87,7 @@ pub fn sign_tampered(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>
 }
 
 /// A key that follows from the true one, so that a run can be repeated, and that nobody knows.
-fn another_key(key: &SigningKey) -> SigningKey {
+pub fn another_key(key: &SigningKey) -> SigningKey {
     let bytes = Sha256::new().chain_update(b"another secret").chain_update(key.as_bytes()).finalize().to_vec();
     SigningKey::from_bytes(bytes).expect("a hash is never empty")
 }

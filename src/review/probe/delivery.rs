@@ -1,0 +1,359 @@
+//! The requests of a case: the event's bytes, the headers that sign them, and what is falsified. Pure: time and ids are arguments.
+//!
+//! Nothing here knows schemes by their names. Whether a forgery means anything under a scheme, as some sign no timestamp, is found
+//! by verifying it the way the scheme's own libraries do.
+
+use hyper::Method;
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+
+use super::case::{Case, Event, Expectation, Sending, Signing, Transfer};
+use crate::contract::signature::{
+    CustomScheme, KeyReading, Message, Scheme, SchemeName, Signed, SigningKey, another_key, rewrites, sign, sign_as,
+    sign_tampered, verify,
+};
+use crate::contract::timestamp::{Precision, format_timestamp};
+use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
+
+/// Seconds that a timestamp may be off, as in every scheme's libraries.
+const TOLERANCE_SECONDS: i64 = 300;
+/// Most requests that look for what the receiver verifies in place of a valid delivery.
+pub(super) const MOST_VARIATIONS: usize = 32;
+
+/// What every delivery of a probe is signed with.
+#[derive(Clone, Debug)]
+pub struct ProbeSigning {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// The texts of the secrets, newest first; at least one, each a key under the scheme.
+    pub secrets: Vec<String>,
+    /// How they become keys.
+    pub reading: KeyReading,
+    /// The custom scheme of the settings, in use or not.
+    pub custom: CustomScheme,
+    /// The URL of the subscription, which a custom scheme may sign.
+    pub url: String,
+}
+
+impl ProbeSigning {
+    fn keys(&self) -> Vec<SigningKey> {
+        let read = |secret: &String| SigningKey::read(secret, &self.scheme, self.reading).ok();
+        self.secrets.iter().filter_map(read).collect()
+    }
+}
+
+/// An event of a probe: its id, and the time at which it is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Occasion<'a> {
+    /// What follows `evt_` in the event's id.
+    pub(super) id: &'a str,
+    /// What follows `wf_` in the id of the workflow that the event is about.
+    pub(super) workflow: &'a str,
+    pub(super) now: jiff::Timestamp,
+}
+
+impl Occasion<'_> {
+    fn event_id(&self) -> String {
+        format!("evt_{}", self.id)
+    }
+}
+
+/// A request, ready to be sent.
+#[derive(Clone, Debug)]
+pub(super) struct Made {
+    pub(super) method: Method,
+    /// Names in lower case, without `host`.
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Bytes,
+    pub(super) transfer: Transfer,
+}
+
+impl Made {
+    /// Whether the libraries of the scheme accept it.
+    fn verifies(&self, signing: &ProbeSigning, now: i64) -> bool {
+        let header =
+            |sought: &str| self.headers.iter().find(|(name, _)| name == sought).map(|(_, value)| value.clone());
+        let keys = signing.keys();
+        verify(&signing.scheme, &keys, &header, &signing.url, &self.body, now, TOLERANCE_SECONDS).is_ok()
+    }
+}
+
+/// Whether a case means anything under the scheme: what must be refused can be detected, what must be accepted verifies.
+pub(super) fn is_applicable(case: &Case, signing: &ProbeSigning, occasion: Occasion<'_>) -> bool {
+    let verifies = |sending| make(sending, signing, occasion).verifies(signing, occasion.now.as_second());
+    match case.expects {
+        Expectation::Refused => !case.requests.iter().any(verifies),
+        Expectation::Accepted | Expectation::Either | Expectation::OneEffect => case.requests.iter().all(verifies),
+        Expectation::NoEffect => true,
+    }
+}
+
+/// Makes a request.
+pub(super) fn make(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>) -> Made {
+    let (method, transfer) = (sending.method.clone(), sending.transfer);
+    match sending.event {
+        Event::None => Made { method, headers: Vec::new(), body: Bytes::new(), transfer },
+        event => delivery(sending, signing, occasion, body(event, occasion).into_bytes()),
+    }
+}
+
+/// Signs a body.
+fn delivery(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>, body: Vec<u8>) -> Made {
+    let id = occasion.event_id();
+    let message = Message { id: &id, timestamp: occasion.now.as_second(), url: &signing.url, body: &body };
+    let signed = signed(sending.signing, signing, &message);
+    let body = match sending.signing {
+        Signing::BodyDropped => Vec::new(),
+        Signing::Tampered(tamper) => tamper.falsify_body(&body).unwrap_or(body),
+        _ => body,
+    };
+    let mut headers = vec![
+        ("content-type".to_owned(), sending.content_type.to_owned()),
+        ("content-length".to_owned(), body.len().to_string()),
+    ];
+    headers.extend(signed.headers);
+    Made { method: sending.method.clone(), headers, body: body.into(), transfer: sending.transfer }
+}
+
+/// Valid deliveries by the secret read in another way, by another scheme, and of a body in another form, each with what a receiver
+/// does that accepts it and not the usual one.
+pub(super) fn variations(signing: &ProbeSigning, occasion: Occasion<'_>) -> Vec<(String, Made)> {
+    let mut found = Vec::new();
+    let mut seen: Vec<Vec<u8>> = first_key(signing).into_iter().collect();
+    for reading in KeyReading::ALL {
+        let other = ProbeSigning { reading, ..signing.clone() };
+        let Some(key) = first_key(&other).filter(|key| !seen.contains(key)) else { continue };
+        seen.push(key);
+        let what = format!("it reads the secret as `{0}` (--secret-key {0})", reading.name());
+        found.push((what, make(&Sending::VALID, &other, occasion)));
+    }
+    for name in SchemeName::ALL {
+        let other = ProbeSigning { scheme: Scheme::new(name, &signing.custom), ..signing.clone() };
+        if other.scheme != signing.scheme && name != SchemeName::Custom && !other.keys().is_empty() {
+            let what = format!("it verifies the scheme `{name}` (--scheme {name})");
+            found.push((what, make(&Sending::VALID, &other, occasion)));
+        }
+    }
+    for (form, body) in rewrites(body(Event::Plain, occasion).as_bytes()) {
+        let what = format!(
+            "it verifies the body {form}, whatever came: verify the bytes as received, not what was parsed and serialised again"
+        );
+        found.push((what, delivery(&Sending::VALID, signing, occasion, body)));
+    }
+    found.truncate(MOST_VARIATIONS);
+    found
+}
+
+fn first_key(signing: &ProbeSigning) -> Option<Vec<u8>> {
+    signing.keys().first().map(|key| key.as_bytes().to_vec())
+}
+
+fn signed(how: Signing, signing: &ProbeSigning, message: &Message<'_>) -> Signed {
+    let (scheme, mut keys) = (&signing.scheme, signing.keys());
+    let mut signed = match how {
+        Signing::Tampered(tamper) => sign_tampered(scheme, &keys, message, Some(tamper)),
+        Signing::TimestampText => sign_as(scheme, &keys, message, "soon".to_owned()),
+        Signing::RotationFirst => {
+            keys.insert(0, another_key(&keys[0]));
+            sign(scheme, &keys, message)
+        }
+        Signing::RotationLast => {
+            keys.push(another_key(&keys[0]));
+            sign(scheme, &keys, message)
+        }
+        _ => sign(scheme, &keys, message),
+    };
+    let signatures = std::mem::take(&mut signed.signatures);
+    let is_signature = |value: &str| signatures.iter().any(|signature| value.contains(signature.as_str()));
+    match how {
+        Signing::NoSignature => signed.headers.retain(|(_, value)| !is_signature(value)),
+        Signing::EmptySignature => {
+            for (_, value) in signed.headers.iter_mut().filter(|(_, value)| is_signature(value)) {
+                value.clear();
+            }
+        }
+        Signing::OtherVersion => {
+            for (_, value) in &mut signed.headers {
+                for signature in &signatures {
+                    *value = value.replace(signature.as_str(), &under_another_version(signature));
+                }
+            }
+        }
+        Signing::TimestampChanged => {
+            let (before, after) = (message.timestamp.to_string(), (message.timestamp + 1).to_string());
+            for (_, value) in &mut signed.headers {
+                *value = if *value == before {
+                    after.clone()
+                } else {
+                    value.replace(&format!("t={before}"), &format!("t={after}"))
+                };
+            }
+        }
+        Signing::IdChanged => {
+            for (_, value) in signed.headers.iter_mut().filter(|(_, value)| value == message.id) {
+                value.push('0');
+            }
+        }
+        Signing::Genuine
+        | Signing::Tampered(_)
+        | Signing::TimestampText
+        | Signing::BodyDropped
+        | Signing::RotationFirst
+        | Signing::RotationLast => {}
+    }
+    signed
+}
+
+/// The signature with `v9` in place of the word in front of it; unchanged if there is none, as in `shopify`.
+fn under_another_version(signature: &str) -> String {
+    match signature.split_once([',', '=']) {
+        // What follows the first `=` of bare base64 is its padding.
+        Some((version, rest)) if rest.len() > 8 => format!("v9{}", &signature[version.len()..]),
+        _ => signature.to_owned(),
+    }
+}
+
+fn body(event: Event, occasion: Occasion<'_>) -> String {
+    let id = occasion.event_id();
+    let created = match event {
+        Event::Older => occasion.now - jiff::SignedDuration::from_hours(1),
+        _ => occasion.now,
+    };
+    let created = format_timestamp(created, Precision::Milliseconds);
+    let workflow = format!("wf_{}", occasion.workflow);
+    let completed = json!({ "workflow_id": workflow, "status": "completed" });
+    let envelope = |name: &str, data: Value| json!({ "id": id, "type": name, "created_at": created, "data": data });
+    let value = match event {
+        Event::None => return String::new(),
+        Event::Spaced => {
+            return format!(
+                "{{\n  \"type\": \"{WORKFLOW_COMPLETED}\",\n  \"data\": {{ \"status\" : \"completed\", \"workflow_id\" : \"{workflow}\" }},\n  \
+                 \"created_at\": \"{created}\",\n  \"id\": \"{id}\"\n}}\n"
+            );
+        }
+        Event::Plain | Event::Older => envelope(WORKFLOW_COMPLETED, completed),
+        Event::UnknownType => envelope("workflow.probed", completed),
+        Event::UnknownFields => {
+            let mut value = envelope(WORKFLOW_COMPLETED, completed);
+            value["data"]["probed"] = json!({ "by": ["wrs-emulator", null, 1.5, true] });
+            value["probe_version"] = json!(2);
+            value
+        }
+        Event::Large => envelope(REFERENCE_MATCHED, json!({ "text": "0123456789abcdef".repeat(64 * 1024 / 16) })),
+        Event::Unicode => envelope(
+            REFERENCE_MATCHED,
+            json!({ "text": "Grüße, 東京, e\u{301}, \u{1f469}\u{200d}\u{1f52c}, \u{2028}, </script>" }),
+        ),
+        Event::EmptyData => envelope(REFERENCE_MATCHED, json!({})),
+    };
+    value.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::table::CASES;
+    use super::*;
+
+    const OCCASION: Occasion<'static> =
+        Occasion { id: "probe1", workflow: "probe", now: jiff::Timestamp::constant(1_769_851_800, 0) };
+
+    fn signing(name: SchemeName) -> ProbeSigning {
+        ProbeSigning {
+            scheme: Scheme::new(name, &CustomScheme::default()),
+            secrets: vec!["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".into()],
+            reading: KeyReading::Auto,
+            custom: CustomScheme::default(),
+            url: "https://app.example.com/hooks".into(),
+        }
+    }
+
+    #[test]
+    fn a_case_is_left_out_where_the_scheme_cannot_tell() {
+        for (name, expected) in [
+            (SchemeName::Standard, &[][..]),
+            (SchemeName::Svix, &[]),
+            (SchemeName::Stripe, &["future-timestamp", "id-changed"]),
+            (
+                SchemeName::Github,
+                &[
+                    "old-timestamp",
+                    "future-timestamp",
+                    "timestamp-not-a-number",
+                    "timestamp-changed",
+                    "id-changed",
+                    "rotation",
+                ],
+            ),
+            (SchemeName::Slack, &["id-changed", "rotation"]),
+            (
+                SchemeName::Shopify,
+                &[
+                    "other-version",
+                    "old-timestamp",
+                    "future-timestamp",
+                    "timestamp-not-a-number",
+                    "timestamp-changed",
+                    "id-changed",
+                    "rotation",
+                ],
+            ),
+            (SchemeName::Custom, &["id-changed", "rotation"]),
+        ] {
+            let signing = signing(name);
+            let left_out = CASES.iter().filter(|case| !is_applicable(case, &signing, OCCASION));
+            assert_eq!(left_out.map(|case| case.name).collect::<Vec<_>>(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_case_sends_something_of_its_own_and_no_genuine_body_is_broken() {
+        let signing = signing(SchemeName::Standard);
+        let mut seen = BTreeSet::new();
+        for case in CASES {
+            for sending in case.requests.iter().filter(|sending| !sending.repeats && sending.event != Event::None) {
+                let made = make(sending, &signing, OCCASION);
+                let is_new = seen.insert(format!("{made:?}"));
+                assert!(is_new || ["duplicate", "out-of-order"].contains(&case.name), "{}", case.name);
+                if sending.signing != Signing::BodyDropped {
+                    let event: Value = serde_json::from_slice(&made.body).expect("JSON");
+                    assert_eq!(event["id"], "evt_probe1", "{}", case.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_readings_and_schemes_are_tried_within_the_limit() {
+        for name in SchemeName::ALL {
+            let found = variations(&signing(name), OCCASION);
+            assert!((12..MOST_VARIATIONS).contains(&found.len()), "{name}: {}", found.len());
+            let different: BTreeSet<String> = found.iter().map(|(_, made)| format!("{made:?}")).collect();
+            assert_eq!(different.len(), found.len(), "{name}");
+            assert!(found.iter().any(|(what, _)| what.contains("--secret-key")), "{name}");
+        }
+        let standard = variations(&signing(SchemeName::Standard), OCCASION);
+        let readings = standard.iter().filter(|(what, _)| what.contains("--secret-key"));
+        let readings: Vec<&str> = readings.map(|(what, _)| what.as_str()).collect();
+        assert_eq!(
+            readings,
+            [
+                "it reads the secret as `utf8` (--secret-key utf8)",
+                "it reads the secret as `utf8_with_prefix` (--secret-key utf8_with_prefix)"
+            ]
+        );
+    }
+
+    #[test]
+    fn versions_are_replaced_where_there_are_some() {
+        for (signature, expected) in [
+            ("v1,abcdefghijkl=", "v9,abcdefghijkl="),
+            ("v1=0123456789ab", "v9=0123456789ab"),
+            ("sha256=0123456789ab", "v9=0123456789ab"),
+            ("abcdefghijkl==", "abcdefghijkl=="),
+        ] {
+            assert_eq!(under_another_version(signature), expected);
+        }
+    }
+}

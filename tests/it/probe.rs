@@ -1,0 +1,451 @@
+//! `review probe` against small receivers: a sound one passes, each broken one is named for what is wrong with it and for nothing
+//! else, and whatever a receiver does, the probe ends in time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener};
+use std::process::Output;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+use wrs_emulator::clock::machine;
+use wrs_emulator::contract::signature::{KeyReading, Scheme, SchemeName, SigningKey, verify};
+use wrs_emulator::profile::Layered;
+
+use crate::probe_receiver::Does::{self, Answers};
+use crate::probe_receiver::{Request, SECRET, receiver, sound};
+use crate::support::{Certificates, Receiver, text, wrs_emulator};
+
+fn probe(address: SocketAddr, arguments: &[&str]) -> Output {
+    let url = format!("http://{address}/hooks");
+    let mut command = wrs_emulator(&[&["review", "probe", &url], arguments].concat());
+    command.env("WRS_WEBHOOK_SECRET", SECRET).output().expect("the binary runs")
+}
+
+fn report(address: SocketAddr, arguments: &[&str]) -> (Option<i32>, Value) {
+    let output = probe(address, &[&["--json"], arguments].concat());
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    (output.status.code(), report)
+}
+
+/// The cases that did not pass, with their outcomes.
+fn others(report: &Value) -> BTreeMap<&str, &str> {
+    let cases = report["cases"].as_array().expect("cases").iter();
+    let pairs =
+        cases.map(|case| (case["name"].as_str().expect("a name"), case["outcome"].as_str().expect("an outcome")));
+    pairs.filter(|(_, outcome)| *outcome != "pass").collect()
+}
+
+/// Names of cases with one expectation, as `--list` has them.
+fn names(expected: &str) -> Vec<String> {
+    let listed = wrs_emulator(&["review", "probe", "--list", "--json"]).output().expect("the binary runs");
+    let cases: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+    let chosen = cases["data"].as_array().expect("cases").iter().filter(|case| case["expects"] == expected);
+    chosen.map(|case| case["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+/// Probes a receiver; only these cases may not pass.
+fn check(what: &str, behaviour: impl Fn(&Request) -> Does + Send + Sync + 'static, expected: &[(&str, &str)]) -> Value {
+    let (code, report) = report(receiver(behaviour), &[]);
+    // No receiver here shows what its deliveries did.
+    let mut expected: BTreeMap<&str, &str> = expected.iter().copied().collect();
+    expected.entry("duplicate").or_insert("incomplete");
+    expected.retain(|_, outcome| *outcome != "pass");
+    assert_eq!(others(&report), expected, "{what}");
+    let fails = expected.values().any(|outcome| *outcome != "incomplete");
+    assert_eq!(code, Some(i32::from(fails)), "{what}");
+    for case in report["cases"].as_array().expect("cases") {
+        let fails = !["pass", "incomplete"].contains(&case["outcome"].as_str().expect("an outcome"));
+        assert_eq!(case["remedy"].is_string(), fails, "{what}: {case}");
+    }
+    report
+}
+
+#[test]
+fn a_sound_receiver_passes_every_case_in_little_time() {
+    let report = check("sound", sound, &[]);
+    let cases = report["cases"].as_array().expect("cases");
+    assert!(cases.len() >= 24, "{}", cases.len());
+    assert!(report["requests"].as_u64().expect("a number") <= 100, "{report}");
+    assert!(report["took_ms"].as_u64().expect("a number") <= 10_000, "{report}");
+    assert!(report.get("diagnosis").is_none() && report["not_applicable"] == serde_json::json!([]), "{report}");
+    for case in cases {
+        for field in ["name", "sent", "expected", "observed", "clause"] {
+            assert!(case[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {case}");
+        }
+        assert!(case["requests"][0]["method"].is_string(), "{case}");
+    }
+}
+
+#[test]
+fn what_arrives_is_what_the_cases_say() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&seen);
+    let address = receiver(move |request| {
+        let event = request.json();
+        let facts = (request.lines.clone(), request.text(), request.at_once, event["id"].as_str().map(str::to_owned));
+        kept.lock().expect("no panic").push(facts);
+        sound(request)
+    });
+    let (code, report) = report(address, &[]);
+    assert_eq!(code, Some(0), "{report}");
+    let seen = seen.lock().expect("no panic");
+    assert_eq!(seen.len() as u64, report["requests"].as_u64().expect("a number"));
+    let heads = || seen.iter().map(|(lines, ..)| lines.join("\n"));
+    assert_eq!(heads().filter(|head| head.contains("\nWEBHOOK-SIGNATURE: v1,")).count(), 1);
+    assert_eq!(heads().filter(|head| head.starts_with("GET /hooks ")).count(), 1);
+    assert_eq!(heads().filter(|head| head.starts_with("HEAD /hooks ")).count(), 1);
+    assert_eq!(heads().filter(|head| head.contains("content-type: text/plain")).count(), 1);
+    assert_eq!(seen.iter().filter(|(_, _, at_once, _)| !at_once).count(), 1, "one comes in pieces");
+    assert!(
+        seen.iter().any(|(_, body, ..)| body.len() >= 64 * 1024)
+            && seen.iter().any(|(_, body, ..)| body.contains('東'))
+    );
+    let ids = seen.iter().filter_map(|(.., id)| id.as_ref());
+    let different: BTreeSet<&String> = ids.clone().collect();
+    assert_eq!(different.len() + 1, ids.count(), "one event comes twice");
+}
+
+#[test]
+fn a_sound_receiver_of_any_scheme_passes() {
+    for name in SchemeName::ALL.into_iter().filter(|name| *name != SchemeName::Standard) {
+        let address = receiver(move |request| {
+            let scheme = Scheme::new(name, &Layered::default().profile().webhooks.custom);
+            let key = SigningKey::read(SECRET, &scheme, KeyReading::Auto).expect("a key");
+            let header = |name: &str| request.headers.get(name).cloned();
+            let now = machine::wall_time().as_second();
+            let verified = verify(&scheme, &[key], &header, "", &request.body, now, 300).is_ok();
+            Answers(if verified { 200 } else { 403 })
+        });
+        let (code, report) = report(address, &["--scheme", name.name()]);
+        let only_incomplete = others(&report).into_iter().all(|(_, outcome)| outcome == "incomplete");
+        assert!(code == Some(0) && only_incomplete, "{name}: {:?}", others(&report));
+        let judged = report["cases"].as_array().expect("cases").len();
+        let left_out = report["not_applicable"].as_array().expect("names").len();
+        assert!(judged + left_out >= 30 && judged >= 22, "{name}: {judged} and {left_out}");
+    }
+}
+
+#[test]
+fn broken_receivers_are_named_for_what_they_do() {
+    let forgeries = names("4xx");
+    let forged = |outcome: &'static str| -> Vec<(&str, &str)> {
+        forgeries.iter().map(|name| (name.as_str(), outcome)).collect()
+    };
+    let nothing_shown = [("get", "incomplete"), ("head", "incomplete")];
+    check("accepts anything", |_| Answers(200), &[forged("accepted-forged"), nothing_shown.to_vec()].concat());
+    check(
+        "answers before it verifies",
+        |request| Answers(if request.method == "POST" { 202 } else { 405 }),
+        &forged("accepted-forged"),
+    );
+    check(
+        "compares the body serialised again",
+        |request| {
+            let again = request.json().to_string();
+            let signed = request.is_signed(&request.expected(again.as_bytes(), KeyReading::Auto));
+            Answers(if signed && request.is_recent() { 200 } else { 401 })
+        },
+        &[("reformatted-body", "refused-valid")],
+    );
+    check(
+        "ignores the timestamp",
+        |request| {
+            Answers(if request.is_signed(&request.expected(&request.body, KeyReading::Auto)) { 200 } else { 401 })
+        },
+        &[
+            ("old-timestamp", "accepted-forged"),
+            ("future-timestamp", "accepted-forged"),
+            ("timestamp-not-a-number", "accepted-forged"),
+        ],
+    );
+    check(
+        "accepts an empty signature",
+        |request| {
+            let is_empty = request.headers.get("webhook-signature").is_some_and(String::is_empty);
+            if is_empty { Answers(200) } else { sound(request) }
+        },
+        &[("signature-empty", "accepted-forged")],
+    );
+    check(
+        "accepts what is not signed",
+        |request| if request.headers.contains_key("webhook-signature") { sound(request) } else { Answers(200) },
+        &[
+            ("signature-missing", "accepted-forged"),
+            ("headers-missing", "accepted-forged"),
+            ("get", "incomplete"),
+            ("head", "incomplete"),
+        ],
+    );
+    check(
+        "ignores the version",
+        |request| {
+            let expected = request.expected(&request.body, KeyReading::Auto);
+            let mut sent = request.header("webhook-signature").split(' ').filter_map(|one| one.split_once(','));
+            let signed = sent.any(|(_, sent)| expected.ends_with(sent) && !sent.is_empty());
+            Answers(if signed && request.is_recent() { 200 } else { 401 })
+        },
+        &[("other-version", "accepted-forged")],
+    );
+}
+
+#[test]
+fn what_refuses_genuine_deliveries_is_named_too() {
+    let is_unknown = |request: &Request| request.json().get("probe_version").is_some();
+    check(
+        "answers 500 to unknown fields",
+        move |request| if is_unknown(request) { Answers(500) } else { sound(request) },
+        &[("unknown-fields", "crashed")],
+    );
+    check(
+        "breaks off at unknown fields",
+        move |request| if is_unknown(request) { Does::Resets } else { sound(request) },
+        &[("unknown-fields", "crashed")],
+    );
+    check(
+        "refuses unknown types",
+        |request| if request.json()["type"] == "workflow.probed" { Answers(422) } else { sound(request) },
+        &[("unknown-event-type", "refused-valid")],
+    );
+    check(
+        "takes the first signature only",
+        |request| {
+            let first = request.header("webhook-signature").split(' ').next().unwrap_or_default();
+            let signed = first == request.expected(&request.body, KeyReading::Auto);
+            Answers(if signed && request.is_recent() { 200 } else { 401 })
+        },
+        &[("rotation", "refused-valid")],
+    );
+    let seen = Mutex::new(BTreeSet::new());
+    check(
+        "refuses a duplicate",
+        move |request| {
+            let is_new = seen.lock().expect("no panic").insert(request.header("webhook-id").to_owned());
+            if request.verifies() && !is_new { Answers(409) } else { sound(request) }
+        },
+        &[("duplicate", "refused-valid")],
+    );
+    check(
+        "limits bodies",
+        |request| if request.body.len() > 32 * 1024 { Answers(413) } else { sound(request) },
+        &[("large-body", "refused-valid")],
+    );
+    check(
+        "insists on a bare media type",
+        |request| if request.header("content-type") == "application/json" { sound(request) } else { Answers(415) },
+        &[("content-type-charset", "refused-valid"), ("get", "pass")],
+    );
+    check(
+        "looks for names in lower case",
+        |request| {
+            if request.lines.iter().any(|line| line.starts_with("WEBHOOK")) { Answers(400) } else { sound(request) }
+        },
+        &[("upper-case-headers", "refused-valid")],
+    );
+    check(
+        "reads what is there",
+        |request| if request.at_once { sound(request) } else { Answers(400) },
+        &[("slow-sender", "refused-valid")],
+    );
+    check(
+        "limits requests",
+        |request| if request.text().contains('東') { Answers(429) } else { sound(request) },
+        &[("unicode", "incomplete")],
+    );
+}
+
+#[test]
+fn a_receiver_that_refuses_the_valid_delivery_is_diagnosed() {
+    let refused = |diagnosis: &str, behaviour: fn(&Request) -> Does| {
+        let address = receiver(behaviour);
+        let (code, report) = report(address, &[]);
+        assert_eq!(code, Some(1));
+        let found = report["diagnosis"].as_str().unwrap_or_else(|| panic!("no diagnosis: {report}"));
+        assert!(found.contains(diagnosis), "{diagnosis}: {found}");
+        let shown = text(&probe(address, &[]).stdout);
+        assert!(shown.starts_with("the valid delivery was not accepted: ") && shown.contains(diagnosis), "{shown}");
+        report
+    };
+    let wrong = refused("it reads the secret as `utf8_with_prefix` (--secret-key utf8_with_prefix)", |request| {
+        let signed = request.is_signed(&request.expected(&request.body, KeyReading::Utf8WithPrefix));
+        Answers(if signed && request.is_recent() { 200 } else { 401 })
+    });
+    for name in names("2xx") {
+        assert_eq!(others(&wrong).get(name.as_str()), Some(&"refused-valid"), "{name}");
+    }
+    for name in names("4xx") {
+        assert_eq!(others(&wrong).get(name.as_str()), Some(&"incomplete"), "{name}: a refusal proves nothing");
+    }
+    refused("it verifies the body as JSON with spaces after `,` and `:`", |request| {
+        // As Python's `json.dumps` writes it.
+        let again = request.json().to_string().replace("\":", "\": ").replace(",\"", ", \"");
+        let signed = request.is_signed(&request.expected(again.as_bytes(), KeyReading::Auto));
+        Answers(if signed && request.is_recent() { 200 } else { 401 })
+    });
+    refused("it verifies the scheme `stripe`", |request| {
+        Answers(if request.headers.contains_key("stripe-signature") { 200 } else { 400 })
+    });
+    refused("has this secret", |_| Answers(401));
+    refused("check the path", |_| Answers(404));
+    refused("look at its log", |_| Answers(500));
+    let redirects = refused("redirects deliveries", |_| Does::Redirects);
+    let found = others(&redirects);
+    let posts = found.iter().filter(|(name, _)| !["get", "head"].contains(name));
+    assert!(found.len() > 24 && posts.into_iter().all(|(_, outcome)| *outcome == "redirected"), "{found:?}");
+    assert!(
+        redirects["cases"][0]["observed"] == "302 to https://app.example.com/login \"from the receiver\"",
+        "{redirects}"
+    );
+}
+
+#[test]
+fn a_command_shows_whether_a_duplicate_has_a_second_effect() {
+    for (remembers, expected) in [(true, "pass"), (false, "repeated-effect")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("effects");
+        std::fs::write(&file, "").expect("the file is written");
+        let (written, seen) = (file.clone(), Mutex::new(BTreeSet::new()));
+        let address = receiver(move |request| {
+            let is_new = seen.lock().expect("no panic").insert(request.header("webhook-id").to_owned());
+            if request.verifies() && (is_new || !remembers) {
+                let mut file = std::fs::File::options().append(true).open(&written).expect("the file is there");
+                writeln!(file, "{}", request.header("webhook-id")).expect("it is written");
+            }
+            if request.method == "GET" { Answers(200) } else { sound(request) }
+        });
+        let counts = format!("wc -l <'{}'", file.display());
+        let (code, report) = report(address, &["--effect-command", &counts]);
+        let outcome = others(&report).get("duplicate").copied().unwrap_or("pass");
+        assert_eq!((outcome, code), (expected, Some(i32::from(!remembers))), "{report}");
+        assert!(!others(&report).contains_key("get"), "it has no effect: {:?}", others(&report));
+    }
+    let address = receiver(sound);
+    let (_, report) = report(address, &["--effect-command", "echo always the same", "--only", "duplicate"]);
+    assert_eq!(others(&report)["duplicate"], "incomplete", "{report}");
+    let hangs = probe(address, &["--effect-command", "sleep 60; true"]);
+    assert!(hangs.status.code() == Some(2) && text(&hangs.stderr).contains("did not end within 2.0 s"), "{hangs:?}");
+    let failed = probe(address, &["--effect-command", "echo because >&2; exit 3"]);
+    assert_eq!(failed.status.code(), Some(2), "{failed:?}");
+    assert!(text(&failed.stderr).contains("--effect-command: it ended with exit status: 3: because"), "{failed:?}");
+}
+
+#[test]
+fn a_receiver_that_hangs_takes_no_longer_than_the_limits() {
+    let began = machine::monotonic();
+    let address = receiver(|_| Does::Hangs);
+    let quick = probe(address, &["--timeout", "300ms", "--json"]);
+    let report: Value = serde_json::from_slice(&quick.stdout).expect("JSON");
+    assert_eq!(quick.status.code(), Some(1), "{quick:?}");
+    let found = others(&report);
+    assert!(found.len() > 24 && found.values().all(|outcome| *outcome == "slow"), "{found:?}");
+    let long = probe(address, &["--timeout", "10s"]);
+    assert_eq!(long.status.code(), Some(1), "{long:?}");
+    let shown = text(&long.stdout);
+    assert!(
+        shown.contains("slow") && shown.contains("incomplete: body-changed, ") && shown.contains("were over"),
+        "{shown}"
+    );
+    assert!(text(&long.stderr).contains("note: 0 of 30 cases have ended"), "{long:?}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    // Only what hangs is slow.
+    check(
+        "hangs at an empty body",
+        |request| if request.method == "POST" && request.body.is_empty() { Does::Hangs } else { sound(request) },
+        &[("body-missing", "slow")],
+    );
+}
+
+#[test]
+fn a_receiver_that_cannot_be_reached_is_one_error() {
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let refused = |arguments: &[&str], parts: &[&str]| {
+        let output = wrs_emulator(&[&["review", "probe"], arguments].concat())
+            .env("WRS_WEBHOOK_SECRET", SECRET)
+            .output()
+            .expect("the binary runs");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        let said = text(&output.stderr);
+        assert!(said.matches("error:").count() == 1 && output.stdout.is_empty(), "{said}");
+        for part in parts {
+            assert!(said.contains(part), "{arguments:?}: no {part:?} in {said}");
+        }
+    };
+    refused(
+        &[&format!("http://{closed}/hooks")],
+        &["there is no receiver to probe", &format!("nothing listens on {closed}")],
+    );
+    refused(&["https://192.0.2.1.invalid/"], &["192.0.2.1.invalid", "--forward"]);
+    refused(&["http://93.184.216.34/"], &["must not be probed", "is on the internet", "--allow-egress 93.184.216.34"]);
+    refused(&["http://169.254.169.254/", "--allow-egress", "any"], &["must not be probed", "never dialled"]);
+    refused(&["https://app.sink.localhost/"], &["within an emulator", "probe your own receiver"]);
+    refused(&[], &["<URL>"]);
+    refused(&["ftp://localhost"], &["expected the receiver's URL"]);
+    let address = receiver(sound);
+    let url = format!("http://{address}/");
+    refused(&[&url, "--only", "body-chaned"], &["body-chaned", "body-changed"]);
+    refused(&[&url, "--timeout", "11s"], &["at most 10 s"]);
+    refused(&[&url, "--forward", "x"], &["--forward: expected FROM=TO"]);
+    refused(&[&url, "--webhook-ca", "/no/such/file"], &["--webhook-ca: cannot read"]);
+    refused(&[&url, "--junit", "/no/such/folder/x.xml"], &["--junit: cannot write"]);
+    refused(&[&url, "--set", "webhooks.scheme=[\"standard\",\"stripe\"]"], &["expected one scheme"]);
+    let without = wrs_emulator(&["review", "probe", &url]).output().expect("the binary runs");
+    assert!(without.status.code() == Some(2) && text(&without.stderr).contains("WRS_WEBHOOK_SECRET"), "{without:?}");
+}
+
+#[test]
+fn the_results_are_printed_for_people_and_for_machines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("probe.xml");
+    let address = receiver(|request| if request.is_recent() { sound(request) } else { Answers(200) });
+    let output = probe(address, &["--junit", &file.display().to_string(), "--only", "old-timestamp,duplicate"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let shown = text(&output.stdout);
+    for part in [
+        "pass             valid          204\n",
+        "accepted-forged  old-timestamp  200 \"from the receiver\"\n",
+        "incomplete       duplicate      204, then 204\n",
+        "\nold-timestamp: accepted-forged\n  sent      a delivery that was signed an hour ago, as in a replay\n  expected  4xx (Standard Webhooks, ",
+        "  remedy    compare the timestamp",
+        "\nincomplete: duplicate: 2xx proves nothing about its effect",
+        "\n3 cases with 4 requests in ",
+        ": 1 passed, 1 failed, 1 incomplete\n",
+    ] {
+        assert!(shown.contains(part), "no {part:?} in\n{shown}");
+    }
+    assert!(!shown.contains('\u{1b}'), "colors are for terminals: {shown}");
+    let xml = std::fs::read_to_string(&file).expect("the file is written");
+    let document = roxmltree::Document::parse(&xml).expect("XML");
+    let suite = document.descendants().find(|node| node.has_tag_name("testsuite")).expect("a suite");
+    let counts = ["tests", "failures", "skipped"].map(|name| suite.attribute(name).expect("a count"));
+    assert_eq!(counts, ["3", "1", "1"], "{xml}");
+    let listed = wrs_emulator(&["review", "probe", "--list"]).output().expect("the binary runs");
+    assert_eq!(listed.status.code(), Some(0));
+    assert!(text(&listed.stdout).lines().count() >= 25 && text(&listed.stdout).contains("old-timestamp"), "{listed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forwards_and_certificates_are_those_of_deliveries() {
+    let certificates = Certificates::for_localhost();
+    let mut receiver = Receiver::tls(&certificates, &[]).await;
+    let forward = format!("https://app.example.com=https://{}", receiver.address);
+    let arguments =
+        ["review", "probe", "https://app.example.com/hooks?a=1", "--only", "get", "--json", "--forward", &forward];
+    let run = |more: &[&str]| {
+        let mut command = wrs_emulator(&[&arguments[..], more].concat());
+        command.env("WRS_WEBHOOK_SECRET", SECRET).output().expect("the binary runs")
+    };
+    let unknown = tokio::task::block_in_place(|| run(&[]));
+    assert!(unknown.status.code() == Some(2) && text(&unknown.stderr).contains("--webhook-ca FILE"), "{unknown:?}");
+    let ca = certificates.ca_file().display().to_string();
+    for trusted in [&["--webhook-ca", &ca][..], &["--webhook-insecure"]] {
+        let output = tokio::task::block_in_place(|| run(trusted));
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(report["url"], "https://app.example.com/hooks?a=1");
+        assert_eq!(report["dialled"], format!("https://{}/hooks?a=1", receiver.address));
+        for _ in 0..2 {
+            assert_eq!(receiver.next().await.path, "/hooks?a=1");
+        }
+    }
+}
