@@ -141,7 +141,7 @@ pub const CASES: &[Case] = &[
         sends: "another timestamp than was signed",
         expects: Expectation::Refused,
         clause: SCHEME,
-        remedy: "sign the timestamp that came in the header along with the body",
+        remedy: "compute the signature over the timestamp from the header as well",
         requests: &[sent(Signing::TimestampChanged)],
     },
     Case {
@@ -149,7 +149,7 @@ pub const CASES: &[Case] = &[
         sends: "another id in the header than was signed",
         expects: Expectation::Refused,
         clause: SCHEME,
-        remedy: "sign the id that came in the header along with the body",
+        remedy: "compute the signature over the id from the header as well",
         requests: &[sent(Signing::IdChanged)],
     },
     Case {
