@@ -102,6 +102,7 @@ pub fn limits_markdown() -> String {
         retired_bytes = bytes(scenario::RETIRED_BYTES),
         verdict = count(control::VERDICT_ENTRIES),
         run_bytes = bytes(control::RUN_BYTES),
+        runs_sent = count(control::RUNS_SENT),
         reserve = count(descriptors::RESERVE),
     )
 }

@@ -25,7 +25,7 @@ pub(super) fn banner(emulator: &Emulator, profile: Option<&str>) -> String {
   scenarios  {active}; {files}
   forwards   {forwards}
 
-  what happens is shown here; control API at {control_url}/_emulator/health; stop with Ctrl-C
+  what happens is shown here, and in a browser at {control_url}/_emulator/; stop with Ctrl-C
 
 ",
         prefix = control.profile_of_all().keys.test_prefix,
@@ -66,6 +66,7 @@ mod tests {
             "  preset     friendly\n",
             "  scenarios  two, rate-limit-burst active; 2 scenario files\n",
             "  forwards   https://app.example.com -> http://localhost:3000\n             https://b.example -> http://localhost:4000/in\n",
+            &format!("in a browser at {}/_emulator/;", emulator.control_url()),
             &format!("curl -H 'Authorization: Bearer sk_test_local' {}/v1/system/status", emulator.base_url()),
         ] {
             assert!(said.contains(part), "`{part}` is not in\n{said}");

@@ -64,7 +64,7 @@ fn text(explanation: &Explanation) -> String {
     }
     if let Some(rules) = &explanation.rules {
         text.push_str(&format!("rules ({}):\n", optional(explanation.note.as_ref())));
-        for RuleTrace { scenario, rule, applied, outcome } in rules {
+        for RuleTrace { scenario, rule, applied, outcome, .. } in rules {
             let mark = if *applied { '▸' } else { '·' };
             text.push_str(&format!("  {mark} {}, {}: {}\n", cell(scenario), cell(rule), cell(outcome)));
         }

@@ -276,7 +276,13 @@ fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<api::Rule
     };
     counters.begin(config.activation);
     let traced = config.rules.trace(&view, &counters, request.instant.since(met_at));
-    let shown = |RuleTrace { scenario, rule, applied, outcome }| api::RuleTrace { scenario, rule, applied, outcome };
+    let shown = |RuleTrace { scenario, rule, line, applied, outcome }| api::RuleTrace {
+        scenario,
+        rule,
+        line,
+        applied,
+        outcome,
+    };
     (Some(traced.into_iter().map(shown).collect()), Some(RULES_NOTE))
 }
 

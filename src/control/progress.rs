@@ -52,6 +52,7 @@ fn of_player(scenario: &Scenario, player: &Player, planned: &HashMap<u64, u64>, 
     let story = story_progress(scenario, &player.turns);
     let rules = scenario.rules.iter().map(|rule| RuleProgress {
         rule: rule.label.to_string(),
+        line: rule.line,
         applied: player.turns.get(rule.fingerprint).applied,
         turns: rule.turns_in_all(),
     });

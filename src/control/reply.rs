@@ -1,8 +1,10 @@
 //! Answers of the control API: JSON, and errors in the same envelope as the emulated API, without a request id.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
-use hyper::header::{ALLOW, CACHE_CONTROL, HeaderValue};
+use http_body_util::{BodyExt as _, Either};
+use hyper::body::Body as _;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 use serde_json::Value;
@@ -10,7 +12,7 @@ use serde_json::Value;
 use super::api::{self, ErrorText};
 use crate::contract::error::ErrorKind;
 use crate::engine::deliveries::Full;
-use crate::http::answer::{AnswerBody, JSON, answer_in_pieces, header_value};
+use crate::http::answer::{AnswerBody, JSON, answer_in_pieces, header_value, number_value};
 use crate::memory::Pieces;
 use crate::redact::Redactor;
 
@@ -43,6 +45,35 @@ impl Reply {
     /// An answer that is not JSON, or a stream.
     pub(super) fn of(response: Response<AnswerBody>) -> Self {
         Self(Content::Plain(response))
+    }
+
+    /// How many bytes its body has, if it is written already.
+    pub(super) fn length(&self) -> Option<u64> {
+        match &self.0 {
+            Content::Shown(_) => None,
+            Content::Plain(response) => {
+                let header =
+                    response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+                header.or(response.body().size_hint().exact())
+            }
+        }
+    }
+
+    /// The same answer, which keeps this until all of it is sent.
+    pub(super) fn holding<T: Send + 'static>(self, held: T) -> Self {
+        let length = self.length();
+        let Content::Plain(response) = self.0 else { return self };
+        let mut response = response.map(|body| {
+            let frames = body.map_err(io::Error::other).map_frame(move |frame| {
+                let _held = &held;
+                frame
+            });
+            Either::Right(frames.boxed_unsync())
+        });
+        if let Some(length) = length {
+            response.headers_mut().insert(CONTENT_LENGTH, number_value(length));
+        }
+        Self::of(response)
     }
 
     /// Serializes the answer, which takes a while if it is large.

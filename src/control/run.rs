@@ -14,7 +14,7 @@ use super::api::{
     self, Clock, EmulatorFacts, Json, KeyState, NextCursors, Omitted, RUN_FORMAT, RUN_VERSION, Run, RunQuery,
     RunRequest, RunScenario, Verification,
 };
-use super::call::{Call, Input};
+use super::call::Call;
 use super::due::due;
 use super::progress::progress;
 use super::scope::{Scope, scope_or_all};
@@ -23,6 +23,7 @@ use super::{
     Control, ControlError, Reply, clock, deliveries, events, explain, profile, requests, scenarios, stream,
     subscriptions,
 };
+use crate::contract::error::ErrorKind;
 use crate::engine::deliveries::DeliveryRecord;
 use crate::http::answer::answer;
 use crate::journal::{Entry, Notice, RequestRecord};
@@ -35,6 +36,10 @@ use crate::workspace::{EventRecord, Workspace};
 pub(crate) const MOST_BYTES: usize = 8 * 1024 * 1024;
 /// Of these, kept free for what a report adds.
 const RESERVED: usize = 64 * 1024;
+/// Documents of at least this many bytes are large.
+const LARGE: u64 = 1024 * 1024;
+/// Most large documents being sent at a time.
+pub const MOST_SENT: usize = 16;
 /// Most bytes of one record; a larger one is left out, so that it does not take the place of all others.
 const LARGEST_RECORD: usize = MOST_BYTES / 2;
 /// Most bytes of all problems, of all scenarios, and of all keys and subscriptions each.
@@ -42,13 +47,13 @@ const PROBLEM_BYTES: usize = 1024 * 1024;
 const SCENARIO_BYTES: usize = 2 * 1024 * 1024;
 const KEY_BYTES: usize = 512 * 1024;
 
-pub(super) fn show(control: &Control, input: &Input<api::ShowRun>) -> Result<Run, ControlError> {
-    asked(control, input, &input.query)
+pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+    sent(control, Reply::plain(&asked(control, call)?))
 }
 
 /// The document within a page, to be saved: nobody needs it opened on the address of the emulator.
 pub(super) fn report(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    let run = asked(control, call, &call.query_as()?)?;
+    let run = asked(control, call)?;
     let json = serde_json::to_string(&run).expect("texts and numbers always serialise");
     drop(run);
     let html = HeaderValue::from_static("text/html; charset=utf-8");
@@ -56,11 +61,25 @@ pub(super) fn report(control: &Control, call: &Call) -> Result<Reply, ControlErr
     let disposition = HeaderValue::from_static("attachment; filename=\"report.html\"");
     response.headers_mut().insert(CONTENT_DISPOSITION, disposition);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    Ok(Reply::of(response))
+    sent(control, Reply::of(response))
+}
+
+/// Counts a large document until it is sent: those who do not read theirs must not fill the memory.
+fn sent(control: &Control, reply: Reply) -> Result<Reply, ControlError> {
+    if reply.length().is_some_and(|length| length < LARGE) {
+        return Ok(reply);
+    }
+    if let Ok(permit) = Arc::clone(&control.documents).try_acquire_owned() {
+        return Ok(reply.holding(permit));
+    }
+    let message =
+        format!("{MOST_SENT} large documents are being sent already, which is the limit; try again, or pass `limit`");
+    Err(ControlError::new(ErrorKind::RateLimitExceeded, message).coded("too_many_documents"))
 }
 
 /// The document that a call asks for.
-fn asked(control: &Control, call: &Call, query: &RunQuery) -> Result<Run, ControlError> {
+fn asked(control: &Control, call: &Call) -> Result<Run, ControlError> {
+    let query: RunQuery = call.query_as()?;
     let scope = scope_or_all(control, call)?;
     let limit = query.limit.as_deref().map(|text| {
         text.parse().ok().filter(|limit| *limit <= 100_000).ok_or_else(|| {

@@ -26,6 +26,8 @@ pub struct RuleTrace {
     pub scenario: String,
     /// The rule's name, or its position.
     pub rule: String,
+    /// Where it begins in the scenario's text; from 1.
+    pub line: usize,
     /// Whether it decided the request.
     pub applied: bool,
     /// What it did, or the first condition that failed, in words.
@@ -109,7 +111,8 @@ impl RuleSet {
                 Err(refusal) => rule.explain(refusal, &reading, counters, since_activation),
             };
             let (scenario, label) = (rule.scenario.to_string(), rule.label.to_string());
-            traces.push(RuleTrace { scenario, rule: label, applied: played.is_ok(), outcome });
+            let line = rule.line;
+            traces.push(RuleTrace { scenario, rule: label, line, applied: played.is_ok(), outcome });
             if let Ok(decision) = played {
                 return (Some(decision), traces);
             }

@@ -27,6 +27,8 @@ pub struct Rule {
     pub scenario: Arc<str>,
     /// The rule's name, or its position as `rule 2`.
     pub label: Arc<str>,
+    /// Where it begins in the scenario's text; from 1.
+    pub line: usize,
     /// Names the rule's counters: the same as long as the scenario's name and the rule's content are the same.
     pub fingerprint: u64,
     /// Names the counter of the scenario's step.

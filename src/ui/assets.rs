@@ -115,17 +115,19 @@ impl Asset {
     }
 }
 
-/// The lines that are not only a comment: `// …`, or from a line that begins with `/*` to the one that ends with `*/`.
+/// The lines that are not only a comment: `// …`, or from a line that begins with `/*` to the next `*/` at the end of a line.
 fn without_comments(source: &str) -> String {
     let (mut text, mut inside) = (String::with_capacity(source.len()), false);
     for line in source.lines() {
-        let line_of = line.trim();
-        inside |= line_of.starts_with("/*");
-        if !inside && !line_of.starts_with("//") && !line_of.is_empty() {
+        let content = line.trim();
+        let ends = content.find("*/").map(|at| content.len() == at + 2);
+        // Code may follow a comment: `/** @type {Event} */ (event).preventDefault();`.
+        let begins = !inside && content.starts_with("/*") && ends != Some(false);
+        if !inside && !begins && !content.is_empty() && !content.starts_with("//") {
             text.push_str(line);
             text.push('\n');
         }
-        inside &= !line_of.ends_with("*/");
+        inside = (inside || begins) && ends.is_none();
     }
     text
 }
@@ -184,6 +186,8 @@ mod tests {
     fn lines_that_are_comments_alone_are_not_served() {
         let source = "// The start.\n\n/** One. @type {a} */\nconst a = 1; // kept\n/**\n * Two\n * @returns {b}\n */\n  // three\nfunction b() {}\n";
         assert_eq!(without_comments(source), "const a = 1; // kept\nfunction b() {}\n");
+        let cast = "/** @type {A} */ (a).b();\n/* x */\nc(); /* y */\nd();\n";
+        assert_eq!(without_comments(cast), "/** @type {A} */ (a).b();\nc(); /* y */\nd();\n");
         assert_eq!(without_comments("/* a */\n.b { c: d; }\n/* e\n   f */\n"), ".b { c: d; }\n");
     }
 }

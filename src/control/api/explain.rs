@@ -95,6 +95,9 @@ pub(crate) struct RuleTrace {
     pub(crate) scenario: String,
     /// The rule's name, or its position.
     pub(crate) rule: String,
+    /// Where it begins in the scenario's text; from 1.
+    #[schemars(range(min = 1))]
+    pub(crate) line: usize,
     /// Whether it decided the request.
     pub(crate) applied: bool,
     /// What it did, or the first condition that failed, in words.

@@ -215,6 +215,8 @@ pub(crate) struct Progress {
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct RuleProgress {
     pub(crate) rule: String,
+    /// Where it begins in the scenario's text; from 1.
+    pub(crate) line: usize,
     pub(crate) applied: u64,
     /// How often it applies in all; null if without end.
     pub(crate) turns: Option<u64>,

@@ -38,6 +38,11 @@ impl<'t> Problems<'t> {
         Self { text, found: Vec::new(), unreported: 0, templates: 0, request_paths: Vec::new() }
     }
 
+    /// How many lines end in this part of the text.
+    pub(super) fn line_ends(&self, part: Range<usize>) -> usize {
+        self.text.get(part).map_or(0, |part| part.matches('\n').count())
+    }
+
     pub(super) fn error(
         &mut self,
         code: &'static str,

@@ -25,8 +25,12 @@ impl Parser<'_> {
         let tables = self.problems.tables("rule", value, &words::RULE);
         let mut prints = Prints::new(scenario, "rule");
         let mut rules = Vec::new();
+        // Counted on from rule to rule, as a file may have thousands.
+        let (mut line, mut counted) = (1, 0);
         for (at, (span, table)) in tables.iter().enumerate() {
-            if let Some(rule) = self.rule(table, span.clone(), at + 1, scenario, &mut prints) {
+            line += self.problems.line_ends(counted..span.start);
+            counted = counted.max(span.start);
+            if let Some(rule) = self.rule(table, span.clone(), (at + 1, line), scenario, &mut prints) {
                 rules.push((span.clone(), *table, rule));
             }
         }
@@ -45,7 +49,7 @@ impl Parser<'_> {
         &mut self,
         table: &DeTable<'_>,
         span: Range<usize>,
-        position: usize,
+        (position, line): (usize, usize),
         scenario: &Arc<str>,
         prints: &mut Prints,
     ) -> Option<Rule> {
@@ -72,6 +76,7 @@ impl Parser<'_> {
         Some(Rule {
             scenario: Arc::clone(scenario),
             label: name.map_or_else(|| format!("rule {position}").into(), Arc::from),
+            line,
             fingerprint: prints.print(table),
             story: prints.story(),
             when,
