@@ -24,7 +24,7 @@ use crate::file;
     "review findings --format sarif --output findings.sarif",
     "review findings --accept accepted.toml",
 ]) + ACCEPTED)]
-pub(in super::super) struct FindingsArgs {
+pub(crate) struct FindingsArgs {
     #[command(flatten)]
     target: Target,
     /// Whose: a key, or a workspace `ws_…`; by default all keys and requests without one.

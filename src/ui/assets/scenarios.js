@@ -56,7 +56,7 @@ export function scenariosView(page) {
   const active = activeScenarios(page);
   const rows = all.map((one) => guarded(() => h('tr', { key: one.name },
     h('td', null, link(page, { id: one.name }, oneLine(one.name, 100))),
-    h('td', null, active.includes(one.name) ? mark('active', 'ok') : one.state === 'ok' ? '' : mark(one.state, 'bad')),
+    h('td', null, active.includes(one.name) ? mark('active', 'ok') : null, ' ', one.state === 'ok' ? null : mark(one.state, 'bad')),
     h('td', null, foreign(one.title ?? '', 'span')),
     h('td', null, [one.rules && count(one.rules, 'rule'), one.emits && count(one.emits, 'emission')].filter(Boolean).join(', '))), one));
   return [

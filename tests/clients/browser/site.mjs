@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { Agent, request as httpRequest } from "node:http";
+import { Agent, createServer, request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline";
@@ -19,9 +19,11 @@ export class Emulator {
 
   static async start(...flags) {
     const self = new Emulator();
-    self.process = spawn(binary, ["serve", "--quiet", "--listen", "127.0.0.1:0", "--seed", "7", ...flags], { cwd: tmpdir(), stdio: ["ignore", "pipe", "inherit"] });
+    self.process = spawn(binary, ["serve", "--quiet", ...(flags.includes("--listen") ? [] : ["--listen", "127.0.0.1:0"]), "--seed", "7", ...flags], { cwd: tmpdir(), stdio: ["ignore", "pipe", "inherit"] });
     Emulator.running.add(self.process);
-    const [ready] = await once(createInterface({ input: self.process.stdout }), "line");
+    const ended = once(self.process, "exit").then(([code]) => assert.fail(`the emulator ended with ${code}`));
+    ended.catch(() => {});
+    const [ready] = await Promise.race([once(createInterface({ input: self.process.stdout }), "line"), ended]);
     self.url = ready.split(" ").at(-1);
     self.page = `${self.url}/_emulator/`;
     self.agent = new Agent({ keepAlive: true, maxSockets: 8 });
@@ -78,6 +80,39 @@ export class Emulator {
     for (let i = 0; i < 9; i++) await this.client("/v1/system/status?include_checks=true");
     this.secret = first.secret;
   }
+}
+
+/** A server that passes what is below a path on to an emulator, until it is told to break. Gives its address. */
+export async function gate(emulator, prefix = "") {
+  const { hostname, port } = new URL(emulator.url);
+  const state = { broken: false, streams: 0 };
+  const server = createServer((incoming, outgoing) => {
+    if (state.broken) return incoming.destroy();
+    if (!incoming.url.startsWith(`${prefix}/`)) return outgoing.writeHead(404).end();
+    if (incoming.url.endsWith("/stream")) state.streams += 1;
+    const onward = httpRequest({ hostname, port, method: incoming.method, path: incoming.url.slice(prefix.length), headers: incoming.headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode, answer.rawHeaders);
+      answer.pipe(outgoing);
+      outgoing.on("close", () => answer.destroy());
+    });
+    onward.on("error", () => outgoing.destroy());
+    incoming.pipe(onward);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    state,
+    address: `http://127.0.0.1:${server.address().port}${prefix}/_emulator/`,
+    /** From now on every connection is cut, or no longer. */
+    break(isBroken) {
+      state.broken = isBroken;
+      if (isBroken) server.closeAllConnections();
+    },
+    close() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
 }
 
 /** Chromium, started once. */

@@ -1,10 +1,11 @@
 // Walks through every view as a user would: by role and name, by address, by keyboard alone.
 
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer, request as httpRequest } from "node:http";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
-import { Emulator, openTab, rows, tabTo, until } from "./site.mjs";
+import { Emulator, gate, openTab, rows, tabTo, until } from "./site.mjs";
 
 const visit = (page, name) => page.getByRole("navigation", { name: "Views" }).getByRole("link", { name, exact: false }).click();
 
@@ -80,7 +81,7 @@ export async function subscriptions(emulator) {
   await verify();
 }
 
-/** A scenario is read, made active and turned off; a broken one shows what is wrong. */
+/** A scenario is read, made active for all keys or one, and turned off. */
 export async function scenarios(emulator) {
   const { page, verify } = await openTab(`${emulator.page}#/scenarios`);
   const main = page.getByRole("main");
@@ -359,38 +360,71 @@ export async function token() {
   await emulator.stop();
 }
 
-/** The page resumes after a break without losing a row, and says so after a restart. */
+/** The page resumes after a break without losing or repeating a row. */
 export async function resume(emulator) {
-  const { page, context, verify } = await openTab(emulator.page, { expected: [/ERR_INTERNET_DISCONNECTED|ERR_NETWORK|Failed to (load|fetch)/] });
+  const between = await gate(emulator);
+  const { page, verify } = await openTab(between.address, { expected: [/Failed to load resource/] });
   await rows(page).first().waitFor();
   await page.getByText(/^\W*live$/).waitFor();
-  // A broken connection, as seen from the page.
-  const client = await context.newCDPSession(page);
-  await client.send("Network.enable");
-  await client.send("Network.emulateNetworkConditions", { offline: true, latency: 0, downloadThroughput: 0, uploadThroughput: 0 });
+  await emulator.client("/v1/hello?break-before");
+  await rows(page).filter({ hasText: "break-before" }).waitFor();
+  between.break(true);
+  await page.getByText(/^\W*connection lost$/).waitFor();
   for (let i = 0; i < 5; i++) await emulator.client(`/v1/hello?break-${i}`);
-  await client.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: -1 });
+  between.break(false);
+  await page.getByText(/^\W*live$/).waitFor();
   await page.getByRole("combobox", { name: "Filter" }).fill("path:break-");
-  await until(page, () => document.querySelectorAll("[role=option]").length === 5, null, 20_000);
+  await until(page, () => document.querySelectorAll("[role=option]").length === 6);
+  assert.ok(between.state.streams >= 2);
   await verify();
+  between.close();
 }
 
-/** Below a path of somebody else's server, which passes everything on. */
+/** After a restart the page says so and shows the new run. */
+export async function restart() {
+  const first = await Emulator.start();
+  await first.client("/v1/hello?old");
+  const { page, verify } = await openTab(first.page, { expected: [/Failed to load resource/] });
+  await rows(page).filter({ hasText: "old" }).waitFor();
+  await page.getByText(/^\W*live$/).waitFor();
+  await first.stop();
+  await page.getByText(/^\W*connection lost$/).waitFor();
+  const second = await Emulator.start("--listen", new URL(first.url).host);
+  assert.equal(second.url, first.url);
+  await page.getByText(/The emulator was restarted/).first().waitFor();
+  await second.client("/v1/hello?new");
+  await rows(page).filter({ hasText: "new" }).waitFor();
+  assert.equal(await rows(page).filter({ hasText: "old" }).count(), 0);
+  await page.getByRole("button", { name: "OK" }).click();
+  await verify();
+  await second.stop();
+}
+
+/** A scenario whose file was broken shows what is wrong and at which line; its last good version stays. */
+export async function brokenScenario() {
+  const folder = mkdtempSync(join(tmpdir(), "page-scenarios-"));
+  const file = join(folder, "mine.toml");
+  const text = (status) => `title = "mine"\n\n[[rule]]\nwhen = { operation = "hello" }\nreply = { status = ${status} }\n`;
+  writeFileSync(file, text("500"));
+  const emulator = await Emulator.start("--scenarios", folder, "--scenario", "mine");
+  const { page, verify } = await openTab(`${emulator.page}#/scenarios`);
+  const main = page.getByRole("main");
+  await main.getByRole("link", { name: "mine", exact: true }).waitFor();
+  writeFileSync(file, text("1000000"));
+  await main.getByText(/^\W*broken$/).waitFor();
+  await main.getByRole("link", { name: "mine", exact: true }).click();
+  await main.getByText(/line 5, column/).first().waitFor();
+  writeFileSync(file, text("501"));
+  await until(page, () => !document.querySelector("main").textContent.includes("broken"));
+  await verify();
+  await emulator.stop();
+  rmSync(folder, { recursive: true });
+}
+
+/** Below a path of somebody else's server. */
 export async function belowPath(emulator) {
-  const { hostname, port } = new URL(emulator.url);
-  const server = createServer((incoming, outgoing) => {
-    if (!incoming.url.startsWith("/tools/emu/")) return outgoing.writeHead(404).end();
-    const onward = httpRequest({ hostname, port, method: incoming.method, path: incoming.url.slice("/tools/emu".length), headers: incoming.headers }, (answer) => {
-      outgoing.writeHead(answer.statusCode, answer.rawHeaders);
-      answer.pipe(outgoing);
-      outgoing.on("close", () => answer.destroy());
-    });
-    onward.on("error", () => outgoing.destroy());
-    incoming.pipe(onward);
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { page, verify } = await openTab(`http://127.0.0.1:${server.address().port}/tools/emu/_emulator/`);
+  const between = await gate(emulator, "/tools/emu");
+  const { page, verify } = await openTab(between.address);
   await rows(page).first().waitFor();
   await emulator.client("/v1/hello?below");
   await rows(page).filter({ hasText: "below" }).first().click();
@@ -399,6 +433,5 @@ export async function belowPath(emulator) {
   await page.getByRole("button", { name: "Trigger", exact: true }).click();
   await page.getByText(/✓ 1 fired/).waitFor();
   await verify();
-  server.closeAllConnections();
-  server.close();
+  between.close();
 }
