@@ -183,16 +183,6 @@ fn flags_and_knobs_on_pages_are_known() {
     assert!(seen > 40, "flags and knobs were found: {seen}");
 }
 
-/// The Rust of the front page is that of an example in the documentation, which `cargo test` runs.
-#[test]
-fn the_rust_of_the_front_page_is_run() {
-    let (page, example) = (read("README.md"), read("src/app/mod.rs"));
-    let block = page.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block of Rust");
-    for line in block.lines() {
-        assert!(example.contains(&format!("//! {line}\n")), "src/app/mod.rs shows no line `{line}`");
-    }
-}
-
 /// Every promise on the page of defences names tests and scripts that exist.
 #[test]
 fn each_defence_names_tests_that_exist() {
