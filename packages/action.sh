@@ -71,6 +71,7 @@ report() {
   "${emulator[@]}" verdict --url "$url" --key '*' --format junit > "$out/verdict.xml"
   "${emulator[@]}" requests list --url "$url" --key '*' --limit 1000 --json > "$out/requests.json"
   "${emulator[@]}" deliveries list --url "$url" --key '*' --limit 1000 --json > "$out/deliveries.json"
+  "${emulator[@]}" run save "$out/report.html" --url "$url"
   cp "$folder/emulator.log" "$out/"
   { echo '### wrs-emulator'; echo '```'; cat "$out/verdict.txt"; echo '```'; } >> "$GITHUB_STEP_SUMMARY"
 }

@@ -1,26 +1,43 @@
 //! `health`: exit 0 when the emulator is ready.
 
 use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
 
 use clap::Args;
 
 use super::arguments::CallArgs;
 use super::failure::Failure;
 use super::help::examples;
+use super::verdict::wait;
+use crate::clock::machine;
 use crate::control::api;
 use crate::scenario::generation_text;
 
+/// How often an emulator that cannot be reached yet is asked.
+const GLANCE: Duration = Duration::from_millis(50);
+
 /// Arguments of `health`.
 #[derive(Debug, Args)]
-#[command(after_help = examples(["health", "health --url http://emulator:9770"]))]
+#[command(after_help = examples(["health", "health --wait 10s", "health --url http://emulator:9770"]))]
 pub(super) struct HealthArgs {
     #[command(flatten)]
     common: CallArgs,
+    /// Wait so long for the emulator to be reached.
+    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = wait)]
+    wait: Duration,
 }
 
 pub(super) fn run(args: &HealthArgs) -> Result<ExitCode, Failure> {
-    args.common.call::<api::Health>().show(|ready| {
+    let began = machine::monotonic();
+    let ready = loop {
+        match args.common.call::<api::Health>().send() {
+            Err(failure) if failure.is_unreachable() && began.elapsed() < args.wait => sleep(GLANCE),
+            answered => break answered?,
+        }
+    };
+    Ok(ready.print(|ready| {
         let api::Ready { status, version, scenarios, generation } = ready;
         format!("{status} (version {version}, {}, scenarios {scenarios})\n", generation_text(*generation))
-    })
+    }))
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::command_line::{SUBSCRIBE, Served, request, spawn};
 use crate::program::Program;
-use crate::support::{text, wrs_emulator};
+use crate::support::{run, text, wrs_emulator};
 
 const HOOK: &str = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
 
@@ -197,4 +197,19 @@ fn a_scenario_is_played_where_there_was_no_folder_at_the_start() {
     assert!(here(&["scenarios", "use", "always-429"]).status.success());
     let list = text(&here(&["scenarios", "list"]).stdout);
     assert!(!list.contains("story") && !list.contains("warning:"), "{list}");
+}
+
+/// `health --wait` is asked before the emulator listens.
+#[test]
+fn health_waits_for_an_emulator_that_is_yet_to_start() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let url = format!("http://127.0.0.1:{port}");
+    let waiting = wrs_emulator(&["health", "--wait", "60s", "--url", &url]).stdout(Stdio::piped()).spawn();
+    let waiting = waiting.expect("the binary runs");
+    let (mut served, _) = spawn(&mut wrs_emulator(&["serve", "--listen", &format!("127.0.0.1:{port}")]));
+    let output = waiting.wait_with_output().expect("it ends");
+    assert!(output.status.success() && text(&output.stdout).starts_with("ready (version "), "{output:?}");
+    served.kill().and_then(|()| served.wait()).expect("it ends");
+    let absent = run(&["health", "--wait", "100ms", "--url", &url]);
+    assert_eq!(absent.status.code(), Some(3), "{absent:?}");
 }
