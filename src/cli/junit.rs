@@ -76,7 +76,7 @@ pub(super) fn junit(suite: &Suite) -> String {
 }
 
 /// Escapes text for an attribute or an element.
-pub(super) fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -19,6 +19,7 @@ mod junit;
 mod listen;
 mod log;
 mod manual;
+mod markdown;
 mod mistakes;
 mod output;
 mod problems;

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use super::failure::{Failure, colored};
 use super::help::examples;
 use super::junit::junit;
+use super::markdown::markdown;
 use super::output::print_as_is;
 use super::problems::{Kind, Verdict};
 use super::target::Target;
@@ -27,6 +28,8 @@ pub(super) enum VerdictFormat {
     Json,
     /// XML as test runners write it: a test case for each kind.
     Junit,
+    /// For the summary of a CI job.
+    Markdown,
 }
 
 /// Arguments of `verdict`.
@@ -73,6 +76,7 @@ pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> 
         VerdictFormat::Text => verdict.text(colors),
         VerdictFormat::Json => verdict.json(),
         VerdictFormat::Junit => junit(&verdict.suite()),
+        VerdictFormat::Markdown => markdown(verdict),
     }
 }
 

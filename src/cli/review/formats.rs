@@ -3,8 +3,10 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
+use super::accepted::Acceptance;
 use super::report::Review;
-use crate::cli::junit::escaped;
+use crate::cli::junit::{Suite, TestCase, TestResult, junit};
+use crate::cli::markdown::inert;
 use crate::cli::output::{cell, pretty};
 use crate::control::api::{Finding, Shown};
 use crate::review::findings::{Check, Confidence, Severity, checks};
@@ -30,7 +32,7 @@ pub(super) fn render(review: &Review, format: Format, colors: bool) -> String {
     match format {
         Format::Text => text(review, colors),
         Format::Json => format!("{}\n", pretty(review)),
-        Format::Junit => junit(review),
+        Format::Junit => junit(&suite(review)),
         Format::Markdown => markdown(review),
         Format::Sarif => format!("{}\n", pretty(&Sarif::of(review))),
     }
@@ -114,23 +116,6 @@ fn text(review: &Review, colors: bool) -> String {
     text
 }
 
-/// A text as the cell of a Markdown table: nothing in it is markup.
-fn markdown_cell(text: &str) -> String {
-    let mut escaped = String::new();
-    for c in cell(text).chars() {
-        match c {
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '&' => escaped.push_str("&amp;"),
-            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '~' | '!' => escaped.extend(['\\', c]),
-            // A bare address would become a link.
-            ':' => escaped.push_str("&#58;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
-
 fn markdown(review: &Review) -> String {
     let mark = if review.failed { "❌" } else { "✅" };
     let mut text = format!("### {mark} Review: {}\n", sentence(review));
@@ -145,65 +130,55 @@ fn markdown(review: &Review) -> String {
             let first =
                 finding.evidence.first().map(|shown| format!("{} {}", id(shown), shown.detail)).unwrap_or_default();
             let cells = [&finding.title, &finding.severity, &finding.confidence, &first, &finding.remedy];
-            let cells = cells.map(|text| markdown_cell(text)).join(" | ");
+            let cells = cells.map(|text| inert(text)).join(" | ");
             text.push_str(&format!("| {mark} | {cells} |\n"));
         }
     }
     for accepted in review.accepted.iter().filter(|accepted| accepted.fails) {
-        text.push_str(&format!("\n❌ accepted `{}`: {}\n", accepted.code, markdown_cell(&accepted.outcome)));
+        text.push_str(&format!("\n❌ accepted `{}`: {}\n", accepted.code, inert(&accepted.outcome)));
     }
     if !review.findings.not_exercised.is_empty() {
         text.push_str("\n<details><summary>Not exercised, so unproven</summary>\n\n");
         for idle in &review.findings.not_exercised {
-            text.push_str(&format!("- `{}`: {}\n", idle.code, markdown_cell(&idle.exercise)));
+            text.push_str(&format!("- `{}`: {}\n", idle.code, inert(&idle.exercise)));
         }
         text.push_str("\n</details>\n");
     }
     text
 }
 
-fn junit(review: &Review) -> String {
-    let of = |rule: &Check| -> Vec<&Finding> {
-        review.findings.data.iter().filter(|finding| finding.code == rule.code).collect()
+/// A test case for each check, and one for each accepted finding that fails. What does not fail the review is a note.
+fn suite(review: &Review) -> Suite {
+    let lines = |check: &Check| -> Vec<String> {
+        let found = review.findings.data.iter().filter(|finding| finding.code == check.code);
+        let evidence = found.flat_map(|finding| finding.evidence.iter());
+        evidence.map(|shown| cell(format!("{} {}", id(shown), shown.detail))).collect()
     };
-    let is_idle = |rule: &Check| review.findings.not_exercised.iter().any(|idle| idle.code == rule.code);
-    let stale: Vec<_> = review.accepted.iter().filter(|accepted| accepted.fails).collect();
-    let fails = |rule: &Check| review.failing.iter().any(|code| code == rule.code);
-    let (tests, skipped) = (checks().count() + stale.len(), checks().filter(|rule| is_idle(rule)).count());
-    let failures = checks().filter(|rule| fails(rule)).count() + stale.len();
-    let counts = format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\"");
-    let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"wrs-emulator review\" {counts}>\n"
-    );
-    for rule in checks() {
-        let open = format!("    <testcase classname=\"wrs-emulator.review\" name=\"{}\"", rule.code);
-        let lines: String = of(rule)
-            .into_iter()
-            .flat_map(|finding| finding.evidence.iter())
-            .map(|shown| format!("\n{}", escaped(&format!("{} {}", id(shown), shown.detail))))
-            .collect();
-        if is_idle(rule) {
-            let message = escaped(&format!("not exercised: {}", rule.exercise));
-            text.push_str(&format!("{open}>\n      <skipped message=\"{message}\"/>\n    </testcase>\n"));
-        } else if fails(rule) {
-            let (kind, title, remedy) = (rule.severity.name(), escaped(rule.title), escaped(rule.remedy));
-            text.push_str(&format!(
-                "{open}>\n      <failure type=\"{kind}\" message=\"{title}\">{lines}\n{remedy}\n      </failure>\n    </testcase>\n"
-            ));
-        } else if lines.is_empty() {
-            text.push_str(&format!("{open}/>\n"));
+    let is_idle = |check: &Check| review.findings.not_exercised.iter().any(|idle| idle.code == check.code);
+    let fails = |check: &Check| review.failing.iter().any(|code| code == check.code);
+    let of_check = |check: &'static Check| TestCase {
+        name: check.code.to_owned(),
+        result: if is_idle(check) {
+            TestResult::Skipped(format!("not exercised: {}", check.exercise))
+        } else if fails(check) {
+            let message = format!("{}; {}", check.title, check.remedy);
+            TestResult::Failed { kind: check.severity.name().to_owned(), message, lines: lines(check) }
         } else {
-            text.push_str(&format!("{open}>\n      <system-out>{lines}\n      </system-out>\n    </testcase>\n"));
-        }
-    }
-    for accepted in stale {
-        let (code, message) = (escaped(&accepted.code), escaped(&accepted.outcome));
-        text.push_str(&format!(
-            "    <testcase classname=\"wrs-emulator.review\" name=\"accepted {code}\">\n      <failure type=\"accepted\" message=\"{message}\"/>\n    </testcase>\n"
-        ));
-    }
-    text.push_str("  </testsuite>\n</testsuites>\n");
-    text
+            TestResult::Passed
+        },
+    };
+    let of_accepted = |accepted: &Acceptance| TestCase {
+        name: format!("accepted {}", accepted.code),
+        result: TestResult::Failed {
+            kind: "accepted".to_owned(),
+            message: accepted.outcome.clone(),
+            lines: vec![accepted.reason.clone()],
+        },
+    };
+    let stale = review.accepted.iter().filter(|accepted| accepted.fails).map(of_accepted);
+    let passed = checks().filter(|check| !fails(check));
+    let notes = passed.flat_map(|check| lines(check).into_iter().map(move |line| format!("{}: {line}", check.code)));
+    Suite { name: "review", cases: checks().map(of_check).chain(stale).collect(), notes: notes.collect() }
 }
 
 /// SARIF 2.1.0: the tool with its checks, and the results.
