@@ -47,7 +47,7 @@ impl Handler for Router {
     }
 
     fn now(&self) -> Timestamp {
-        self.api.engine.registry.clock().now().wall
+        self.api.engine.registry.clock().wall()
     }
 
     fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes {

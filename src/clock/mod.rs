@@ -137,6 +137,14 @@ impl Clock {
         self.now().instant
     }
 
+    /// Reads the wall time alone.
+    pub fn wall(&self) -> Timestamp {
+        if self.is_plain() {
+            return self.shared.base.wall();
+        }
+        self.now().wall
+    }
+
     /// Whether the clock is its base, unmoved.
     pub fn is_plain(&self) -> bool {
         self.shared.plain.load(Ordering::Acquire)
@@ -349,6 +357,13 @@ impl Base {
         match self {
             Self::Machine(started) => Instant::after_start(started.elapsed()),
             Self::Clock(clock) => clock.instant(),
+        }
+    }
+
+    fn wall(&self) -> Timestamp {
+        match self {
+            Self::Machine(_) => machine::wall_time(),
+            Self::Clock(clock) => clock.wall(),
         }
     }
 
