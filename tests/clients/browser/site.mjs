@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { Agent, createServer, request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { resolve } from "node:path";
@@ -111,6 +112,36 @@ export async function gate(emulator, prefix = "") {
     close() {
       server.closeAllConnections();
       server.close();
+    },
+  };
+}
+
+/** nginx that passes what is below a path on to an emulator, with the lines that docs/control-api.md shows. Gives its address. */
+export async function nginx(emulator, prefix) {
+  const page = readFileSync(new URL("../../../docs/control-api.md", import.meta.url), "utf8");
+  const location = page.match(/```nginx\n([^`]*)```/)[1].replace("/wrs/", `${prefix}/`).replace("http://127.0.0.1:9770/", `${emulator.url}/`);
+  const folder = mkdtempSync(`${tmpdir()}/page-nginx-`);
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const { port } = probe.address();
+  probe.close();
+  await once(probe, "close");
+  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `${name}_temp_path ${folder}/${name};`).join(" ");
+  writeFileSync(`${folder}/nginx.conf`, `daemon off; pid ${folder}/pid; error_log stderr error; events {}\nhttp { access_log off; ${temporary}\nserver { listen 127.0.0.1:${port};\n${location}} }\n`);
+  const process = spawn("nginx", ["-p", folder, "-c", `${folder}/nginx.conf`], { stdio: "inherit" });
+  Emulator.running.add(process);
+  const address = `http://127.0.0.1:${port}${prefix}/_emulator/`;
+  for (let tries = 0; tries < 100; tries++) {
+    if (await fetch(`${address}health`).then((answer) => answer.ok, () => false)) break;
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  return {
+    address,
+    async close() {
+      Emulator.running.delete(process);
+      process.kill("SIGTERM");
+      await once(process, "exit");
+      rmSync(folder, { recursive: true });
     },
   };
 }

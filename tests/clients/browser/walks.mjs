@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { Emulator, gate, openTab, rows, tabTo, until } from "./site.mjs";
+import { Emulator, gate, nginx, openTab, rows, tabTo, until } from "./site.mjs";
 
 const visit = (page, name) => page.getByRole("navigation", { name: "Views" }).getByRole("link", { name, exact: false }).click();
 
@@ -423,7 +423,7 @@ export async function brokenScenario() {
 
 /** Below a path of somebody else's server. */
 export async function belowPath(emulator) {
-  const between = await gate(emulator, "/tools/emu");
+  const between = await nginx(emulator, "/tools/emu");
   const { page, verify } = await openTab(between.address);
   await rows(page).first().waitFor();
   await emulator.client("/v1/hello?below");
@@ -433,5 +433,5 @@ export async function belowPath(emulator) {
   await page.getByRole("button", { name: "Trigger", exact: true }).click();
   await page.getByText(/✓ 1 fired/).waitFor();
   await verify();
-  between.close();
+  await between.close();
 }
