@@ -45,9 +45,9 @@ pub(super) fn junit(suite: &Suite) -> String {
     let failures = count(|result| matches!(result, TestResult::Failed { .. }));
     let skipped = count(|result| matches!(result, TestResult::Skipped(_)));
     let (name, tests) = (suite.name, suite.cases.len());
-    let counts = format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\"");
+    let counts = format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"0\"");
     let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"wrs-emulator {name}\" {counts}>\n"
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"wrs-emulator {name}\" {counts} skipped=\"{skipped}\">\n"
     );
     for case in &suite.cases {
         let open = format!("    <testcase classname=\"wrs-emulator.{name}\" name=\"{}\"", escaped(&case.name));
@@ -55,7 +55,7 @@ pub(super) fn junit(suite: &Suite) -> String {
             TestResult::Passed => text.push_str(&format!("{open}/>\n")),
             TestResult::Skipped(why) => {
                 let why = escaped(why);
-                text.push_str(&format!("{open}>\n      <skipped message=\"{why}\"/>\n    </testcase>\n"));
+                text.push_str(&format!("{open}>\n      <skipped>{why}</skipped>\n    </testcase>\n"));
             }
             TestResult::Failed { kind, message, lines } => {
                 let lines: String = lines.iter().map(|line| format!("\n{}", escaped(line))).collect();

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Real clients, sound and faulty, and what a review says of each.
+
+Usage: corpus.py EMULATOR_BINARY NODE_MODULES [NAME…]
+
+`sound/` has clients of thirteen libraries that do the same: four status checks against a quota of two a second, then a subscription.
+None may have a finding. `faulty/` has one planted fault each, and is named after the finding that must be there; what else may be
+found beside it is in BESIDE."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BINARY, MODULES = (Path(argument).resolve() for argument in sys.argv[1:3])
+SETTINGS = ["--set", "rate_limit.requests=2", "--set", "rate_limit.window=1s", "--set", "rate_limit.retry_after=seconds"]
+RUN = {
+    ".py": [sys.executable], ".mjs": ["node"], ".sh": ["bash"], ".php": ["php"], ".rb": ["ruby"],
+    ".java": ["java"], ".go": ["go", "run"],
+}
+# What follows from a planted fault, or is the same fault by another name.
+BESIDE = {
+    "key-in-url": {"unknown-parameter"},
+    "no-back-off": {"before-retry-after"},
+    "secret-weak": {"secret-ambiguous"},
+    "secret-is-a-key": {"secret-ambiguous", "secret-weak"},
+}
+
+
+def review(client, folder):
+    """The codes of the findings after this client, certain and likely ones apart, and whether the client itself went well."""
+    script = folder / client.name
+    shutil.copy(client, script)
+    if not (folder / "node_modules").exists():
+        (folder / "node_modules").symlink_to(MODULES)
+    environment = {**os.environ, "WRS_API_KEY": "sk_test_corpus", "GOFLAGS": "-mod=mod", "GO111MODULE": "off"}
+    serve = subprocess.Popen(
+        [BINARY, "serve", "--quiet", "--listen", "127.0.0.1:0", "--port-file", "url", "--seed", "1", *SETTINGS],
+        cwd=folder, stdout=subprocess.PIPE, text=True,
+    )
+    try:
+        environment["WRS_BASE_URL"] = environment["WRS_EMULATOR_URL"] = serve.stdout.readline().split()[-1]
+        ran = subprocess.run([*RUN[client.suffix], script], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+        asked = subprocess.run([BINARY, "review", "findings", "--json"], env=environment, capture_output=True, text=True, timeout=20)
+        found = json.loads(asked.stdout)
+    finally:
+        serve.terminate()
+        serve.wait(10)
+    codes = {kind: {finding["code"] for finding in found["data"] if finding["confidence"] == kind} for kind in ("certain", "likely")}
+    return codes, ran, found
+
+
+def judge(client):
+    with tempfile.TemporaryDirectory() as folder:
+        codes, ran, found = review(client, Path(folder))
+    everything = codes["certain"] | codes["likely"]
+    if client.parent.name == "sound":
+        if ran.returncode != 0:
+            return f"the client itself failed: {ran.stderr[-500:]}"
+        if found["judged_requests"] < 6:
+            return f"only {found['judged_requests']} requests: the client met no 429"
+        return f"accused of {sorted(everything)}: {json.dumps(found['data'])[:600]}" if everything else None
+    planted = client.stem
+    if planted not in everything:
+        return f"not found; {sorted(everything)} instead: {ran.stderr[-300:]}"
+    wrong = everything - {planted} - BESIDE.get(planted, set())
+    return f"also accused of {sorted(wrong)}" if wrong else None
+
+
+def main():
+    wanted = sys.argv[3:]
+    clients = sorted(path for kind in ("sound", "faulty") for path in (HERE / kind).iterdir())
+    clients = [client for client in clients if not wanted or client.stem in wanted]
+    failed = 0
+    # Two at a time: a client that is held up for long would look as if it had waited.
+    with ThreadPoolExecutor(2) as pool:
+        for client, problem in zip(clients, pool.map(judge, clients)):
+            failed += bool(problem)
+            print(f"{'FAILED' if problem else 'ok'} {client.parent.name}/{client.name}{': ' + problem if problem else ''}", flush=True)
+    sound = sum(client.parent.name == "sound" for client in clients)
+    print(f"{sound} sound and {len(clients) - sound} faulty clients, {failed} judged wrongly")
+    sys.exit(bool(failed))
+
+
+main()
