@@ -1,5 +1,7 @@
 //! Rules about requests that repeat what an answer has settled: after a 429, a 401 and a 422.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Duration;
 
 use super::check::{Check, Confidence, Example, Judged, ON_ONE_CONNECTION, STATUS, Severity, Sighting, requests};
@@ -88,39 +90,44 @@ const LOOP: usize = 3;
 /// Refusals further apart are not of one loop.
 const SAME_LOOP: Duration = Duration::from_secs(2);
 
-/// The next request with the same credentials that began after the answer to request `at` was written.
-fn next_after<'a>(requests: &[Request<'a>], at: usize) -> Option<(Request<'a>, Duration, Confidence)> {
-    let answered = requests[at];
-    requests[at + 1..].iter().find_map(|next| {
-        let same_sender = next.header("authorization") == answered.header("authorization");
-        let (waited, same_connection) = next.after(answered).filter(|_| same_sender)?;
-        // Another connection may belong to a part of the client that has not seen the answer.
-        Some((*next, waited, if same_connection { Confidence::Certain } else { Confidence::Likely }))
-    })
-}
-
-/// Judges each request with this status by the next one of the same sender.
-fn after_each(
-    traffic: &Traffic<'_>,
+/// Judges each request with this status by the next one that is alike, and began after its answer was written. Only those that are
+/// alike are compared: each with each, ten thousand would take a minute.
+fn after_each<'a, K: Hash + Eq>(
+    traffic: &Traffic<'a>,
     status: u16,
-    judge: impl Fn(Request<'_>, Request<'_>, Duration) -> Option<String>,
+    alike: impl Fn(Request<'a>) -> K,
+    judge: impl Fn(Request<'a>, Request<'a>, Duration) -> Option<String>,
 ) -> Judged {
-    let requests: Vec<Request<'_>> = traffic.requests().collect();
-    let answered = (0..requests.len()).filter(|at| requests[*at].0.status == status);
-    Judged::each(answered, |at| {
-        let next = next_after(&requests, *at);
-        Some(next.and_then(|(next, waited, confidence)| {
-            let detail = judge(requests[*at], next, waited)?;
-            Some(Sighting { confidence, ..Sighting::certain(next.id(), detail) })
-        }))
-    })
+    let mut groups: HashMap<K, Vec<(usize, Request<'a>)>> = HashMap::new();
+    for (at, request) in traffic.requests().enumerate() {
+        groups.entry(alike(request)).or_default().push((at, request));
+    }
+    let (mut judged, mut found) = (0, Vec::new());
+    for group in groups.values() {
+        for (place, (_, answered)) in group.iter().enumerate() {
+            if answered.0.status != status {
+                continue;
+            }
+            judged += 1;
+            let next = group[place + 1..].iter().find_map(|(at, next)| Some((*at, *next, next.after(*answered)?)));
+            let Some((at, next, (waited, same_connection))) = next else { continue };
+            // Another connection may belong to a part of the client that has not seen the answer.
+            let confidence = if same_connection { Confidence::Certain } else { Confidence::Likely };
+            found.extend(
+                judge(*answered, next, waited)
+                    .map(|detail| (at, Sighting { confidence, ..Sighting::certain(next.id(), detail) })),
+            );
+        }
+    }
+    found.sort_by_key(|(at, _)| *at);
+    Judged { judged, found: found.into_iter().map(|(_, sighting)| sighting).collect() }
 }
 
 pub(super) fn no_back_off(traffic: &Traffic<'_>) -> Judged {
     if !traffic.clock_runs {
         return Judged::default();
     }
-    after_each(traffic, 429, |refused, next, waited| {
+    after_each(traffic, 429, Request::credentials, |refused, next, waited| {
         (waited < AT_ONCE)
             .then(|| format!("{} came {} ms after the 429 of {}", next.line(), waited.as_millis(), refused.id()))
     })
@@ -130,7 +137,7 @@ pub(super) fn before_retry_after(traffic: &Traffic<'_>) -> Judged {
     if !traffic.clock_runs {
         return Judged::default();
     }
-    let mut judged = after_each(traffic, 429, |refused, next, waited| {
+    let mut judged = after_each(traffic, 429, Request::credentials, |refused, next, waited| {
         let asked = refused.retry_after()?;
         (waited + EARLY < asked).then(|| {
             let (waited, asked) = (waited.as_secs_f64(), asked.as_secs());
@@ -148,7 +155,7 @@ pub(super) fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
     let mut row = 1;
     for (at, request) in requests.iter().enumerate().skip(1) {
         let before = requests[at - 1];
-        let follows = request.repeats(before)
+        let follows = request.parts() == before.parts()
             && request.after(before).is_some_and(|(waited, _)| waited < SAME_LOOP || !traffic.clock_runs);
         row = if follows { row + 1 } else { 1 };
         if row == LOOP {
@@ -165,17 +172,7 @@ pub(super) fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
 }
 
 pub(super) fn repeated_422(traffic: &Traffic<'_>) -> Judged {
-    let requests: Vec<Request<'_>> = traffic.requests().collect();
-    let refused = (0..requests.len()).filter(|at| requests[*at].0.status == 422);
-    Judged::each(refused, |at| {
-        let refused = requests[*at];
-        let again = requests[at + 1..].iter().find_map(|next| {
-            let (_, same_connection) = next.after(refused).filter(|_| next.repeats(refused))?;
-            let confidence = if same_connection { Confidence::Certain } else { Confidence::Likely };
-            let detail =
-                format!("{} repeats {}, which was refused as invalid, without a change", next.line(), refused.id());
-            Some(Sighting { confidence, ..Sighting::certain(next.id(), detail) })
-        });
-        Some(again)
+    after_each(traffic, 422, Request::parts, |refused, next, _| {
+        Some(format!("{} repeats {}, which was refused as invalid, without a change", next.line(), refused.id()))
     })
 }

@@ -79,13 +79,14 @@ impl<'a> Request<'a> {
         value.parse().ok().map(Duration::from_secs)
     }
 
-    /// Whether two requests are the same to the last byte of target and body, with the same credentials.
-    pub(super) fn repeats(self, earlier: Self) -> bool {
-        let parts = |request: Self| {
-            let transcript = &request.0.transcript;
-            (transcript.request_line(), transcript.body(), request.header("authorization"))
-        };
-        parts(self) == parts(earlier)
+    /// The credentials that it carries.
+    pub(super) fn credentials(self) -> Option<Cow<'a, str>> {
+        self.header("authorization")
+    }
+
+    /// What two requests have in common that are the same to the last byte of target and body, with the same credentials.
+    pub(super) fn parts(self) -> ((&'a str, &'a str), &'a [u8], Option<Cow<'a, str>>) {
+        (self.0.transcript.request_line(), self.0.transcript.body(), self.credentials())
     }
 
     /// How long after the answer to `earlier` its first byte was read. `None` if it was under way before, or nobody knows. The
