@@ -4,8 +4,8 @@ use super::traffic::Traffic;
 use crate::contract::named::named;
 
 pub(super) const ALWAYS: &str = "always certain";
-pub(super) const ON_ONE_CONNECTION: &str = "certain if both requests came on one connection, so that what sent the second had read the \
-                                 answer to the first; otherwise likely";
+pub(super) const ON_ONE_CONNECTION: &str = "certain if the second request has the method and path of the first and came on the same \
+     connection, so that what sent it had read the answer; otherwise likely";
 pub(super) const SEND_REQUESTS: &str = "send any request";
 pub(super) const SUBSCRIBE: &str = "subscribe to events: POST /v1/events/subscribe";
 pub(super) const OWN_SECRET: &str = "subscribe with a secret of your own";

@@ -1,6 +1,6 @@
 //! Findings: what the emulator knows about a client and its receivers from their traffic alone.
 //!
-//! [`rules`] has one row for each: its code, the clause of the contract, how bad it is, what to do, and an example of traffic
+//! [`checks`] has one row for each: its code, the clause of the contract, how bad it is, what to do, and an example of traffic
 //! with it and without. A row's function judges the traffic, and says how much of it there was: a rule with nothing to judge
 //! proves nothing, so it is listed as not exercised. Reading order: `check`, `traffic`, then the rules by subject, each with its functions.
 

@@ -111,8 +111,9 @@ fn after_each<'a, K: Hash + Eq>(
             judged += 1;
             let next = group[place + 1..].iter().find_map(|(at, next)| Some((*at, *next, next.after(*answered)?)));
             let Some((at, next, (waited, same_connection))) = next else { continue };
-            // Another connection may belong to a part of the client that has not seen the answer.
-            let confidence = if same_connection { Confidence::Certain } else { Confidence::Likely };
+            // Another connection, or another request, may belong to a part of the client that has not seen the answer.
+            let is_certain = same_connection && next.line() == answered.line();
+            let confidence = if is_certain { Confidence::Certain } else { Confidence::Likely };
             found.extend(
                 judge(*answered, next, waited)
                     .map(|detail| (at, Sighting { confidence, ..Sighting::certain(next.id(), detail) })),
