@@ -19,6 +19,8 @@ cp -r src/ui/assets "$work/src/ui/assets"
 cp -r tests/ui "$work/tests/ui"
 cd "$work/tests/ui"
 echo '{"type":"module"}' >"$work/package.json"
+# A repository of its own: the linter passes over what the project's .gitignore names, such as target/.
+git init -q "$work"
 
 "$binary" openapi --control >openapi.json
 "$tools/node_modules/.bin/openapi-typescript" openapi.json -o api.d.ts >/dev/null
