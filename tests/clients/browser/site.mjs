@@ -119,7 +119,7 @@ export async function gate(emulator, prefix = "") {
 /** nginx that passes what is below a path on to an emulator, with the lines that docs/control-api.md shows. Gives its address. */
 export async function nginx(emulator, prefix) {
   const page = readFileSync(new URL("../../../docs/control-api.md", import.meta.url), "utf8");
-  const location = page.match(/```nginx\n([^`]*)```/)[1].replace("/wrs/", `${prefix}/`).replace("http://127.0.0.1:9770/", `${emulator.url}/`);
+  const location = page.match(/```nginx[^\n]*\n([^`]*)```/)[1].replace("/wrs/", `${prefix}/`).replace("http://127.0.0.1:9770/", `${emulator.url}/`);
   const folder = mkdtempSync(`${tmpdir()}/page-nginx-`);
   const probe = createServer().listen(0, "127.0.0.1");
   await once(probe, "listening");
