@@ -48,7 +48,7 @@ impl RunFile {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         match folder {
             Some(folder) if problem.is_missing() => {
-                failure.with_hint(format!("there is no folder `{0}`: mkdir -p {0}", folder.display()))
+                failure.with_hint(format!("create the folder first: mkdir -p {0}", folder.display()))
             }
             _ => failure,
         }
@@ -94,7 +94,7 @@ fn document_in(text: &str) -> Result<&str, &'static str> {
     Ok(json)
 }
 
-/// Refuses JSON that is no run document, or one of another version; with what to do.
+/// Refuses JSON that is not a run document, or has another version, and says what to do.
 fn check_format(json: &str) -> Result<(), (String, Cow<'static, str>)> {
     let start: RunStart = match serde_json::from_str(json) {
         Ok(start) => start,

@@ -47,7 +47,7 @@ impl Viewer {
         }
         self.access.check_origin(&parts, &host, Content::Any)?;
         if path.strip_prefix(PREFIX) != Some("run") {
-            return Err(ControlError::not_found("a saved run is shown here, read-only; there is no emulator"));
+            return Err(ControlError::not_found("this address only shows a saved run; no emulator is running here"));
         }
         if parts.method != Method::GET && parts.method != Method::HEAD {
             return Err(ControlError::method("GET, HEAD".to_owned()));

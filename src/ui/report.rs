@@ -117,7 +117,7 @@ fn add<'m>(
     Ok(())
 }
 
-/// The module that a line imports from; `None` if it is no import.
+/// The module that a line imports from; `None` if the line is not an import.
 fn imported(line: &str) -> Option<Result<&str, &'static str>> {
     let rest = line.strip_prefix("import")?;
     if !rest.starts_with([' ', '{', '\'', '"', '(', '*']) {

@@ -114,6 +114,21 @@ async fn no_secret_is_in_a_finding() {
     assert!(!text.contains("abcdefgh1234"), "{text}");
 }
 
+#[tokio::test]
+async fn a_detail_stays_short_whatever_a_client_sends() {
+    let subscribe = |name: &str| {
+        format!(
+            "POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
+             content-type: application/json\n\n\
+             {{\"url\":\"https://{name}.example/{}\",\"events\":[],\"secret\":\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"}}",
+            "x".repeat(40_000)
+        )
+    };
+    let findings = after_requests(&[], &[&subscribe("a"), &subscribe("b")]).await;
+    let reused = finding(&findings, "secret-reused").expect("the secret is reused");
+    assert_eq!(reused["evidence"][0]["detail"].as_str().map(|detail| detail.chars().count()), Some(300));
+}
+
 #[test]
 fn codes_are_unique_and_texts_are_whole() {
     let mut codes: Vec<&str> = checks().map(|rule| rule.code).collect();

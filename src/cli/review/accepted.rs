@@ -76,7 +76,7 @@ impl Accepted {
             if check(code).is_none() {
                 let near = nearest(code, checks().map(|rule| rule.code));
                 let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-                return Err(format!("{entry}: there is no finding of this code{hint}"));
+                return Err(format!("{entry}: unknown code{hint}"));
             }
             if reason.trim().is_empty() {
                 return Err(format!("{entry}: the reason is empty"));

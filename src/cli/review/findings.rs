@@ -60,7 +60,7 @@ A file for --accept:
   reason = \"removed with release 2.4\"
   expires = 2027-01-31
 
-An accepted finding that is no longer found fails the review, so that the file only shrinks.
+If an accepted finding no longer occurs, the review fails until its entry is removed.
 
 Exit status: 0 nothing that fails was found, 1 something was, 2 wrong usage, 3 the emulator cannot be reached.";
 

@@ -110,6 +110,9 @@ pub struct Judged {
     pub found: Vec<Sighting>,
 }
 
+/// Most characters of a detail.
+const LONGEST_DETAIL: usize = 300;
+
 /// One request or delivery that shows a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sighting {
@@ -137,7 +140,9 @@ impl Judged {
 
 impl Sighting {
     pub(super) fn certain(id: &str, detail: impl Into<String>) -> Self {
-        Self { id: id.to_owned(), confidence: Confidence::Certain, detail: detail.into() }
+        // URLs and paths may be as long as a body; ten thousand of them must not fill the memory.
+        let detail = detail.into().chars().take(LONGEST_DETAIL).collect();
+        Self { id: id.to_owned(), confidence: Confidence::Certain, detail }
     }
 
     pub(super) fn likely(id: &str, detail: impl Into<String>) -> Self {

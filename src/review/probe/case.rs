@@ -108,7 +108,7 @@ pub(super) enum Signing {
     EmptySignature,
     /// With the signature under the name of another version.
     OtherVersion,
-    /// With a timestamp that is no number, signed so.
+    /// With a timestamp that is not a number, and a signature over it.
     TimestampText,
     /// With another timestamp than was signed.
     TimestampChanged,

@@ -110,7 +110,7 @@ export function bodyVariants(body) {
     const value = JSON.parse(body);
     variants.push(['the body as compact JSON', JSON.stringify(value)], ['the body as JSON, indented by 2', JSON.stringify(value, null, 2)]);
   } catch {
-    // It is no JSON.
+    // It is not JSON.
   }
   return variants;
 }
@@ -125,7 +125,7 @@ export async function checkSignature(headerText, body, secret, now) {
   const [name] = schemesOf(headers);
   if (!name) {
     const names = Object.values(SCHEMES).map((scheme) => scheme.signature).join(', ');
-    return { ok: false, summary: 'There is no signature header among these headers.', findings: [`Known ones: ${names}. Each header stands on a line of its own, as name: value.`] };
+    return { ok: false, summary: 'These headers have no signature header.', findings: [`Known ones: ${names}. Each header stands on a line of its own, as name: value.`] };
   }
   const scheme = SCHEMES[name];
   const { id, time, signatures } = signatureHeaders(scheme, headers);
