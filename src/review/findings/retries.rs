@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::check::{Check, Confidence, Example, Judged, ON_ONE_CONNECTION, STATUS, Severity, Sighting, requests};
 use super::traffic::{Request, Traffic};
 
-/// The rules.
+/// The checks of this subject.
 pub(super) const CHECKS: [Check; 4] = [
     Check {
         code: "no-back-off",

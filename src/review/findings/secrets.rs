@@ -9,7 +9,12 @@ use super::traffic::{Request, Traffic, key_in};
 use crate::contract::routes::Operation;
 use crate::contract::signature::{SigningKey, secret_warnings};
 
-/// The rules.
+/// A subscription with a secret as it should be.
+const SOUND_SECRET: &str = "POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
+     content-type: application/json\n\n\
+     {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"secret\":\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"}";
+
+/// The checks of this subject.
 pub(super) const CHECKS: [Check; 4] = [
     Check {
         code: "secret-weak",
@@ -26,9 +31,7 @@ pub(super) const CHECKS: [Check; 4] = [
             &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
                content-type: application/json\n\n\
                {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"secret\":\"mysecret123\"}"],
-            &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-               content-type: application/json\n\n\
-               {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"secret\":\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"}"],
+            &[SOUND_SECRET],
         ),
     },
     Check {
@@ -72,9 +75,7 @@ pub(super) const CHECKS: [Check; 4] = [
             &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local_abcdefgh\n\
                content-type: application/json\n\n\
                {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"secret\":\"sk_test_local_abcdefgh\"}"],
-            &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-               content-type: application/json\n\n\
-               {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"secret\":\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"}"],
+            &[SOUND_SECRET],
         ),
     },
     Check {
@@ -92,9 +93,7 @@ pub(super) const CHECKS: [Check; 4] = [
             &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
                content-type: application/json\n\n\
                {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"secret\":\"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"}"],
-            &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-               content-type: application/json\n\n\
-               {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"secret\":\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"}"],
+            &[SOUND_SECRET],
         ),
     },
 ];
