@@ -3,15 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The longest duration taken anywhere: ten years. Longer ones are typing errors and would overflow the clock.
 const LONGEST: Duration = Duration::from_hours(87600);
 
 /// A duration with its text form; whole seconds, minutes and so on stay readable in listings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
-#[schemars(with = "String", extend("examples" = ["10s", "250ms", "1m30s", "24h"]))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "String", extend("examples" = ["10s", "250ms", "1m30s", "24h"])))]
 pub struct DurationText(pub Duration);
 
 impl DurationText {

@@ -53,3 +53,7 @@ pub mod workspace;
 
 pub use app::{Builder, ControlHandle, Emulator, ResetProblem, Settings, StartError, StopProblem};
 pub use workspace::FireRequest;
+
+#[cfg(test)]
+#[path = "committed_tests.rs"]
+mod committed;

@@ -50,20 +50,14 @@ pub(crate) fn write(figures: &[Figure], mut committed: BTreeMap<String, u64>) ->
     fs::write(path(), format!("{}\n", serde_json::to_string_pretty(&committed)?))
 }
 
-/// Figures that have risen.
+/// What is wrong with a figure that has risen.
 #[allow(clippy::cast_precision_loss, reason = "far below 2⁵³")]
-pub(crate) fn problems(figures: &[Figure], committed: &BTreeMap<String, u64>) -> Vec<String> {
-    let mut found = Vec::new();
-    for figure in figures.iter().filter(|figure| figure.is_checked) {
-        let (name, now) = (figure.name, figure.emulator);
-        if let Some(before) = committed.get(name).map(|before| *before as f64).filter(|before| now > before * MOST_RISE)
-        {
-            found.push(format!(
-                "{name}: {now:.0} instructions, {before:.0} are committed; if this is meant, run with `--write`"
-            ));
-        }
-    }
-    found
+pub(crate) fn problem(figure: &Figure, committed: &BTreeMap<String, u64>) -> Option<String> {
+    let (name, now) = (figure.name, figure.emulator);
+    let before = committed.get(name).map(|before| *before as f64)?;
+    (figure.is_checked && now > before * MOST_RISE).then(|| {
+        format!("{name}: {now:.0} instructions, {before:.0} are committed; if this is meant, run with `--write`")
+    })
 }
 
 /// A Markdown table.

@@ -134,12 +134,7 @@ mod tests {
     /// Run with `UPDATE_EXPECTED=1` to write the page again.
     #[test]
     fn the_page_is_in_step_with_the_constants() {
-        let path = format!("{}/docs/limits.md", env!("CARGO_MANIFEST_DIR"));
-        if std::env::var_os("UPDATE_EXPECTED").is_some() {
-            std::fs::write(&path, limits_markdown()).expect("the page can be written");
-        }
-        let page = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(page == limits_markdown(), "{path} has changed: run the tests once with UPDATE_EXPECTED=1");
+        crate::committed::compare("docs/limits.md", &limits_markdown());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What the `OpenAPI` document of the emulated API is made from beside the routes: the settings that show in it, and the JSON
 //! Schema of a type.
 
-use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value};
 
 use crate::contract::error::Errors;
@@ -41,11 +41,42 @@ pub struct ApiShape<'p> {
     pub oauth: &'p Oauth,
 }
 
+/// The JSON Schemas of the types on the wire, by name. A test makes the file from the types.
+static SCHEMAS: LazyLock<Map<String, Value>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("schemas.json")).expect("a test has made it"));
+
 /// The JSON Schema of a type as it is read, without references.
-pub(crate) fn schema_of<T: JsonSchema>() -> Value {
-    let generator = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    generator.into_generator().into_root_schema_for::<T>().to_value()
+pub(crate) fn schema_of(name: &str) -> Value {
+    SCHEMAS[name].clone()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use schemars::JsonSchema;
+    use schemars::generate::SchemaSettings;
+
+    use super::*;
+    use crate::committed;
+    use crate::contract::preview::Workflow;
+    use crate::contract::types::{EventEnvelope, SubscribeRequest, Subscription, SystemStatus};
+
+    pub(crate) fn schema<T: JsonSchema>() -> Value {
+        let generator = SchemaSettings::draft2020_12().with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        });
+        generator.into_generator().into_root_schema_for::<T>().to_value()
+    }
+
+    #[test]
+    fn the_file_beside_is_made_from_the_types() {
+        let made = serde_json::json!({
+            "SystemStatus": schema::<SystemStatus>(),
+            "Subscription": schema::<Subscription>(),
+            "SubscribeRequest": schema::<SubscribeRequest>(),
+            "EventEnvelope": schema::<EventEnvelope>(),
+            "Workflow": schema::<Workflow>(),
+        });
+        committed::compare("src/contract/schemas.json", &committed::json(&made, 1));
+    }
 }

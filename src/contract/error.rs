@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -11,7 +10,8 @@ use crate::contract::named::named;
 
 named! {
     /// What went wrong, as clients may branch on it. The text sent for each kind is the knob `errors.codes`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
     #[serde(rename_all = "snake_case")]
     pub enum ErrorKind {
         /// 401: Bearer token missing or invalid. The one code the contract publishes.
@@ -75,7 +75,8 @@ impl ErrorKind {
 }
 
 /// The error envelope (contract: Errors).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Errors {
     /// Where validation reasons appear beside `message`.
@@ -96,7 +97,8 @@ impl Errors {
 }
 
 /// Where validation reasons appear beside `message`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorDetails {
     /// Nowhere else.
@@ -108,9 +110,10 @@ pub enum ErrorDetails {
 }
 
 /// 400 or 422.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "u16", into = "u16")]
-#[schemars(extend("enum" = [400, 422]))]
+#[cfg_attr(test, schemars(extend("enum" = [400, 422])))]
 pub struct MalformedStatus(u16);
 
 impl TryFrom<u16> for MalformedStatus {

@@ -1,14 +1,14 @@
 //! Names of headers that a setting gives: any valid HTTP field name, or none.
 
 use hyper::header::HeaderName;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 
 /// A text that is a valid HTTP field name; compared without regard to case, shown as written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct HeaderNameText {
     text: String,
@@ -48,7 +48,8 @@ impl From<HeaderNameText> for String {
 }
 
 /// The name of a header that is sent only if it has a name; empty means none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct OptionalHeaderName(Option<HeaderNameText>);
 

@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 
 use rand::Rng;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha512};
 
@@ -45,7 +44,8 @@ impl IdKind {
 }
 
 /// The form of ids.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Ids {
     /// What follows the prefix.
@@ -55,7 +55,8 @@ pub struct Ids {
 }
 
 /// What follows the prefix of an id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum IdStyle {
     /// 26 characters, lower case.

@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hyper::header::{AUTHORIZATION, HeaderMap};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::named::named;
@@ -19,7 +18,8 @@ pub const SAMPLE_KEY: &str = "sk_test_local";
 pub const LONGEST_KEY: usize = 256;
 
 /// Which API keys are valid (contract: Authentication 3, prefixes not given).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Keys {
     /// How a key is judged.
@@ -35,7 +35,8 @@ pub struct Keys {
 }
 
 /// How a key is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum KeyMode {
     /// By the environment's prefix and the characters after it.

@@ -4,7 +4,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::form_urlencoded;
@@ -15,7 +14,8 @@ use crate::contract::rules::{ContentTypeRule, Validation};
 use crate::duration::DurationText;
 
 /// OAuth 2.0 client credentials (contract: announced, endpoints and lifetimes not shown).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Oauth {
     /// How long an access token is valid.
@@ -25,7 +25,8 @@ pub struct Oauth {
 }
 
 /// The form of the token endpoint's errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OauthErrorShape {
     /// `{error, error_description}`.

@@ -10,7 +10,6 @@ use crate::contract::ids::IdStyle;
 use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route, Stage};
 use crate::contract::rules::Unknown;
-use crate::contract::types::{EventEnvelope, SubscribeRequest, Subscription, SystemStatus};
 use crate::contract::webhook_url::LONGEST_URL;
 use crate::contract::{VERSION, openapi_preview};
 
@@ -220,7 +219,7 @@ fn headers(shape: &ApiShape<'_>) -> Value {
 }
 
 fn schemas(shape: &ApiShape<'_>) -> Value {
-    let mut status = schema_of::<SystemStatus>();
+    let mut status = schema_of("SystemStatus");
     status["properties"]["version"]["const"] = VERSION.into();
     status["properties"]["checks"] = json!({
         "description": "Dependency health, only with include_checks=true.",
@@ -228,14 +227,14 @@ fn schemas(shape: &ApiShape<'_>) -> Value {
         "additionalProperties": if shape.variation.unknown_fields { json!(true) } else { json!({ "type": "object" }) },
         "x-assumed": "status.checks",
     });
-    let mut subscription = schema_of::<Subscription>();
+    let mut subscription = schema_of("Subscription");
     subscription["properties"]["id"]["pattern"] = id_pattern("sub_", shape).into();
     subscription["properties"][shape.secret_field] = json!({
         "description": "The signing secret, once, when the service generated it.",
         "type": "string",
         "x-assumed": "subscriptions.secret_field",
     });
-    let mut request = schema_of::<SubscribeRequest>();
+    let mut request = schema_of("SubscribeRequest");
     let types: Vec<&str> = shape.events.types().collect();
     request["properties"]["url"] = url_schema(shape);
     request["properties"]["events"] = json!({
@@ -254,7 +253,7 @@ fn schemas(shape: &ApiShape<'_>) -> Value {
     if shape.validation.unknown == Unknown::Reject {
         request["additionalProperties"] = false.into();
     }
-    let mut envelope = schema_of::<EventEnvelope>();
+    let mut envelope = schema_of("EventEnvelope");
     envelope["properties"]["id"]["pattern"] = id_pattern("evt_", shape).into();
     let mut schemas = Map::new();
     if shape.preview.enabled {

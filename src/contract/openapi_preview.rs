@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::contract::api_shape::{ApiShape, schema_of};
 use crate::contract::oauth::OauthErrorShape;
-use crate::contract::preview::{LONGEST_LABEL, Workflow, WorkflowStatus};
+use crate::contract::preview::{LONGEST_LABEL, WorkflowStatus};
 use crate::contract::routes::{Operation, Route};
 use crate::contract::rules::Unknown;
 
@@ -76,7 +76,7 @@ pub(super) fn add_schemas(schemas: &mut Map<String, Value>, shape: &ApiShape<'_>
         fields["additionalProperties"] = false.into();
     }
     // Its id has any form after the prefix: a scenario may give one.
-    let mut workflow = schema_of::<Workflow>();
+    let mut workflow = schema_of("Workflow");
     workflow["required"] = json!(["id", "name", "status", "reference", "created_at", "updated_at"]);
     let user = json!({ "description": "As the scenario gave it.", "type": "object", "required": ["id"] });
     let added = [

@@ -4,7 +4,6 @@
 use std::num::NonZeroU32;
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::form_urlencoded;
@@ -18,7 +17,8 @@ use crate::duration::DurationText;
 pub const LONGEST_LABEL: usize = 256;
 
 /// The announced endpoints: workflows and users (contract: shapes not shown).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Preview {
     /// Whether they are served.
@@ -33,7 +33,8 @@ pub struct Preview {
 
 named! {
     /// How far a workflow is. The contract shows `completed` alone.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
     #[serde(rename_all = "snake_case")]
     pub enum WorkflowStatus {
         /// From its creation on.
@@ -46,10 +47,11 @@ named! {
 }
 
 /// A workflow as it is answered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Workflow {
     /// Form `wf_<id>`.
-    #[schemars(regex(pattern = r"^wf_.*$"))]
+    #[cfg_attr(test, schemars(regex(pattern = r"^wf_.*$")))]
     pub id: String,
     /// A label; null when it has none.
     pub name: Option<String>,
@@ -58,10 +60,10 @@ pub struct Workflow {
     /// The reference that it is about; null when it has none.
     pub reference: Option<String>,
     /// ISO 8601 UTC timestamp.
-    #[schemars(extend("format" = "date-time"))]
+    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
     pub created_at: String,
     /// ISO 8601 UTC timestamp of the last change, completion among them.
-    #[schemars(extend("format" = "date-time"))]
+    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
     pub updated_at: String,
 }
 

@@ -1,13 +1,13 @@
 //! The settings of a key's quota and its headers (contract: Limits, numbers not shown). Who counts reads them from here.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::header_name::HeaderNameText;
 use crate::duration::DurationText;
 
 /// The quota of each key (contract: Limits, numbers not shown).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
     /// Whether requests are counted at all; the headers are sent either way.
@@ -31,7 +31,8 @@ pub struct RateLimit {
 }
 
 /// Names of the quota headers (contract: Limits).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RateHeaderNames {
     /// Requests allowed per window.
@@ -41,7 +42,8 @@ pub struct RateHeaderNames {
 }
 
 /// How the quota's window moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RateAlgorithm {
     /// Opened by the first request, closed after the window.
@@ -53,7 +55,8 @@ pub enum RateAlgorithm {
 }
 
 /// Which requests cost quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CountRule {
     /// All but the 429s.
@@ -65,7 +68,8 @@ pub enum CountRule {
 }
 
 /// Form of `Retry-After` on a 429.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RetryAfterForm {
     /// Not sent.
@@ -77,7 +81,8 @@ pub enum RetryAfterForm {
 }
 
 /// Form of `X-RateLimit-Reset`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ResetForm {
     /// Not sent.

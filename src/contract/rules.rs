@@ -1,6 +1,5 @@
 //! What each operation accepts, as pure functions: query parameters and bodies in, a checked request or every problem out.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::{Url, form_urlencoded};
@@ -12,7 +11,8 @@ use crate::contract::types::{Events, SubscribeRequest};
 use crate::contract::webhook_url::check_webhook_url;
 
 /// How strictly requests are read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Validation {
     /// Unknown body fields and query parameters.
@@ -24,7 +24,8 @@ pub struct Validation {
 }
 
 /// What happens to unknown body fields and query parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unknown {
     /// They are passed over.
@@ -34,7 +35,8 @@ pub enum Unknown {
 }
 
 /// Whether a POST's `Content-Type` matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ContentTypeRule {
     /// It must be `application/json`.

@@ -4,11 +4,11 @@ use std::cell::Cell;
 
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The form of timestamps.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Time {
     /// Fraction of a second shown.
@@ -16,7 +16,8 @@ pub struct Time {
 }
 
 /// Fraction of a second in timestamps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
     /// None.

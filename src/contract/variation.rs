@@ -5,12 +5,12 @@
 
 use rand::seq::SliceRandom as _;
 use rand::{Rng, RngExt as _};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// What a JSON body may be like beyond its published fields: answers and events alike.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Variation {
     /// Whether each object has fields that nobody knows, of any type.
@@ -27,7 +27,8 @@ impl Variation {
 }
 
 /// The order of the keys of JSON objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum KeyOrder {
     /// As the contract's tables have them.

@@ -10,6 +10,7 @@ mod clock;
 mod deliveries;
 mod diagnosis;
 mod dispatch;
+mod documents;
 mod due;
 mod events;
 mod explain;
@@ -19,7 +20,6 @@ mod guard;
 mod guesses;
 mod health;
 mod metrics;
-mod openapi;
 mod page;
 mod profile;
 mod progress;
@@ -30,7 +30,6 @@ mod route;
 mod routes;
 mod run;
 mod scenarios;
-mod schemas;
 mod scope;
 mod snapshot;
 mod stream;
@@ -44,12 +43,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
+pub use documents::{openapi_document, run_schema};
 pub use guard::Access;
 pub use guesses::Guesses;
 pub use reply::{ControlError, Reply};
-pub use routes::openapi_document;
 pub use run::MOST_SENT;
-pub use schemas::run_schema;
 pub use stream::{MOST_VIEWERS, Texts};
 pub use viewer::Viewer;
 
@@ -128,3 +126,8 @@ impl Control {
         self.profile_for(None)
     }
 }
+
+#[cfg(test)]
+mod openapi;
+#[cfg(test)]
+mod schemas;

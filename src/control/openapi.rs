@@ -1,4 +1,5 @@
-//! `GET openapi.json`: the `OpenAPI` 3.1 document of the control API, made from its table of calls and their types.
+//! The `OpenAPI` 3.1 document of the control API, made from its table of calls and their types; built for tests only, which compare
+//! it with the file that is served.
 
 use std::collections::BTreeMap;
 
@@ -51,6 +52,7 @@ pub(super) fn document(routes: &[Route]) -> Map<String, Value> {
                     description: "The control token, where the emulator was given one or made one.",
                 },
             )]),
+            responses: shared_responses(&schemas.error()),
             schemas: schemas.answers.take_definitions(true),
         },
     };
@@ -114,32 +116,68 @@ fn body(route: &Route, schema: &Schema) -> Body {
     Body { required, content }
 }
 
+/// Errors of every call.
+const COMMON: [(u16, &str); 8] = [
+    (400, "Not a valid HTTP request, or one that a page of another site sent."),
+    (408, "The body did not arrive in time, or a wait timed out."),
+    (413, "The body is too large."),
+    (414, "The request target is too long."),
+    (415, "A content type that the call does not take, a content coding, or a transfer coding other than chunked."),
+    (421, "The control API does not answer to this host."),
+    (422, "A parameter or field is wrong; the message names it."),
+    (431, "The header block is too large."),
+];
+/// Errors of calls that may require a token.
+const GUARDED: [(u16, &str); 2] =
+    [(401, "The control token is missing or wrong."), (404, "What is named, or the key, does not exist.")];
+
+/// The name of an error that several calls share.
+fn shared(status: u16, has_bodies: bool) -> String {
+    format!("Error{status}{}", if has_bodies { "" } else { "WithoutBody" })
+}
+
+/// The errors that several calls share.
+fn shared_responses(error: &Schema) -> BTreeMap<String, Answer> {
+    let both =
+        COMMON.into_iter().chain(GUARDED).flat_map(|(status, text)| [(status, text, true), (status, text, false)]);
+    both.map(|(status, text, has_bodies)| {
+        (shared(status, has_bodies), answer(text, "application/json", error, has_bodies))
+    })
+    .collect()
+}
+
+fn answer(description: &'static str, media: &'static str, schema: &Schema, has_bodies: bool) -> Answer {
+    let content = || BTreeMap::from([(media, Content { schema: schema.clone().into() })]);
+    Answer { description, content: has_bodies.then(content) }
+}
+
 /// The answer of each status: what the call gives, and everything that can go wrong.
-fn responses(route: &Route, described: &Described, has_bodies: bool) -> BTreeMap<u16, Answer> {
-    let answer = |description, media, schema: &Schema| {
-        let content = || BTreeMap::from([(media, Content { schema: schema.clone().into() })]);
-        Answer { description, content: has_bodies.then(content) }
-    };
+fn responses(route: &Route, described: &Described, has_bodies: bool) -> BTreeMap<u16, Response> {
     let media = match route.form {
         Form::Other(media) => media,
         Form::Masked | Form::Plain => "application/json",
     };
-    let common = [
-        (400, "Not a valid HTTP request, or one that a page of another site sent."),
-        (408, "The body did not arrive in time, or a wait timed out."),
-        (413, "The body is too large."),
-        (414, "The request target is too long."),
-        (415, "A content type that the call does not take, a content coding, or a transfer coding other than chunked."),
-        (421, "The control API does not answer to this host."),
-        (422, "A parameter or field is wrong; the message names it."),
-        (431, "The header block is too large."),
-    ];
-    let guarded =
-        [(401, "The control token is missing or wrong."), (404, "What is named, or the key, does not exist.")];
-    let guarded = guarded.into_iter().filter(|_| !route.is_open);
-    let errors = common.into_iter().chain(guarded).chain(route.errors.iter().copied());
-    let errors = errors.map(|(status, text)| (status, answer(text, "application/json", &described.error)));
-    errors.chain([(200, answer("Done.", media, &described.answer))]).collect()
+    let guarded = GUARDED.into_iter().filter(|_| !route.is_open);
+    let reference =
+        |status| Response::Shared { name: format!("#/components/responses/{}", shared(status, has_bodies)) };
+    let errors = COMMON.into_iter().chain(guarded).map(|(status, _)| (status, reference(status)));
+    let own = route
+        .errors
+        .iter()
+        .map(|(status, text)| (*status, answer(text, "application/json", &described.error, has_bodies)));
+    let done = [(200, answer("Done.", media, &described.answer, has_bodies))];
+    errors.chain(own.chain(done).map(|(status, answer)| (status, Response::Own(answer)))).collect()
+}
+
+/// An answer, or the name of one that several calls share.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Response {
+    Own(Answer),
+    Shared {
+        #[serde(rename = "$ref")]
+        name: String,
+    },
 }
 
 #[derive(Serialize)]
@@ -169,6 +207,7 @@ struct Server {
 struct Components {
     #[serde(rename = "securitySchemes")]
     security_schemes: BTreeMap<&'static str, SecurityScheme>,
+    responses: BTreeMap<String, Answer>,
     schemas: Map<String, Value>,
 }
 
@@ -189,7 +228,7 @@ struct Operation {
     parameters: Vec<Parameter>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_body: Option<Body>,
-    responses: BTreeMap<u16, Answer>,
+    responses: BTreeMap<u16, Response>,
     security: Vec<Security>,
 }
 
@@ -228,6 +267,13 @@ struct Content {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::committed;
+
+    #[test]
+    fn the_file_beside_is_made_from_the_calls_and_their_types() {
+        let made = document(&crate::control::routes::ROUTES).into();
+        committed::compare("src/control/openapi.json", &committed::json(&made, 3));
+    }
 
     /// A reference that leads nowhere would make every check against the document pass.
     #[test]
@@ -242,7 +288,7 @@ mod tests {
                 _ => {}
             }
         }
-        let (document, mut found) = (crate::control::openapi_document(), Vec::new());
+        let (document, mut found) = (Value::from(crate::control::openapi_document()), Vec::new());
         references(&document, &mut found);
         assert!(found.len() > 50, "the references were found");
         for reference in found {

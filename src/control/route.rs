@@ -8,7 +8,6 @@ use percent_encoding::percent_decode_str;
 
 use super::api::{Endpoint, Form};
 use super::call::{Call, Input};
-use super::schemas::{Described, Schemas, describe};
 use super::{Control, ControlError, Reply};
 
 /// The future of a call that waits.
@@ -29,6 +28,7 @@ pub(super) enum Handler {
 }
 
 /// One call.
+#[cfg_attr(not(test), allow(dead_code, reason = "some fields are for the `OpenAPI` document, which a test makes"))]
 pub(super) struct Route {
     pub(super) method: Method,
     /// The path below `/_emulator/`.
@@ -37,7 +37,8 @@ pub(super) struct Route {
     pub(super) form: Form,
     pub(super) handler: Handler,
     /// Adds the schemas of the call to the `OpenAPI` document.
-    pub(super) describe: fn(&mut Schemas) -> Described,
+    #[cfg(test)]
+    pub(super) describe: fn(&mut super::schemas::Schemas) -> super::schemas::Described,
     /// Whether it requires no token: the health check of containers, and the certificate authority, which a client needs before it
     /// can connect.
     pub(super) is_open: bool,
@@ -57,7 +58,8 @@ impl Route {
             summary: E::SUMMARY.trim().trim_end_matches('.'),
             form: E::FORM,
             handler,
-            describe: describe::<E>,
+            #[cfg(test)]
+            describe: super::schemas::describe::<E>,
             is_open: false,
             most_bytes: None,
             takes_toml: false,

@@ -4,21 +4,20 @@ use std::cmp::{Ordering, Reverse};
 use std::sync::{Arc, LazyLock};
 
 use hyper::Method;
-use serde_json::Value;
 
 use super::api;
 use super::call::Call;
 use super::route::{Handler, Route, Waiting, at_once, raw, waits};
 use super::{Control, ControlError, PREFIX, Reply};
 use super::{
-    clock, deliveries, events, explain, findings, health, metrics, openapi, profile, requests, reset, run, scenarios,
+    clock, deliveries, documents, events, explain, findings, health, metrics, profile, requests, reset, run, scenarios,
     snapshot, stream, subscriptions, verification,
 };
 use crate::contract::nearest;
 use crate::contract::routes::allow;
 
 /// Every call; `openapi.json` describes them in this order.
-static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
+pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let health = |control: &Control, _: Call| Ok(Reply::masked(&health::health(control)));
     let snapshot = |control: Arc<Control>, call: Call| -> Waiting {
         Box::pin(async move {
@@ -34,7 +33,7 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         at_once(profile::assumptions),
         at_once(profile::show),
         at_once(profile::patch),
-        at_once::<api::OpenApi>(|_, _| Ok(openapi::document(&ROUTES))),
+        at_once::<api::OpenApi>(|_, _| Ok(documents::openapi_document())),
         raw::<api::EmulatedOpenApi>(profile::emulated_openapi),
         at_once(requests::list),
         at_once(requests::clear),
@@ -73,11 +72,6 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         at_once(deliveries::script),
     ]
 });
-
-/// The `OpenAPI` document of the control API, without a running emulator.
-pub fn openapi_document() -> Value {
-    openapi::document(&ROUTES).into()
-}
 
 /// What a method and path mean.
 pub(super) enum Match {

@@ -1,4 +1,4 @@
-//! The JSON Schemas of what calls take and answer, from their types in `api`.
+//! The JSON Schemas of what calls take and answer, from their types in `api`; built for tests only.
 
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -29,10 +29,11 @@ impl Schemas {
     }
 }
 
-/// The JSON Schema of run documents, by itself.
-pub fn run_schema() -> Schema {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.contract = Contract::Serialize);
-    settings.into_generator().into_root_schema_for::<api::Run>()
+impl Schemas {
+    /// The schema of every error.
+    pub(super) fn error(&mut self) -> Schema {
+        schema::<api::Error>(&mut self.answers)
+    }
 }
 
 /// What a call takes and answers.
@@ -49,7 +50,7 @@ pub(super) fn describe<E: Endpoint>(schemas: &mut Schemas) -> Described {
         query: schema::<E::Query>(&mut schemas.inputs),
         body: schema::<E::Body>(&mut schemas.inputs),
         answer: schema::<E::Answer>(&mut schemas.answers),
-        error: schema::<api::Error>(&mut schemas.answers),
+        error: schemas.error(),
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::knobs::{KNOBS, Knob};
-use super::sections::Profile;
-use crate::contract::api_shape::schema_of;
 
-static TYPES: LazyLock<Value> = LazyLock::new(schema_of::<Profile>);
+/// A test makes the file from the types.
+static TYPES: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("schema.json")).expect("a test has made it"));
 
 /// The JSON Schema of a table of settings, each described by its row of the ledger. None has to be there.
 pub fn schema() -> Value {
@@ -40,5 +40,17 @@ impl Knob {
             (.., Value::Array(durations)) => format!("a duration such as {}", durations[0]),
             _ => "true | false".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::committed;
+    use crate::contract::api_shape::tests::schema;
+    use crate::profile::Profile;
+
+    #[test]
+    fn the_file_beside_is_made_from_the_types() {
+        committed::compare("src/profile/schema.json", &committed::json(&schema::<Profile>(), 3));
     }
 }

@@ -3,7 +3,6 @@
 
 use std::num::NonZeroU32;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::forwards::Forwards;
@@ -22,7 +21,8 @@ use crate::contract::variation::Variation;
 use crate::duration::DurationText;
 
 /// Every knob, typed. Field paths are the knobs' names: `profile.rate_limit.window` is `rate_limit.window`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// The environment emulated; decides which key prefix is valid.
@@ -99,7 +99,8 @@ impl Profile {
 }
 
 /// `GET /v1/system/status`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Status {
     /// What `include_checks=true` adds: name to any object.
@@ -107,7 +108,8 @@ pub struct Status {
 }
 
 /// `GET /v1/hello`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
     /// The whole body.
@@ -115,7 +117,8 @@ pub struct Hello {
 }
 
 /// Subscribing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SubscriptionSettings {
     /// What subscribing twice to one URL does.
@@ -127,7 +130,8 @@ pub struct SubscriptionSettings {
 }
 
 /// What subscribing twice to one URL does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Upsert {
     /// Updates the first subscription.
@@ -137,7 +141,8 @@ pub enum Upsert {
 }
 
 /// Signing and delivering webhooks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Webhooks {
     /// Whether `http` URLs may be subscribed.
@@ -173,7 +178,8 @@ pub struct Webhooks {
 }
 
 /// Whose time a signature carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SignatureTime {
     /// The workspace's clock while it is frozen, the machine's otherwise.
@@ -185,7 +191,8 @@ pub enum SignatureTime {
 }
 
 /// Whether retries hold later events back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryOrder {
     /// Only first attempts keep the order of events.
@@ -195,7 +202,8 @@ pub enum DeliveryOrder {
 }
 
 /// When failed attempts are repeated.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Retry {
     /// A named schedule.
@@ -207,7 +215,8 @@ pub struct Retry {
 }
 
 /// Named retry schedules: delays after each failed attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RetryPreset {
     /// One attempt only.
@@ -229,9 +238,10 @@ pub enum RetryPreset {
 }
 
 /// A fraction from 0 to 1.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "f64", into = "f64")]
-#[schemars(extend("minimum" = 0, "maximum" = 1))]
+#[cfg_attr(test, schemars(extend("minimum" = 0, "maximum" = 1)))]
 pub struct Fraction(f64);
 
 impl TryFrom<f64> for Fraction {

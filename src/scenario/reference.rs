@@ -52,12 +52,6 @@ mod tests {
     /// Run with `UPDATE_EXPECTED=1` to write the pages anew.
     #[test]
     fn the_page_is_in_step() {
-        let (path, made) =
-            (concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scenario-language.md"), super::language_markdown());
-        if std::env::var_os("UPDATE_EXPECTED").is_some() {
-            std::fs::write(path, &made).expect("the page can be written");
-        }
-        let page = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(page == made, "{path} has changed: run the tests once with UPDATE_EXPECTED=1");
+        crate::committed::compare("docs/scenario-language.md", &super::language_markdown());
     }
 }

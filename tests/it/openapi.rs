@@ -17,7 +17,7 @@ impl Document {
     }
 
     pub(crate) fn check(&self, method: &str, path: &str, answer: &Answer) {
-        let response = &self.whole["paths"][path][method]["responses"][answer.status.to_string()];
+        let response = self.resolve(&self.whole["paths"][path][method]["responses"][answer.status.to_string()]);
         assert!(response.is_object(), "{method} {path}: status {} is not in the document", answer.status);
         for (name, header) in response["headers"].as_object().into_iter().flatten() {
             let header = self.resolve(header);

@@ -2,7 +2,6 @@
 //!
 //! Must not know about TOML, files or the other schemes; `scheme` turns it into a row like theirs.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::mac::{Encoding, Hash};
@@ -13,9 +12,10 @@ use super::template::{self, ContentPiece, Field};
 ///
 /// The default signs `{timestamp}.{body}` the way GitHub signs bodies, under neutral names. The
 /// header carries one signature, that of the newest key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
-#[schemars(!default)]
+#[cfg_attr(test, schemars(!default))]
 pub struct CustomScheme {
     /// The header for the event's id; empty for none.
     pub id_header: String,

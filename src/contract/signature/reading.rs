@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::named::named;
 
 named! {
     /// How the text of a secret becomes key bytes (`webhooks.secret_key`).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
     #[serde(rename_all = "snake_case")]
     pub enum KeyReading {
         /// As the scheme's own libraries do: base64 after `whsec_` for `standard` and `svix`, and for

@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::custom::CustomScheme;
@@ -17,7 +16,8 @@ use crate::contract::named::named;
 
 named! {
     /// The name of a signature scheme, as `webhooks.scheme` spells it (lower case).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
     #[serde(rename_all = "snake_case")]
     pub enum SchemeName {
         /// Standard Webhooks v1: `webhook-id`, `webhook-timestamp`, `webhook-signature`.
@@ -44,7 +44,8 @@ impl fmt::Display for SchemeName {
 }
 
 /// One scheme, or a list of at least one without repetition; a single name is written without brackets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "OneOrMany", into = "OneOrMany")]
 pub struct SchemeNames(Vec<SchemeName>);
 
@@ -55,7 +56,8 @@ impl SchemeNames {
     }
 }
 
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(
     untagged,
     expecting = "expected a signature scheme or a list of them: standard, svix, stripe, github, slack, shopify, custom"

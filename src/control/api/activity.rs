@@ -1,6 +1,5 @@
 //! The event stream, and metrics.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Attempt, DeliveryId, EventId, Form, Nothing, SubscriptionId, Time, WorkspaceId, endpoint};
@@ -16,7 +15,8 @@ endpoint! {
 }
 
 /// Which events are streamed.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct StreamQuery {
     /// Kinds of events, joined by commas: request, event, attempt, notice.
     pub(crate) kind: Option<String>,
@@ -36,8 +36,8 @@ pub(crate) struct StreamedAttempt {
 }
 
 /// A line of the log.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Notice {
     pub(crate) at: Time,
     pub(crate) message: String,

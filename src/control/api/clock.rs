@@ -1,11 +1,9 @@
 //! The emulator's clock and those of keys; resetting; snapshots.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{DurationInput, Empty, Form, KeyField, Nothing, Time, WorkspaceId, endpoint};
-use crate::snapshot::{FORMAT, VERSION};
 
 endpoint! {
     /// The emulator's time, or that of one key.
@@ -21,8 +19,8 @@ endpoint! {
 }
 
 /// A clock.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Clock {
     pub(crate) mode: ClockMode,
     pub(crate) now: Time,
@@ -37,32 +35,35 @@ pub(crate) struct Clock {
 }
 
 /// The mode of a clock.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub(crate) enum ClockMode {
     Real,
     Frozen,
 }
 
 /// A change of a clock: one of `mode`, `advance` and `set`.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClockChange {
     #[serde(default, skip_serializing, rename = "key")]
     pub(crate) _key: KeyField,
     pub(crate) mode: Option<NewMode>,
     pub(crate) advance: Option<DurationInput>,
-    #[schemars(extend("format" = "date-time"))]
+    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
     pub(crate) set: Option<String>,
     /// How long the call waits until everything due is done; 60s if absent.
     pub(crate) timeout: Option<DurationInput>,
 }
 
 /// The requested mode of a clock.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub(crate) enum NewMode {
     /// Running from the time at which it was frozen.
     Real,
@@ -72,8 +73,8 @@ pub(crate) enum NewMode {
 }
 
 /// What was forgotten.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct WasReset {
     pub(crate) reset: Vec<WorkspaceId>,
     pub(crate) keys: Vec<String>,
@@ -81,19 +82,19 @@ pub(crate) struct WasReset {
 }
 
 /// A saved state. Only its frame is documented.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
-#[schemars(with = "SnapshotFrame", inline)]
+#[cfg_attr(test, schemars(with = "SnapshotFrame", inline))]
 pub(crate) struct Snapshot(pub(crate) Map<String, Value>);
 
 /// The frame of a saved state.
-#[derive(JsonSchema)]
-#[schemars(rename = "Snapshot")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Snapshot"))]
 #[expect(dead_code, reason = "a schema")]
 struct SnapshotFrame {
-    #[schemars(extend("const" = FORMAT))]
+    #[cfg_attr(test, schemars(extend("const" = crate::snapshot::FORMAT)))]
     format: String,
-    #[schemars(extend("const" = VERSION))]
+    #[cfg_attr(test, schemars(extend("const" = crate::snapshot::VERSION)))]
     version: u64,
     clock: Map<String, Value>,
     whole: Option<Map<String, Value>>,
@@ -101,16 +102,15 @@ struct SnapshotFrame {
 }
 
 /// The state of one key.
-#[derive(JsonSchema)]
-#[schemars(inline)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[expect(dead_code, reason = "a schema")]
 struct WorkspaceFrame {
     key: String,
 }
 
 /// What was put in place.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Loaded {
     /// Workspaces.
     pub(crate) loaded: usize,

@@ -1,6 +1,5 @@
 //! Deliveries of events to subscriptions: listed, shown, awaited, repeated; and what built-in receivers got.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -24,14 +23,15 @@ endpoint! {
 }
 
 /// Which deliveries are listed.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct DeliveriesQuery {
-    #[schemars(range(min = 1, max = 1000), with = "Option<u16>", extend("default" = 20))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000), with = "Option<u16>", extend("default" = 20)))]
     pub(crate) limit: Option<String>,
     /// The `next_cursor` of another page.
-    #[schemars(regex(pattern = "^[0-9]{1,18}$"))]
+    #[cfg_attr(test, schemars(regex(pattern = "^[0-9]{1,18}$")))]
     pub(crate) cursor: Option<String>,
-    #[schemars(with = "Option<DeliveryStatus>")]
+    #[cfg_attr(test, schemars(with = "Option<DeliveryStatus>"))]
     pub(crate) status: Option<String>,
     pub(crate) event: Option<String>,
     #[serde(rename = "type")]
@@ -40,28 +40,30 @@ pub(crate) struct DeliveriesQuery {
 }
 
 /// Which deliveries are awaited, and how many.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitForDeliveries {
     #[serde(default, skip_serializing, rename = "key")]
     pub(crate) _key: KeyField,
-    #[schemars(with = "Option<DeliveryStatus>")]
+    #[cfg_attr(test, schemars(with = "Option<DeliveryStatus>"))]
     pub(crate) status: Option<String>,
     pub(crate) event: Option<String>,
     pub(crate) subscription: Option<String>,
     #[serde(rename = "type")]
     pub(crate) event_type: Option<String>,
     /// 1 if absent.
-    #[schemars(range(min = 1, max = 10_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
     pub(crate) count: Option<Integer<usize>>,
     /// 10s if absent.
     pub(crate) timeout: Option<DurationInput>,
 }
 
 /// The status of a delivery.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub(crate) enum DeliveryStatus {
     Pending,
     Delivered,
@@ -70,8 +72,8 @@ pub(crate) enum DeliveryStatus {
 }
 
 /// A delivery, with the number of its attempts in a listing, or with all of them.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields, rename = "Delivery{A}")]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Delivery{A}"))]
 pub(crate) struct DeliveryWith<A> {
     pub(crate) id: DeliveryId,
     pub(crate) event: EventId,
@@ -95,9 +97,10 @@ pub(crate) struct DeliveryWith<A> {
 }
 
 /// What a receiver did with a forged delivery.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub(crate) enum Forgery {
     Accepted,
     Refused,
@@ -109,22 +112,24 @@ pub(crate) type Delivery = DeliveryWith<AttemptCount>;
 pub(crate) type DeliveryWhole = DeliveryWith<Attempts>;
 
 /// How many attempts were made.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
-#[schemars(inline, rename = "")]
+#[cfg_attr(test, schemars(inline, rename = ""))]
 pub(crate) struct AttemptCount(pub(crate) u64);
 
 /// Each attempt.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
-#[schemars(inline, rename = "Whole")]
+#[cfg_attr(test, schemars(inline, rename = "Whole"))]
 pub(crate) struct Attempts(pub(crate) Vec<Attempt>);
 
 /// One attempt: what was signed and sent, what came back.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Attempt {
-    #[schemars(range(min = 1))]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub(crate) number: u32,
     pub(crate) at: Time,
     pub(crate) url: String,
@@ -139,32 +144,33 @@ pub(crate) struct Attempt {
 }
 
 /// What was sent.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Sent {
     pub(crate) headers: Headers,
     pub(crate) body: Bytes,
 }
 
 /// How an attempt ended.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
-#[schemars(deny_unknown_fields)]
+#[cfg_attr(test, schemars(deny_unknown_fields))]
 pub(crate) enum Outcome {
     Answered { accepted: bool, status: u16, body: Bytes },
     Failed { accepted: bool, failure: String, detail: String },
 }
 
 /// The new delivery.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Redelivered {
     pub(crate) delivery: Option<DeliveryWhole>,
 }
 
 /// What a built-in receiver got.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Receipt {
     pub(crate) at: Time,
     pub(crate) target: String,
@@ -179,20 +185,21 @@ pub(crate) struct Receipt {
 }
 
 /// What a built-in receiver answers next.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SinkScript {
     #[serde(default, skip_serializing, rename = "key")]
     pub(crate) _key: KeyField,
     /// Statuses, one for each answer.
-    #[schemars(length(max = 1000), inner(range(min = 200, max = 599)))]
+    #[cfg_attr(test, schemars(length(max = 1000), inner(range(min = 200, max = 599))))]
     pub(crate) respond: Vec<Integer<u16>>,
 }
 
 /// The receiver is scripted.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Scripted {
-    #[schemars(extend("const" = true))]
+    #[cfg_attr(test, schemars(extend("const" = true)))]
     pub(crate) scripted: bool,
 }

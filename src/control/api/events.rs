@@ -1,6 +1,5 @@
 //! Events fired on command.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -8,7 +7,6 @@ use super::{
     Bytes, Delivery, DeliveryId, DeliveryWhole, DurationInput, EventId, Form, Integer, KeyField, SubscriptionId, Time,
     Wait, WorkspaceId, endpoint,
 };
-use crate::contract::signature::Tamper;
 
 endpoint! {
     /// Fire events at the matching subscriptions.
@@ -16,7 +14,8 @@ endpoint! {
 }
 
 /// What is fired.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Fire {
     #[serde(skip_serializing, rename = "key")]
@@ -30,14 +29,14 @@ pub(crate) struct Fire {
     /// Single fields of the data, by dotted path.
     pub(crate) set: Map<String, Value>,
     pub(crate) subscription: Option<String>,
-    #[schemars(range(min = 1, max = 10_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
     pub(crate) count: Option<Integer<usize>>,
     pub(crate) delay: Option<DurationInput>,
     /// What is falsified in each delivery.
-    #[schemars(extend("enum" = tamper_names()))]
+    #[cfg_attr(test, schemars(extend("enum" = tamper_names())))]
     pub(crate) tamper: Option<String>,
     /// Copies of each delivery in all.
-    #[schemars(range(min = 1, max = 100))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
     pub(crate) duplicate: Option<Integer<u32>>,
     /// Whether the events go out in another order.
     pub(crate) shuffle: bool,
@@ -46,8 +45,8 @@ pub(crate) struct Fire {
 }
 
 /// What was fired.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Fired {
     /// Of many, the ids alone.
     pub(crate) events: Vec<FiredEvent>,
@@ -62,34 +61,37 @@ pub(crate) struct Fired {
 }
 
 /// A delivery with its attempts, or, of many, their number.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub(crate) enum DeliveryShown {
     Whole(DeliveryWhole),
     Row(Delivery),
 }
 
 /// An event, or its id alone.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub(crate) enum FiredEvent {
     Whole(Event),
     Id(EventIdOnly),
 }
 
 /// An event of which only the id is shown.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub(crate) struct EventIdOnly {
     pub(crate) id: EventId,
 }
 
 /// An event with where it goes and where it does not.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Event {
     pub(crate) id: EventId,
     #[serde(rename = "type")]
@@ -105,8 +107,8 @@ pub(crate) struct Event {
 }
 
 /// Where an event goes.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Destination {
     pub(crate) id: DeliveryId,
     pub(crate) subscription: SubscriptionId,
@@ -114,16 +116,18 @@ pub(crate) struct Destination {
 }
 
 /// Where an event does not go, and why.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Skipped {
     pub(crate) subscription: SubscriptionId,
     pub(crate) url: String,
-    #[schemars(extend("enum" = ["type_not_subscribed", "disabled", "not_named"]))]
+    #[cfg_attr(test, schemars(extend("enum" = ["type_not_subscribed", "disabled", "not_named"])))]
     pub(crate) reason: String,
 }
 
 /// What can be falsified in a delivery; null for nothing.
+#[cfg(test)]
 fn tamper_names() -> Vec<Option<&'static str>> {
+    use crate::contract::signature::Tamper;
     Tamper::ALL.map(Tamper::name).into_iter().map(Some).chain([None]).collect()
 }

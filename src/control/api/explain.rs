@@ -1,6 +1,5 @@
 //! Why a request got its answer, where an event went, what happened to a delivery.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{DeliveryWhole, Event, Form, Nothing, RequestWhole, endpoint};
@@ -11,8 +10,8 @@ endpoint! {
 }
 
 /// An explanation: checks in the order in which they were made.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Explanation {
     pub(crate) id: String,
     pub(crate) kind: Explained,
@@ -35,9 +34,10 @@ pub(crate) struct Explanation {
 }
 
 /// What is explained.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub(crate) enum Explained {
     Request,
     Event,
@@ -45,8 +45,8 @@ pub(crate) enum Explained {
 }
 
 /// One check on the way to an answer, or one attempt.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Step {
     /// What was looked at.
     pub(crate) check: String,
@@ -64,9 +64,10 @@ impl Step {
 }
 
 /// How a step went.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub(crate) enum StepVerdict {
     /// The check passed, or the attempt was accepted.
     Passed,
@@ -79,8 +80,8 @@ pub(crate) enum StepVerdict {
 }
 
 /// What to check or do next.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Advice {
     /// What, and why.
     pub(crate) text: String,
@@ -89,14 +90,14 @@ pub(crate) struct Advice {
 }
 
 /// What one rule does with a request.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct RuleTrace {
     pub(crate) scenario: String,
     /// The rule's name, or its position.
     pub(crate) rule: String,
     /// Where it begins in the scenario's text; from 1.
-    #[schemars(range(min = 1))]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub(crate) line: usize,
     /// Whether it decided the request.
     pub(crate) applied: bool,

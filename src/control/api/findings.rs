@@ -1,10 +1,8 @@
 //! Findings about an integration, from its traffic.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{DeliveryId, Form, Nothing, RequestId, endpoint};
-use crate::review::findings::{Confidence, Severity};
 
 endpoint! {
     /// What the traffic shows about the client and its receivers.
@@ -12,8 +10,8 @@ endpoint! {
 }
 
 /// The findings, the worst first, and what had nothing to judge.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Findings {
     pub(crate) data: Vec<Finding>,
     /// Rules that had nothing to judge: that they found nothing proves nothing.
@@ -27,15 +25,15 @@ pub(crate) struct Findings {
 }
 
 /// One finding, with what showed it.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Finding {
     /// Its stable name.
     pub(crate) code: String,
     pub(crate) title: String,
-    #[schemars(extend("enum" = Severity::ALL.map(Severity::name)))]
+    #[cfg_attr(test, schemars(extend("enum" = severities())))]
     pub(crate) severity: String,
-    #[schemars(extend("enum" = Confidence::ALL.map(Confidence::name)))]
+    #[cfg_attr(test, schemars(extend("enum" = confidences())))]
     pub(crate) confidence: String,
     /// The clause of the contract, or of a standard, that it goes against.
     pub(crate) clause: String,
@@ -50,8 +48,8 @@ pub(crate) struct Finding {
 }
 
 /// A request or delivery that shows a finding.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Shown {
     pub(crate) request: Option<RequestId>,
     pub(crate) delivery: Option<DeliveryId>,
@@ -59,11 +57,23 @@ pub(crate) struct Shown {
 }
 
 /// A rule that had nothing to judge.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct NotExercised {
     pub(crate) code: String,
     pub(crate) title: String,
     /// How to give it something to judge.
     pub(crate) exercise: String,
+}
+
+#[cfg(test)]
+fn severities() -> impl serde::Serialize {
+    use crate::review::findings::Severity;
+    Severity::ALL.map(Severity::name)
+}
+
+#[cfg(test)]
+fn confidences() -> impl serde::Serialize {
+    use crate::review::findings::Confidence;
+    Confidence::ALL.map(Confidence::name)
 }

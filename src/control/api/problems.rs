@@ -1,13 +1,12 @@
 //! The answer to a refused call.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Delivery, Diagnostic, FiredEvent, Request};
 
 /// A refused call: the error envelope of the emulated API without a request id, and further fields that help.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Error {
     pub(crate) error: ErrorText,
     /// The requests or deliveries nearest to what was awaited.
@@ -28,8 +27,8 @@ pub(crate) struct Error {
 }
 
 /// What was wrong.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct ErrorText {
     /// Stable.
     pub(crate) code: String,
@@ -37,8 +36,8 @@ pub(crate) struct ErrorText {
 }
 
 /// A request or delivery that was nearly what was awaited.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Nearest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) request: Option<Request>,

@@ -1,6 +1,5 @@
 //! What the emulator assumes, and its settings.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -18,8 +17,8 @@ endpoint! {
 }
 
 /// What the contract leaves open, and what is assumed.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Assumption {
     pub(crate) knob: String,
     /// What the contract says.
@@ -37,8 +36,8 @@ pub(crate) struct Assumption {
 }
 
 /// The settings in force.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Profile {
     pub(crate) data: Vec<Setting>,
     /// Changes for all keys, by dotted path.
@@ -48,8 +47,8 @@ pub(crate) struct Profile {
 }
 
 /// One setting.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Setting {
     pub(crate) knob: String,
     pub(crate) value: Value,
@@ -57,14 +56,14 @@ pub(crate) struct Setting {
 }
 
 /// Settings to change: nested like a scenario's `[profile]`, by dotted path, or both.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, extend("minProperties" = 1))]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, extend("minProperties" = 1)))]
 #[serde(transparent)]
 pub(crate) struct Patch(pub(crate) Map<String, Value>);
 
 /// The changes in force.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Patched {
     pub(crate) generation: u64,
     pub(crate) key: Option<String>,

@@ -1,13 +1,11 @@
 //! Requests to the emulated API as the journal has them: listed, shown, awaited, cleared.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     Bytes, DurationInput, Empty, Form, Headers, Integer, KeyField, List, Millis, Nothing, Page, RequestId, Time,
     WorkspaceId, endpoint,
 };
-use crate::contract::routes::ROUTES;
 
 endpoint! {
     /// Requests, newest first.
@@ -21,61 +19,65 @@ endpoint! {
 }
 
 /// Which requests are listed.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct RequestsQuery {
-    #[schemars(range(min = 1, max = 1000), with = "Option<u16>", extend("default" = 20))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000), with = "Option<u16>", extend("default" = 20)))]
     pub(crate) limit: Option<String>,
     /// The `next_cursor` of another page.
-    #[schemars(regex(pattern = "^[0-9]{1,18}$"))]
+    #[cfg_attr(test, schemars(regex(pattern = "^[0-9]{1,18}$")))]
     pub(crate) cursor: Option<String>,
-    #[schemars(extend("enum" = operation_names()))]
+    #[cfg_attr(test, schemars(extend("enum" = operation_names())))]
     pub(crate) operation: Option<String>,
     /// 100 to 599, or 0 for a broken connection.
-    #[schemars(with = "Option<Status>")]
+    #[cfg_attr(test, schemars(with = "Option<Status>"))]
     pub(crate) status: Option<String>,
-    #[schemars(with = "Option<Since>")]
+    #[cfg_attr(test, schemars(with = "Option<Since>"))]
     pub(crate) since: Option<String>,
     pub(crate) method: Option<String>,
     pub(crate) path: Option<String>,
 }
 
 /// Which requests are awaited, and how many.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitForRequests {
     #[serde(default, skip_serializing, rename = "key")]
     pub(crate) _key: KeyField,
-    #[schemars(extend("enum" = operation_names()))]
+    #[cfg_attr(test, schemars(extend("enum" = operation_names())))]
     pub(crate) operation: Option<String>,
     pub(crate) method: Option<String>,
     pub(crate) path: Option<String>,
-    #[schemars(with = "Option<Status>")]
+    #[cfg_attr(test, schemars(with = "Option<Status>"))]
     pub(crate) status: Option<Integer<u16>>,
     /// 1 if absent.
-    #[schemars(range(min = 1, max = 10_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
     pub(crate) count: Option<Integer<usize>>,
     /// Absent, what the journal has already counts.
-    #[schemars(with = "Option<Since>")]
+    #[cfg_attr(test, schemars(with = "Option<Since>"))]
     pub(crate) since: Option<String>,
     /// 10s if absent.
     pub(crate) timeout: Option<DurationInput>,
 }
 
 /// The status of an answer, or 0 for a broken connection.
-#[derive(JsonSchema)]
-#[schemars(inline)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[expect(dead_code, reason = "a schema")]
-pub(crate) struct Status(#[schemars(extend("anyOf" = [{ "const": 0 }, { "minimum": 100, "maximum": 599 }]))] u16);
+pub(crate) struct Status(
+    #[cfg_attr(test, schemars(extend("anyOf" = [{ "const": 0 }, { "minimum": 100, "maximum": 599 }])))] u16,
+);
 
 /// `now`, or the time from which on requests count.
-#[derive(JsonSchema)]
-#[schemars(inline)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[expect(dead_code, reason = "a schema")]
-pub(crate) struct Since(#[schemars(extend("anyOf" = [{ "const": "now" }, { "format": "date-time" }]))] String);
+pub(crate) struct Since(
+    #[cfg_attr(test, schemars(extend("anyOf" = [{ "const": "now" }, { "format": "date-time" }])))] String,
+);
 
 /// A request as a row of a listing.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Request {
     pub(crate) id: RequestId,
     pub(crate) at: Time,
@@ -89,7 +91,7 @@ pub(crate) struct Request {
     /// 0 if the connection was broken instead.
     pub(crate) status: u16,
     /// What the connection did in place of an answer.
-    #[schemars(extend("enum" = ["reset", "empty", "garbage", null]))]
+    #[cfg_attr(test, schemars(extend("enum" = ["reset", "empty", "garbage", null])))]
     pub(crate) broken: Option<String>,
     /// The stable name of the reason for the answer.
     pub(crate) reason: String,
@@ -101,8 +103,8 @@ pub(crate) struct Request {
 }
 
 /// A request in full.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct RequestWhole {
     #[serde(flatten)]
     pub(crate) row: Request,
@@ -118,8 +120,8 @@ pub(crate) struct RequestWhole {
 }
 
 /// The connection that a request came on, and when its bytes went over it.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Connection {
     /// The connections of the emulated API, counted from 1 in the order accepted.
     pub(crate) number: u64,
@@ -132,8 +134,8 @@ pub(crate) struct Connection {
 }
 
 /// What was answered.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Headers,
@@ -141,8 +143,8 @@ pub(crate) struct Answer {
 }
 
 /// The quota of a key after a request.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Quota {
     pub(crate) limit: u32,
     pub(crate) remaining: u32,
@@ -154,14 +156,15 @@ pub(crate) struct Quota {
 }
 
 /// The journal was cleared.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Cleared {
-    #[schemars(extend("const" = true))]
+    #[cfg_attr(test, schemars(extend("const" = true)))]
     pub(crate) cleared: bool,
 }
 
 /// The operations of the emulated API.
+#[cfg(test)]
 fn operation_names() -> Vec<&'static str> {
-    ROUTES.iter().map(|route| route.operation.name()).collect()
+    crate::contract::routes::ROUTES.iter().map(|route| route.operation.name()).collect()
 }

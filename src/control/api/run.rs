@@ -2,7 +2,6 @@
 
 use std::marker::PhantomData;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -24,20 +23,21 @@ endpoint! {
 }
 
 /// How much of what happened is shown.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct RunQuery {
     /// Most records of each kind, the newest; 0 shows the state alone. Absent, all that fit.
-    #[schemars(range(min = 0, max = 100_000), with = "Option<u32>")]
+    #[cfg_attr(test, schemars(range(min = 0, max = 100_000), with = "Option<u32>"))]
     pub(crate) limit: Option<String>,
 }
 
 /// What happened so far and the present state. Credentials are masked; at most 8 MiB.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Run {
-    #[schemars(extend("const" = RUN_FORMAT))]
+    #[cfg_attr(test, schemars(extend("const" = RUN_FORMAT)))]
     pub(crate) format: String,
-    #[schemars(extend("const" = RUN_VERSION))]
+    #[cfg_attr(test, schemars(extend("const" = RUN_VERSION)))]
     pub(crate) version: u64,
     pub(crate) emulator: EmulatorFacts,
     /// When the document was made, by the emulator's clock.
@@ -93,8 +93,8 @@ pub(crate) struct SavedBy {
 }
 
 /// The emulator that a document is about.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct EmulatorFacts {
     pub(crate) version: String,
     /// The number given by `--seed`; null if the seed was drawn.
@@ -113,8 +113,8 @@ pub(crate) struct EmulatorFacts {
 }
 
 /// A command that was run with an emulator, and how it ended.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct ExecFacts {
     /// The command and its arguments, credentials masked.
     pub(crate) command: Vec<String>,
@@ -127,8 +127,8 @@ pub(crate) struct ExecFacts {
 }
 
 /// Something that happens once the clock reaches its time.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Due {
     /// By the clock of the workspace.
     pub(crate) at: Time,
@@ -145,9 +145,10 @@ pub(crate) struct Due {
 }
 
 /// What is due.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub(crate) enum DueKind {
     /// An attempt at a delivery.
     Attempt,
@@ -158,8 +159,8 @@ pub(crate) enum DueKind {
 }
 
 /// A key, or a group of keys, and what it uses.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct KeyState {
     /// A test key whole, any other masked; the name of a group of keys.
     pub(crate) key: String,
@@ -176,8 +177,8 @@ pub(crate) struct KeyState {
 }
 
 /// A request with its explanation, in which the request itself is absent.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct RunRequest {
     #[serde(flatten)]
     pub(crate) request: RequestWhole,
@@ -185,8 +186,8 @@ pub(crate) struct RunRequest {
 }
 
 /// A scenario with its text and its progress.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct RunScenario {
     #[serde(flatten)]
     pub(crate) scenario: ScenarioWhole,
@@ -195,8 +196,8 @@ pub(crate) struct RunScenario {
 }
 
 /// How far a scenario is for a key.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Progress {
     /// Null for requests without a key.
     pub(crate) workspace: Option<WorkspaceId>,
@@ -211,8 +212,8 @@ pub(crate) struct Progress {
 }
 
 /// How often a rule has applied.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct RuleProgress {
     pub(crate) rule: String,
     /// Where it begins in the scenario's text; from 1.
@@ -223,8 +224,8 @@ pub(crate) struct RuleProgress {
 }
 
 /// How often an emission was triggered.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct EmissionProgress {
     pub(crate) emission: String,
     pub(crate) fired: u64,
@@ -233,8 +234,8 @@ pub(crate) struct EmissionProgress {
 }
 
 /// How much is not in the document: because of its size or the requested limit, or evicted before.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Omitted {
     pub(crate) requests: usize,
     pub(crate) deliveries: usize,
@@ -255,8 +256,8 @@ pub(crate) struct Omitted {
 }
 
 /// The `cursor` with which a listing continues after the records of the document; null if none are left out.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct NextCursors {
     pub(crate) requests: Option<String>,
     pub(crate) deliveries: Option<String>,
@@ -293,7 +294,8 @@ impl<'de, T> Deserialize<'de> for Json<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Json<T> {
+#[cfg(test)]
+impl<T: schemars::JsonSchema> schemars::JsonSchema for Json<T> {
     fn inline_schema() -> bool {
         T::inline_schema()
     }
@@ -306,7 +308,7 @@ impl<T: JsonSchema> JsonSchema for Json<T> {
         T::schema_id()
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         T::json_schema(generator)
     }
 }

@@ -1,6 +1,5 @@
 //! Scenarios: which there are, which are active, adding and removing.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -22,8 +21,8 @@ endpoint! {
 }
 
 /// All scenarios.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Scenarios {
     pub(crate) generation: u64,
     /// Active for every key without a list of its own, in order.
@@ -35,16 +34,16 @@ pub(crate) struct Scenarios {
 }
 
 /// The list of one key.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct KeyList {
     pub(crate) key: String,
     pub(crate) active: Vec<String>,
 }
 
 /// A scenario as a row of the listing; one whose file was never valid has nothing but its problem.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Scenario {
     pub(crate) name: String,
     pub(crate) title: Option<String>,
@@ -59,9 +58,10 @@ pub(crate) struct Scenario {
 }
 
 /// Whether a scenario is as its file is saved.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub(crate) enum ScenarioState {
     Ok,
     Broken,
@@ -69,8 +69,8 @@ pub(crate) enum ScenarioState {
 }
 
 /// A scenario with its text.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct ScenarioWhole {
     #[serde(flatten)]
     pub(crate) row: Scenario,
@@ -79,10 +79,10 @@ pub(crate) struct ScenarioWhole {
 }
 
 /// One thing wrong with a file.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Diagnostic {
-    #[schemars(extend("enum" = ["warning", "error"]))]
+    #[cfg_attr(test, schemars(extend("enum" = ["warning", "error"])))]
     pub(crate) severity: String,
     /// Stable.
     pub(crate) code: String,
@@ -99,16 +99,16 @@ pub(crate) struct Diagnostic {
 }
 
 /// Bytes of a file.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Span {
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
 /// A scenario was added or replaced.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Added {
     pub(crate) name: String,
     pub(crate) generation: u64,
@@ -117,16 +117,16 @@ pub(crate) struct Added {
 }
 
 /// A scenario was removed.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Removed {
     pub(crate) removed: String,
     pub(crate) generation: u64,
 }
 
 /// The folders were read.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Reloaded {
     pub(crate) generation: u64,
     /// Files read.
@@ -137,7 +137,8 @@ pub(crate) struct Reloaded {
 }
 
 /// The scenarios to activate.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Activate {
     #[serde(default, skip_serializing, rename = "key")]
@@ -147,8 +148,8 @@ pub(crate) struct Activate {
 }
 
 /// The scenarios that are active now.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Activated {
     pub(crate) generation: u64,
     pub(crate) active: Option<Vec<String>>,

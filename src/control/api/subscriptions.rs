@@ -1,6 +1,5 @@
 //! Subscriptions: listed, made, changed and deleted for a key; their secrets changed.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -22,8 +21,8 @@ endpoint! {
 }
 
 /// A subscription, without its secret.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Subscription {
     pub(crate) id: SubscriptionId,
     pub(crate) url: String,
@@ -32,23 +31,25 @@ pub(crate) struct Subscription {
     pub(crate) status: SubscriptionState,
     pub(crate) created_at: Time,
     /// Secrets that sign at present: 2 during a rotation's grace period.
-    #[schemars(range(min = 1, max = 2))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 2)))]
     pub(crate) signing_secrets: usize,
     pub(crate) workspace: WorkspaceId,
     pub(crate) key: String,
 }
 
 /// Whether events are delivered.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub(crate) enum SubscriptionState {
     Active,
     Disabled,
 }
 
 /// A subscription to make.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewSubscription {
     #[serde(default, skip_serializing, rename = "key")]
@@ -61,8 +62,8 @@ pub(crate) struct NewSubscription {
 }
 
 /// The subscription made, or the one of that URL.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Created {
     pub(crate) subscription: Subscription,
     /// Shown here once, if it was generated.
@@ -71,7 +72,8 @@ pub(crate) struct Created {
 }
 
 /// What is to be changed.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SubscriptionChange {
     #[serde(default, skip_serializing, rename = "key")]
@@ -80,7 +82,7 @@ pub(crate) struct SubscriptionChange {
     pub(crate) events: Option<Vec<String>>,
     /// Null takes the description away; absent, it stays.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) description: Option<Value>,
     pub(crate) status: Option<SubscriptionState>,
 }
@@ -91,14 +93,15 @@ fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Value>, D::Erro
 }
 
 /// The subscription is gone.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Deleted {
     pub(crate) deleted: SubscriptionId,
 }
 
 /// The secret to sign with from now on; generated if absent.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rotate {
     #[serde(default, skip_serializing, rename = "key")]
@@ -107,8 +110,8 @@ pub(crate) struct Rotate {
 }
 
 /// The secret that signs from now on.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Rotated {
     pub(crate) subscription: Subscription,
     pub(crate) secret: String,

@@ -5,7 +5,6 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Number, Value};
@@ -18,10 +17,10 @@ macro_rules! texts {
     ($($(#[doc = $doc:literal])+ $name:ident, $key:literal: $value:literal;)+) => {
         $(
             $(#[doc = $doc])+
-            #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
-            #[schemars(inline)]
+            #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+            #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
             #[serde(transparent)]
-            pub(crate) struct $name(#[schemars(extend($key = $value))] pub(crate) String);
+            pub(crate) struct $name(#[cfg_attr(test, schemars(extend($key = $value)))] pub(crate) String);
 
             impl fmt::Display for $name {
                 fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,16 +58,16 @@ pub(crate) fn time(at: Timestamp) -> Time {
 }
 
 /// A duration such as 250ms, 5s or 1m30s.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(transparent)]
 pub(crate) struct DurationInput(pub(crate) String);
 
 /// Milliseconds with their fraction, to the microsecond.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, PartialOrd, Serialize)]
-#[schemars(inline)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, PartialOrd, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(transparent)]
-pub(crate) struct Millis(#[schemars(range(min = 0.0))] pub(crate) f64);
+pub(crate) struct Millis(#[cfg_attr(test, schemars(range(min = 0.0)))] pub(crate) f64);
 
 impl fmt::Display for Millis {
     /// As JSON has it.
@@ -84,9 +83,10 @@ impl From<std::time::Duration> for Millis {
 }
 
 /// Bytes: as text where they are UTF-8, else as base64.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
-#[schemars(deny_unknown_fields)]
+#[cfg_attr(test, schemars(deny_unknown_fields))]
 pub(crate) enum Bytes {
     Text(String),
     Binary { base64: String },
@@ -113,8 +113,8 @@ pub(crate) fn name_of<T: Serialize>(value: T) -> String {
 pub(crate) type Headers = Vec<(String, String)>;
 
 /// A whole number in a body. JSON has one kind of number, so `5.0` is accepted as 5.
-#[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Eq, Serialize)]
-#[schemars(inline)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(transparent)]
 pub(crate) struct Integer<T>(pub(crate) T);
 

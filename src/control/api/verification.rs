@@ -1,6 +1,5 @@
 //! The problems found so far, by which a test run is judged.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Delivery, Form, Nothing, Request, Wait, WorkspaceId, endpoint};
@@ -11,8 +10,8 @@ endpoint! {
 }
 
 /// The problems found, by kind, the oldest first; `counts` has the number of all.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Verification {
     /// Requests that matched no endpoint.
     pub(crate) unmatched: Vec<ProblemWith<Request>>,
@@ -37,8 +36,8 @@ pub(crate) struct Verification {
 }
 
 /// How many problems there are of each kind.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct ProblemCounts {
     pub(crate) unmatched: usize,
     pub(crate) undelivered: usize,
@@ -48,8 +47,8 @@ pub(crate) struct ProblemCounts {
 }
 
 /// A request or delivery with a problem.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(deny_unknown_fields, rename = "ProblemWith{T}")]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "ProblemWith{T}"))]
 pub(crate) struct ProblemWith<T> {
     #[serde(flatten)]
     pub(crate) row: T,
@@ -58,7 +57,8 @@ pub(crate) struct ProblemWith<T> {
 }
 
 /// A rule with turns left, or a story before its end.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Unfinished {
     pub(crate) scenario: String,
     #[serde(flatten)]
@@ -69,9 +69,10 @@ pub(crate) struct Unfinished {
 }
 
 /// What of a scenario is unfinished.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
-#[schemars(inline)]
+#[cfg_attr(test, schemars(inline))]
 pub(crate) enum UnfinishedPart {
     /// A rule that applied less often than it says.
     Rule { rule: String, applied: u64, turns: u64, left: u64 },
@@ -82,10 +83,10 @@ pub(crate) enum UnfinishedPart {
 }
 
 /// A kind of problem that had nothing to judge.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(inline, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Unused {
-    #[schemars(extend("enum" = ["unmatched", "undelivered", "forged", "unfinished"]))]
+    #[cfg_attr(test, schemars(extend("enum" = ["unmatched", "undelivered", "forged", "unfinished"])))]
     pub(crate) kind: String,
     pub(crate) message: String,
 }
