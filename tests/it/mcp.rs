@@ -376,6 +376,9 @@ fn malformed_messages_are_refused_and_the_session_continues() {
         assert_eq!(found[0]["error"]["code"], json!(code), "{shown}: {}", found[0]);
         assert!(found[1]["result"]["tools"].is_array(), "{shown}: the next is answered, without an end of its line");
     }
+    let method = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}", "x".repeat(5000));
+    let refused = answers(NOWHERE, method.as_bytes());
+    assert!(refused[0].to_string().len() < 200, "a long name is not repeated: {}", refused[0]);
     assert_eq!(answers(NOWHERE, b"\xff\n")[0]["error"]["code"], json!(-32700));
     let quiet = "\n  \n{\"jsonrpc\":\"2.0\",\"method\":\"notifications/other\"}\n{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n";
     assert!(answers(NOWHERE, quiet.as_bytes()).is_empty(), "these are not answered");

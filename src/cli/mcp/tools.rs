@@ -86,7 +86,7 @@ pub(super) const TOOLS: &[Tool] = &[
         name: "check_scenario",
         title: "Is this scenario valid?",
         description: "Checks the TOML text of a scenario without playing it. Lists every problem with its place and a hint. \
-                      Needs no running emulator.",
+                      Needs no running emulator. `wrs-emulator scenarios schema` prints the JSON Schema of the language, `scenarios show NAME` an example.",
         effect: Effect::Reads,
         takes: &[],
         fields: &[("toml", "The text of the scenario, as in a scenario file.")],
