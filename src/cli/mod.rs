@@ -54,6 +54,7 @@ use environment::{lenient, with_environment};
 use failure::report;
 use help::{brief, examples, with_help};
 pub(crate) use listen::MOST_CONNECTIONS as LISTEN_CONNECTIONS;
+pub(crate) use mcp::limits as mcp_limits;
 
 const EXAMPLES: &str = "\
 Examples:

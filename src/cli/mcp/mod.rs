@@ -4,6 +4,7 @@
 //! of the protocol goes to stdout. `protocol` knows the messages, `tools` what each tool does.
 
 mod definition;
+pub(crate) mod limits;
 mod protocol;
 mod session;
 mod shorten;
@@ -20,15 +21,13 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::protocol::{INVALID_REQUEST, Message, PARSE_ERROR, Request, Response, Server};
+use self::protocol::{INVALID_REQUEST, LONGEST_LINE, Message, PARSE_ERROR, Request, Response, Server};
 use self::session::Session;
 use super::failure::note;
 use super::help::examples;
 use super::target::Target;
 use crate::control::openapi_document;
 
-/// Most bytes of a line.
-const MOST_BYTES: usize = 1024 * 1024;
 /// Lines that wait while a tool runs; further ones stay in the pipe.
 const MOST_WAITING: usize = 16;
 
@@ -130,11 +129,11 @@ fn write(message: &impl Serialize) -> bool {
 fn read_line(stdin: &mut impl BufRead) -> Option<Result<Vec<u8>, ()>> {
     let mut line = Vec::new();
     loop {
-        let room = (MOST_BYTES + 1).saturating_sub(line.len());
+        let room = (LONGEST_LINE + 1).saturating_sub(line.len());
         match stdin.take(room as u64).read_until(b'\n', &mut line) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Ok(0) | Err(_) if line.is_empty() => return None,
-            _ if line.last() == Some(&b'\n') || line.len() <= MOST_BYTES => return Some(Ok(line)),
+            _ if line.last() == Some(&b'\n') || line.len() <= LONGEST_LINE => return Some(Ok(line)),
             _ => {
                 let _ = stdin.skip_until(b'\n');
                 return Some(Err(()));
@@ -149,7 +148,7 @@ fn parsed(line: Result<Vec<u8>, ()>, pending: &Pending) -> Option<Line> {
         let refusal = Err(Response::refusal(Value::Null, code, message));
         Some(Line { requests: vec![refusal], is_batch: false })
     };
-    let Ok(line) = line else { return refused(INVALID_REQUEST, format!("a line is longer than {MOST_BYTES} bytes")) };
+    let Ok(line) = line else { return refused(INVALID_REQUEST, format!("a line is longer than {LONGEST_LINE} bytes")) };
     if line.trim_ascii().is_empty() {
         return None;
     }

@@ -17,6 +17,8 @@ use crate::wording::any_of;
 /// The revisions of the protocol that are spoken, the newest first.
 const REVISIONS: [&str; 3] = ["2025-06-18", "2025-03-26", "2024-11-05"];
 
+/// Most bytes of a message, or of a batch.
+pub(crate) const LONGEST_LINE: usize = 1024 * 1024;
 /// The bytes are not JSON.
 pub(super) const PARSE_ERROR: i32 = -32700;
 /// The JSON is not a request.

@@ -15,7 +15,7 @@ use crate::control::api::{self, Endpoint};
 use crate::duration::parse_duration;
 
 /// Longest that a tool waits: clients of this protocol usually give up after a minute.
-const LONGEST_WAIT: Duration = Duration::from_secs(50);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(50);
 
 /// One session.
 pub(super) struct Session {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 /// Most bytes of a structured answer.
-pub(super) const MOST_BYTES: usize = 48 * 1024;
+pub(crate) const MOST_BYTES: usize = 48 * 1024;
 /// Most bytes of its short text.
-const MOST_TEXT: usize = 8 * 1024;
+pub(crate) const MOST_TEXT: usize = 8 * 1024;
 /// Items of a list and characters of a text that are kept, step by step until the answer is short enough. A header is a list of two.
 const STEPS: [(usize, usize); 7] = [(1000, 8192), (200, 4096), (50, 2048), (20, 1024), (10, 512), (4, 256), (2, 128)];
 
