@@ -56,6 +56,7 @@ pub(super) struct Call<'a, E> {
     segment: &'a str,
     query: Vec<(String, String)>,
     body: Vec<u8>,
+    media: &'static str,
     limit: Duration,
     json: bool,
     endpoint: PhantomData<E>,
@@ -83,6 +84,7 @@ impl<'a, E: Endpoint> Call<'a, E> {
             segment: "",
             query: Vec::new(),
             body: Vec::new(),
+            media: "application/json",
             limit: SHORT,
             json: false,
             endpoint: PhantomData,
@@ -110,6 +112,12 @@ impl<'a, E: Endpoint> Call<'a, E> {
     /// Sets the body, which must serialize like `E::Body`.
     pub(super) fn body(mut self, body: &impl Serialize) -> Self {
         self.body = serde_json::to_vec(body).expect("texts and numbers always serialise");
+        self
+    }
+
+    /// Sets a body of TOML, where the call takes it.
+    pub(super) fn toml(mut self, text: &str) -> Self {
+        (self.body, self.media) = (text.as_bytes().to_vec(), "application/toml");
         self
     }
 
@@ -156,7 +164,8 @@ impl<'a, E: Endpoint> Call<'a, E> {
         let segment = utf8_percent_encode(self.segment, NON_ALPHANUMERIC).to_string();
         let path = E::PATH.replace("{id}", &segment).replace("{name}", &segment);
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(self.query).finish();
-        Outgoing { target: self.target, method: E::METHOD, path: format!("{path}?{query}"), body: self.body }
+        let path = format!("{path}?{query}");
+        Outgoing { target: self.target, method: E::METHOD, path, body: self.body, media: self.media }
     }
 }
 
@@ -167,6 +176,7 @@ struct Outgoing<'a> {
     /// With the query.
     path: String,
     body: Vec<u8>,
+    media: &'static str,
 }
 
 impl Outgoing<'_> {
@@ -195,7 +205,7 @@ impl Outgoing<'_> {
 
     /// Sends the call, up to the head of the answer.
     async fn open(self, url: &Url) -> Result<Response<Incoming>, Problem> {
-        let Self { target, method, path, body } = self;
+        let Self { target, method, path, body, media } = self;
         let mut sender = connected(url, target).await?;
         // A reverse proxy may serve the emulator below a path.
         let uri = format!("{}/_emulator/{}", url.path().trim_end_matches('/'), path.trim_end_matches('?'));
@@ -203,7 +213,7 @@ impl Outgoing<'_> {
             .method(method)
             .uri(uri)
             .header(HOST, &url[url::Position::BeforeHost..url::Position::AfterPort])
-            .header(CONTENT_TYPE, "application/json");
+            .header(CONTENT_TYPE, media);
         if let Some(token) = &target.control_token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }

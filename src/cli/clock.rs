@@ -104,7 +104,8 @@ fn change(args: &ClockArgs, change: ClockChange) -> Result<ExitCode, Failure> {
     call.body(&change).limit(args.limit()).show(line)
 }
 
-fn line(clock: &api::Clock) -> String {
+/// A clock on one line.
+pub(super) fn line(clock: &api::Clock) -> String {
     let whose = match (&clock.key, clock.follows) {
         (Some(key), Some(true)) => format!(", {key}, with the emulator's"),
         (Some(key), _) => format!(", {key} alone"),

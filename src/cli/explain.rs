@@ -39,7 +39,8 @@ pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
     call.show(text)
 }
 
-fn text(explanation: &Explanation) -> String {
+/// The explanation as lines.
+pub(super) fn text(explanation: &Explanation) -> String {
     let mut text = format!("{}: {}\n", cell(&explanation.id), cell(&explanation.summary));
     if explanation.kind == Explained::Delivery
         && let Some(delivery) = &explanation.delivery

@@ -9,7 +9,7 @@ pub(super) const LAST: usize = 900;
 pub(super) const ALL: &str = "--help-all";
 
 /// The template of the program's own help, with examples and notes about all commands before the usage.
-pub(super) const TEMPLATE: &str = "{about-with-newline}{after-help}\n\n{usage-heading} {usage}\n\n{all-args}";
+pub(super) const TEMPLATE: &str = "{about}{after-help}\n\n{usage-heading} {usage}\n\n{all-args}";
 
 /// The examples below a command's help, each without the program's name; one may end in a comment, two spaces apart.
 pub(super) fn examples<const N: usize>(lines: [&str; N]) -> String {

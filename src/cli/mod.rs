@@ -20,6 +20,7 @@ mod listen;
 mod log;
 mod manual;
 mod markdown;
+mod mcp;
 mod mistakes;
 mod output;
 mod problems;
@@ -53,6 +54,7 @@ use environment::{lenient, with_environment};
 use failure::report;
 use help::{brief, examples, with_help};
 pub(crate) use listen::MOST_CONNECTIONS as LISTEN_CONNECTIONS;
+pub(crate) use mcp::limits as mcp_limits;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -151,6 +153,8 @@ enum Command {
     Completions(manual::CompletionsArgs),
     /// Print the manual page, or write a page for each command.
     Man(manual::ManArgs),
+    /// Serve tools for agents on stdin and stdout (MCP).
+    Mcp(mcp::McpArgs),
     /// Exit with 0 when the emulator is ready.
     Health(health::HealthArgs),
 }
@@ -205,6 +209,7 @@ pub fn main() -> ExitCode {
         Some(Command::Openapi(args)) => documents::openapi(&args),
         Some(Command::Completions(args)) => Ok(manual::completions(&args, definition())),
         Some(Command::Man(args)) => manual::man(&args, definition()),
+        Some(Command::Mcp(args)) => Ok(mcp::run(args)),
         Some(Command::Health(args)) => health::run(&args),
     };
     match result {

@@ -196,7 +196,8 @@ fn place(problem: &api::Diagnostic) -> String {
     }
 }
 
-fn listing(found: &api::Scenarios) -> String {
+/// All scenarios as a table, with what is wrong with their files.
+pub(super) fn listing(found: &api::Scenarios) -> String {
     let rows = found.data.iter().map(|row| {
         let active = if row.active { "*" } else { "" };
         let held_back = match row.state {

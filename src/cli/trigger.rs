@@ -206,7 +206,7 @@ fn set_off(args: &TriggerArgs, name: &str) -> Result<ExitCode, Failure> {
 }
 
 /// The fired events, and their deliveries if the call waited.
-fn text(fired: &Fired, drop: bool) -> String {
+pub(super) fn text(fired: &Fired, drop: bool) -> String {
     let mut text = String::new();
     // For many events the answer has only their ids.
     if let [FiredEvent::Id(first), .., FiredEvent::Id(last)] = fired.events.as_slice() {

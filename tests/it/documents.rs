@@ -230,3 +230,77 @@ fn each_proof_names_commands_that_exist() {
     }
     assert!(found >= 4, "{found} commands were found");
 }
+
+/// A page's link with its title and what it is about, for `llms.txt`.
+fn entry(folder: &str, row: &str) -> Option<(String, String)> {
+    let (title, rest) = row.split_once('[')?.1.split_once("](")?;
+    let (name, rest) = rest.split_once(')').filter(|(name, _)| !name.contains('#'))?;
+    let path = format!("{folder}{name}");
+    let cells: Vec<&str> = rest.split('|').map(str::trim).collect();
+    let about = match cells.as_slice() {
+        ["", about, ""] => (*about).to_owned(),
+        _ => sentence(&read(&format!("docs/{path}"))),
+    };
+    Some((path.clone(), format!("- [{title}]({path}): {about}\n")))
+}
+
+/// The first sentence of a page, without emphasis and links.
+fn sentence(page: &str) -> String {
+    let prose = prose(page);
+    let paragraph = prose.split("\n\n").find(|part| part.starts_with(char::is_alphabetic)).expect("a paragraph");
+    let sentence = paragraph.split_inclusive(". ").next().unwrap_or_default().replace('\n', " ");
+    // Of a link, its text.
+    let parts: Vec<&str> = sentence.split("](").collect();
+    let rest = parts.iter().skip(1).filter_map(|part| Some(part.split_once(')')?.1));
+    let plain: String = parts.first().copied().into_iter().chain(rest).collect();
+    plain.replace(['[', '*'], "").trim().trim_end_matches(['.', ':']).to_owned()
+}
+
+/// `docs/llms.txt` names every page in the order of the index, as llmstxt.org describes. Run with `UPDATE_EXPECTED=1` to write it anew.
+#[test]
+fn the_file_beside_the_pages_names_them_all() {
+    let index = read("docs/README.md");
+    let (_, pages_about) = index.split_once("| page | about |").expect("the table of pages");
+    let [mut main, mut optional] = [Vec::new(), Vec::new()];
+    for row in pages_about.lines().filter(|line| line.starts_with("| [")) {
+        let found = entry("", row).expect("a row about a page");
+        let folder = found.0.strip_suffix("README.md").map(str::to_owned);
+        let list = if found.0.starts_with("internals/") { &mut optional } else { &mut main };
+        list.push(found);
+        let inner = folder.as_ref().map(|folder| read(&format!("docs/{folder}README.md"))).unwrap_or_default();
+        for row in inner.lines().filter(|line| line.starts_with("| [")) {
+            let found = entry(folder.as_deref().unwrap_or_default(), row).expect("a row about a page");
+            if !list.contains(&found) && !list.iter().any(|(path, _)| *path == found.0) {
+                list.push(found);
+            }
+        }
+    }
+    optional.push((
+        "cli.md".to_owned(),
+        "- [Command line](cli.md): every command and flag, generated from `--help-all`\n".to_owned(),
+    ));
+    let lines = |list: &[(String, String)]| list.iter().map(|(_, line)| line.as_str()).collect::<String>();
+    let made = format!(
+        "# wrs-emulator\n\n> {}.\n\n## Pages\n\n- [Front page](../README.md): the first two minutes, from start to first webhook\n{}\n## Optional\n\n{}",
+        sentence(&read("README.md")),
+        lines(&main),
+        lines(&optional)
+    );
+    let path = format!("{}/docs/llms.txt", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("UPDATE_EXPECTED").is_some() {
+        std::fs::write(&path, &made).expect("the file is written");
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(there == made, "docs/llms.txt has changed: run the tests once with UPDATE_EXPECTED=1");
+    let links: BTreeSet<&str> = there.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    for link in &links {
+        assert!(
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(link).is_file(),
+            "{link} does not exist"
+        );
+    }
+    for (path, _) in pages() {
+        let link = path.strip_prefix("docs/").unwrap_or("../README.md");
+        assert!(link == "README.md" || links.contains(link), "docs/llms.txt does not lead to {path}");
+    }
+}

@@ -34,6 +34,7 @@ mod library;
 mod listening;
 mod lists;
 mod log;
+mod mcp;
 mod memory;
 mod metrics;
 mod mistakes;

@@ -13,6 +13,7 @@ use clap::Subcommand;
 
 use super::failure::Failure;
 use super::help::examples;
+use crate::control::api::Findings;
 
 /// `review …`
 #[derive(Debug, Subcommand)]
@@ -26,6 +27,11 @@ pub(super) enum ReviewCommand {
     Findings(findings::FindingsArgs),
     /// Send a receiver deliveries, genuine and forged, and judge its answers. Needs no running emulator.
     Probe(Box<probe::ProbeArgs>),
+}
+
+/// Findings as text, none of which is accepted or fails anything.
+pub(super) fn findings_text(findings: Findings) -> String {
+    formats::render(&report::Review::new(findings, report::FailOn::Never, false, None), formats::Format::Text, false)
 }
 
 pub(super) fn run(command: ReviewCommand) -> Result<ExitCode, Failure> {

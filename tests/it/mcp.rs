@@ -1,0 +1,484 @@
+//! `mcp`: the protocol by hand, line by line. `tests/mcp` uses the official clients, which check answers by the tools' schemas.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::{Value, json};
+
+use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::support::{PATIENCE, text, wrs_emulator};
+
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+/// A session with a running `mcp`.
+struct Session {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    asked: u64,
+}
+
+impl Session {
+    fn at(url: &str) -> Self {
+        let mut command = wrs_emulator(&["mcp", "--url", url]);
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = piped.spawn().expect("the binary runs");
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        Self { child, stdin, lines, asked: 0 }
+    }
+
+    fn write(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("an open pipe");
+        stdin.write_all(line.as_bytes()).and_then(|()| stdin.write_all(b"\n")).expect("it reads");
+    }
+
+    /// The next line, which must be JSON.
+    fn read(&self) -> Value {
+        let line = self.lines.recv_timeout(PATIENCE).expect("an answer");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.asked += 1;
+        let id = self.asked;
+        self.write(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
+        let answer = self.read();
+        assert_eq!((&answer["jsonrpc"], &answer["id"]), (&json!("2.0"), &json!(id)), "{answer}");
+        answer
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))["result"].clone()
+    }
+
+    /// The structured answer of a call that must succeed.
+    fn done(&mut self, tool: &str, arguments: &Value) -> Value {
+        let result = self.call(tool, arguments);
+        assert_eq!(result["isError"], json!(false), "{tool} {arguments}: {result}");
+        assert!(result["content"][0]["text"].as_str().is_some_and(|text| !text.is_empty()), "{result}");
+        result["structuredContent"].clone()
+    }
+
+    /// The message of a call that must fail.
+    fn refused(&mut self, tool: &str, arguments: &Value) -> String {
+        let result = self.call(tool, arguments);
+        assert_eq!(result["isError"], json!(true), "{tool} {arguments}: {result}");
+        assert_eq!(result.get("structuredContent"), None, "{result}");
+        result["content"][0]["text"].as_str().expect("a text").to_owned()
+    }
+
+    /// Closes stdin and gives the exit code.
+    fn end(mut self) -> Option<i32> {
+        drop(self.stdin.take());
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What `mcp` writes if these are all lines it reads.
+fn piped(url: &str, input: &[u8]) -> Output {
+    let mut command = wrs_emulator(&["mcp", "--url", url]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    child.stdin.take().expect("a pipe").write_all(input).expect("it reads");
+    child.wait_with_output().expect("it ends")
+}
+
+/// The answers to these lines.
+fn answers(url: &str, input: &[u8]) -> Vec<Value> {
+    let output = piped(url, input);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn a_session_begins_with_a_handshake_in_a_revision_that_both_speak() {
+    let mut session = Session::at(NOWHERE);
+    for (requested, spoken) in [
+        ("2025-06-18", "2025-06-18"),
+        ("2025-03-26", "2025-03-26"),
+        ("2024-11-05", "2024-11-05"),
+        ("2999-01-01", "2025-06-18"),
+    ] {
+        let params =
+            json!({"protocolVersion": requested, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        let result = session.ask("initialize", &params)["result"].clone();
+        assert_eq!(result["protocolVersion"], spoken);
+        assert_eq!(result["capabilities"], json!({"tools": {}}));
+        assert_eq!(result["serverInfo"]["name"], "wrs-emulator");
+        assert!(result["instructions"].as_str().is_some_and(|text| text.contains("`sk_test_agent_")), "{result}");
+    }
+    session.write(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    assert_eq!(session.ask("ping", &json!({}))["result"], json!({}), "the notification was not answered");
+    assert_eq!(session.end(), Some(0));
+}
+
+/// Without an emulator, too. Its schemas are those of the control API.
+#[test]
+fn twelve_tools_are_listed_with_schemas_and_hints() {
+    let mut session = Session::at(NOWHERE);
+    let tools = session.ask("tools/list", &json!({}))["result"]["tools"].clone();
+    let tools = tools.as_array().expect("a list");
+    let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().expect("a name")).collect();
+    assert_eq!(
+        names,
+        [
+            "status",
+            "find_requests",
+            "find_deliveries",
+            "explain",
+            "check_scenario",
+            "play_scenario",
+            "fire_event",
+            "advance_clock",
+            "verification",
+            "review_findings",
+            "assumptions",
+            "reset"
+        ]
+    );
+    let hints = |name: &str| {
+        let tool = &tools[names.iter().position(|known| *known == name).expect("a tool")]["annotations"];
+        (tool["readOnlyHint"].clone(), tool["destructiveHint"].clone(), tool["idempotentHint"].clone())
+    };
+    let (yes, no) = (json!(true), json!(false));
+    assert_eq!(hints("explain"), (yes.clone(), no.clone(), yes.clone()));
+    assert_eq!(hints("fire_event"), (no.clone(), no.clone(), no.clone()));
+    assert_eq!(hints("play_scenario"), (no.clone(), no.clone(), yes.clone()));
+    assert_eq!(hints("reset"), (no, yes, json!(false)));
+    let document = wrs_emulator::control::openapi_document();
+    for tool in tools {
+        assert_eq!(tool["annotations"]["openWorldHint"], json!(false), "{tool}");
+        assert!(tool["description"].as_str().is_some_and(|text| text.len() > 40), "{tool}");
+        for schema in [&tool["inputSchema"], &tool["outputSchema"]] {
+            assert_eq!((&schema["type"], &schema["additionalProperties"]), (&json!("object"), &json!(false)));
+            // Every reference leads somewhere, and nothing is left of the document's own.
+            let shown = schema.to_string();
+            for name in shown.split("\"#/$defs/").skip(1).filter_map(|rest| rest.split('"').next()) {
+                let schema = &schema["$defs"][name];
+                let known: Vec<&String> = document["components"]["schemas"][name]["properties"]
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .map(|(name, _)| name)
+                    .collect();
+                let found: Vec<&String> =
+                    schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name).collect();
+                assert!(schema.is_object() && found == known, "{name}: {schema}");
+            }
+            assert!(
+                !shown.contains("#/components") && !shown.contains("\"uint") && !shown.contains("$schema"),
+                "{shown}"
+            );
+        }
+        for (name, argument) in tool["inputSchema"]["properties"].as_object().expect("properties") {
+            let is_clear =
+                argument["description"].is_string() || argument["enum"].is_array() || argument["default"].is_number();
+            assert!(is_clear, "{}: nothing is said about `{name}`: {argument}", tool["name"]);
+            assert!(!argument["type"].is_array(), "{name}: {argument}");
+        }
+        assert!(tool["outputSchema"]["properties"]["shortened"].is_object(), "{tool}");
+    }
+}
+
+#[test]
+fn each_tool_answers_its_question() {
+    let served = Served::start(&["--clock", "frozen"]);
+    let mut session = Session::at(&served.url);
+    let status = session.done("status", &json!({}));
+    let key = status["key"].as_str().expect("a key").to_owned();
+    assert!(key.starts_with("sk_test_agent_"), "{status}");
+    assert_eq!((&status["emulator"]["status"], &status["clock"]["mode"]), (&json!("ready"), &json!("frozen")));
+    assert!(status["scenarios"]["data"].as_array().is_some_and(|rows| rows.len() > 10), "{status}");
+    assert_eq!(status["shortened"], json!([]));
+
+    // The program under test uses the session's key.
+    let ours = format!("Authorization: Bearer {key}");
+    let subscribe = SUBSCRIBE.replace("Bearer sk_test_local", &format!("Bearer {key}"));
+    assert_ne!(subscribe, SUBSCRIBE);
+    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
+    assert!(request(&served.url, &subscribe, hook).starts_with("HTTP/1.1 200 "));
+    let hello = format!("GET /v1/system/status HTTP/1.1\r\n{ours}");
+    assert!(request(&served.url, &hello, "").starts_with("HTTP/1.1 200 "));
+    assert!(request(&served.url, "GET /v1/helo HTTP/1.1", "").starts_with("HTTP/1.1 404 "));
+
+    let found = session.done("find_requests", &json!({"operation": "system.status", "limit": 5, "key": key}));
+    assert_eq!(found["requests"]["data"].as_array().map(Vec::len), Some(1), "{found}");
+    let id = found["requests"]["data"][0]["id"].clone();
+    let explained = session.done("explain", &json!({"id": id}));
+    assert_eq!(explained["explanation"]["request"]["id"], id, "{explained}");
+    let newest = session.done("explain", &json!({}));
+    assert_eq!(newest["explanation"]["request"]["path"], "/v1/helo", "{newest}");
+
+    let fired = session.done("fire_event", &json!({"type": "workflow.completed", "set": {"workflow_id": "wf_1"}}));
+    assert_eq!(
+        (&fired["key"], &fired["fired"]["deliveries"][0]["status"]),
+        (&json!(key), &json!("delivered")),
+        "{fired}"
+    );
+    let found = session.done("find_deliveries", &json!({"status": "delivered"}));
+    assert_eq!(found["deliveries"]["data"][0]["id"], fired["fired"]["deliveries"][0]["id"]);
+
+    let toml = "rule = [{ times = 1, reply = { error = \"rate_limit_exceeded\" } }]\n";
+    let checked = session.done("check_scenario", &json!({"toml": toml}));
+    assert_eq!(checked["diagnostics"], json!([]));
+    let checked = session.done("check_scenario", &json!({"toml": "rule = [{ tims = 1 }]"}));
+    assert_eq!(checked["diagnostics"][0]["line"], json!(1), "{checked}");
+    let playing = session.done("play_scenario", &json!({"active": ["slow-responses"], "toml": toml}));
+    assert_eq!((&playing["playing"]["key"], &playing["playing"]["active"][0]), (&json!(key), &json!("slow-responses")));
+    let playing = session.done("play_scenario", &json!({"toml": toml}));
+    assert!(playing["playing"]["active"][0].as_str().is_some_and(|name| name.starts_with("agent-")), "{playing}");
+    assert!(request(&served.url, &hello, "").starts_with("HTTP/1.1 429 "));
+
+    let before = status["clock"]["now"].as_str().expect("a time").to_owned();
+    let clock = session.done("advance_clock", &json!({"advance": "1h"}));
+    assert!(clock["clock"]["key"] == json!(key) && clock["clock"]["now"].as_str() > Some(&before), "{clock}");
+    assert_eq!(session.done("status", &json!({}))["clock"]["now"], json!(before), "the emulator's own stays");
+
+    let problems = session.done("verification", &json!({}));
+    assert_eq!(problems["problems"]["counts"]["unmatched"], json!(1), "{problems}");
+    assert!(session.done("review_findings", &json!({"key": key}))["findings"]["judged_requests"].as_u64() >= Some(2));
+    let assumed = session.done("assumptions", &json!({"about": "rate_limit.requests"}));
+    assert_eq!(assumed["assumptions"]["data"].as_array().map(Vec::len), Some(1), "{assumed}");
+
+    let reset = session.done("reset", &json!({}));
+    assert_eq!(reset["reset"]["keys"], json!([key]), "{reset}");
+    let left = served.json(&["scenarios", "--json"]);
+    assert!(left["data"].as_array().is_some_and(|rows| rows.iter().all(|row| row["origin"] != "inline")), "{left}");
+    assert_eq!(session.end(), Some(0));
+}
+
+/// An agent cannot take anything from anybody else.
+#[test]
+fn only_keys_of_the_session_are_reset_and_never_all() {
+    let served = Served::start(&["--clock", "frozen"]);
+    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
+    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    let mut session = Session::at(&served.url);
+    let own = session.done("status", &json!({}))["key"].as_str().expect("a key").to_owned();
+    let other = format!("{own}x");
+    for key in ["sk_test_local", "sk_test_agent_", &other, "ws_1", ""] {
+        let message = session.refused("reset", &json!({"key": key}));
+        assert!(message.contains("was not made by this session") && message.contains(&own), "{key}: {message}");
+    }
+    for (tool, mut arguments) in [
+        ("reset", json!({})),
+        ("play_scenario", json!({"active": []})),
+        ("fire_event", json!({"type": "workflow.completed"})),
+        ("advance_clock", json!({"advance": "1h"})),
+    ] {
+        arguments["key"] = json!("*");
+        let message = session.refused(tool, &arguments);
+        assert!(message.contains("never all of them"), "{tool}: {message}");
+    }
+    // A key that is named is acted on, and what it has stays.
+    let fired = session.done("fire_event", &json!({"type": "workflow.completed", "key": "sk_test_local"}));
+    assert_eq!(fired["fired"]["deliveries"][0]["status"], "delivered", "{fired}");
+    assert_eq!(session.done("reset", &json!({"key": format!("{own}_second")}))["key"], json!(format!("{own}_second")));
+    // One that the emulator serves together with others is theirs as well.
+    let group = format!("{{\"keys\":{{\"workspaces\":{{\"team\":[\"{own}\",\"sk_test_local\"]}}}}}}");
+    let patch = "PATCH /_emulator/profile HTTP/1.1";
+    let patched = request(&served.url, patch, &group);
+    assert!(patched.starts_with("HTTP/1.1 200 "), "{patched}");
+    let message = session.refused("reset", &json!({}));
+    assert!(message.contains("shares the workspace `team`"), "{message}");
+}
+
+#[test]
+fn a_tool_says_what_is_wrong_and_what_to_do() {
+    let mut session = Session::at(NOWHERE);
+    for tool in ["status", "find_requests", "explain", "fire_event", "reset"] {
+        let message = session.refused(tool, &json!({}));
+        assert!(message.contains("cannot reach the emulator at http://127.0.0.1:1"), "{message}");
+        assert!(message.contains("start it with `wrs-emulator --listen 127.0.0.1:1`"), "{message}");
+    }
+    assert_eq!(session.done("check_scenario", &json!({"toml": ""}))["shortened"], json!([]), "it needs none");
+    let served = Served::start(&["--clock", "frozen", "--control-token", "let-me-in"]);
+    let message = Session::at(&served.url).refused("status", &json!({}));
+    assert!(message.contains("token"), "{message}");
+    let served = Served::start(&["--clock", "frozen"]);
+    let mut session = Session::at(&served.url);
+    for (tool, arguments, part) in [
+        (
+            "find_requests",
+            json!({"limt": 5}),
+            "find_requests takes no argument `limt`\nhint: it takes `limit`, `cursor`, ",
+        ),
+        ("find_requests", json!({"limit": "many"}), "limit: expected a value of type integer, found \"many\""),
+        ("find_requests", json!({"status": [404]}), "status: expected a value of type integer"),
+        ("find_requests", json!({"status": 99}), "status"),
+        ("find_requests", json!({"key": 5}), "key: expected a value of type string, found 5"),
+        ("explain", json!({"id": {}}), "id: expected a value of type string"),
+        ("explain", json!({"id": "req_unknown"}), "req_unknown"),
+        ("status", json!({"key": "sk_test_a"}), "call it without arguments"),
+        ("check_scenario", json!({}), "check_scenario needs the argument `toml`"),
+        ("play_scenario", json!({}), "expected `active`"),
+        ("play_scenario", json!({"active": ["slow-response"]}), "slow-responses"),
+        ("play_scenario", json!({"toml": "rule = 5"}), "check_scenario lists every problem"),
+        ("play_scenario", json!({"active": 5}), "active: expected a value of type array"),
+        ("fire_event", json!({"type": "workflow.completed", "wait": "2m"}), "wait: expected at most 50 s"),
+        ("fire_event", json!({"type": 7}), "type: expected a value of type string"),
+        ("fire_event", json!({"type": "workflow.completed"}), "no subscription"),
+        ("advance_clock", json!({}), "expected `mode`"),
+        ("advance_clock", json!({"advance": "soon"}), "advance"),
+    ] {
+        let message = session.refused(tool, &arguments);
+        assert!(message.contains(part), "{tool} {arguments}: {message}");
+    }
+    // Arguments may be left out, or null.
+    let answer = session.ask("tools/call", &json!({"name": "status"}));
+    assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
+    assert_eq!(
+        session.ask("tools/call", &json!({"name": "reset", "arguments": null}))["result"]["isError"],
+        json!(false)
+    );
+}
+
+#[test]
+fn malformed_messages_are_refused_and_the_session_continues() {
+    let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}", "x".repeat(1024 * 1024));
+    for (line, code) in [
+        ("{", -32700),
+        ("\u{0}", -32700),
+        ("5", -32600),
+        ("[]", -32600),
+        ("{}", -32600),
+        (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":1,"method":5}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"resources/list"}"#, -32601),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#, -32602),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"stats"}}"#, -32602),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"status","arguments":[]}}"#, -32602),
+        (&long, -32600),
+    ] {
+        let found = answers(
+            NOWHERE,
+            format!("{line}\n{{\"jsonrpc\":\"2.0\",\"id\":\"last\",\"method\":\"tools/list\"}}").as_bytes(),
+        );
+        let shown: String = line.chars().take(80).collect();
+        assert_eq!(found.len(), 2, "{shown}: {found:?}");
+        assert_eq!(found[0]["error"]["code"], json!(code), "{shown}: {}", found[0]);
+        assert!(found[1]["result"]["tools"].is_array(), "{shown}: the next is answered, without an end of its line");
+    }
+    let method = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}", "x".repeat(5000));
+    let refused = answers(NOWHERE, method.as_bytes());
+    assert!(refused[0].to_string().len() < 200, "a long name is not repeated: {}", refused[0]);
+    assert_eq!(answers(NOWHERE, b"\xff\n")[0]["error"]["code"], json!(-32700));
+    let quiet = "\n  \n{\"jsonrpc\":\"2.0\",\"method\":\"notifications/other\"}\n{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n";
+    assert!(answers(NOWHERE, quiet.as_bytes()).is_empty(), "these are not answered");
+    assert!(answers(NOWHERE, b"").is_empty());
+    let near =
+        answers(NOWHERE, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"stats\"}}");
+    assert_eq!(near[0]["error"]["message"], "there is no tool `stats`; did you mean `status`?");
+}
+
+#[test]
+fn a_batch_is_answered_by_one_line() {
+    let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/initialized"},5,{"jsonrpc":"2.0","id":2,"method":"nothing"}]"#;
+    let found =
+        answers(NOWHERE, format!("{batch}\n[{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}}]\n").as_bytes());
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].as_array().map(Vec::len), Some(3), "{found:?}");
+    assert_eq!((&found[0][0]["result"], &found[0][1]["error"]["code"]), (&json!({}), &json!(-32600)));
+    assert_eq!((&found[0][2]["id"], &found[0][2]["error"]["code"]), (&json!(2), &json!(-32601)));
+}
+
+/// A tool that waits holds up neither a ping nor a cancellation, and loses nothing.
+#[test]
+fn a_slow_call_loses_no_other() {
+    // Nothing ever answers here.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", silent.local_addr().expect("an address"));
+    let mut session = Session::at(&url);
+    let call = |id: u64| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"status"}}}}"#);
+    session.write(&call(1));
+    let (connection, _) = silent.accept().expect("the tool calls");
+    session.write(&call(2));
+    session.write(r#"{"jsonrpc":"2.0","id":3,"method":"tools/list"}"#);
+    session.write(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    session.write(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
+    session.write(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}"#);
+    session.write(r#"{"jsonrpc":"2.0","id":4,"method":"ping"}"#);
+    assert_eq!(session.read()["id"], json!(4), "a ping is answered while a tool waits");
+    drop(connection);
+    assert_eq!(session.read()["id"], json!(3), "what was cancelled is not answered, running or waiting");
+    assert_eq!(session.end(), Some(0));
+}
+
+/// Answers are bounded, and say so.
+#[test]
+fn a_long_answer_is_shortened_and_says_so() {
+    let served = Served::start(&["--clock", "frozen"]);
+    let long = format!("GET /v1/{} HTTP/1.1", "x".repeat(500));
+    for _ in 0..200 {
+        request(&served.url, &long, "");
+    }
+    let mut session = Session::at(&served.url);
+    let result = session.call("find_requests", &json!({"limit": 1000}));
+    let found = &result["structuredContent"];
+    assert!(found.to_string().len() < 50_000, "{}", found.to_string().len());
+    let notes = found["shortened"].as_array().expect("notes");
+    assert!(notes.iter().any(|note| note == "requests.data: only the first 50 of 200"), "{notes:?}");
+    let text = result["content"][0]["text"].as_str().expect("a text");
+    assert!(text.len() < 9000 && text.ends_with("(more in the structured content)"), "{}", text.len());
+}
+
+/// Nothing but the protocol goes to stdout; where it runs is logged.
+#[test]
+fn messages_for_people_go_to_stderr() {
+    let output = piped(NOWHERE, b"");
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), ""));
+    assert!(text(&output.stderr).contains("tools for the emulator at http://127.0.0.1:1"), "{output:?}");
+}
+
+/// The page has a row for each tool, and the registration that it shows starts a session.
+#[test]
+fn the_page_is_in_step_with_the_tools() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/agents.md");
+    let page = std::fs::read_to_string(path).expect("the page");
+    let mut session = Session::at(NOWHERE);
+    let tools = session.ask("tools/list", &json!({}))["result"]["tools"].clone();
+    let mut table = "| tool | question or step | changes |\n| --- | --- | --- |\n".to_owned();
+    for tool in tools.as_array().expect("a list") {
+        let hints = &tool["annotations"];
+        let changes = match (hints["readOnlyHint"].as_bool(), hints["destructiveHint"].as_bool()) {
+            (Some(true), _) => "nothing",
+            (_, Some(true)) => "one key, for good",
+            _ => "one key",
+        };
+        let (name, title) = (tool["name"].as_str().expect("a name"), tool["title"].as_str().expect("a title"));
+        table += &format!("| `{name}` | {title} | {changes} |\n");
+    }
+    let (begin, end) = ("<!-- tests/it/mcp.rs writes from here … -->\n", "<!-- … to here -->\n");
+    let (before, rest) = page.split_once(begin).expect("where the table begins");
+    let (_, after) = rest.split_once(end).expect("where it ends");
+    let made = format!("{before}{begin}\n{table}\n{end}{after}");
+    if std::env::var_os("UPDATE_EXPECTED").is_some() {
+        std::fs::write(path, &made).expect("the page is written");
+    } else {
+        assert_eq!(page, made, "UPDATE_EXPECTED=1 writes it anew");
+    }
+    let snippet = made.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a registration");
+    let snippet: Value = serde_json::from_str(snippet).expect("JSON");
+    let server = &snippet["mcpServers"]["wrs-emulator"];
+    assert_eq!(server["command"], "wrs-emulator");
+    let arguments: Vec<&str> = server["args"].as_array().expect("arguments").iter().filter_map(Value::as_str).collect();
+    let output = wrs_emulator(&arguments).output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
