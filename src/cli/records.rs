@@ -159,7 +159,7 @@ impl<R: Records> ListArgs<R> {
 }
 
 fn read<T: DeserializeOwned>(data: &str) -> Option<T> {
-    serde_json::from_str(data).ok()
+    serde_json::from_slice(data.as_bytes()).ok()
 }
 
 impl<R: Records> WaitArgs<R> {

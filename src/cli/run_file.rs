@@ -74,7 +74,8 @@ pub(super) fn read(path: &Path) -> Result<Run, Failure> {
     let text = String::from_utf8(bytes).map_err(|_| refused("it is not text").with_hint(SAVE))?;
     let json = document_in(&text).map_err(|cause| refused(cause).with_hint(SAVE))?;
     check_format(json).map_err(|(cause, hint)| refused(&cause).with_hint(hint))?;
-    serde_json::from_str(json).map_err(|error| refused(&format!("it is not as it was saved: {error}")).with_hint(SAVE))
+    serde_json::from_slice(json.as_bytes())
+        .map_err(|error| refused(&format!("it is not as it was saved: {error}")).with_hint(SAVE))
 }
 
 /// How to get a file that can be shown.
@@ -96,7 +97,7 @@ fn document_in(text: &str) -> Result<&str, &'static str> {
 
 /// Refuses JSON that is not a run document, or has another version, and says what to do.
 fn check_format(json: &str) -> Result<(), (String, Cow<'static, str>)> {
-    let start: RunStart = match serde_json::from_str(json) {
+    let start: RunStart = match serde_json::from_slice(json.as_bytes()) {
         Ok(start) => start,
         Err(error) if error.is_eof() => {
             return Err(("it is cut off".to_owned(), "save or copy it again".into()));

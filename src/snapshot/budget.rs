@@ -60,7 +60,8 @@ where
 pub(super) fn tree<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
     let text = <&RawValue>::deserialize(deserializer)?.get();
     charge(weight(text))?;
-    serde_json::from_str(text).map_err(D::Error::custom)
+    // From bytes, as the document itself is read: the code that reads a type from text would be a second copy.
+    serde_json::from_slice(text.as_bytes()).map_err(D::Error::custom)
 }
 
 /// Roughly the memory that JSON values take, in the form and in the workspace.
