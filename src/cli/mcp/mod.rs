@@ -63,7 +63,7 @@ impl Pending {
 pub(super) fn run(args: McpArgs) -> ExitCode {
     let session = Session::new(args.target);
     note(&format!("tools for the emulator at {}, with the key {}", session.target.url, session.key));
-    let (server, pending) = (Server::new(session, openapi_document()), Pending::default());
+    let (server, pending) = (Server::new(session, openapi_document().into()), Pending::default());
     let (lines, waiting) = sync_channel(MOST_WAITING);
     thread::scope(|scope| {
         scope.spawn(|| answer(&server, &pending, waiting));
