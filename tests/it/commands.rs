@@ -143,6 +143,21 @@ fn a_key_of_the_environment_that_leaves_the_others_out_is_named() {
 }
 
 #[test]
+fn an_id_is_explained_to_its_owner_and_whatever_key_the_environment_has() {
+    let served = subscribed();
+    let id = served.json(&["requests", "--json"])["data"][0]["id"].as_str().expect("an id").to_owned();
+    let explain = |arguments: &[&str]| {
+        let mut command = wrs_emulator(&[&["explain", &id], arguments].concat());
+        command.env("WRS_EMULATOR_URL", &served.url).env("WRS_API_KEY", "sk_test_other").output().expect("it runs")
+    };
+    for arguments in [&[][..], &["--key", "sk_test_local"], &["--key=*"]] {
+        assert!(said(&explain(arguments)).starts_with(&id), "{arguments:?}");
+    }
+    let foreign = explain(&["--key", "sk_test_other"]);
+    assert_eq!(foreign.status.code(), Some(1), "{foreign:?}");
+}
+
+#[test]
 fn what_happens_is_printed_as_it_happens() {
     let served = subscribed();
     for (arguments, part) in [
