@@ -121,7 +121,7 @@ fn filters_that_match_nothing_say_which_values_there_are() {
     check(&["requests", "--path", "/v1/helo", "--status", "200"], REQUESTS, paths);
     let both = "note: no requests match --method POST --path /v1/hello\n";
     check(&["requests", "--path", "/v1/hello", "--method", "POST"], REQUESTS, both);
-    let page = "{\n  \"data\": [],\n  \"has_more\": false,\n  \"next_cursor\": null\n}\n";
+    let page = "{\"truncated\":false,\"shown\":0}\n";
     check(&["requests", "--path", "/v1/helo", "--json"], page, "");
 }
 
