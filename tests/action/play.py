@@ -18,20 +18,14 @@ import tomllib
 
 import yaml
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from promises import check, passed
+
 binary = pathlib.Path(sys.argv[1])
 root = pathlib.Path(__file__).parents[2]
 work = pathlib.Path(tempfile.mkdtemp())
 version = tomllib.loads((root / "Cargo.toml").read_text())["package"]["version"]
 action = yaml.safe_load((root / "action.yml").read_text())
-passed = []
-
-
-def check(promise, holds, seen=""):
-    """Ends the run at the first promise that does not hold."""
-    if not holds:
-        sys.exit(f"✗ {promise}\n  {seen}")
-    passed.append(promise)
-    print(f"✓ {promise}", flush=True)
 
 
 class Job:
