@@ -39,3 +39,8 @@ impl OneArgs {
         self.common.call().id(&self.id)
     }
 }
+
+/// Whether a flag was typed, and does not come from the environment.
+pub(super) fn is_typed(flag: &str) -> bool {
+    std::env::args().any(|word| word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
+}

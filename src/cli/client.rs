@@ -23,8 +23,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::TlsConnector;
 use url::{Url, form_urlencoded};
 
-use super::failure::Failure;
-use super::output::show;
+use super::failure::{Code, Failure};
+use super::output::{show, show_list};
 use super::target::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
 use crate::control::api::{self, Endpoint};
 use crate::http::handler::PLAIN_ON_TLS;
@@ -138,6 +138,11 @@ impl<'a, E: Endpoint> Call<'a, E> {
         Ok(self.send()?.print(text))
     }
 
+    /// Like `show`, for an answer that is a listing.
+    pub(super) fn show_list(self, text: impl FnOnce(&E::Answer) -> String) -> Result<ExitCode, Failure> {
+        Ok(self.send()?.print_list(text))
+    }
+
     /// The answer; a refused call is a failure.
     pub(super) fn send(self) -> Result<Answer<E>, Failure> {
         self.outcome()?.map_err(Refusal::into_failure)
@@ -154,7 +159,7 @@ impl<'a, E: Endpoint> Call<'a, E> {
         let body = serde_json::from_slice(&bytes).map_err(|error| {
             let path = E::PATH;
             let message = format!("the answer to `{path}` has an unexpected form: {error}");
-            Failure::usage(message).with_hint("is that the same version of wrs-emulator?")
+            Failure::new(2, Code::Failed, message).with_hint("is that the same version of wrs-emulator?")
         })?;
         Ok(Ok(Answer { body, bytes, json }))
     }
@@ -224,8 +229,8 @@ impl Outgoing<'_> {
 }
 
 impl Call<'_, api::Stream> {
-    /// Follows the event stream until the emulator ends it, and passes the kind and JSON of each event to `each`.
-    pub(super) fn follow(self, mut each: impl FnMut(&str, &str)) -> Result<(), Failure> {
+    /// Follows the event stream until the emulator ends it, or `each`, which gets the kind and JSON of an event, returns false.
+    pub(super) fn follow(self, mut each: impl FnMut(&str, &str) -> bool) -> Result<(), Failure> {
         let (url, target) = (base(&self.target.url)?, self.target);
         runtime(Builder::new_current_thread())?.block_on(async {
             let response = self.outgoing().open(&url).await;
@@ -246,8 +251,10 @@ impl Call<'_, api::Stream> {
                     let block: Vec<u8> = text.drain(..end + 2).collect();
                     let block = String::from_utf8_lossy(&block);
                     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
-                    if let (Some(kind), Some(data)) = (field("event: "), field("data: ")) {
-                        each(kind, data);
+                    if let (Some(kind), Some(data)) = (field("event: "), field("data: "))
+                        && !each(kind, data)
+                    {
+                        return Ok(());
                     }
                 }
             }
@@ -266,6 +273,11 @@ impl<E: Endpoint> Answer<E> {
     pub(super) fn print(&self, text: impl FnOnce(&E::Answer) -> String) -> ExitCode {
         show(self.json, &self.json(), || text(&self.body))
     }
+
+    /// Prints the records of a listing as they came, or the text that `text` makes.
+    pub(super) fn print_list(&self, text: impl FnOnce(&E::Answer) -> String) -> ExitCode {
+        show_list(self.json, &self.json(), || text(&self.body))
+    }
 }
 
 impl Refusal {
@@ -276,12 +288,16 @@ impl Refusal {
 
     /// A 404 exits with 1, unless the unknown thing is the key: that is wrong usage, like every other refusal.
     pub(super) fn into_failure(self) -> Failure {
+        let answer = Some(Box::new(self.json()));
         let message = Some(self.error.error.message).filter(|message| !message.is_empty());
         let message = message.unwrap_or_else(|| "the emulator refused the call".to_owned());
-        match self.status {
-            404 if self.error.parameter.as_deref() != Some("key") => Failure::check_failed(message),
-            _ => Failure::usage(message),
-        }
+        let (status, code) = match self.status {
+            404 if self.error.parameter.as_deref() != Some("key") => (1, Code::NotFound),
+            404 => (2, Code::NotFound),
+            408 => (2, Code::TimedOut),
+            _ => (2, Code::Refused),
+        };
+        Failure { answer, ..Failure::new(status, code, message) }
     }
 }
 
@@ -294,7 +310,7 @@ pub(super) fn fields(object: &impl Serialize) -> Vec<(String, String)> {
 
 /// Builds the async runtime of a command.
 pub(super) fn runtime(mut builder: Builder) -> Result<Runtime, Failure> {
-    builder.enable_all().build().map_err(|error| Failure::usage(format!("cannot start: {error}")))
+    builder.enable_all().build().map_err(|error| Failure::io(format!("cannot start: {error}")))
 }
 
 /// A connection to the emulator.

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::failure::Failure;
 use super::help::examples;
-use super::output::{print, print_json, show};
+use super::output::{print, print_json, show_list};
 use super::profile_source::load_profile;
 use crate::contract::openapi::document;
 use crate::control::api::List;
@@ -70,7 +70,7 @@ pub(super) fn assumptions(args: AssumptionsArgs) -> Result<ExitCode, Failure> {
         Redactor::default().setting(row.knob, &mut row.value);
     }
     let ledger = List { data: rows };
-    Ok(show(args.json, &ledger, || ledger.data.iter().map(paragraph).collect()))
+    Ok(show_list(args.json, &ledger, || ledger.data.iter().map(paragraph).collect()))
 }
 
 /// A row of the ledger as text.

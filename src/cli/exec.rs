@@ -17,11 +17,13 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Builder;
 
 use super::client::{Call, runtime};
-use super::failure::{Failure, colored, report, warn};
+use super::failure::{Code, Failure, colored, is_json, report, warn};
 use super::help::examples;
+use super::output::compact;
 use super::problems::{Kind, Verdict};
 use super::run_file::RunFile;
-use super::serve::{ServeArgs, Signals, settings, start};
+use super::serve::{ServeArgs, settings, start};
+use super::signals::Signals;
 use super::target::{Target, reachable};
 use super::verdict::{VerdictFormat, render, wait};
 use crate::app::{Emulator, Raised, Settings};
@@ -118,7 +120,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
     };
     let (status, was_signalled) = wait_for(&mut child, &mut signals)
         .await
-        .map_err(|error| Failure::usage(format!("cannot wait for the command: {error}")))?;
+        .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
     let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
     let judged = async {
         match (is_requested, &report_file) {
@@ -178,13 +180,13 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
 /// Writes what happened to a file, with how the command ended.
 async fn write_report(file: &RunFile, target: &Target, facts: ExecFacts) -> Result<(), Failure> {
     let (target, unreadable) = (target.clone(), |problem: Failure| {
-        Failure::usage(format!("--report: the run cannot be read: {}", problem.message))
+        Failure::io(format!("--report: the run cannot be read: {}", problem.message))
     });
     // The client blocks its thread, and the emulator must keep answering.
     let run = tokio::task::spawn_blocking(move || {
         Ok(Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send()?.body)
     });
-    let run = run.await.unwrap_or_else(|error| Err(Failure::usage(error.to_string()))).map_err(unreadable)?;
+    let run = run.await.unwrap_or_else(|error| Err(Failure::io(error.to_string()))).map_err(unreadable)?;
     file.write(&Run { exec: Some(facts), ..run })
 }
 
@@ -197,7 +199,7 @@ impl ExecFacts {
     /// A command that could not be started.
     fn not_run(command: &[OsString], failure: &Failure) -> Self {
         let problem = Some(Redactor::default().text(&failure.message).into_owned());
-        Self { command: shown(command), exit_status: failure.code, signal: None, problem }
+        Self { command: shown(command), exit_status: failure.status, signal: None, problem }
     }
 }
 
@@ -236,7 +238,7 @@ impl Authority {
         let Some(pem) = emulator.ca_pem() else { return Ok(None) };
         let path = std::env::temp_dir().join(format!("wrs-emulator-ca-{}.pem", std::process::id()));
         let written = file::write_whole(&path, &[pem]);
-        written.map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", path.display())))?;
+        written.map_err(|error| Failure::io(format!("cannot write `{}`: {error}", path.display())))?;
         Ok(Some(Self(path)))
     }
 }
@@ -283,7 +285,7 @@ fn not_run(program: &OsStr, error: &std::io::Error) -> Failure {
         _ => (126, format!("cannot run `{shown}`: {error}")),
     };
     let hint = "what follows `--` is a program and its arguments; for a line of shell: -- sh -c '…'";
-    Failure::with_code(code, message).with_hint(hint)
+    Failure::new(code, Code::NotRun, message).with_hint(hint)
 }
 
 /// Waits for the command to end, and forwards signals to it meanwhile; returns whether there were any.
@@ -321,21 +323,26 @@ fn exit_code(status: ExitStatus) -> u8 {
 
 fn open(path: &Path) -> Result<File, Failure> {
     file::create(path)
-        .map_err(|problem| Failure::usage(format!("--verdict-file: cannot write `{}`: {problem}", path.display())))
+        .map_err(|problem| Failure::io(format!("--verdict-file: cannot write `{}`: {problem}", path.display())))
 }
 
 /// Reads and prints the verdict; returns whether it makes the run fail.
 async fn judge(args: &ExecArgs, target: Target, file: Option<&mut File>) -> Result<bool, Failure> {
     let verdict = ask(target, args.settle, args.fail_on.clone()).await?;
     let format = args.verdict_format.unwrap_or(VerdictFormat::Text);
+    // One line under --json, as all messages are.
+    let told = |format| match format {
+        VerdictFormat::Text | VerdictFormat::Json if is_json() => compact(&verdict.judged()) + "\n",
+        _ => render(&verdict, format, colored(&std::io::stderr())),
+    };
     match file {
-        None => print_to_stderr(&render(&verdict, format, colored(&std::io::stderr()))),
+        None => print_to_stderr(&told(format)),
         Some(file) => {
             let text = render(&verdict, format, false);
             file.write_all(text.as_bytes())
-                .map_err(|error| Failure::usage(format!("--verdict-file: cannot be written: {error}")))?;
+                .map_err(|error| Failure::io(format!("--verdict-file: cannot be written: {error}")))?;
             if verdict.fails() {
-                print_to_stderr(&render(&verdict, VerdictFormat::Text, colored(&std::io::stderr())));
+                print_to_stderr(&told(VerdictFormat::Text));
             }
         }
     }
@@ -346,7 +353,7 @@ async fn judge(args: &ExecArgs, target: Target, file: Option<&mut File>) -> Resu
 async fn ask(target: Target, settle: Duration, fail_on: Vec<Kind>) -> Result<Verdict, Failure> {
     // The client blocks its thread, and the emulator must keep answering.
     let asked = tokio::task::spawn_blocking(move || Verdict::ask(&target, "*", settle, &fail_on));
-    asked.await.map_err(|error| Failure::usage(format!("the verdict cannot be read: {error}")))?
+    asked.await.map_err(|error| Failure::io(format!("the verdict cannot be read: {error}")))?
 }
 
 fn print_to_stderr(text: &str) {
@@ -368,7 +375,7 @@ mod tests {
         for (kind, expected) in
             [(ErrorKind::NotFound, 127), (ErrorKind::PermissionDenied, 126), (ErrorKind::ExecutableFileBusy, 126)]
         {
-            assert_eq!(failure(kind).code, expected, "{kind}");
+            assert_eq!(failure(kind).status, expected, "{kind}");
         }
     }
 }

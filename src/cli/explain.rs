@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::arguments::CallArgs;
+use super::arguments::{CallArgs, is_typed};
 use super::deliveries::{destination, dialled};
 use super::failure::Failure;
 use super::help::examples;
@@ -23,7 +23,7 @@ pub(super) struct ExplainArgs {
     /// The id of a request (`X-Emulator-Request-Id`, `request_id`), an event or a delivery; by default the newest request or
     /// delivery.
     id: Option<String>,
-    /// Without an id: only of this key, or workspace `ws_…`; by default of all keys and of none.
+    /// Only of this key, or workspace `ws_…`; by default of all keys and of none. With an id, `WRS_API_KEY` does not count.
     #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
     key: String,
     #[command(flatten)]
@@ -31,12 +31,10 @@ pub(super) struct ExplainArgs {
 }
 
 pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
-    let call = args.common.call::<api::Explain>();
-    let call = match &args.id {
-        Some(id) => call.id(id),
-        None => call.id("latest").key(&*args.key),
-    };
-    call.show(text)
+    let call = args.common.call::<api::Explain>().id(args.id.as_deref().unwrap_or("latest"));
+    // An id names one thing whosever it is: a key in the environment, which is set for all commands, does not narrow that.
+    let key = (args.id.is_none() || is_typed("--key")).then_some(&*args.key);
+    call.key(key).show(text)
 }
 
 /// The explanation as lines.

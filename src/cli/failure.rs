@@ -1,44 +1,93 @@
-//! Failures of commands, and everything that is printed about them on stderr.
+//! Failures of commands, and everything that is printed about them on stderr: lines for people, or with `--json` JSON objects,
+//! one a line.
 
 use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::Serialize;
+use serde_json::Value;
+
+use super::output::compact;
 use crate::redact::{Redactor, visible_lines};
 
 /// Why a command ends with something other than 0.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// The exit code.
-    pub(super) code: u8,
+    /// The exit status.
+    pub(super) status: u8,
+    /// The kind of failure.
+    pub(super) code: Code,
     /// What went wrong.
     pub(super) message: String,
     /// What to do.
     pub(super) hint: Option<String>,
+    /// The answer of the emulator, if it refused a call.
+    pub(super) answer: Option<Box<Value>>,
+}
+
+/// The kind of a failure: the `code` of `--json`, stable and documented in docs/cli.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Code {
+    /// A check found problems.
+    Failed,
+    /// What is named does not exist.
+    NotFound,
+    /// What was waited for did not happen in time.
+    TimedOut,
+    /// A flag, an argument or a variable is wrong.
+    Usage,
+    /// A file has the wrong content.
+    InvalidFile,
+    /// A file, an address or the system cannot be used.
+    Io,
+    /// The emulator refused the call.
+    Refused,
+    /// No emulator or receiver answers at the address.
+    Unreachable,
+    /// The command of `exec` cannot be started.
+    NotRun,
 }
 
 impl Failure {
-    /// A failure with an exit code of its own.
-    pub(super) fn with_code(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None }
+    /// A failure with an exit status of its own.
+    pub(super) fn new(status: u8, code: Code, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), hint: None, answer: None }
     }
 
-    /// 1: a check found problems, or what was named does not exist.
+    /// 1: a check found problems.
     pub(super) fn check_failed(message: impl Into<String>) -> Self {
-        Self::with_code(1, message)
+        Self::new(1, Code::Failed, message)
     }
 
-    /// 2: wrong usage, an invalid file, a taken port.
+    /// 1: what was named does not exist.
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(1, Code::NotFound, message)
+    }
+
+    /// 2: wrong usage.
     pub(super) fn usage(message: impl Into<String>) -> Self {
-        Self::with_code(2, message)
+        Self::new(2, Code::Usage, message)
+    }
+
+    /// 2: a file has the wrong content.
+    pub(super) fn invalid_file(message: impl Into<String>) -> Self {
+        Self::new(2, Code::InvalidFile, message)
+    }
+
+    /// 2: a file cannot be read or written, or a port is taken.
+    pub(super) fn io(message: impl Into<String>) -> Self {
+        Self::new(2, Code::Io, message)
     }
 
     /// 3: the emulator cannot be reached.
     pub(super) fn unreachable(message: impl Into<String>) -> Self {
-        Self::with_code(3, message)
+        Self::new(3, Code::Unreachable, message)
     }
 
     pub(super) fn is_unreachable(&self) -> bool {
-        self.code == 3
+        self.code == Code::Unreachable
     }
 
     /// Adds what to do.
@@ -47,34 +96,106 @@ impl Failure {
     }
 }
 
+/// Whether messages are JSON.
+static AS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Chooses the form of all messages of this process.
+pub(super) fn set_json(as_json: bool) {
+    AS_JSON.store(as_json, Ordering::Relaxed);
+}
+
+/// Whether the command was given `--json`, so that all messages are JSON.
+pub(super) fn is_json() -> bool {
+    AS_JSON.load(Ordering::Relaxed)
+}
+
+/// A message as JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Message<'a> {
+    Error {
+        code: Code,
+        message: &'a str,
+        hint: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        answer: Option<&'a Value>,
+    },
+    Warning {
+        message: &'a str,
+    },
+    Note {
+        message: &'a str,
+    },
+}
+
 /// Prints a failure on stderr and gives its exit code.
 pub(super) fn report(failure: &Failure) -> ExitCode {
-    say("\u{1b}[1;31m", "error:", &failure.message);
-    if let Some(hint) = &failure.hint {
-        say("", "\nhint:", hint);
-    }
-    ExitCode::from(failure.code)
+    let Failure { status, code, message, hint, answer } = failure;
+    let redactor = Redactor::default();
+    let (message, hint) = (redactor.text(message), hint.as_deref().map(|hint| redactor.text(hint)));
+    let answer = answer.as_deref().map(|answer| redactor.shown(answer));
+    say(
+        "\u{1b}[1;31m",
+        "error:",
+        &Message::Error { code: *code, message: &message, hint: hint.as_deref(), answer: answer.as_ref() },
+    );
+    ExitCode::from(*status)
 }
 
 /// Prints a warning on stderr.
 pub(super) fn warn(message: &str) {
-    say("\u{1b}[1;33m", "warning:", message);
+    say("\u{1b}[1;33m", "warning:", &Message::Warning { message: &Redactor::default().text(message) });
 }
 
 /// Prints a note on stderr.
 pub(super) fn note(message: &str) {
-    say("", "note:", message);
+    say("", "note:", &Message::Note { message: &Redactor::default().text(message) });
 }
 
-/// Prints on stderr, after a word in this color: credentials masked, control characters escaped.
-fn say(color: &str, word: &str, text: &str) {
+/// Prints a message on stderr: as JSON, or after a word in this color, control characters escaped.
+fn say(color: &str, word: &str, message: &Message<'_>) {
     let mut stderr = std::io::stderr().lock();
-    let (color, plain) = if color.is_empty() || !colored(&stderr) { ("", "") } else { (color, "\u{1b}[0m") };
+    let line = if is_json() {
+        compact(message)
+    } else {
+        let (color, plain) = if color.is_empty() || !colored(&stderr) { ("", "") } else { (color, "\u{1b}[0m") };
+        let (text, hint) = match message {
+            Message::Error { message, hint, .. } => (message, *hint),
+            Message::Warning { message } | Message::Note { message } => (message, None),
+        };
+        let hint = hint.map_or_else(String::new, |hint| format!("\n\nhint: {}", visible_lines(hint)));
+        format!("{color}{word}{plain} {}{hint}", visible_lines(text))
+    };
     // There is nowhere to report a closed stderr.
-    let _ = writeln!(stderr, "{color}{word}{plain} {}", visible_lines(&Redactor::default().text(text)));
+    let _ = writeln!(stderr, "{line}");
 }
 
 /// Whether a stream takes colors: a terminal, and `NO_COLOR` is not set.
 pub(super) fn colored(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_documented() {
+        const CODES: [Code; 9] = [
+            Code::Failed,
+            Code::NotFound,
+            Code::TimedOut,
+            Code::Usage,
+            Code::InvalidFile,
+            Code::Io,
+            Code::Refused,
+            Code::Unreachable,
+            Code::NotRun,
+        ];
+        let page = include_str!("../../docs/cli.md");
+        let table = page.split("| code | exit status |").nth(1).and_then(|rest| rest.split("\n\n").next());
+        let rows = table.expect("the table").lines().skip(2).filter_map(|row| row.split('`').nth(1));
+        let codes = CODES.map(|code| compact(&code).trim_matches('"').to_owned());
+        assert_eq!(rows.collect::<Vec<_>>(), codes);
+    }
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::client::SHORT;
 use super::failure::Failure;
 use super::help::examples;
-use super::output::{cell, show, whose};
+use super::output::{cell, show_list, whose};
 use super::profile::{SettingsArgs, patched, settings_of};
 use super::target::Target;
 use crate::control::api::List;
@@ -71,7 +71,7 @@ pub(super) fn run(command: ForwardsCommand) -> Result<ExitCode, Failure> {
 fn list(args: &SettingsArgs) -> Result<ExitCode, Failure> {
     let rules = in_force(&args.common.target, args.key.as_deref(), SHORT)?;
     let data = List { data: rules.iter().map(|(from, to)| Rule { from, to }).collect() };
-    Ok(show(args.common.json, &data, || {
+    Ok(show_list(args.common.json, &data, || {
         let lines: String = rules.iter().map(|(from, to)| format!("{from} -> {}\n", cell(to))).collect();
         if lines.is_empty() { "no forwards\n".to_owned() } else { lines }
     }))
@@ -104,7 +104,7 @@ fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
     let before = in_force(&given.common.target, given.key.as_deref(), SHORT)?;
     let urls: Vec<&str> = args.urls.iter().map(|url| url.trim_end_matches('/')).collect();
     if let Some(unknown) = urls.iter().find(|url| !before.contains_key(**url)) {
-        let failure = Failure::check_failed(format!("unknown forward `{unknown}`"));
+        let failure = Failure::not_found(format!("unknown forward `{unknown}`"));
         return Err(failure.with_hint("`wrs-emulator forwards` lists those in force; --key shows those of one key"));
     }
     let mut answer = patched(given, settings(urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect()))?;

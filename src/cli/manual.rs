@@ -50,8 +50,7 @@ pub(super) fn man(args: &ManArgs, definition: Command) -> Result<ExitCode, Failu
         }
         Some(folder) => {
             let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(definition, folder));
-            written
-                .map_err(|error| Failure::usage(format!("--dir: cannot write to `{}`: {error}", folder.display())))?;
+            written.map_err(|error| Failure::io(format!("--dir: cannot write to `{}`: {error}", folder.display())))?;
         }
     }
     Ok(ExitCode::SUCCESS)

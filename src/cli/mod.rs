@@ -15,6 +15,7 @@ mod failure;
 mod forwards;
 mod health;
 mod help;
+mod json_flag;
 mod junit;
 mod listen;
 mod log;
@@ -36,6 +37,7 @@ mod scenarios;
 mod serve;
 mod shorthand;
 mod sign;
+mod signals;
 mod signing;
 mod snapshot;
 mod subscriptions;
@@ -53,6 +55,7 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 use environment::{lenient, with_environment};
 use failure::report;
 use help::{brief, examples, with_help};
+use json_flag::with_json;
 pub(crate) use listen::MOST_CONNECTIONS as LISTEN_CONNECTIONS;
 pub(crate) use mcp::limits as mcp_limits;
 
@@ -71,9 +74,9 @@ verdict). If neither is there, listen, reset, subscriptions create and trigger
 mean sk_test_local, all others mean all keys.
 
 Exit status: 0 done, 1 a check found problems or what is named does not exist,
-2 wrong usage or an invalid file, 3 the emulator cannot be reached. Every flag
-has an environment variable: --listen is WRS_EMULATOR_LISTEN, --json of
-`clock advance` is WRS_EMULATOR_CLOCK_ADVANCE_JSON.";
+2 wrong usage or an invalid file, 3 no emulator answers. With --json, lists are
+a record a line and errors are JSON. Every flag has a variable: --listen is
+WRS_EMULATOR_LISTEN, --json of `clock advance` WRS_EMULATOR_CLOCK_ADVANCE_JSON.";
 
 /// Offline emulator of the Workflow Reference Service API (v1.0, sandbox beta).
 ///
@@ -164,7 +167,7 @@ fn definition() -> clap::Command {
     // Several jobs on one machine may run `exec` at a time, so each takes a free port.
     let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
     let command = Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
-    with_help(with_environment(command))
+    with_help(with_environment(with_json(command)))
 }
 
 /// Runs the program with the process's arguments.
@@ -172,6 +175,7 @@ pub fn main() -> ExitCode {
     let arguments = shorthand::expanded(std::env::args_os().collect());
     let shows_all_help = arguments.iter().any(|argument| argument == help::ALL);
     let mut command = lenient(if shows_all_help { definition() } else { brief(definition()) });
+    failure::set_json(json_flag::is_requested(&command, &arguments));
     let parsed = command.try_get_matches_from_mut(&arguments).and_then(|matches| {
         note_key_of_environment(&command, &matches);
         Cli::from_arg_matches(&matches)

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::redact::{visible, visible_json, visible_lines};
 
@@ -15,8 +16,13 @@ pub(super) fn print(text: &str) {
 
 /// Prints text that is already escaped, or contains nothing from clients. A closed pipe, as with `head`, is not an error.
 pub(super) fn print_as_is(text: &str) {
+    is_printed(text);
+}
+
+/// Prints text that is already escaped, and returns whether somebody still reads.
+pub(super) fn is_printed(text: &str) -> bool {
     let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
 }
 
 /// Prints JSON, indented.
@@ -32,6 +38,41 @@ pub(super) fn show<T: Serialize>(json: bool, value: &T, text: impl FnOnce() -> S
         print(&text());
     }
     ExitCode::SUCCESS
+}
+
+/// Prints a listing, an object with its records in `data`, as JSON or as `text`.
+pub(super) fn show_list<T: Serialize>(json: bool, listing: &T, text: impl FnOnce() -> String) -> ExitCode {
+    if json {
+        print_as_is(&lines(serde_json::to_value(listing).expect("JSON values always serialise")));
+    } else {
+        print(&text());
+    }
+    ExitCode::SUCCESS
+}
+
+/// A listing as JSON: a record a line, then a line with its other fields and whether there are more records.
+pub(super) fn lines(listing: Value) -> String {
+    let Value::Object(mut rest) = listing else { return String::new() };
+    let Some(Value::Array(records)) = rest.shift_remove("data") else { return String::new() };
+    // Stated by the last line in its own words.
+    rest.shift_remove("has_more");
+    rest.retain(|name, value| name != "next_cursor" || !value.is_null());
+    let end = End { truncated: rest.contains_key("next_cursor"), shown: records.len(), rest };
+    let mut lines: String = records.iter().map(|record| compact(record) + "\n").collect();
+    lines.push_str(&compact(&end));
+    lines.push('\n');
+    lines
+}
+
+/// The last line of a listing as JSON.
+#[derive(Serialize)]
+pub(super) struct End {
+    /// Whether there are records that were not printed.
+    pub(super) truncated: bool,
+    /// How many records were printed.
+    pub(super) shown: usize,
+    #[serde(flatten)]
+    pub(super) rest: Map<String, Value>,
 }
 
 /// JSON over several lines.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::client::{Call, SHORT};
 use super::failure::Failure;
 use super::junit::{Suite, TestCase, TestResult};
-use super::output::{cell, pretty};
+use super::output::cell;
 use super::target::Target;
 use crate::control::api::{self, Delivery, DurationInput, ProblemWith, Unused, Verification, name_of};
 
@@ -203,12 +203,10 @@ impl Verdict {
         notes
     }
 
-    /// The verdict as JSON, ending with a line end.
-    pub(super) fn json(&self) -> String {
+    /// The verdict as it is printed as JSON.
+    pub(super) fn judged(&self) -> impl Serialize {
         let found = Kind::ALL.into_iter().filter(|kind| self.count(*kind) > 0);
-        let judged =
-            Judged { body: &self.body, falls_short: found.collect(), fail_on: &self.fail_on, failed: self.fails() };
-        format!("{}\n", pretty(&judged))
+        Judged { body: &self.body, falls_short: found.collect(), fail_on: &self.fail_on, failed: self.fails() }
     }
 
     /// The verdict as lines for people.

@@ -10,7 +10,7 @@ use super::arguments::CallArgs;
 use super::client::{Answer, Call, SHORT};
 use super::failure::Failure;
 use super::help::examples;
-use super::output::{cell, show as show_either, whose};
+use super::output::{cell, show_list, whose};
 use super::target::Target;
 use crate::control::api::{self, Setting};
 use crate::scenario::generation_text;
@@ -93,16 +93,15 @@ fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
     let mut profile = settings_of(&args.settings.common.target, args.settings.key.as_deref(), SHORT)?;
     let prefix = args.prefix.as_deref().unwrap_or_default();
     profile.data.retain(|row| row.knob.starts_with(prefix) && (!args.changed || row.source != "default"));
-    let json = args.settings.common.json;
-    if profile.data.is_empty() && !args.changed && !json {
-        let failure = Failure::check_failed(format!("no setting begins with `{}`", prefix.escape_debug()));
+    if profile.data.is_empty() && !args.changed {
+        let failure = Failure::not_found(format!("no setting begins with `{}`", prefix.escape_debug()));
         return Err(failure.with_hint("`wrs-emulator profile show` lists all"));
     }
     let line = |Setting { knob, value, source }: &Setting| {
         let from = if source == "default" { String::new() } else { format!("   (from {})", cell(source)) };
         format!("{} = {value}{from}\n", cell(knob))
     };
-    Ok(show_either(json, &profile, || profile.data.iter().map(line).collect()))
+    Ok(show_list(args.settings.common.json, &profile, || profile.data.iter().map(line).collect()))
 }
 
 fn patch(args: &SettingsArgs, settings: Map<String, Value>) -> Result<ExitCode, Failure> {

@@ -61,7 +61,7 @@ fn refused(problems: &[ProfileProblem], file: Option<&(String, String)>) -> Fail
         format!("{place}: {}{code}\n  hint: {}", problem.message, problem.hint)
     };
     let lines: Vec<String> = problems.iter().map(line).collect();
-    Failure::usage(format!("the profile is not valid\n{}", lines.join("\n")))
+    Failure::invalid_file(format!("the profile is not valid\n{}", lines.join("\n")))
 }
 
 /// The text if it names a preset, or cannot be a path: it has no separator or dot, and no such file exists.
@@ -73,7 +73,7 @@ fn preset_name(named: &Path) -> Option<&str> {
 
 fn read_profile(path: &Path) -> Result<String, Failure> {
     const LARGEST: u64 = 1024 * 1024;
-    let unreadable = |cause: String| Failure::usage(format!("--profile: cannot read `{}`: {cause}", path.display()));
+    let unreadable = |cause: String| Failure::io(format!("--profile: cannot read `{}`: {cause}", path.display()));
     let bytes = file::read(path, LARGEST).map_err(|problem| unreadable(problem.to_string()))?;
     String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))
 }

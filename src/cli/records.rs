@@ -7,14 +7,15 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::arguments::CallArgs;
 use super::client::{Call, fields};
-use super::failure::{Failure, note};
-use super::output::{cell, compact, optional, print, print_json};
+use super::failure::{Code, Failure, note, warn};
+use super::output::{End, cell, compact, is_printed, optional, print_as_is};
 use super::value;
 use crate::control::api::{DurationInput, Endpoint, List, Missed, Page, Restarted, Stream};
+use crate::redact::visible_lines;
 
 /// One kind of records: the flags that filter them, named as in the control API, and how they are printed.
 pub(super) trait Records: Args + Serialize {
@@ -103,7 +104,7 @@ impl<R: Records> ListArgs<R> {
             self.explain_nothing()?;
         }
         let more = page.next_cursor.as_ref().map(|cursor| format!("… more: --cursor {cursor}\n"));
-        Ok(answer.print(|page| R::table(&page.data) + &more.unwrap_or_default()))
+        Ok(answer.print_list(|page| R::table(&page.data) + &more.unwrap_or_default()))
     }
 
     fn call(&self) -> Call<'_, R::List> {
@@ -141,19 +142,31 @@ impl<R: Records> ListArgs<R> {
 
     /// Prints each record as it happens, until interrupted: as a JSON object a line, or as a line of text.
     fn follow(&self) -> Result<ExitCode, Failure> {
+        let (json, mut end) = (self.common.json, End { truncated: false, shown: 0, rest: Map::new() });
         Call::<Stream>::to(&self.common.target).key(self.filter.key()).follow(|found, data| {
-            let line = match found {
-                "skipped" => read(data).map(|Missed { missed }| format!("… {missed} records were missed")),
-                "restarted" => read(data).map(|Restarted { message }| format!("… {message}")),
-                _ if found != R::EVENT => None,
-                _ if self.common.json => read::<Value>(data).map(|data| compact(&data)),
-                // A record of an unknown form is printed as received.
-                _ => Some(read(data).map_or_else(|| cell(data), |data| R::line(&data))),
+            let gap = match found {
+                "skipped" => read(data).map(|Missed { missed }| format!("{missed} records were missed")),
+                "restarted" => read(data).map(|Restarted { message }| message),
+                _ => None,
             };
-            if let Some(line) = line {
-                print(&format!("{line}\n"));
-            }
+            let line = match gap {
+                Some(gap) if json => {
+                    end.truncated = true;
+                    warn(&gap);
+                    return true;
+                }
+                Some(gap) => format!("… {gap}"),
+                None if found != R::EVENT => return true,
+                None if json => read::<Value>(data).map_or_else(|| compact(&data), |data| compact(&data)),
+                // A record of an unknown form is printed as received.
+                None => read(data).map_or_else(|| cell(data), |data| R::line(&data)),
+            };
+            end.shown += 1;
+            is_printed(&(visible_lines(&line) + "\n"))
         })?;
+        if json {
+            print_as_is(&(compact(&end) + "\n"));
+        }
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -169,21 +182,18 @@ impl<R: Records> WaitArgs<R> {
         let call: Call<'_, R::Wait> = self.common.call().key(self.filter.key()).body(&awaited);
         // Longer than the longest wait of the emulator, so that its own timeout is reported.
         let refusal = match call.limit(Duration::from_secs(330)).outcome()? {
-            Ok(answer) => return Ok(answer.print(|found| R::table(&found.data))),
+            Ok(answer) => return Ok(answer.print_list(|found| R::table(&found.data))),
             Err(refusal) => refusal,
         };
-        if self.common.json {
-            print_json(&refusal.json());
-        }
-        if refusal.status != 408 {
-            return Err(refusal.into_failure());
-        }
-        let mut text = refusal.error.error.message;
-        for near in refusal.error.nearest.into_iter().flatten() {
-            let id = near.request.map(|request| request.id.0).or(near.delivery.map(|delivery| delivery.id.0));
+        let mut nearest = String::new();
+        for near in refusal.error.nearest.iter().flatten() {
+            let request = near.request.as_ref().map(|request| &request.id.0);
+            let id = request.or(near.delivery.as_ref().map(|delivery| &delivery.id.0));
             let differs: Vec<String> = near.differs.iter().map(cell).collect();
-            text.push_str(&format!("\n  {}: {}", optional(id), differs.join("; ")));
+            nearest.push_str(&format!("\n  {}: {}", optional(id), differs.join("; ")));
         }
-        Err(Failure::check_failed(text))
+        let failure = refusal.into_failure();
+        let status = if failure.code == Code::TimedOut { 1 } else { failure.status };
+        Err(Failure { status, message: failure.message + &nearest, ..failure })
     }
 }

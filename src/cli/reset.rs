@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::arguments::CallArgs;
+use super::arguments::{CallArgs, is_typed};
 use super::failure::Failure;
 use super::help::examples;
 use super::output::cell;
@@ -31,8 +31,7 @@ pub(super) struct ResetArgs {
 
 pub(super) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
     // Only a typed key conflicts: a key in the environment is set for all commands.
-    let typed = std::env::args().any(|argument| argument == "--key" || argument.starts_with("--key="));
-    if args.all && typed {
+    if args.all && is_typed("--key") {
         let hint = "leave one out: `--all` resets every key, `--key KEY` one";
         return Err(Failure::usage("`--all` and `--key` exclude each other").with_hint(hint));
     }

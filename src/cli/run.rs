@@ -7,16 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
-use super::client::{Call, runtime};
+use super::arguments::CallArgs;
+use super::client::runtime;
 use super::failure::Failure;
 use super::help::{LAST, examples};
-use super::output::{Ready, print, print_as_is, print_json};
+use super::output::{Ready, print, print_as_is, print_json, show};
 use super::run_file::{RunFile, as_json, read};
-use super::serve::Signals;
-use super::target::{Target, address};
+use super::signals::Signals;
+use super::target::address;
 use crate::control::{Access, Viewer, api, run_schema};
 use crate::http::limits::Limits;
 use crate::http::{bind, serve};
@@ -57,7 +59,7 @@ pub(super) struct SaveArgs {
     /// The file: a page if it ends in `.html`, else JSON; `-` is JSON on stdout. It has no secrets and no live keys.
     file: PathBuf,
     #[command(flatten)]
-    target: Target,
+    common: CallArgs,
     /// Only this key, or workspace `ws_…`; by default all keys and requests without one.
     // Not from WRS_API_KEY, for the reason that `verdict` has.
     #[arg(long, default_value = "*")]
@@ -77,6 +79,15 @@ pub(super) struct ViewArgs {
     json: bool,
 }
 
+/// What `run save --json` prints.
+#[derive(Serialize)]
+struct Saved {
+    requests: usize,
+    deliveries: usize,
+    /// Older records that did not fit into the document.
+    omitted: usize,
+}
+
 pub(super) fn run(command: RunCommand) -> Result<ExitCode, Failure> {
     match command {
         RunCommand::Save(args) => save(&args),
@@ -92,21 +103,23 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     let is_stream = args.file.as_os_str() == "-";
     // A file that cannot be written is reported before the emulator is asked.
     let file = (!is_stream).then(|| RunFile::at("", &args.file)).transpose()?;
-    let run = Call::<api::ShowRun>::to(&args.target).key(&*args.key).limit(LIMIT).send()?.body;
+    let run = args.common.call::<api::ShowRun>().key(&*args.key).limit(LIMIT).send()?.body;
     let Some(file) = file else {
         print_as_is(&visible_json(&as_json(&run)));
         return Ok(ExitCode::SUCCESS);
     };
     file.write(&run)?;
-    let omitted = run.omitted.requests + run.omitted.deliveries + run.omitted.events + run.omitted.notices;
-    let omitted = if omitted > 0 {
-        format!("; {} left out, as a document has at most 8 MiB", counted(omitted, "older record"))
+    let left_out = run.omitted.requests + run.omitted.deliveries + run.omitted.events + run.omitted.notices;
+    let omitted = if left_out > 0 {
+        format!("; {} left out, as a document has at most 8 MiB", counted(left_out, "older record"))
     } else {
         String::new()
     };
-    let (requests, deliveries) = (counted(run.requests.len(), "request"), counted(run.deliveries.len(), "delivery"));
-    print(&format!("{requests} and {deliveries} saved{omitted}\n"));
-    Ok(ExitCode::SUCCESS)
+    let saved = Saved { requests: run.requests.len(), deliveries: run.deliveries.len(), omitted: left_out };
+    Ok(show(args.common.json, &saved, || {
+        let (requests, deliveries) = (counted(saved.requests, "request"), counted(saved.deliveries, "delivery"));
+        format!("{requests} and {deliveries} saved{omitted}\n")
+    }))
 }
 
 fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
@@ -116,15 +129,15 @@ fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
     let (listen, document) = (address("--listen", &args.listen)?, as_json(&run));
     drop(run);
     let runtime = runtime(Builder::new_current_thread())?;
-    runtime.block_on(show(args, listen, document))
+    runtime.block_on(serve_view(args, listen, document))
 }
 
 /// Serves the page over a document until a signal comes.
-async fn show(args: &ViewArgs, listen: SocketAddr, document: String) -> Result<ExitCode, Failure> {
+async fn serve_view(args: &ViewArgs, listen: SocketAddr, document: String) -> Result<ExitCode, Failure> {
     // Installed before the address is printed, as a signal may follow it at once.
     let mut signals = Signals::install()?;
     let cannot_bind = |error: std::io::Error| {
-        Failure::usage(format!("cannot listen on {listen}: {error}"))
+        Failure::io(format!("cannot listen on {listen}: {error}"))
             .with_hint("choose another with --listen 127.0.0.1:0 (a free port)")
     };
     let listener = bind(listen).map_err(cannot_bind)?;

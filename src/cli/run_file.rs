@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use super::failure::Failure;
+use super::failure::{Code, Failure};
 use crate::control::api::{RUN_FORMAT, RUN_VERSION, Run, RunStart};
 use crate::file::{self, FileProblem};
 use crate::ui::{DATA_END, DATA_START, report};
@@ -44,7 +44,7 @@ impl RunFile {
 
     fn unwritable(&self, problem: &FileProblem) -> Failure {
         let flag = if self.flag.is_empty() { String::new() } else { format!("{}: ", self.flag) };
-        let failure = Failure::usage(format!("{flag}cannot write `{}`: {problem}", self.path.display()));
+        let failure = Failure::io(format!("{flag}cannot write `{}`: {problem}", self.path.display()));
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         match folder {
             Some(folder) if problem.is_missing() => {
@@ -64,12 +64,12 @@ pub(super) fn as_json(run: &Run) -> String {
 
 /// Reads a document, whether it was saved as JSON or within a report.
 pub(super) fn read(path: &Path) -> Result<Run, Failure> {
-    let refused = |cause: &str| Failure::usage(format!("cannot show `{}`: {cause}", path.display()));
+    let refused = |cause: &str| Failure::invalid_file(format!("cannot show `{}`: {cause}", path.display()));
     let bytes = file::read_input(path, LARGEST).map_err(|problem| match problem {
         FileProblem::TooLarge(_) => refused(&problem.to_string()).with_hint(
             "a file of `wrs-emulator run save` or `exec --report` has about 8 MiB at most; is it another file?",
         ),
-        problem => refused(&problem.to_string()),
+        problem => Failure { code: Code::Io, ..refused(&problem.to_string()) },
     })?;
     let text = String::from_utf8(bytes).map_err(|_| refused("it is not text").with_hint(SAVE))?;
     let json = document_in(&text).map_err(|cause| refused(cause).with_hint(SAVE))?;

@@ -8,9 +8,9 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::arguments::CallArgs;
-use super::failure::{Failure, colored, warn};
-use super::help::examples;
-use super::output::{cell, optional, print, print_json, table, whose};
+use super::failure::{Code, Failure, colored, warn};
+use super::help::{LAST, examples};
+use super::output::{cell, optional, print, print_json, show, table, whose};
 use super::profile_source::load_profile;
 use crate::control::api::{self, name_of};
 use crate::diagnostic::Diagnostic;
@@ -89,6 +89,9 @@ pub(super) struct NewArgs {
     /// The folder to write it to.
     #[arg(long, default_value = "scenarios", value_name = "DIR")]
     folder: PathBuf,
+    /// Print the file's path as JSON.
+    #[arg(long, display_order = LAST)]
+    json: bool,
 }
 
 /// Arguments of `check`.
@@ -115,7 +118,7 @@ pub(super) struct CheckArgs {
 
 pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
     match command {
-        ScenariosCommand::List(args) => args.call::<api::ListScenarios>().show(listing),
+        ScenariosCommand::List(args) => args.call::<api::ListScenarios>().show_list(listing),
         ScenariosCommand::Show(ShowArgs { name, common }) => {
             common.call::<api::ShowScenario>().id(&name).show(|scenario| scenario.text.clone())
         }
@@ -233,12 +236,12 @@ fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(problem.message.clone()).with_hint(problem.hint.clone()));
     }
     let path = args.folder.join(format!("{}.toml", args.name));
-    let cannot = |error: std::io::Error| Failure::usage(format!("cannot write `{}`: {error}", path.display()));
+    let cannot = |error: std::io::Error| Failure::io(format!("cannot write `{}`: {error}", path.display()));
     std::fs::create_dir_all(&args.folder).map_err(cannot)?;
     // Never overwrites a file.
     let mut file = std::fs::File::create_new(&path).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            Failure::usage(format!("`{}` exists already", path.display())).with_hint("edit it, or choose another name")
+            Failure::io(format!("`{}` exists already", path.display())).with_hint("edit it, or choose another name")
         }
         _ => cannot(error),
     })?;
@@ -246,15 +249,22 @@ fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     if built_in_names().any(|name| name == args.name) {
         warn(&format!("a scenario called `{}` is built in; the file takes its place", args.name));
     }
+    let shown = path.display().to_string();
     // Only the path goes to stdout, so that scripts can use it.
-    print(&format!("{}\n", path.display()));
-    let _ = writeln!(
-        std::io::stderr(),
-        "next: edit it, `wrs-emulator check {}`, then `wrs-emulator scenarios use {}`",
-        path.display(),
-        args.name
-    );
-    Ok(ExitCode::SUCCESS)
+    let code = show(args.json, &Written { file: &shown }, || format!("{shown}\n"));
+    if !args.json {
+        let name = &args.name;
+        let mut stderr = std::io::stderr();
+        let _ =
+            writeln!(stderr, "next: edit it, `wrs-emulator check {shown}`, then `wrs-emulator scenarios use {name}`");
+    }
+    Ok(code)
+}
+
+/// What `scenarios new --json` prints.
+#[derive(Serialize)]
+struct Written<'a> {
+    file: &'a str,
 }
 
 /// What `check --json` prints.
@@ -285,11 +295,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     for path in &args.profile {
         files += 1;
         load_profile(Some(path), &[]).map_err(|failure| {
-            if failure.message.starts_with("the profile is not valid") {
-                Failure { code: 1, ..failure }
-            } else {
-                failure
-            }
+            if failure.code == Code::InvalidFile { Failure { status: 1, ..failure } } else { failure }
         })?;
     }
     let errors = found.iter().filter(|problem| problem.is_error()).count();
@@ -315,8 +321,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
 fn texts(path: &Path, found: &mut Vec<Diagnostic>) -> Result<Vec<(PathBuf, String)>, Failure> {
     if !path.is_dir() {
         let text = read_file(path).map_err(|problem| {
-            Failure::usage(format!("{}: {} [{}]", path.display(), problem.message, problem.code))
-                .with_hint(problem.hint)
+            Failure::io(format!("{}: {} [{}]", path.display(), problem.message, problem.code)).with_hint(problem.hint)
         })?;
         return Ok(vec![(path.to_owned(), text)]);
     }

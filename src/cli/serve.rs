@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use serde::Serialize;
 
 use super::banner::banner;
 use super::client::{emulator_at, runtime};
 use super::failure::Failure;
+use super::help::LAST;
 use super::log::{Log, LogFormat};
-use super::output::{Ready, print};
+use super::output::{Ready, compact, print};
 use super::profile_source::{load_profile, with_forwards};
+use super::signals::Signals;
 use super::target::address;
 use crate::app::{ClockSetting, Emulator, Raised, Settings, StartError};
 use crate::diagnostic::render_all;
@@ -155,7 +157,10 @@ pub(super) struct ServeArgs {
     state: Option<PathBuf>,
     /// The format of the log on stderr.
     #[arg(long, env = "WRS_EMULATOR_LOG", value_enum, default_value = "text")]
-    pub(super) log: LogFormat,
+    log: LogFormat,
+    /// Print JSON; the same as --log json.
+    #[arg(long, env = "WRS_EMULATOR_JSON", display_order = LAST, hide_short_help = true)]
+    json: bool,
     /// No banner and no log.
     #[arg(long, env = "WRS_EMULATOR_QUIET")]
     pub(super) quiet: bool,
@@ -250,8 +255,8 @@ pub(super) async fn start(
         Ok(emulator) => emulator,
         Err(error) => return Err(start_failure(error).await),
     };
-    let log = (logs && !args.quiet).then(|| Log::start(emulator.control(), args.log)).transpose();
-    let log = log.map_err(|error| Failure::usage(format!("cannot start the log: {error}")))?;
+    let log = (logs && !args.quiet).then(|| Log::start(emulator.control(), args.log_format())).transpose();
+    let log = log.map_err(|error| Failure::io(format!("cannot start the log: {error}")))?;
     write_port_file(args, &emulator)?;
     Ok((emulator, log))
 }
@@ -261,12 +266,12 @@ fn write_port_file(args: &ServeArgs, emulator: &Emulator) -> Result<(), Failure>
     let Some(file) = &args.port_file else { return Ok(()) };
     let line = format!("{}\n", emulator.base_url());
     let written = file::create(file).and_then(|mut new| Ok(new.write_all(line.as_bytes())?));
-    written.map_err(|problem| Failure::usage(format!("--port-file: cannot write `{}`: {problem}", file.display())))
+    written.map_err(|problem| Failure::io(format!("--port-file: cannot write `{}`: {problem}", file.display())))
 }
 
 fn announce(args: &ServeArgs, emulator: &Emulator) {
     let url = emulator.base_url();
-    match args.log {
+    match args.log_format() {
         LogFormat::Text => print(&format!("wrs-emulator ready on {url}\n")),
         LogFormat::Json => {
             let ready = Ready { event: "ready", url: &url, subscription: None, secret: None };
@@ -276,32 +281,30 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
     let mut stderr = std::io::stderr().lock();
     if let Some(token) = emulator.control_token().filter(|token| args.control_token.as_deref() != Some(*token)) {
         // A generated token is known only from this line.
-        let _ = writeln!(stderr, "control token: {token} (set your own with --control-token)");
+        let message = format!("control token: {token} (set your own with --control-token)");
+        let line = match args.log_format() {
+            LogFormat::Text => message,
+            LogFormat::Json => compact(&Generated { event: "control_token", control_token: token, message: &message }),
+        };
+        let _ = writeln!(stderr, "{line}");
     }
-    if !args.quiet && args.log == LogFormat::Text && stderr.is_terminal() {
+    if !args.quiet && args.log_format() == LogFormat::Text && stderr.is_terminal() {
         let profile = args.profile.as_ref().map(|profile| profile.display().to_string());
         let _ = stderr.write_all(visible_lines(&banner(emulator, profile.as_deref())).as_bytes());
     }
 }
 
-/// SIGTERM and SIGINT.
-pub(super) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
+/// The line about a generated control token, in the form of the log as JSON.
+#[derive(Serialize)]
+struct Generated<'a> {
+    event: &'static str,
+    control_token: &'a str,
+    message: &'a str,
 }
 
-impl Signals {
-    pub(super) fn install() -> Result<Self, Failure> {
-        let listen = |kind| signal(kind).map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")));
-        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
-    }
-
-    /// Waits for either signal and returns its number.
-    pub(super) async fn wait(&mut self) -> u8 {
-        tokio::select! {
-            _ = self.terminate.recv() => 15,
-            _ = self.interrupt.recv() => 2,
-        }
+impl ServeArgs {
+    fn log_format(&self) -> LogFormat {
+        if self.json { LogFormat::Json } else { self.log }
     }
 }
 
@@ -313,11 +316,11 @@ async fn start_failure(error: StartError) -> Failure {
             let found = tokio::task::spawn_blocking(move || emulator_at(address)).await;
             match found.ok().flatten() {
                 Some(url) => {
-                    Failure::usage(format!("{error}: a wrs-emulator already answers at {url}")).with_hint(format!(
+                    Failure::io(format!("{error}: a wrs-emulator already answers at {url}")).with_hint(format!(
                         "use that one (`--url {url}`), or start another on a free port with `--listen 127.0.0.1:0`"
                     ))
                 }
-                None => Failure::usage(error.to_string()).with_hint(
+                None => Failure::io(error.to_string()).with_hint(
                     "another program listens there; stop it, or choose another port with --listen 127.0.0.1:9771, and \
                      pass it to commands with --url or WRS_EMULATOR_URL",
                 ),
@@ -325,11 +328,12 @@ async fn start_failure(error: StartError) -> Failure {
         }
         StartError::Scenarios(found) => {
             let rendered = render_all(found, false);
-            Failure::usage(format!("the scenarios cannot be used\n\n{}", rendered.trim_end()))
+            Failure::invalid_file(format!("the scenarios cannot be used\n\n{}", rendered.trim_end()))
         }
-        StartError::Tls(_) => Failure::usage(format!("--tls: {error}")),
-        StartError::Trust(_) => Failure::usage(format!("--webhook-ca: {error}")),
-        _ => Failure::usage(error.to_string()),
+        StartError::Tls(_) => Failure::invalid_file(format!("--tls: {error}")),
+        StartError::Trust(_) => Failure::invalid_file(format!("--webhook-ca: {error}")),
+        StartError::Bind { .. } => Failure::io(error.to_string()),
+        StartError::Setting(_) => Failure::usage(error.to_string()),
     }
 }
 

@@ -126,7 +126,7 @@ fn parse_reading(text: &str) -> Result<KeyReading, String> {
 
 /// The bytes of a file, or of stdin for `-`; `what` names them in messages.
 pub(super) fn read_file(what: &str, path: &str) -> Result<Vec<u8>, Failure> {
-    let unreadable = |cause: String| Failure::usage(format!("{what}: cannot read `{}`: {cause}", path.escape_debug()));
+    let unreadable = |cause: String| Failure::io(format!("{what}: cannot read `{}`: {cause}", path.escape_debug()));
     file::read_input(Path::new(path), LARGEST).map_err(|problem| unreadable(problem.to_string()))
 }
 

@@ -5,14 +5,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::arguments::CallArgs;
-use super::client::Call;
-use super::failure::Failure;
+use super::failure::{Code, Failure};
 use super::help::examples;
-use super::output::{cell, print, print_json};
-use super::target::Target;
+use super::output::{cell, print_json, show};
 use crate::control::api;
 use crate::file::{self, write_whole};
 use crate::scenario::generation_text;
@@ -45,7 +44,7 @@ pub(super) struct SaveArgs {
     /// The file, or `-` for stdout.
     file: PathBuf,
     #[command(flatten)]
-    target: Target,
+    common: CallArgs,
     /// Only this key, or workspace `ws_…`; by default everything.
     #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
     key: String,
@@ -60,6 +59,13 @@ pub(super) struct LoadArgs {
     common: CallArgs,
 }
 
+/// What `snapshot save --json` prints.
+#[derive(Serialize)]
+struct Saved {
+    /// How many workspaces.
+    saved: usize,
+}
+
 pub(super) fn run(command: SnapshotCommand) -> Result<ExitCode, Failure> {
     match command {
         SnapshotCommand::Save(args) => save(&args),
@@ -68,17 +74,17 @@ pub(super) fn run(command: SnapshotCommand) -> Result<ExitCode, Failure> {
 }
 
 fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
-    let snapshot = Call::<api::SaveSnapshot>::to(&args.target).key(&*args.key).limit(LIMIT).send()?.body;
+    let snapshot = args.common.call::<api::SaveSnapshot>().key(&*args.key).limit(LIMIT).send()?.body;
     if is_stream(&args.file) {
         print_json(&snapshot);
         return Ok(ExitCode::SUCCESS);
     }
     let text = serde_json::to_string_pretty(&snapshot).expect("JSON values always serialise");
     write_whole(&args.file, &[text])
-        .map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", args.file.display())))?;
+        .map_err(|error| Failure::io(format!("cannot write `{}`: {error}", args.file.display())))?;
     let workspaces = snapshot.0.get("workspaces").and_then(Value::as_array);
-    print(&format!("{} saved\n", counted(workspaces.map_or(0, Vec::len), "workspace")));
-    Ok(ExitCode::SUCCESS)
+    let saved = workspaces.map_or(0, Vec::len);
+    Ok(show(args.common.json, &Saved { saved }, || format!("{} saved\n", counted(saved, "workspace"))))
 }
 
 fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
@@ -93,9 +99,11 @@ fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
 }
 
 fn read(file: &Path) -> Result<api::Snapshot, Failure> {
-    let unreadable = |cause: String| Failure::usage(format!("cannot read `{}`: {cause}", file.display()));
+    let unreadable = |cause: String| Failure::io(format!("cannot read `{}`: {cause}", file.display()));
     let bytes = file::read_input(file, LARGEST).map_err(|problem| unreadable(problem.to_string()))?;
-    match serde_json::from_slice(&bytes).map_err(|error| unreadable(format!("it is not JSON: {error}")))? {
+    let parsed = serde_json::from_slice(&bytes);
+    let invalid = |error| Failure { code: Code::InvalidFile, ..unreadable(format!("it is not JSON: {error}")) };
+    match parsed.map_err(invalid)? {
         Value::Object(fields) => Ok(api::Snapshot(fields)),
         // The emulator refuses it and explains what it expects.
         _ => Ok(api::Snapshot(Map::new())),

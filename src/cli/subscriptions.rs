@@ -113,7 +113,7 @@ fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     args.common
         .call::<api::ListSubscriptions>()
         .key(&*args.key)
-        .show(|found| table(["ID", "KEY", "STATUS", "EVENTS", "URL"], found.data.iter().map(columns)))
+        .show_list(|found| table(["ID", "KEY", "STATUS", "EVENTS", "URL"], found.data.iter().map(columns)))
 }
 
 fn create(args: CreateArgs) -> Result<ExitCode, Failure> {

@@ -11,7 +11,7 @@ use super::arguments::CallArgs;
 use super::deliveries::{damaged, destination, dialled, said};
 use super::failure::Failure;
 use super::help::examples;
-use super::output::{cell, print_json};
+use super::output::cell;
 use super::problems::Kind;
 use super::value;
 use crate::contract::signature::Tamper;
@@ -87,9 +87,6 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     let wait = api::Wait { wait: args.wait.then(|| DurationInput(args.timeout.clone())) };
     let call = args.common.call::<api::FireEvents>().key(&*args.key).query(&wait).body(&fire);
     let answer = call.limit(limit + Duration::from_secs(30)).outcome()?.map_err(|refusal| {
-        if args.common.json && refusal.status == 404 {
-            print_json(&refusal.json());
-        }
         let is_unmatched = refusal.error.error.code == "no_match";
         match key_from_environment(&args.key) {
             Some(hint) if is_unmatched => refusal.into_failure().with_hint(hint),

@@ -8,10 +8,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::failure::{Failure, colored};
-use super::help::examples;
+use super::help::{LAST, examples};
 use super::junit::junit;
 use super::markdown::markdown;
-use super::output::print_as_is;
+use super::output::{pretty, print_as_is};
 use super::problems::{Kind, Verdict};
 use super::target::Target;
 use crate::duration::parse_duration;
@@ -53,6 +53,9 @@ pub(super) struct VerdictArgs {
     /// The format of the verdict.
     #[arg(long, value_enum, default_value = "text")]
     format: VerdictFormat,
+    /// Print JSON; the same as --format json.
+    #[arg(long, conflicts_with = "format", display_order = LAST)]
+    json: bool,
     /// First wait for planned events, deliveries and retries that are due within this time.
     #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = wait)]
     wait: Duration,
@@ -60,7 +63,8 @@ pub(super) struct VerdictArgs {
 
 pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     let verdict = Verdict::ask(&args.target, &args.key, args.wait, &args.fail_on)?;
-    print_as_is(&render(&verdict, args.format, colored(&std::io::stdout())));
+    let format = if args.json { VerdictFormat::Json } else { args.format };
+    print_as_is(&render(&verdict, format, colored(&std::io::stdout())));
     Ok(if verdict.fails() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -74,7 +78,7 @@ pub(super) fn wait(text: &str) -> Result<Duration, String> {
 pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> String {
     match format {
         VerdictFormat::Text => verdict.text(colors),
-        VerdictFormat::Json => verdict.json(),
+        VerdictFormat::Json => pretty(&verdict.judged()) + "\n",
         VerdictFormat::Junit => junit(&verdict.suite()),
         VerdictFormat::Markdown => markdown(verdict),
     }

@@ -182,7 +182,7 @@ fn headers(args: &VerifyArgs) -> Result<Headers, Failure> {
     }
     if let Some(path) = &args.headers {
         let text = String::from_utf8(read_file("--headers", path)?)
-            .map_err(|_| Failure::usage(format!("--headers: `{}` is not UTF-8", path.escape_debug())))?;
+            .map_err(|_| Failure::invalid_file(format!("--headers: `{}` is not UTF-8", path.escape_debug())))?;
         headers.extend(if text.trim_start().starts_with('{') { json_headers(&text)? } else { text_headers(&text)? });
     }
     if headers.is_empty() {
@@ -209,7 +209,7 @@ fn text_headers(text: &str) -> Result<Headers, Failure> {
         .map(|(at, line)| {
             header_line(line).ok_or_else(|| {
                 let line = line.escape_debug();
-                Failure::usage(format!("--headers: line {}: expected `name: value`, found `{line}`", at + 1))
+                Failure::invalid_file(format!("--headers: line {}: expected `name: value`, found `{line}`", at + 1))
             })
         })
         .collect()
@@ -217,11 +217,12 @@ fn text_headers(text: &str) -> Result<Headers, Failure> {
 
 /// Parses a JSON object of strings, or the output of `sign --json`.
 fn json_headers(text: &str) -> Result<Headers, Failure> {
-    let value: Value = serde_json::from_str(text).map_err(|error| Failure::usage(format!("--headers: {error}")))?;
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| Failure::invalid_file(format!("--headers: {error}")))?;
     let object = value.get("headers").unwrap_or(&value).as_object();
     let pairs = object.into_iter().flatten().map(|(name, value)| {
         let value = value.as_str().ok_or_else(|| {
-            Failure::usage(format!("--headers: expected a string for `{}`, found {value}", name.escape_debug()))
+            Failure::invalid_file(format!("--headers: expected a string for `{}`, found {value}", name.escape_debug()))
         })?;
         Ok((name.to_ascii_lowercase(), value.to_owned()))
     });

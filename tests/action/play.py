@@ -18,20 +18,14 @@ import tomllib
 
 import yaml
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from promises import check, passed
+
 binary = pathlib.Path(sys.argv[1])
 root = pathlib.Path(__file__).parents[2]
 work = pathlib.Path(tempfile.mkdtemp())
 version = tomllib.loads((root / "Cargo.toml").read_text())["package"]["version"]
 action = yaml.safe_load((root / "action.yml").read_text())
-passed = []
-
-
-def check(promise, holds, seen=""):
-    """Ends the run at the first promise that does not hold."""
-    if not holds:
-        sys.exit(f"✗ {promise}\n  {seen}")
-    passed.append(promise)
-    print(f"✓ {promise}", flush=True)
 
 
 class Job:
@@ -121,7 +115,7 @@ def whole_job():
     uploaded = [given for uses, given in job.used if uses.startswith("actions/upload-artifact@")]
     files = sorted(file.name for file in pathlib.Path(uploaded[0]["path"]).iterdir())
     check("the report is uploaded, with verdict, requests, deliveries and log",
-          files == ["deliveries.json", "emulator.log", "report.html", "requests.json", "verdict.txt", "verdict.xml"] and uploaded[0]["name"] == "wrs-emulator-report", files)
+          files == ["deliveries.ndjson", "emulator.log", "report.html", "requests.ndjson", "verdict.txt", "verdict.xml"] and uploaded[0]["name"] == "wrs-emulator-report", files)
     check("the summary of the job shows the verdict", "✗ unmatched" in (job.folder / "summary").read_text(), job.printed)
     check("a problem that was named fails the job, after the upload", not good and "::error" in job.printed, job.printed)
     good, _ = job.run("timeout 10 sh -c 'while curl -s -o /dev/null $WRS_BASE_URL/v1/hello; do sleep 0.05; done'", variables)

@@ -17,12 +17,14 @@ import urllib.request
 
 import yaml
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from promises import check, passed
+
 binary, modules, work = map(pathlib.Path, sys.argv[1:])
 root = pathlib.Path(__file__).parents[2]
 MIB = 1024 * 1024
 MOST_IMAGE, MOST_PACKED = 16 * MIB, 8 * MIB
 IMAGE, PATIENCE = "wrs-emulator", 60
-passed = []
 environment = {name: value for name, value in os.environ.items() if not name.startswith(("WRS_", "DOCKER_", "CONTAINER"))} | {
     "CONTAINERS_CONF": str(work / "containers.conf"), "CONTAINERS_STORAGE_CONF": str(work / "storage.conf"), "BUILDAH_ISOLATION": "chroot",
     # The default format of OCI has no health check.
@@ -45,14 +47,6 @@ network_backend = "netavark"
 network_config_dir = "{work}/networks"
 """)
 (work / "storage.conf").write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{work}/graph"\nrunroot = "{work}/run"\n')
-
-
-def check(promise, holds, seen=""):
-    """Ends the run at the first promise that does not hold."""
-    if not holds:
-        sys.exit(f"✗ {promise}\n  {seen}")
-    passed.append(promise)
-    print(f"✓ {promise}", flush=True)
 
 
 def run(*command, folder=work, must=True, settings=None):

@@ -25,6 +25,9 @@ import time
 import urllib.error
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from promises import check, passed
+
 MIB = 1024 * 1024
 MOST_BINARY, MOST_IMAGE, MOST_MEMORY = 15 * MIB, 16 * MIB, 16 * MIB
 PATIENCE = 20
@@ -39,15 +42,7 @@ image = json.loads((folder / "image.json").read_text())
 # Beside the image: what a killed run leaves goes with the next one.
 work = folder / "work"
 work.mkdir()
-passed, running, mounted = [], [], []
-
-
-def check(promise, holds, seen=""):
-    """Ends the run at the first promise that does not hold."""
-    if not holds:
-        sys.exit(f"✗ {promise}\n  {seen}")
-    passed.append(promise)
-    print(f"✓ {promise}", flush=True)
+running, mounted = [], []
 
 
 class Container:

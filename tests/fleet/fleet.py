@@ -12,6 +12,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from promises import check, passed
+
 binary = sys.argv[1]
 root = pathlib.Path(__file__).parents[2]
 work = pathlib.Path(tempfile.mkdtemp())
@@ -19,15 +22,6 @@ KEYS = [f"sk_test_fleet_{number}" for number in range(60)]
 EACH, QUOTA, CONNECTIONS = 130, 100, 16
 FRONT, PORTS = 9770, [9771, 9772, 9773]
 STORY = '[[rule]]\nwhen = { operation = "hello" }\nreply = { status = 503, code = "scripted", message = "all have it" }\n'
-passed = []
-
-
-def check(promise, holds, seen=""):
-    """Ends the run at the first promise that does not hold."""
-    if not holds:
-        sys.exit(f"✗ {promise}\n  {seen}")
-    passed.append(promise)
-    print(f"✓ {promise}", flush=True)
 
 
 def until(what, holds):

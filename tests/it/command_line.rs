@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{run, text, wrs_emulator};
+use crate::support::{listing, run, text, wrs_emulator};
 
 /// Starts an emulator; gives the process and the first line that it prints.
 pub(crate) fn spawn(command: &mut Command) -> (Child, String) {
@@ -37,8 +37,12 @@ impl Served {
         wrs_emulator(arguments).env("WRS_EMULATOR_URL", &self.url).output().expect("the binary runs")
     }
 
+    /// The document or the listing that a command prints.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let output = self.call(arguments);
+        if let Some(listing) = listing(&text(&output.stdout)) {
+            return listing;
+        }
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"))
     }
 
@@ -266,8 +270,7 @@ fn a_preset_is_named_and_a_file_of_its_name_reached_by_path() {
     let row = |profile: &str, knob: &str| {
         let mut command = wrs_emulator(&["assumptions", "--json", "--set", "rate_limit.window=5s"]);
         let output = command.current_dir(folder.path()).env("WRS_EMULATOR_PROFILE", profile).output().expect("it runs");
-        let ledger: Value =
-            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let ledger = listing(&text(&output.stdout)).unwrap_or_else(|| panic!("{output:?}"));
         let rows = ledger["data"].as_array().expect("rows");
         let row = rows.iter().find(|row| row["knob"] == knob).expect("the row");
         format!("{} from {}", row["value"], row["source"].as_str().expect("a source"))
@@ -302,9 +305,8 @@ fn a_subscription_that_gets_copies_is_one() {
 
 #[test]
 fn documents_are_printed_as_text_and_json() {
-    let ledger: Value =
-        serde_json::from_slice(&run(&["assumptions", "--json", "--set", "rate_limit.requests=5"]).stdout)
-            .expect("JSON");
+    let output = run(&["assumptions", "--json", "--set", "rate_limit.requests=5"]);
+    let ledger = listing(&text(&output.stdout)).expect("a listing");
     let row = ledger["data"]
         .as_array()
         .expect("rows")

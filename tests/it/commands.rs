@@ -121,7 +121,7 @@ fn filters_that_match_nothing_say_which_values_there_are() {
     check(&["requests", "--path", "/v1/helo", "--status", "200"], REQUESTS, paths);
     let both = "note: no requests match --method POST --path /v1/hello\n";
     check(&["requests", "--path", "/v1/hello", "--method", "POST"], REQUESTS, both);
-    let page = "{\n  \"data\": [],\n  \"has_more\": false,\n  \"next_cursor\": null\n}\n";
+    let page = "{\"truncated\":false,\"shown\":0}\n";
     check(&["requests", "--path", "/v1/helo", "--json"], page, "");
 }
 
@@ -140,6 +140,21 @@ fn a_key_of_the_environment_that_leaves_the_others_out_is_named() {
     ] {
         Program::new(arguments).at(&served).env("WRS_API_KEY", "sk_test_other").stdout(stdout).stderr(note).run();
     }
+}
+
+#[test]
+fn an_id_is_explained_to_its_owner_and_whatever_key_the_environment_has() {
+    let served = subscribed();
+    let id = served.json(&["requests", "--json"])["data"][0]["id"].as_str().expect("an id").to_owned();
+    let explain = |arguments: &[&str]| {
+        let mut command = wrs_emulator(&[&["explain", &id], arguments].concat());
+        command.env("WRS_EMULATOR_URL", &served.url).env("WRS_API_KEY", "sk_test_other").output().expect("it runs")
+    };
+    for arguments in [&[][..], &["--key", "sk_test_local"], &["--key=*"]] {
+        assert!(said(&explain(arguments)).starts_with(&id), "{arguments:?}");
+    }
+    let foreign = explain(&["--key", "sk_test_other"]);
+    assert_eq!(foreign.status.code(), Some(1), "{foreign:?}");
 }
 
 #[test]

@@ -34,6 +34,7 @@ mod library;
 mod listening;
 mod lists;
 mod log;
+mod machine_clean;
 mod mcp;
 mod memory;
 mod metrics;

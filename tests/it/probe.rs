@@ -15,7 +15,7 @@ use wrs_emulator::profile::Layered;
 
 use crate::probe_receiver::Does::{self, Answers};
 use crate::probe_receiver::{Request, SECRET, receiver, sound};
-use crate::support::{Certificates, Receiver, text, wrs_emulator};
+use crate::support::{Certificates, Receiver, listing, text, wrs_emulator};
 
 fn probe(address: SocketAddr, arguments: &[&str]) -> Output {
     let url = format!("http://{address}/hooks");
@@ -40,7 +40,7 @@ fn others(report: &Value) -> BTreeMap<&str, &str> {
 /// Names of cases with one expectation, as `--list` has them.
 fn names(expected: &str) -> Vec<String> {
     let listed = wrs_emulator(&["review", "probe", "--list", "--json"]).output().expect("the binary runs");
-    let cases: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+    let cases = listing(&text(&listed.stdout)).expect("a listing");
     let chosen = cases["data"].as_array().expect("cases").iter().filter(|case| case["expects"] == expected);
     chosen.map(|case| case["name"].as_str().expect("a name").to_owned()).collect()
 }

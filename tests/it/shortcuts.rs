@@ -152,7 +152,7 @@ async fn listen_answers_502_where_the_application_is_not() {
     assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("the application gave no answer"), "{answer}");
     let mut said = String::new();
     BufReader::new(listening.child.stderr.take().expect("a pipe")).read_line(&mut said).expect("text");
-    assert!(said.starts_with("note: as a secret is set, nothing is subscribed here"), "{said}");
+    assert!(said.starts_with("{\"note\":{\"message\":\"as a secret is set, nothing is subscribed here"), "{said}");
     let delivery: Value = serde_json::from_str(&listening.line()).expect("JSON");
     let found = delivery["forwarded"]["problem"].as_str().expect("a problem");
     assert!(found.contains(problem) && delivery["status"] == 502 && delivery["verified"] == false, "{delivery}");

@@ -48,6 +48,14 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// A listing of `--json` as one object: the fields of its last line, and its records in `data`.
+pub(crate) fn listing(text: &str) -> Option<Value> {
+    let mut records: Vec<Value> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>().ok()?;
+    let mut end = records.pop().filter(|end| end["truncated"].is_boolean() && end["shown"] == records.len())?;
+    end["data"] = records.into();
+    Some(end)
+}
+
 /// An emulator with its settings fixed: nothing depends on the machine.
 pub(crate) fn builder() -> Builder {
     Emulator::builder().seed(7).frozen_at(START)

@@ -64,8 +64,7 @@ fn plain_http_on_a_tls_port_is_answered_logged_and_journalled() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains(PLAIN), "{answer}");
-    let rows = text(&served.call(&["requests", "list", "--json", "--insecure"]).stdout);
-    let rows: serde_json::Value = serde_json::from_str(&rows).expect("JSON");
+    let rows = served.json(&["requests", "list", "--json", "--insecure"]);
     let id = rows["data"][0]["id"].as_str().expect("an entry").to_owned();
     assert_eq!(rows["data"][0]["status"], 400, "{rows}");
     let why = text(&served.call(&["explain", &id, "--insecure"]).stdout);

@@ -348,7 +348,7 @@ fn listen_verifies_what_an_emulator_delivers_and_answers_by_its_script() {
     }
     let (code, rest, said) = listen.wait();
     assert_eq!((code, rest.as_str()), (Some(0), ""), "{said}");
-    assert!(said.starts_with("note: nothing is delivered here yet"), "{said}");
+    assert!(said.starts_with("{\"note\":{\"message\":\"nothing is delivered here yet"), "{said}");
 }
 
 #[test]

@@ -13,20 +13,14 @@ import sys
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from promises import check, passed
+
 binary = sys.argv[1]
 SECONDS, CONNECTIONS, MIB = 6, 16, 1024 * 1024
 MEMORY, QUOTA, PERIOD = 64 * MIB, 25_000, 100_000
 base = pathlib.Path("/sys/fs/cgroup")
 NAME = f"wrs-emulator-small-{os.getpid()}"
-passed = []
-
-
-def check(promise, holds, seen=""):
-    """Ends the run at the first promise that does not hold."""
-    if not holds:
-        sys.exit(f"✗ {promise}\n  {seen}")
-    passed.append(promise)
-    print(f"✓ {promise}", flush=True)
 
 
 class Group:

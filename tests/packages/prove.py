@@ -15,21 +15,15 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from promises import check, passed
+
 binary, modules = map(pathlib.Path, sys.argv[1:])
 root = pathlib.Path(__file__).parents[2]
 work = pathlib.Path(tempfile.mkdtemp())
 clean = {name: value for name, value in os.environ.items() if not name.startswith(("WRS_", "npm_", "PIP_"))}
 clean |= {"HOME": str(work), "npm_config_offline": "true", "npm_config_audit": "false", "npm_config_fund": "false"}
 PATIENCE = 30
-passed = []
-
-
-def check(promise, holds, seen=""):
-    """Ends the run at the first promise that does not hold."""
-    if not holds:
-        sys.exit(f"✗ {promise}\n  {seen}")
-    passed.append(promise)
-    print(f"✓ {promise}", flush=True)
 
 
 def run(command, folder=work, path=None, must=True):

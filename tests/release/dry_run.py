@@ -10,17 +10,13 @@ import tomllib
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from promises import check
+
 binary, folder, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
 root = pathlib.Path(__file__).parents[2]
 package = tomllib.loads((root / "Cargo.toml").read_text())["package"]
 workflow = (root / ".github/workflows/release.yml").read_text()
-
-
-def check(promise, holds, seen=""):
-    """Ends the run at the first promise that does not hold."""
-    if not holds:
-        sys.exit(f"✗ {promise}\n  {seen}")
-    print(f"✓ {promise}", flush=True)
 
 
 def main():

@@ -24,7 +24,7 @@ const EXAMPLE: &str = "https://app.example.com";
 pub(super) async fn note(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
     let (args, here) = (args.clone(), here.to_owned());
     let looked = tokio::task::spawn_blocking(move || look(&args.target, &args.key, &here, local)).await;
-    looked.map_err(|error| Failure::usage(format!("cannot ask the emulator: {error}")))?
+    looked.map_err(|error| Failure::io(format!("cannot ask the emulator: {error}")))?
 }
 
 fn look(target: &Target, key: &str, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {

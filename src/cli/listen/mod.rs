@@ -23,7 +23,7 @@ use super::client::runtime;
 use super::failure::{self, Failure};
 use super::help::examples;
 use super::output::{Ready, print};
-use super::serve::Signals;
+use super::signals::Signals;
 use super::signing::{Signing, SigningArgs, check_url};
 use super::target::address;
 use crate::http::limits::Limits;
@@ -104,7 +104,7 @@ async fn listen(
     let mut signals = Signals::install()?;
     let requested = address("--listen", &args.listen)?;
     let cannot_bind = |error: std::io::Error| {
-        Failure::usage(format!("cannot listen on {requested}: {error}"))
+        Failure::io(format!("cannot listen on {requested}: {error}"))
             .with_hint("choose another with --listen 127.0.0.1:0 (a free port)")
     };
     let listener = bind(requested).map_err(cannot_bind)?;
@@ -185,5 +185,5 @@ fn verdict(tally: &Tally) -> Result<ExitCode, Failure> {
 fn server_tls(text: &str) -> Result<ServerTls, Failure> {
     let setting = TlsSetting::parse(text).map_err(|problem| Failure::usage(format!("--tls: {problem}")))?;
     let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-    ServerTls::new(&setting, &names).map_err(|problem| Failure::usage(format!("--tls: {problem}")))
+    ServerTls::new(&setting, &names).map_err(|problem| Failure::invalid_file(format!("--tls: {problem}")))
 }

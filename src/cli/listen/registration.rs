@@ -41,7 +41,7 @@ pub(super) struct Registration {
 pub(super) async fn registered(args: &RegistrationArgs, here: &str) -> Result<Option<Registration>, Failure> {
     let (target, given, here) = (&args.target, args.clone(), here.to_owned());
     let made = tokio::task::spawn_blocking(move || register(given, &here)).await;
-    match made.map_err(|error| Failure::usage(format!("cannot subscribe: {error}")))? {
+    match made.map_err(|error| Failure::io(format!("cannot subscribe: {error}")))? {
         Ok(registration) => Ok(Some(registration)),
         Err(failure) => {
             let message = failure.message.clone();

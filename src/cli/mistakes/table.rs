@@ -73,7 +73,6 @@ pub(super) const MISTAKES: &[(&str, &[&str], &str)] = &[
     ("exec", &["--format"], "use `--verdict-format {value}`"),
     ("verdict", &["--settle"], "use `--wait {value}`"),
     ("verdict", &["--verdict-format"], "use `--format {value}`"),
-    ("verdict", &["--json"], "use `--format json`"),
     ("check", &["--strict", "--werror", "--deny-warnings"], "use `--deny warnings`"),
     (
         "explain",

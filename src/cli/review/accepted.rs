@@ -60,12 +60,12 @@ impl Accepted {
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let bytes = file::read_input(path, MOST_BYTES)
-            .map_err(|problem| Failure::usage(format!("--accept: cannot read `{shown}`: {problem}")))?;
+            .map_err(|problem| Failure::io(format!("--accept: cannot read `{shown}`: {problem}")))?;
         let text = String::from_utf8_lossy(&bytes);
         Self::parse(&text).map_err(|problem| {
             let hint =
                 "each entry is [[accept]] with code, reason and expires = YYYY-MM-DD; see review findings --help";
-            Failure::usage(format!("--accept: `{shown}`: {problem}")).with_hint(hint)
+            Failure::invalid_file(format!("--accept: `{shown}`: {problem}")).with_hint(hint)
         })
     }
 

@@ -16,10 +16,10 @@ use url::Url;
 
 use super::probe_text::{listed, suite, text};
 use crate::cli::client::runtime;
-use crate::cli::failure::{Failure, colored, note};
+use crate::cli::failure::{Code, Failure, colored, note};
 use crate::cli::help::examples;
 use crate::cli::junit::junit;
-use crate::cli::output::{print_as_is, print_json, show};
+use crate::cli::output::{print_as_is, print_json, show_list};
 use crate::cli::profile_source::with_forwards;
 use crate::cli::signing::{Signing, SigningArgs};
 use crate::control::api::List;
@@ -98,7 +98,7 @@ fn limit(text: &str) -> Result<Duration, String> {
 pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     let Some(url) = args.url.as_deref().filter(|_| !args.list) else {
         let cases = List { data: CASES.iter().collect() };
-        return Ok(show(args.json, &cases, || listed(CASES)));
+        return Ok(show_list(args.json, &cases, || listed(CASES)));
     };
     let probe = probe(&args, url)?;
     // Opened before anything is sent: a path that cannot be written fails at once, and no older results stay there.
@@ -109,7 +109,7 @@ pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     let report = probed.map_err(|problem| failure(url, problem))?;
     if let Some(file) = &mut file {
         let written = file.write_all(junit(&suite(&report)).as_bytes());
-        written.map_err(|error| Failure::usage(format!("--junit: cannot be written: {error}")))?;
+        written.map_err(|error| Failure::io(format!("--junit: cannot be written: {error}")))?;
     }
     if args.json {
         print_json(&report);
@@ -148,7 +148,7 @@ fn probe(args: &ProbeArgs, url: &str) -> Result<Probe, Failure> {
         None => return Err(Failure::usage(format!("no request can be made for `{}`", url.escape_debug()))),
     };
     let trust = Trust::new(&args.webhook_ca, args.webhook_insecure);
-    let trust = Arc::new(trust.map_err(|problem| Failure::usage(format!("--webhook-ca: {problem}")))?);
+    let trust = Arc::new(trust.map_err(|problem| Failure::invalid_file(format!("--webhook-ca: {problem}")))?);
     signing.warn();
     Ok(Probe {
         target,
@@ -182,12 +182,11 @@ fn failure(url: &str, problem: ProbeProblem) -> Failure {
             Failure::usage(format!("`{url}` must not be probed: {}", problem.detail))
         }
         ProbeProblem::Unreachable(problem) => {
-            Failure::usage(format!("there is no receiver to probe at `{url}`: {}", problem.detail))
+            Failure::new(2, Code::Unreachable, format!("there is no receiver to probe at `{url}`: {}", problem.detail))
         }
     }
 }
 
 fn open(path: &Path) -> Result<File, Failure> {
-    file::create(path)
-        .map_err(|problem| Failure::usage(format!("--junit: cannot write `{}`: {problem}", path.display())))
+    file::create(path).map_err(|problem| Failure::io(format!("--junit: cannot write `{}`: {problem}", path.display())))
 }
