@@ -155,6 +155,23 @@ async fn what_is_due_names_the_attempts_of_a_delivery() {
     assert_eq!(due[0]["in_ms"], document["deliveries"][0]["next_attempt_in_ms"]);
 }
 
+#[tokio::test]
+async fn findings_are_those_of_their_call_unless_a_limit_is_given() {
+    let emulator = start().await;
+    get_as(&emulator, "sk_test_a", "/v1/system/status?api_key=sk_test_a").await;
+    get_as(&emulator, "sk_test_b", "/nowhere").await;
+    for (query, codes) in [("", &["key-in-url", "wrong-path"][..]), ("?key=sk_test_b", &["wrong-path"])] {
+        let findings = run(&emulator, query).await["findings"].clone();
+        assert_eq!(findings, ask(&emulator, "GET", &format!("findings{query}"), &Value::Null).await, "{query}");
+        let found: Vec<_> = list(&findings, "data").iter().filter_map(|finding| finding["code"].as_str()).collect();
+        assert!(codes.iter().all(|code| found.contains(code)), "{query}: {found:?}");
+        assert_eq!(found.contains(&"key-in-url"), query.is_empty(), "{query}: {found:?}");
+    }
+    for query in ["?limit=0", "?limit=60"] {
+        assert_eq!(run(&emulator, query).await.get("findings"), None, "{query}");
+    }
+}
+
 /// What a CI job without the program saves with curl.
 #[tokio::test]
 async fn the_report_is_a_file_with_the_same_document() {
