@@ -15,6 +15,7 @@ use super::review::accepted::Accepted;
 use super::review::report::{FailOn, Review};
 use super::target::Target;
 use crate::control::api::{self, Delivery, DurationInput, ProblemWith, Unused, Verification, name_of};
+use crate::wording::counted;
 
 /// Kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -228,7 +229,8 @@ impl Verdict {
         }
         let idle = self.review.as_ref().map_or(0, |review| review.findings.not_exercised.len());
         if idle > 0 {
-            notes.push(format!("{idle} rules of the review had nothing to judge; `review findings` lists them"));
+            let them = "`review findings` lists them, and so does Review in a --report";
+            notes.push(format!("{} of the review had nothing to judge; {them}", counted(idle, "rule")));
         }
         // A check that had nothing to judge passes, but probably not on purpose.
         if !self.fail_on.contains(&Kind::Unused) {

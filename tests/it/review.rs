@@ -164,7 +164,12 @@ fn a_run_fails_for_findings_if_they_are_named() {
     let (code, said) = exec(&["--fail-on", "findings", "--report", &report], KEY_IN_URL);
     assert!(code == Some(1) && said.starts_with(SEEN), "{said}");
     assert!(said.contains("An API key is part of a URL (key-in-url, high)\n"), "{said}");
-    assert!(said.contains("rules of the review had nothing to judge; `review findings` lists them"), "{said}");
+    assert!(
+        said.contains(
+            "rules of the review had nothing to judge; `review findings` lists them, and so does Review in a --report\n"
+        ),
+        "{said}"
+    );
     let saved: Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
     assert_eq!(saved["findings"]["data"][0]["code"], "key-in-url");
     let (code, said) = exec(&["--fail-on", "findings"], &format!("{KEY_IN_URL}; exit 4"));
