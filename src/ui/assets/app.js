@@ -114,10 +114,13 @@ class App {
   moved() {
     const before = this.route;
     this.route = parseRoute(location.hash, this.first);
-    if (before.view !== this.route.view) this.ui.menu = false;
-    if (!this.isDocument && (before.view !== this.route.view || before.key !== this.route.key)) {
+    if (before.view !== this.route.view) {
+      this.ui.menu = false;
       this.judged = '';
+    }
+    if (before.key !== this.route.key && !this.isDocument) {
       this.store.findings = null;
+      this.isJudging = false;
     }
     this.isMoved = before.id !== this.route.id || before.view !== this.route.view;
     this.ui.asked = '';
@@ -175,7 +178,7 @@ class App {
     }, 250);
   }
 
-  /** Reads the findings while they are looked at and something came: at most once in two seconds. */
+  /** Reads the findings while they are looked at and something came: at most once in two seconds, and if another key is chosen. */
   async judge() {
     const { store } = this;
     const { key } = this.route;
@@ -185,8 +188,11 @@ class App {
     this.judged = about;
     try {
       const { ok, data } = await this.live.call('GET', `findings?key=${encodeURIComponent(key || '*')}`);
-      store.findings = ok ? data : null;
-      store.problem = ok ? '' : data.error?.message;
+      // Another key may have been chosen meanwhile.
+      if (about === this.judged) {
+        store.findings = ok ? data : null;
+        store.problem = ok ? '' : data.error?.message;
+      }
     } catch {
       // The stream notices a broken connection and reports it.
     }

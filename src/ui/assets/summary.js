@@ -69,7 +69,9 @@ function environment(page, run) {
 
 /** @param {Page} page @returns {(Node | null)[]} */
 export function summaryView(page) {
-  const { run, entries, findings } = page.store;
+  const { run, entries } = page.store;
+  // Those of a live page may be of one key, and of a while ago.
+  const findings = page.isDocument ? page.store.findings : null;
   if (!run?.verification) return [h('h2', { tabindex: -1 }, 'Summary'), h('p.empty', null, 'Loading…')];
   const { ok, text } = verdictOf(run, findings);
   const { unused, active_scenarios: active, forgotten_entries: forgotten } = run.verification;

@@ -149,7 +149,10 @@ export async function oddRecord(emulator) {
     findings.not_exercised.unshift({});
     await route.fulfill({ response: answer, json: findings });
   });
-  for (const view of ["review", "subscriptions", "scenarios", "scenarios/odd", "keys", "settings", "time", "trigger", "summary"]) {
+  await page.evaluate(() => { location.hash = "#/review"; });
+  await page.getByText(/"code": "odd"/).waitFor();
+  await page.getByRole("article").first().waitFor();
+  for (const view of ["subscriptions", "scenarios", "scenarios/odd", "keys", "settings", "time", "trigger", "summary"]) {
     await page.evaluate((hash) => { location.hash = hash; }, `#/${view}`);
     await page.waitForTimeout(120);
     assert.ok((await page.getByRole("main").textContent()).length > 100, view);
