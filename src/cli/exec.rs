@@ -20,7 +20,8 @@ use super::client::{Call, runtime};
 use super::failure::{Code, Failure, colored, is_json, report, warn};
 use super::help::examples;
 use super::output::compact;
-use super::problems::{Kind, Verdict};
+use super::problems::{Kind, Verdict, accepted};
+use super::review::accepted::Accepted;
 use super::run_file::RunFile;
 use super::serve::{ServeArgs, settings, start};
 use super::signals::Signals;
@@ -53,7 +54,7 @@ const SHOWN_COMMAND: usize = 16 * 1024;
     "exec --fail-on unmatched,undelivered,forged -- pytest -q",
     "exec --scenario rate-limit-burst --fail-on unfinished -- ./client-test",
     "exec --verdict-format junit --verdict-file verdict.xml -- make check",
-    "exec --report report.html -- npm test",
+    "exec --report report.html --fail-on findings --accept accepted.toml -- npm test",
     "exec -- sh -c 'curl -s $WRS_BASE_URL/v1/hello'",
 ]) + EXIT_STATUS)]
 pub(super) struct ExecArgs {
@@ -63,6 +64,9 @@ pub(super) struct ExecArgs {
     /// Exit with 1 if the command succeeded and one of these was found; separated by commas.
     #[arg(long, env = "WRS_EMULATOR_FAIL_ON", value_enum, value_delimiter = ',', value_name = "KINDS")]
     fail_on: Vec<Kind>,
+    /// Findings that have been accepted, as for `review findings`; with --fail-on findings.
+    #[arg(long, env = "WRS_EMULATOR_ACCEPT", value_name = "FILE")]
+    accept: Option<PathBuf>,
     /// The format of the verdict, `text` by default. Prints the verdict even without --fail-on.
     #[arg(long, env = "WRS_EMULATOR_VERDICT_FORMAT", value_enum)]
     verdict_format: Option<VerdictFormat>,
@@ -97,6 +101,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
     // Installed before the command runs: a signal must never end the emulator and leave the command behind.
     let mut signals = Signals::install()?;
     // Opened before the command runs: a path that cannot be written fails at once, and no older verdict stays there.
+    let accepted = accepted(args.accept.as_deref(), &args.fail_on)?;
     let mut file = args.verdict_file.as_deref().map(open).transpose()?;
     let report_file = args.report.as_deref().map(|path| RunFile::at("--report", path)).transpose()?;
     let report_file = report_file.map(RunFile::cleared).transpose()?;
@@ -124,9 +129,11 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
     let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
     let judged = async {
         match (is_requested, &report_file) {
-            (true, _) => judge(args, target.clone(), file.as_mut()).await,
+            (true, _) => judge(args, target.clone(), accepted, file.as_mut()).await,
             // Only to wait, which whoever ends the command does not; the report has the verdict itself.
-            (false, Some(_)) if !was_signalled => ask(target.clone(), args.settle, Vec::new()).await.map(|_| false),
+            (false, Some(_)) if !was_signalled => {
+                ask(target.clone(), args.settle, Vec::new(), None).await.map(|_| false)
+            }
             (false, _) => Ok(false),
         }
     };
@@ -327,8 +334,13 @@ fn open(path: &Path) -> Result<File, Failure> {
 }
 
 /// Reads and prints the verdict; returns whether it makes the run fail.
-async fn judge(args: &ExecArgs, target: Target, file: Option<&mut File>) -> Result<bool, Failure> {
-    let verdict = ask(target, args.settle, args.fail_on.clone()).await?;
+async fn judge(
+    args: &ExecArgs,
+    target: Target,
+    accepted: Option<Accepted>,
+    file: Option<&mut File>,
+) -> Result<bool, Failure> {
+    let verdict = ask(target, args.settle, args.fail_on.clone(), accepted).await?;
     let format = args.verdict_format.unwrap_or(VerdictFormat::Text);
     // One line under --json, as all messages are.
     let told = |format| match format {
@@ -350,9 +362,14 @@ async fn judge(args: &ExecArgs, target: Target, file: Option<&mut File>) -> Resu
 }
 
 /// The verdict, once what is due within `settle` is done.
-async fn ask(target: Target, settle: Duration, fail_on: Vec<Kind>) -> Result<Verdict, Failure> {
+async fn ask(
+    target: Target,
+    settle: Duration,
+    fail_on: Vec<Kind>,
+    accepted: Option<Accepted>,
+) -> Result<Verdict, Failure> {
     // The client blocks its thread, and the emulator must keep answering.
-    let asked = tokio::task::spawn_blocking(move || Verdict::ask(&target, "*", settle, &fail_on));
+    let asked = tokio::task::spawn_blocking(move || Verdict::ask(&target, "*", settle, &fail_on, accepted.as_ref()));
     asked.await.map_err(|error| Failure::io(format!("the verdict cannot be read: {error}")))?
 }
 

@@ -1,6 +1,7 @@
 //! The problems found, by kind, and which kinds fail a run. `verdict` and `exec` print them, as XML through `junit`.
 
 use std::fmt::Display;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -10,8 +11,11 @@ use super::client::{Call, SHORT};
 use super::failure::Failure;
 use super::junit::{Suite, TestCase, TestResult};
 use super::output::cell;
+use super::review::accepted::Accepted;
+use super::review::report::{FailOn, Review};
 use super::target::Target;
 use crate::control::api::{self, Delivery, DurationInput, ProblemWith, Unused, Verification, name_of};
+use crate::wording::counted;
 
 /// Kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -25,13 +29,15 @@ pub(super) enum Kind {
     Forged,
     /// A scenario was not played to its end.
     Unfinished,
+    /// `review findings` would fail: a finding is certain and at least medium. Judged only if it is named.
+    Findings,
     /// No request was made, or another kind named here had nothing to judge.
     Unused,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Unmatched, Self::Undelivered, Self::Forged, Self::Unfinished, Self::Unused];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Unmatched, Self::Undelivered, Self::Forged, Self::Unfinished, Self::Findings, Self::Unused];
 
     /// The name in flags and in the control API's answer.
     pub(super) fn name(self) -> String {
@@ -55,6 +61,11 @@ impl Kind {
                 "parts of scenarios were not played",
                 "nothing of a scenario is left to play",
             ),
+            Self::Findings => (
+                "problem was found by the review; see `review findings`, or Review in a --report",
+                "problems were found by the review; see `review findings`, or Review in a --report",
+                "the review found nothing that is certain and at least medium",
+            ),
             Self::Unused => {
                 ("check had nothing to judge", "checks had nothing to judge", "there was something to judge")
             }
@@ -67,9 +78,19 @@ impl Kind {
     }
 }
 
+/// Reads the file of `--accept`, which is about findings alone.
+pub(super) fn accepted(path: Option<&Path>, fail_on: &[Kind]) -> Result<Option<Accepted>, Failure> {
+    if path.is_some() && !fail_on.contains(&Kind::Findings) {
+        return Err(Failure::usage("--accept: findings are not judged").with_hint("add --fail-on findings"));
+    }
+    path.map(Accepted::read).transpose()
+}
+
 /// The problems found, and the kinds that fail the run.
 pub(super) struct Verdict {
     body: Verification,
+    /// If the kind `findings` is named.
+    review: Option<Review>,
     fail_on: Vec<Kind>,
 }
 
@@ -78,6 +99,8 @@ pub(super) struct Verdict {
 struct Judged<'a> {
     #[serde(flatten)]
     body: &'a Verification,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    review: &'a Option<Review>,
     falls_short: Vec<Kind>,
     fail_on: &'a [Kind],
     failed: bool,
@@ -85,14 +108,25 @@ struct Judged<'a> {
 
 impl Verdict {
     pub(super) fn new(body: Verification, fail_on: &[Kind]) -> Self {
-        Self { body, fail_on: fail_on.to_vec() }
+        Self { body, review: None, fail_on: fail_on.to_vec() }
     }
 
     /// Asks the control API.
-    pub(super) fn ask(target: &Target, key: &str, wait: Duration, fail_on: &[Kind]) -> Result<Self, Failure> {
+    pub(super) fn ask(
+        target: &Target,
+        key: &str,
+        wait: Duration,
+        fail_on: &[Kind],
+        accepted: Option<&Accepted>,
+    ) -> Result<Self, Failure> {
         let query = api::Wait { wait: Some(DurationInput(format!("{}ms", wait.as_millis()))) };
         let call = Call::<api::Verify>::to(target).key(key).query(&query).limit(wait + SHORT);
-        Ok(Self::new(call.send()?.body, fail_on))
+        let mut verdict = Self::new(call.send()?.body, fail_on);
+        if fail_on.contains(&Kind::Findings) {
+            let findings = Call::<api::ShowFindings>::to(target).key(key).send()?.body;
+            verdict.review = Some(Review::new(findings, FailOn::Medium, false, accepted));
+        }
+        Ok(verdict)
     }
 
     /// How many entries there are of a kind.
@@ -103,6 +137,7 @@ impl Verdict {
             Kind::Undelivered => counts.undelivered,
             Kind::Forged => counts.forged,
             Kind::Unfinished => counts.unfinished,
+            Kind::Findings => self.review.as_ref().map_or(0, |review| review.problems().len()),
             Kind::Unused => self.unused().count(),
         }
     }
@@ -138,6 +173,7 @@ impl Verdict {
             Kind::Undelivered => deliveries(&self.body.undelivered),
             Kind::Forged => deliveries(&self.body.forged),
             Kind::Unfinished => self.body.unfinished.iter().map(|entry| cell(&entry.message)).collect(),
+            Kind::Findings => self.review.as_ref().map(Review::problems).unwrap_or_default(),
             Kind::Unused => self.unused().map(|entry| cell(&entry.message)).collect(),
         };
         let more = self.count(kind).saturating_sub(lines.len());
@@ -147,9 +183,9 @@ impl Verdict {
         lines
     }
 
-    /// Whether a kind is reported: those named by --fail-on, or all if none is named.
+    /// Whether a kind is reported: those named by --fail-on, or all but findings if none is named.
     pub(super) fn judges(&self, kind: Kind) -> bool {
-        self.fail_on.is_empty() || self.fail_on.contains(&kind)
+        self.fail_on.contains(&kind) || (self.fail_on.is_empty() && kind != Kind::Findings)
     }
 
     /// Whether a problem of a kind to fail on was found.
@@ -191,6 +227,11 @@ impl Verdict {
         if forged > 0 && !self.judges(Kind::Forged) {
             notes.push(format!("{}; --fail-on forged makes a run fail for it", Kind::Forged.sentence(forged)));
         }
+        let idle = self.review.as_ref().map_or(0, |review| review.findings.not_exercised.len());
+        if idle > 0 {
+            let them = "`review findings` lists them, and so does Review in a --report";
+            notes.push(format!("{} of the review had nothing to judge; {them}", counted(idle, "rule")));
+        }
         // A check that had nothing to judge passes, but probably not on purpose.
         if !self.fail_on.contains(&Kind::Unused) {
             // Most test suites name deliveries even if they have none.
@@ -206,7 +247,13 @@ impl Verdict {
     /// The verdict as it is printed as JSON.
     pub(super) fn judged(&self) -> impl Serialize {
         let found = Kind::ALL.into_iter().filter(|kind| self.count(*kind) > 0);
-        Judged { body: &self.body, falls_short: found.collect(), fail_on: &self.fail_on, failed: self.fails() }
+        Judged {
+            body: &self.body,
+            review: &self.review,
+            falls_short: found.collect(),
+            fail_on: &self.fail_on,
+            failed: self.fails(),
+        }
     }
 
     /// The verdict as lines for people.

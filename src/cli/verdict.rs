@@ -2,6 +2,7 @@
 //!
 //! The control API decides what is a problem; `--fail-on` decides which kinds of problems fail a run.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::help::{LAST, examples};
 use super::junit::junit;
 use super::markdown::markdown;
 use super::output::{pretty, print_as_is};
-use super::problems::{Kind, Verdict};
+use super::problems::{Kind, Verdict, accepted};
 use super::target::Target;
 use crate::duration::parse_duration;
 
@@ -47,9 +48,13 @@ pub(super) struct VerdictArgs {
     // mistake.
     #[arg(long, default_value = "*")]
     key: String,
-    /// Exit with 1 if one of these was found; separated by commas. Without it everything is reported and the exit status is 0.
+    /// Exit with 1 if one of these was found; separated by commas. Without it everything but findings is reported and the exit status
+    /// is 0.
     #[arg(long, env = "WRS_EMULATOR_FAIL_ON", value_enum, value_delimiter = ',', value_name = "KINDS")]
     fail_on: Vec<Kind>,
+    /// Findings that have been accepted, as for `review findings`; with --fail-on findings.
+    #[arg(long, value_name = "FILE")]
+    accept: Option<PathBuf>,
     /// The format of the verdict.
     #[arg(long, value_enum, default_value = "text")]
     format: VerdictFormat,
@@ -62,7 +67,8 @@ pub(super) struct VerdictArgs {
 }
 
 pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
-    let verdict = Verdict::ask(&args.target, &args.key, args.wait, &args.fail_on)?;
+    let accepted = accepted(args.accept.as_deref(), &args.fail_on)?;
+    let verdict = Verdict::ask(&args.target, &args.key, args.wait, &args.fail_on, accepted.as_ref())?;
     let format = if args.json { VerdictFormat::Json } else { args.format };
     print_as_is(&render(&verdict, format, colored(&std::io::stdout())));
     Ok(if verdict.fails() { ExitCode::FAILURE } else { ExitCode::SUCCESS })

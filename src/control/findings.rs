@@ -24,7 +24,8 @@ pub(super) async fn show(
     Ok(control.blocking.run(move || judge(&judging, &scope)).await)
 }
 
-fn judge(control: &Control, scope: &Scope) -> Findings {
+/// The findings about a scope, the worst first.
+pub(super) fn judge(control: &Control, scope: &Scope) -> Findings {
     let mut requests = control.journal.search(None, usize::MAX, |_, entry| match entry {
         // A request without a valid key may be of the client in question.
         Entry::Request(request) => {

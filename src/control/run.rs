@@ -11,7 +11,7 @@ use hyper::header::{CONTENT_DISPOSITION, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use serde::Serialize;
 
 use super::api::{
-    self, Clock, EmulatorFacts, Json, KeyState, NextCursors, Omitted, RUN_FORMAT, RUN_VERSION, Run, RunQuery,
+    self, Clock, EmulatorFacts, Findings, Json, KeyState, NextCursors, Omitted, RUN_FORMAT, RUN_VERSION, Run, RunQuery,
     RunRequest, RunScenario, Verification,
 };
 use super::call::Call;
@@ -20,7 +20,7 @@ use super::progress::progress;
 use super::scope::{Scope, scope_or_all};
 use super::verification::judge;
 use super::{
-    Control, ControlError, Reply, clock, deliveries, events, explain, profile, requests, scenarios, stream,
+    Control, ControlError, Reply, clock, deliveries, events, explain, findings, profile, requests, scenarios, stream,
     subscriptions,
 };
 use crate::contract::error::ErrorKind;
@@ -42,8 +42,9 @@ const LARGE: u64 = 1024 * 1024;
 pub const MOST_SENT: usize = 16;
 /// Most bytes of one record; a larger one is left out, so that it does not take the place of all others.
 const LARGEST_RECORD: usize = MOST_BYTES / 2;
-/// Most bytes of all problems, of all scenarios, and of all keys and subscriptions each.
+/// Most bytes of all problems, of all evidence, of all scenarios, and of all keys and subscriptions each.
 const PROBLEM_BYTES: usize = 1024 * 1024;
+const EVIDENCE_BYTES: usize = 512 * 1024;
 const SCENARIO_BYTES: usize = 2 * 1024 * 1024;
 const KEY_BYTES: usize = 512 * 1024;
 
@@ -86,11 +87,11 @@ fn asked(control: &Control, call: &Call) -> Result<Run, ControlError> {
             ControlError::invalid(format!("limit: expected 0 to 100000, found `{}`", text.escape_debug()))
         })
     });
-    Ok(run(control, &scope, limit.transpose()?.unwrap_or(usize::MAX), call.redactor()))
+    Ok(run(control, &scope, limit.transpose()?, call.redactor()))
 }
 
 /// The document with at most `limit` records of each kind.
-fn run(control: &Control, scope: &Scope, limit: usize, redactor: Redactor<'_>) -> Run {
+fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redactor<'_>) -> Run {
     // Read first, so that a viewer of the stream after it misses nothing; what it gets twice has an id.
     let history = History::read(control, scope);
     let generation = control.library.load();
@@ -102,6 +103,8 @@ fn run(control: &Control, scope: &Scope, limit: usize, redactor: Redactor<'_>) -
         ..Omitted::default()
     };
     let verification = verification(control, scope, &mut omitted, redactor);
+    // Judging reads every record: whoever asks for a part, as the page does all the time, does not wait for it.
+    let findings = limit.is_none().then(|| findings(control, scope, &mut omitted, redactor));
     let due = {
         let (due, more) = due(control, scope, redactor);
         omitted.due = more;
@@ -131,6 +134,7 @@ fn run(control: &Control, scope: &Scope, limit: usize, redactor: Redactor<'_>) -
         viewing: None,
         last_event_id: control.texts.id(history.next - 1),
         verification: Json::of(&redactor.shown(&verification)),
+        findings,
         clock: clock::shown(&mover, now, redactor),
         due,
         keys,
@@ -145,23 +149,12 @@ fn run(control: &Control, scope: &Scope, limit: usize, redactor: Redactor<'_>) -
         omitted,
         next_cursor: NextCursors::default(),
     };
-    add_records(&mut run, control, scope, history, limit, redactor);
+    add_records(&mut run, control, scope, history, limit.unwrap_or(usize::MAX), redactor);
     run
 }
 
 /// The problems, of each kind the oldest, as many as fit.
 fn verification(control: &Control, scope: &Scope, omitted: &mut Omitted, redactor: Redactor<'_>) -> Verification {
-    fn fit<T: Serialize>(problems: &mut Vec<T>, room: &mut usize, redactor: Redactor<'_>) -> usize {
-        let fits = |problem: &&T| {
-            let size = Json::<T>::of(&redactor.shown(problem)).len();
-            let fits = size <= *room;
-            *room = room.saturating_sub(size);
-            fits
-        };
-        let (before, kept) = (problems.len(), problems.iter().take_while(fits).count());
-        problems.truncate(kept);
-        before - kept
-    }
     let mut found = judge(control, scope, redactor);
     let mut room = PROBLEM_BYTES;
     omitted.problems = fit(&mut found.unmatched, &mut room, redactor)
@@ -169,6 +162,27 @@ fn verification(control: &Control, scope: &Scope, omitted: &mut Omitted, redacto
         + fit(&mut found.forged, &mut room, redactor)
         + fit(&mut found.unfinished, &mut room, redactor);
     found
+}
+
+/// What the traffic shows, each finding with as much of its evidence as fits.
+fn findings(control: &Control, scope: &Scope, omitted: &mut Omitted, redactor: Redactor<'_>) -> Json<Findings> {
+    let mut found = findings::judge(control, scope);
+    let mut room = EVIDENCE_BYTES;
+    omitted.evidence = found.data.iter_mut().map(|finding| fit(&mut finding.evidence, &mut room, redactor)).sum();
+    Json::of(&redactor.shown(&found))
+}
+
+/// Keeps the first of these items, as many as fit, and counts the others.
+fn fit<T: Serialize>(items: &mut Vec<T>, room: &mut usize, redactor: Redactor<'_>) -> usize {
+    let fits = |item: &&T| {
+        let size = Json::<T>::of(&redactor.shown(item)).len();
+        let fits = size <= *room;
+        *room = room.saturating_sub(size);
+        fits
+    };
+    let (before, kept) = (items.len(), items.iter().take_while(fits).count());
+    items.truncate(kept);
+    before - kept
 }
 
 fn facts(control: &Control, generation: &Generation, redactor: Redactor<'_>) -> EmulatorFacts {
@@ -388,5 +402,18 @@ impl Room {
             list.push(json);
         }
         !self.is_full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_share_their_room_and_the_rest_is_counted() {
+        let texts = |count: usize| vec!["x".repeat(8); count];
+        let (mut first, mut second, mut third, mut room) = (texts(3), texts(3), texts(3), 45);
+        let omitted = [&mut first, &mut second, &mut third].map(|list| fit(list, &mut room, Redactor::default()));
+        assert_eq!((omitted, first.len(), second.len(), third.len()), ([0, 2, 3], 3, 1, 0));
     }
 }

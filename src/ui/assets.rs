@@ -71,6 +71,7 @@ pub const ASSETS: &[Asset] = assets![
     "live.js",
     "parts.js",
     "request.js",
+    "review.js",
     "route.js",
     "scenarios.js",
     "settings.js",

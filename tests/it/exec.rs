@@ -323,6 +323,7 @@ fn verdicts_are_written_as_json_and_as_junit() {
             ("undelivered", "passed"),
             ("forged", "skipped"),
             ("unfinished", "skipped"),
+            ("findings", "skipped"),
             ("unused", "skipped")
         ]
     );

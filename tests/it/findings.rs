@@ -144,47 +144,85 @@ fn codes_are_unique_and_texts_are_whole() {
     }
 }
 
-/// The part of docs/review.md that is made from the table.
-fn reference() -> String {
-    let mut text = String::from("\n## Every finding\n");
-    for check in checks() {
-        let cwe = check.cwe.map_or_else(String::new, |number| format!(", CWE-{number}"));
-        text.push_str(&format!("\n### {}\n\n{}. {}\n\n", check.code, check.title, check.why));
-        text.push_str(&format!("- **Severity**: {}{cwe}; {}\n", check.severity.name(), check.confidence));
-        text.push_str(&format!("- **Clause**: {}\n- **What to do**: {}\n", check.clause, check.remedy));
-        text.push_str(&format!("- **To exercise it**: {}\n\n", check.exercise));
-        match check.example {
-            Example::Requests { settings, found, .. } => {
-                let settings = settings.iter().map(|setting| format!("--set {setting}")).collect::<Vec<_>>().join(" ");
-                let times = if found.len() > 1 { format!(", {} in a row", found.len()) } else { String::new() };
-                let set = if settings.is_empty() { String::new() } else { format!(" with `{settings}`") };
-                text.push_str(&format!(
-                    "For example{times}{set}:\n\n```http\n{}\n```\n",
-                    found[found.len() - 1].trim_end()
-                ));
-            }
-            Example::Deliveries { event, found, .. } => {
-                let answers =
-                    found.iter().map(|status| if *status == 0 { "nothing".to_owned() } else { status.to_string() });
-                let answers = answers.collect::<Vec<_>>().join(", then ");
-                text.push_str(&format!(
-                    "For example an answer of {answers} to `POST /_emulator/events` with `{event}`.\n"
-                ));
+/// The table of docs/review.md, and the list of docs/findings.
+fn table() -> String {
+    let row = |check: &Check| {
+        let (code, severity) = (check.code, check.severity.name());
+        format!("| [`{code}`](findings/{code}.md) | {severity} | {} |\n", check.title)
+    };
+    format!("\n| finding | severity | what is wrong |\n| --- | --- | --- |\n{}", checks().map(row).collect::<String>())
+}
+
+fn index() -> String {
+    let line = |check: &Check| format!("- [{}]({}.md)\n", check.title, check.code);
+    format!(
+        "# Findings\n\nWhat [the review](../review.md) can find, a page each. They are made from the table in src/review/findings; \
+         `UPDATE_EXPECTED=1 cargo test findings`\nwrites them anew.\n\n{}",
+        checks().map(line).collect::<String>()
+    )
+}
+
+/// The page of a finding.
+fn page(check: &Check) -> String {
+    let cwe = check.cwe.map_or_else(String::new, |number| format!(", CWE-{number}"));
+    let mut text = format!("# {}\n\n{}. {}\n\n", check.code, check.title, check.why);
+    text.push_str(&format!("- **Severity**: {}{cwe}\n- **Confidence**: {}\n", check.severity.name(), check.confidence));
+    text.push_str(&format!("- **Clause**: {}\n- **What to do**: {}\n", check.clause, check.remedy));
+    text.push_str(&format!("- **To exercise it**: {}\n", check.exercise));
+    match check.example {
+        Example::Requests { settings, found, sound } => {
+            let settings: Vec<String> = settings.iter().map(|setting| format!("--set {setting}")).collect();
+            let set = if settings.is_empty() { String::new() } else { format!(" with `{}`", settings.join(" ")) };
+            for (heading, requests) in [("With the finding", found), ("Without it", sound)] {
+                let times = if requests.len() > 1 {
+                    format!("{} requests in a row", requests.len())
+                } else {
+                    "A request".to_owned()
+                };
+                let last = requests[requests.len() - 1].trim_end();
+                let word = if requests.len() > 1 { ", the last of them" } else { "" };
+                text.push_str(&format!("\n## {heading}\n\n{times}{set}{word}:\n\n```http\n{last}\n```\n"));
             }
         }
+        Example::Deliveries { event, found, sound, .. } => {
+            let answers = |statuses: &[u16]| {
+                let answer = |status: &u16| if *status == 0 { "nothing".to_owned() } else { status.to_string() };
+                statuses.iter().map(answer).collect::<Vec<_>>().join(", then ")
+            };
+            text.push_str(&format!(
+                "\n## Example\n\n`POST /_emulator/events` with `{event}`.\n\n- With the finding the receiver answers {}.\n\
+                 - Without it the receiver answers {}.\n",
+                answers(found),
+                answers(sound)
+            ));
+        }
     }
+    text.push_str("\n[All findings](README.md)\n");
     text
 }
 
 #[test]
-fn the_page_is_in_step_with_the_table() {
+fn the_pages_are_in_step_with_the_table() {
     const MARK: &str = "writes it anew. -->\n";
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/review.md");
-    let page = std::fs::read_to_string(path).expect("the page");
-    let (written, rest) = page.split_at(page.find(MARK).expect("the mark") + MARK.len());
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/docs");
+    let review = std::fs::read_to_string(format!("{docs}/review.md")).expect("the page");
+    let (written, _) = review.split_at(review.find(MARK).expect("the mark") + MARK.len());
+    let mut pages = vec![
+        (format!("{docs}/review.md"), format!("{written}{}", table())),
+        (format!("{docs}/findings/README.md"), index()),
+    ];
+    pages.extend(checks().map(|check| (format!("{docs}/findings/{}.md", check.code), page(check))));
     if std::env::var_os("UPDATE_EXPECTED").is_some() {
-        std::fs::write(path, format!("{written}{}", reference())).expect("it is written");
-    } else {
-        assert_eq!(rest, reference(), "UPDATE_EXPECTED=1 writes it anew");
+        let _ = std::fs::remove_dir_all(format!("{docs}/findings"));
+        std::fs::create_dir(format!("{docs}/findings")).expect("a folder");
+        for (path, text) in &pages {
+            std::fs::write(path, text).expect("it is written");
+        }
     }
+    for (path, text) in &pages {
+        let there = std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(there, *text, "{path}: UPDATE_EXPECTED=1 writes it anew");
+    }
+    let there = std::fs::read_dir(format!("{docs}/findings")).expect("a folder").count();
+    assert_eq!(there, checks().count() + 1, "no page is left of a finding that is gone");
 }

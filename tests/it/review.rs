@@ -22,7 +22,11 @@ fn faulty() -> Served {
 
 /// A file with these accepted findings, valid for a hundred years.
 fn accepting(codes: &[&str]) -> tempfile::NamedTempFile {
-    let entry = |code: &&str| format!("[[accept]]\ncode = \"{code}\"\nreason = \"known\"\nexpires = 2126-01-31\n");
+    accepting_until("2126-01-31", codes)
+}
+
+fn accepting_until(day: &str, codes: &[&str]) -> tempfile::NamedTempFile {
+    let entry = |code: &&str| format!("[[accept]]\ncode = \"{code}\"\nreason = \"known\"\nexpires = {day}\n");
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), codes.iter().map(entry).collect::<String>()).expect("it is written");
     file
@@ -98,6 +102,11 @@ fn accepted_findings_pass_until_they_are_gone() {
     let gone = review(&["key-in-url", "wrong-path"]);
     let said = text(&gone.stdout);
     assert!(gone.status.code() == Some(1) && said.contains("✗ accepted `wrong-path`: no longer found"), "{said}");
+    let file = accepting_until("2020-01-31", &["key-in-url"]);
+    let expired = served.call(&["review", "findings", "--accept", file.path().to_str().expect("text")]);
+    let said = text(&expired.stdout);
+    assert_eq!(expired.status.code(), Some(1), "{said}");
+    assert!(said.contains("✗ accepted `key-in-url`: found, and accepted only until 2020-01-31"), "{said}");
     let idle = review(&["key-in-url", "receiver-slow"]);
     assert_eq!(idle.status.code(), Some(0), "what nothing exercised is not gone: {}", text(&idle.stdout));
 }
@@ -125,6 +134,101 @@ fn a_file_that_is_wrong_is_refused_before_anything_is_asked() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn an_emulator_that_cannot_be_reached_is_named() {
+    let output = crate::support::run(&["review", "findings", "--url", "http://127.0.0.1:9"]);
+    let said = text(&output.stderr);
+    assert!(
+        output.status.code() == Some(3) && said.contains("http://127.0.0.1:9") && said.contains("hint: "),
+        "{said}"
+    );
+}
+
+/// `exec FLAGS -- sh -c SCRIPT`; what goes to stdout is the command's.
+fn exec(flags: &[&str], script: &str) -> (Option<i32>, String) {
+    let output = crate::support::run(&[&["exec"], flags, &["--", "sh", "-c", script]].concat());
+    assert_eq!(text(&output.stdout), "", "{output:?}");
+    (output.status.code(), text(&output.stderr))
+}
+
+const KEY_IN_URL: &str = "curl -s -o /dev/null \"$WRS_BASE_URL/v1/system/status?api_key=sk_test_local\"";
+const SEEN: &str =
+    "✗ findings: 1 problem was found by the review; see `review findings`, or Review in a --report\n    req_";
+
+#[test]
+fn a_run_fails_for_findings_if_they_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("report.json").display().to_string();
+    let (code, said) = exec(&["--fail-on", "findings", "--report", &report], KEY_IN_URL);
+    assert!(code == Some(1) && said.starts_with(SEEN), "{said}");
+    assert!(said.contains("An API key is part of a URL (key-in-url, high)\n"), "{said}");
+    assert!(
+        said.contains(
+            "rules of the review had nothing to judge; `review findings` lists them, and so does Review in a --report\n"
+        ),
+        "{said}"
+    );
+    let saved: Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
+    assert_eq!(saved["findings"]["data"][0]["code"], "key-in-url");
+    let (code, said) = exec(&["--fail-on", "findings"], &format!("{KEY_IN_URL}; exit 4"));
+    assert!(code == Some(4) && said.starts_with(SEEN), "the command's own status wins: {said}");
+    // What is low, or not named, fails nothing.
+    let low = "curl -s -o /dev/null -H \"Authorization: Bearer $WRS_API_KEY\" \"$WRS_BASE_URL/v1/system/status?x=1\"";
+    let (code, said) = exec(&["--fail-on", "findings"], low);
+    let sound = "✓ findings: the review found nothing that is certain and at least medium\n";
+    assert!(code == Some(0) && said.starts_with(sound), "{said}");
+    assert_eq!(exec(&["--fail-on", "undelivered"], KEY_IN_URL).0, Some(0));
+    assert_eq!(exec(&[], KEY_IN_URL), (Some(0), String::new()));
+}
+
+#[test]
+fn accepted_findings_do_not_fail_a_run() {
+    let until = |day: &str, code: &str| accepting_until(day, &[code]);
+    let file = until("2126-01-31", "key-in-url");
+    let path = file.path().to_str().expect("text");
+    assert_eq!(exec(&["--fail-on", "findings", "--accept", path], KEY_IN_URL).0, Some(0));
+    let (code, said) =
+        exec(&["--fail-on", "findings", "--accept", path], "curl -s -o /dev/null $WRS_BASE_URL/v1/hello");
+    assert!(code == Some(1) && said.contains("accepted `key-in-url`: no longer found"), "{said}");
+    let file = until("2020-01-31", "key-in-url");
+    let expired = file.path().to_str().expect("text");
+    let (code, said) = exec(&["--fail-on", "findings", "--accept", expired], KEY_IN_URL);
+    assert!(
+        code == Some(1) && said.contains("✗ findings: 1 problem ") && said.contains("only until 2020-01-31"),
+        "{said}"
+    );
+    // Wrong files and flags are found before the command runs.
+    let unknown = until("2126-01-31", "key-in-urls");
+    for (flags, problem) in [
+        (&["--fail-on", "findings", "--accept", "/nowhere"][..], "error: --accept: cannot read `/nowhere`"),
+        (&["--fail-on", "findings", "--accept", unknown.path().to_str().expect("text")], "did you mean `key-in-url`?"),
+        (&["--accept", path], "error: --accept: findings are not judged\n\nhint: add --fail-on findings"),
+    ] {
+        let (code, said) = exec(flags, "echo ran");
+        assert!(code == Some(2) && said.contains(problem), "{flags:?}: {said}");
+    }
+}
+
+#[test]
+fn a_verdict_fails_for_findings_if_they_are_named() {
+    let served = faulty();
+    let named = served.call(&["verdict", "--fail-on", "findings"]);
+    let said = text(&named.stdout);
+    assert!(named.status.code() == Some(1) && said.starts_with(SEEN), "{said}");
+    let json: Value =
+        serde_json::from_slice(&served.call(&["verdict", "--fail-on", "findings", "--format", "json"]).stdout)
+            .expect("JSON");
+    assert_eq!((&json["review"]["failing"], &json["falls_short"][0]), (&json!(["key-in-url"]), &json!("findings")));
+    let junit = text(&served.call(&["verdict", "--fail-on", "findings", "--format", "junit"]).stdout);
+    assert!(roxmltree::Document::parse(&junit).is_ok() && junit.contains("(key-in-url, high)"), "{junit}");
+    let markdown = text(&served.call(&["verdict", "--fail-on", "findings", "--format", "markdown"]).stdout);
+    assert!(markdown.contains("- ❌ **findings**: 1 problem was found by the review"), "{markdown}");
+    let file = accepting(&["key-in-url"]);
+    let accepted = ["verdict", "--fail-on", "findings", "--accept", file.path().to_str().expect("text")];
+    assert_eq!(served.call(&accepted).status.code(), Some(0));
+    assert!(!text(&served.call(&["verdict"]).stdout).contains("findings"));
 }
 
 #[test]

@@ -46,6 +46,7 @@ fn a_run_is_saved_as_json_as_a_page_and_on_stdout_and_fits_its_schema() {
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "2 requests and 0 deliveries saved\n"));
     let whole: Value = serde_json::from_slice(&fs::read(&file).expect("the file")).expect("JSON");
     assert_eq!((ids(&whole).len(), &whole["key"]), (2, &Value::Null));
+    assert_eq!(whole["findings"]["data"][0]["code"], "wrong-path");
 
     let schema: Value = serde_json::from_slice(&run(&["run", "schema"]).stdout).expect("a schema");
     let validator =

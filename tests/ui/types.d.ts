@@ -21,6 +21,8 @@ declare global {
   type StepRow = Schemas['Step'];
   type Notice = Schemas['Notice'];
   type RunDocument = Schemas['Run'];
+  type FindingRow = Schemas['Finding'];
+  type Findings = NonNullable<RunDocument['findings']>;
 
   /** What the event stream says of an attempt. */
   type StreamedAttempt = AttemptDetail & { delivery: string; event: string; type: string; subscription: string; workspace?: string | null };

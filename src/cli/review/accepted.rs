@@ -19,7 +19,7 @@ const MOST_BYTES: u64 = 1024 * 1024;
 /// The file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Accepted {
+pub(crate) struct Accepted {
     #[serde(default)]
     accept: Vec<Entry>,
 }
@@ -57,7 +57,7 @@ impl Acceptance {
 
 impl Accepted {
     /// Reads the file, and checks it.
-    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let bytes = file::read_input(path, MOST_BYTES)
             .map_err(|problem| Failure::io(format!("--accept: cannot read `{shown}`: {problem}")))?;

@@ -8,7 +8,7 @@ use super::report::Review;
 use crate::cli::junit::{Suite, TestCase, TestResult, junit};
 use crate::cli::markdown::inert;
 use crate::cli::output::{cell, pretty};
-use crate::control::api::{Finding, Shown};
+use crate::control::api::Finding;
 use crate::review::findings::{Check, Confidence, Severity, checks};
 use crate::wording::counted;
 
@@ -57,12 +57,6 @@ fn counted_deliveries(count: usize) -> String {
     if count == 1 { "1 delivery".to_owned() } else { format!("{count} deliveries") }
 }
 
-/// The id of what shows a finding.
-fn id(shown: &Shown) -> String {
-    let request = shown.request.as_ref().map(ToString::to_string);
-    request.or_else(|| shown.delivery.as_ref().map(ToString::to_string)).unwrap_or_default()
-}
-
 fn more(finding: &Finding) -> Option<String> {
     let more = finding.count.saturating_sub(finding.evidence.len());
     (more > 0).then(|| format!("… and {more} more"))
@@ -84,7 +78,7 @@ fn text(review: &Review, colors: bool) -> String {
             finding.confidence
         ));
         for shown in &finding.evidence {
-            text.push_str(&format!("    {} {}\n", cell(id(shown)), cell(&shown.detail)));
+            text.push_str(&format!("    {} {}\n", cell(shown.id()), cell(&shown.detail)));
         }
         text.extend(more(finding).map(|more| format!("    {more}\n")));
         text.push_str(&format!("    why:  {}\n    do:   {}\n", finding.why, finding.remedy));
@@ -128,11 +122,15 @@ fn markdown(review: &Review) -> String {
                 None => "⚠️",
             };
             let first =
-                finding.evidence.first().map(|shown| format!("{} {}", id(shown), shown.detail)).unwrap_or_default();
-            let cells = [&finding.title, &finding.severity, &finding.confidence, &first, &finding.remedy];
+                finding.evidence.first().map(|shown| format!("{} {}", shown.id(), shown.detail)).unwrap_or_default();
+            let title = format!("{} ({})", finding.title, finding.code);
+            let cells = [&title, &finding.severity, &finding.confidence, &first, &finding.remedy];
             let cells = cells.map(|text| inert(text)).join(" | ");
             text.push_str(&format!("| {mark} | {cells} |\n"));
         }
+    }
+    if !review.findings.data.is_empty() {
+        text.push_str("\nEach finding has a page in the folder `docs/findings`, named by its code.\n");
     }
     for accepted in review.accepted.iter().filter(|accepted| accepted.fails) {
         text.push_str(&format!("\n❌ accepted `{}`: {}\n", accepted.code, inert(&accepted.outcome)));
@@ -152,7 +150,7 @@ fn suite(review: &Review) -> Suite {
     let lines = |check: &Check| -> Vec<String> {
         let found = review.findings.data.iter().filter(|finding| finding.code == check.code);
         let evidence = found.flat_map(|finding| finding.evidence.iter());
-        evidence.map(|shown| cell(format!("{} {}", id(shown), shown.detail))).collect()
+        evidence.map(|shown| cell(format!("{} {}", shown.id(), shown.detail))).collect()
     };
     let is_idle = |check: &Check| review.findings.not_exercised.iter().any(|idle| idle.code == check.code);
     let fails = |check: &Check| review.failing.iter().any(|code| code == check.code);
@@ -274,7 +272,7 @@ impl Sarif {
                 id: rule.code,
                 short_description: text(rule.title),
                 full_description: Text { text: format!("{} ({})", rule.why, rule.clause) },
-                help: text(rule.remedy),
+                help: Text { text: format!("{}; see docs/findings/{}.md", rule.remedy, rule.code) },
                 properties,
             })
         });
@@ -285,7 +283,7 @@ impl Sarif {
             rule_id: finding.code.clone(),
             level: level(finding),
             message: Text { text: format!("{}: {}", finding.title, cell(&shown.detail)) },
-            locations: [Location { logical_locations: [LogicalLocation { name: id(shown), kind: "resource" }] }],
+            locations: [Location { logical_locations: [LogicalLocation { name: shown.id(), kind: "resource" }] }],
             suppressions: review
                 .acceptance(finding)
                 .map(|accepted| Suppression { kind: "external", justification: accepted.reason.clone() })

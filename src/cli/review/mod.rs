@@ -1,11 +1,11 @@
 //! `review …`: is this integration ready for production keys? One file a command.
 
-mod accepted;
+pub(super) mod accepted;
 mod findings;
 mod formats;
 mod probe;
 mod probe_text;
-mod report;
+pub(super) mod report;
 
 use std::process::ExitCode;
 

@@ -4,12 +4,13 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::accepted::{Acceptance, Accepted};
+use crate::cli::output::cell;
 use crate::control::api::{Finding, Findings};
 use crate::review::findings::{Confidence, Severity};
 
 /// What fails a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum FailOn {
+pub(crate) enum FailOn {
     Critical,
     High,
     Medium,
@@ -35,9 +36,9 @@ impl FailOn {
 
 /// A review as it is reported.
 #[derive(Serialize)]
-pub(super) struct Review {
+pub(crate) struct Review {
     #[serde(flatten)]
-    pub(super) findings: Findings,
+    pub(crate) findings: Findings,
     /// Findings that were accepted, by code.
     pub(super) accepted: Vec<Acceptance>,
     /// The codes of findings that fail the review, and what is wrong with the accepted ones.
@@ -47,7 +48,7 @@ pub(super) struct Review {
 
 impl Review {
     /// Judges findings.
-    pub(super) fn new(findings: Findings, fail_on: FailOn, likely: bool, accepted: Option<&Accepted>) -> Self {
+    pub(crate) fn new(findings: Findings, fail_on: FailOn, likely: bool, accepted: Option<&Accepted>) -> Self {
         let outcomes = accepted.map(|accepted| accepted.judge(&findings)).unwrap_or_default();
         let is_accepted = |finding: &Finding| outcomes.iter().any(|outcome| outcome.covers(finding));
         let fails = |finding: &&Finding| {
@@ -57,6 +58,23 @@ impl Review {
         let failing: Vec<String> = findings.data.iter().filter(fails).map(|finding| finding.code.clone()).collect();
         let failed = !failing.is_empty() || outcomes.iter().any(|outcome| outcome.fails);
         Self { findings, accepted: outcomes, failing, failed }
+    }
+
+    /// What fails the review, a line each.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let stale = self.accepted.iter().filter(|accepted| accepted.fails);
+        let is_stale = |code: &str| stale.clone().any(|accepted| accepted.code == code);
+        // Of two findings with a code the certain one is the first.
+        let failing = self.failing.iter().filter(|code| !is_stale(code));
+        let failing = failing.filter_map(|code| self.findings.data.iter().find(|finding| finding.code == *code));
+        let line = |finding: &Finding| {
+            let first = finding.evidence.first().map(|shown| format!("{} {}", shown.id(), shown.detail));
+            let times = if finding.count > 1 { format!(", {} times", finding.count) } else { String::new() };
+            let (code, severity) = (&finding.code, &finding.severity);
+            cell(format!("{}: {} ({code}, {severity}{times})", first.unwrap_or_default(), finding.title))
+        };
+        let of_accepted = |accepted: &Acceptance| format!("accepted `{}`: {}", accepted.code, accepted.outcome);
+        failing.map(line).chain(stale.clone().map(of_accepted)).collect()
     }
 
     /// The accepted finding's reason, if it was accepted.

@@ -56,6 +56,14 @@ pub(crate) struct Shown {
     pub(crate) detail: String,
 }
 
+impl Shown {
+    /// The id of the request or delivery.
+    pub(crate) fn id(&self) -> String {
+        let request = self.request.as_ref().map(ToString::to_string);
+        request.or_else(|| self.delivery.as_ref().map(ToString::to_string)).unwrap_or_default()
+    }
+}
+
 /// A rule that had nothing to judge.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]

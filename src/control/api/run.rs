@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{
-    Assumption, Clock, DeliveryId, DeliveryWhole, Event, Explanation, Form, List, Millis, Nothing, Notice, Profile,
-    Quota, RequestWhole, ScenarioWhole, Subscription, Time, Verification, WorkspaceId, endpoint,
+    Assumption, Clock, DeliveryId, DeliveryWhole, Event, Explanation, Findings, Form, List, Millis, Nothing, Notice,
+    Profile, Quota, RequestWhole, ScenarioWhole, Subscription, Time, Verification, WorkspaceId, endpoint,
 };
 
 /// The format of the document, by which a file is recognised.
@@ -54,6 +54,9 @@ pub(crate) struct Run {
     pub(crate) last_event_id: String,
     /// The problems found, as `GET verdict` has them.
     pub(crate) verification: Json<Verification>,
+    /// What the traffic shows, as `GET findings` has it; absent if `limit` was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) findings: Option<Json<Findings>>,
     /// The emulator's clock, or that of the key.
     pub(crate) clock: Clock,
     /// What happens next, the earliest first.
@@ -248,6 +251,9 @@ pub(crate) struct Omitted {
     pub(crate) progress: usize,
     /// Entries of `verification`, whose `counts` has them all.
     pub(crate) problems: usize,
+    /// Entries of `evidence` of findings, whose `count` has them all.
+    #[serde(default)]
+    pub(crate) evidence: usize,
     pub(crate) due: usize,
     /// Entries of the journal that were evicted, of all kinds and keys.
     pub(crate) evicted_entries: u64,

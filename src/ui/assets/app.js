@@ -10,6 +10,7 @@ import { frame, icon, pageTitle } from './frame.js';
 import { keysView } from './keys.js';
 import { Live } from './live.js';
 import { eventPane, requestPane } from './request.js';
+import { reviewView } from './review.js';
 import { formatRoute, parseRoute } from './route.js';
 import { scenariosView } from './scenarios.js';
 import { settingsView } from './settings.js';
@@ -22,7 +23,7 @@ import { triggerView } from './trigger.js';
 
 /** The views that are rendered from the state alone. @type {Record<string, (page: Page) => (Node | null)[]>} */
 const STATE_VIEWS = {
-  summary: summaryView, subscriptions: subscriptionsView, scenarios: scenariosView, time: timeView, keys: keysView, settings: settingsView,
+  summary: summaryView, review: reviewView, subscriptions: subscriptionsView, scenarios: scenariosView, time: timeView, keys: keysView, settings: settingsView,
   trigger: triggerView, check: checkView,
 };
 
@@ -60,6 +61,9 @@ class App {
     this.shownDetail = null;
     this.shownPhase = '';
     this.isMoved = false;
+    this.isJudging = false;
+    /** What the findings are about that were asked for last. */
+    this.judged = '';
     /** @type {Set<string>} */
     this.loading = new Set();
     this.store.changed = () => this.schedule();
@@ -110,7 +114,14 @@ class App {
   moved() {
     const before = this.route;
     this.route = parseRoute(location.hash, this.first);
-    if (before.view !== this.route.view) this.ui.menu = false;
+    if (before.view !== this.route.view) {
+      this.ui.menu = false;
+      this.judged = '';
+    }
+    if (before.key !== this.route.key && !this.isDocument) {
+      this.store.findings = null;
+      this.isJudging = false;
+    }
     this.isMoved = before.id !== this.route.id || before.view !== this.route.view;
     this.ui.asked = '';
     this.redraw();
@@ -167,6 +178,31 @@ class App {
     }, 250);
   }
 
+  /** Reads the findings while they are looked at and something came: at most once in two seconds, and if another key is chosen. */
+  async judge() {
+    const { store } = this;
+    const { key } = this.route;
+    const about = `${key} ${store.seen} ${store.epoch}`;
+    if (this.isJudging || this.judged === about || store.phase !== 'live') return;
+    this.isJudging = true;
+    this.judged = about;
+    try {
+      const { ok, data } = await this.live.call('GET', `findings?key=${encodeURIComponent(key || '*')}`);
+      // Another key may have been chosen meanwhile.
+      if (about === this.judged) {
+        store.findings = ok ? data : null;
+        store.problem = ok ? '' : data.error?.message;
+      }
+    } catch {
+      // The stream notices a broken connection and reports it.
+    }
+    this.redraw();
+    setTimeout(() => {
+      this.isJudging = false;
+      this.schedule();
+    }, 2000);
+  }
+
   redraw() {
     this.dirty.ui = true;
     this.schedule();
@@ -186,6 +222,7 @@ class App {
     const isList = route.view === 'activity' || route.view === 'deliveries';
     const kind = route.view === 'deliveries' ? 'delivery' : '';
     if (isList) this.activity.update(kind);
+    if (route.view === 'review') this.judge();
     const detail = isList && route.id ? store.detail(route.id) : undefined;
     if (isList && route.id && !detail && store.phase !== 'token') this.load(route.id);
     const isNew = dirty.ui || this.shownRun !== store.run || this.shownPhase !== store.phase;
@@ -267,6 +304,7 @@ class App {
       p: () => { if (!this.isDocument) this.activity.pause(); },
       n: () => this.activity.showNew(),
       a: () => this.go({ view: 'activity', id: '' }),
+      r: () => this.go({ view: 'review', id: '' }),
       t: () => this.go({ view: 'trigger', id: '' }),
       '?': () => this.help(true),
     };

@@ -6,7 +6,7 @@ import { dateTime, listed, oneLine } from './text.js';
 
 const SHORTCUTS = [
   ['j, k', 'next row, row before'], ['Enter', 'open the row'], ['Esc', 'close, go back'], ['/', 'filter'], ['p', 'pause, go on'],
-  ['n', 'show new rows'], ['a', 'activity'], ['t', 'trigger an event'], ['?', 'this list'],
+  ['n', 'show new rows'], ['a', 'activity'], ['r', 'review'], ['t', 'trigger an event'], ['?', 'this list'],
 ];
 
 /** The active scenarios, of the key chosen or of all. @param {Page} page @returns {string[]} */

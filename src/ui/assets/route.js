@@ -5,6 +5,7 @@
 /** The views of the rail with their names, in order. */
 export const VIEWS = /** @type {const} */ ([
   ['summary', 'Summary'],
+  ['review', 'Review'],
   ['activity', 'Activity'],
   ['deliveries', 'Deliveries'],
   ['subscriptions', 'Subscriptions'],

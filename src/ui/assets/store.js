@@ -118,12 +118,16 @@ export class Store {
     this.keyOfWorkspace = new Map();
     /** @type {() => void} */
     this.changed = () => {};
+    /** What the traffic shows, and why it is not known. @type {Findings | null} */
+    this.findings = null;
+    this.problem = '';
     /** The browser's time at which `run` came. */
     this.runAt = 0;
   }
 
   /** Takes a whole document with its records. @param {RunDocument} run @param {number} browserTime */
   takeRun(run, browserTime) {
+    this.findings = run.findings ?? null;
     this.takeState(run, browserTime);
     this.clearEntries();
     this.append(entriesOf(run));

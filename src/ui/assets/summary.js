@@ -2,12 +2,13 @@
 
 import { foreign, guarded, h } from './element.js';
 import { commandLine, link, mark, pairs, section } from './parts.js';
+import { failing, readiness } from './review.js';
 import { progress } from './scenarios.js';
 import { count, dateTime, listed, oneLine, settingText } from './text.js';
 import { timeline } from './timeline.js';
 
-/** Whether a run is good, in one sentence. @param {RunDocument} run @returns {{ok: boolean, text: string}} */
-export function verdictOf(run) {
+/** Whether a run is good, in one sentence. @param {RunDocument} run @param {Findings | null} findings @returns {{ok: boolean, text: string}} */
+export function verdictOf(run, findings) {
   const wrong = [];
   if (run.exec?.problem) wrong.push(`the command could not be run (${run.exec.problem})`);
   else if (run.exec?.exit_status) wrong.push(`the command ended with ${run.exec.signal ? `signal ${run.exec.signal}` : `exit status ${run.exec.exit_status}`}`);
@@ -16,6 +17,8 @@ export function verdictOf(run) {
   if (counts.forged) wrong.push(`${count(counts.forged, 'forged webhook')} ${counts.forged === 1 ? 'was' : 'were'} accepted`);
   if (counts.unmatched) wrong.push(`${count(counts.unmatched, 'request')} matched no endpoint`);
   if (counts.unfinished) wrong.push(`${count(counts.unfinished, 'part')} of the active scenarios did not happen`);
+  const certain = failing(findings).length;
+  if (certain) wrong.push(`${count(certain, 'finding')} of the review ${certain === 1 ? 'is' : 'are'} certain and at least medium`);
   const all = `${count(requests, 'request')} and ${count(deliveries, 'delivery', 'deliveries')} were examined`;
   if (wrong.length) return { ok: false, text: `Failed: ${listed(wrong)}; ${all}.` };
   return requests + deliveries ? { ok: true, text: `No problem found: ${all}.` } : { ok: false, text: 'Nothing happened, so nothing is proven.' };
@@ -67,8 +70,10 @@ function environment(page, run) {
 /** @param {Page} page @returns {(Node | null)[]} */
 export function summaryView(page) {
   const { run, entries } = page.store;
+  // Those of a live page may be of one key, and of a while ago.
+  const findings = page.isDocument ? page.store.findings : null;
   if (!run?.verification) return [h('h2', { tabindex: -1 }, 'Summary'), h('p.empty', null, 'Loading…')];
-  const { ok, text } = verdictOf(run);
+  const { ok, text } = verdictOf(run, findings);
   const { unused, active_scenarios: active, forgotten_entries: forgotten } = run.verification;
   const omitted = Object.entries(run.omitted ?? {}).filter(([, number]) => typeof number === 'number' && number > 0).map(([kind, number]) => `${number} ${kind}`);
   return [
@@ -77,6 +82,7 @@ export function summaryView(page) {
     omitted.length && page.isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
     forgotten ? h('p.note', null, `${count(forgotten, 'entry', 'entries')} of the journal had been evicted and could not be examined.`) : null,
     problems(page, run),
+    section('Review', h('p.sentence', null, findings ? readiness(findings) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
     unused.length ? section('Not exercised', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,
     section('Timeline', guarded(() => timeline(entries), null)),
     active.length ? section('Scenarios', active.map((name) => h('div', null, h('h4', null, link(page, { view: 'scenarios', id: name, filter: '' }, name)), progress(page, name)))) : null,

@@ -99,8 +99,11 @@ export async function hostile() {
   const scenarios = (await emulator.control("GET", "scenarios")).data.map((one) => `scenarios/${encodeURIComponent(one.name)}`).filter((name) => !/^scenarios\/[a-z][a-z-]+$/.test(name));
   await rows(tab.page).first().waitFor();
   const filters = STRINGS.slice(0, 120).map((text) => `activity?filter=${encodeURIComponent(text.replace(/[\ud800-\udfff]/g, "?").slice(0, 500))}`);
-  const views = ["summary", "activity", "deliveries", "subscriptions", "scenarios", "time", "keys", "settings", "trigger", "check", ...scenarios, ...filters, "activity?key=%3Cimg%20src%3Dx%3E"];
+  const views = ["summary", "review", "review/wrong-path", ...STRINGS.slice(0, 60).map((text) => `review/${encodeURIComponent(text)}`), "activity", "deliveries", "subscriptions", "scenarios", "time", "keys", "settings", "trigger", "check", ...scenarios, ...filters, "activity?key=%3Cimg%20src%3Dx%3E"];
   await lookAround(tab.page, [...requests, ...deliveries.map((one) => one.id), ...deliveries.slice(0, 60).map((one) => one.event)], views);
+  // Text of clients is evidence, and stays text.
+  await tab.page.evaluate(() => { location.hash = "#/review/unknown-field"; });
+  await tab.page.getByRole("list", { name: "Evidence of unknown-field" }).getByText(/<script>/).first().waitFor();
   // Shown as text, with every character visible.
   await tab.page.evaluate(() => { location.hash = "#/activity?filter=onerror"; });
   await rows(tab.page).first().click();
@@ -139,6 +142,16 @@ export async function oddRecord(emulator) {
   await rows(page).filter({ hasText: "GET" }).first().click();
   await page.getByText(/This could not be shown/).first().waitFor();
   await page.getByText(/"summary":/).first().waitFor();
+  await page.route("**/_emulator/findings*", async (route) => {
+    const answer = await route.fetch();
+    const findings = await answer.json();
+    findings.data.unshift({ code: "odd" }, { severity: 7, evidence: [null] });
+    findings.not_exercised.unshift({});
+    await route.fulfill({ response: answer, json: findings });
+  });
+  await page.evaluate(() => { location.hash = "#/review"; });
+  await page.getByText(/"code": "odd"/).waitFor();
+  await page.getByRole("article").first().waitFor();
   for (const view of ["subscriptions", "scenarios", "scenarios/odd", "keys", "settings", "time", "trigger", "summary"]) {
     await page.evaluate((hash) => { location.hash = hash; }, `#/${view}`);
     await page.waitForTimeout(120);

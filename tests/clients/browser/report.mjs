@@ -35,6 +35,14 @@ async function walk(tab) {
   await details.getByText(/^\W*decided$/).first().waitFor();
   await page.goBack();
   await main.getByRole("heading", { name: "Report" }).waitFor();
+  // The review, from the summary: ready or not, a finding, its evidence.
+  await main.getByText(/Failed: .*of the review (is|are) certain and at least medium/).waitFor();
+  await main.getByRole("link", { name: "The review" }).click();
+  await main.getByText(/^\W*Not ready: /).waitFor();
+  await main.getByRole("heading", { name: "Not exercised, so unproven" }).waitFor();
+  assert.deepEqual(await objections(page), []);
+  await main.getByRole("list", { name: "Evidence of wrong-path" }).getByRole("link").first().click();
+  await details.getByText(/no endpoint/).first().waitFor();
   await page.getByRole("navigation").getByRole("link", { name: "Deliveries" }).click();
   await rows(page).filter({ hasText: "tampered" }).first().click();
   await details.getByRole("region", { name: "Signed content, in its parts" }).first().waitFor();
@@ -100,7 +108,7 @@ export async function hostileReport() {
     const file = join(folder, "hostile.html");
     save(emulator, file);
     const tab = await openTab(pathToFileURL(file).href, { offline: true });
-    await lookAround(tab.page, ids, ["summary", "activity", "deliveries", "subscriptions", "scenarios", "keys", "settings", "time"]);
+    await lookAround(tab.page, ids, ["summary", "review", "review/unknown-field", "activity", "deliveries", "subscriptions", "scenarios", "keys", "settings", "time"]);
     await tab.verify();
   });
   await emulator.stop();

@@ -210,6 +210,46 @@ export async function summary(emulator) {
   await verify();
 }
 
+/** The review: ready or not and why, a finding with its evidence and by its address, filters in the address, news. */
+export async function review(emulator) {
+  const { page, verify } = await openTab(emulator.page);
+  const main = page.getByRole("main");
+  await rows(page).first().waitFor();
+  await page.keyboard.press("r");
+  await main.getByText(/^\W*Not ready: \d+ findings? (is|are) certain and at least medium\. The worst: /).waitFor();
+  const finding = main.getByRole("article").filter({ hasText: "A request matches no endpoint" });
+  await main.getByText("What a file of --accept names is counted here, too.").waitFor();
+  await finding.getByRole("heading", { name: /medium certain wrong-path$/ }).waitFor();
+  for (const part of [/^It does nothing/, /^correct the path/, /^Endpoints; Versioning/, /^wrs-emulator requests show req_/]) await finding.getByText(part).waitFor();
+  await main.getByRole("combobox", { name: "Severity at least" }).selectOption("critical");
+  await until(page, () => location.hash === "#/review?filter=severity%3Acritical");
+  await finding.waitFor({ state: "detached" });
+  await page.reload();
+  await main.getByText(/^\d+ of \d+ findings shown/).waitFor();
+  await main.getByRole("combobox", { name: "Severity at least" }).selectOption("medium");
+  await main.getByRole("combobox", { name: "Confidence" }).selectOption("likely");
+  await finding.waitFor({ state: "detached" });
+  await main.getByRole("combobox", { name: "Confidence" }).selectOption("certain");
+  await finding.getByRole("link", { name: "wrong-path" }).click();
+  await until(page, () => location.hash.startsWith("#/review/wrong-path?") && document.querySelectorAll("main article").length === 1);
+  await main.getByRole("list", { name: "Evidence of wrong-path" }).getByRole("link").first().click();
+  await page.getByRole("region", { name: "Details" }).getByText(/no endpoint/).first().waitFor();
+  await page.goBack();
+  await main.getByRole("link", { name: "The whole review" }).click();
+  // What had nothing to judge comes with what gives it something; one of another key is news.
+  await main.getByRole("heading", { name: "Not exercised, so unproven" }).waitFor();
+  await main.getByText(/^wrs-emulator trigger workflow.completed --tamper signature/).waitFor();
+  await main.getByRole("heading", { name: "What no traffic can show" }).waitFor();
+  assert.equal(await main.getByRole("link", { name: "live-key-in-the-sandbox" }).locator("xpath=ancestor::article").count(), 0);
+  await emulator.client("/v1/system/status", { headers: { authorization: "Bearer sk_live_abcdefgh1234" } });
+  await main.getByRole("article").filter({ hasText: "A live key is sent to the sandbox" }).waitFor();
+  await page.getByRole("combobox", { name: "key" }).selectOption("sk_test_local");
+  await main.getByText(/^wrs-emulator review findings --key sk_test_local/).waitFor();
+  await page.goto(`${emulator.page}#/review/no-such-finding`);
+  await main.getByText(/is not among the findings/).waitFor();
+  await verify();
+}
+
 /** Addresses name what is shown, and back and forward walk through it. */
 export async function history(emulator) {
   const id = (await emulator.control("GET", "requests?status=404&limit=1")).data[0].id;
@@ -258,6 +298,16 @@ export async function keyboard(emulator) {
   await tabTo(page, page.getByRole("button", { name: "Trigger", exact: true }));
   await press("Enter");
   await page.getByText(/✓ 1 fired/).waitFor();
+  await press("r");
+  await tabTo(page, page.getByRole("combobox", { name: "Severity at least" }));
+  await page.keyboard.type("medium");
+  await until(page, () => location.hash.includes("severity%3Amedium"));
+  await tabTo(page, page.getByRole("link", { name: "wrong-path" }));
+  await press("Enter");
+  await tabTo(page, page.getByRole("list", { name: "Evidence of wrong-path" }).getByRole("link").first());
+  await press("Enter");
+  await details.getByText(/no endpoint/).first().waitFor();
+  await press("Escape");
   const nav = async (name) => {
     await tabTo(page, page.getByRole("navigation").getByRole("link", { name }));
     await press("Enter");
@@ -331,6 +381,9 @@ export async function empty() {
   await page.getByText(/No key was used yet/).waitFor();
   await visit(page, "Summary");
   await page.getByText("Nothing happened, so nothing is proven.").first().waitFor();
+  await visit(page, "Review");
+  await page.getByText(/^\W*Not proven: no request was made/).waitFor();
+  await page.getByText(`curl -s -H 'Authorization: Bearer sk_test_local' ${emulator.url}/v1/system/status`).waitFor();
   await verify();
   await emulator.stop();
 }

@@ -1,0 +1,86 @@
+// The review: whether the integration is ready, in a sentence; findings with their evidence; what had nothing to judge.
+
+import { foreign, guarded, h } from './element.js';
+import { commandLine, emptyState, link, mark, pairs, section } from './parts.js';
+import { count, oneLine } from './text.js';
+
+/** The worst first. @type {Record<string, 'bad' | 'warn' | 'info' | 'quiet'>} */
+const SEVERITIES = { critical: 'bad', high: 'bad', medium: 'warn', low: 'info', info: 'quiet' };
+
+/** Whether a severity is at least another. @param {string} severity @param {string} least */
+const isAtLeast = (severity, least) => Object.keys(SEVERITIES).indexOf(severity) <= Object.keys(SEVERITIES).indexOf(least);
+
+/** The findings that fail a review, as on the command line. @param {Findings | null} findings @returns {FindingRow[]} */
+export function failing(findings) {
+  return (findings?.data ?? []).filter((one) => one.confidence === 'certain' && isAtLeast(one.severity, 'medium'));
+}
+
+/** Whether an integration is ready, in a sentence. @param {Findings} findings @returns {Node} */
+export function readiness(findings) {
+  const { data, not_exercised: idle, judged_requests: requests, judged_deliveries: deliveries } = findings;
+  const wrong = failing(findings);
+  if (wrong.length) return mark(`Not ready: ${count(wrong.length, 'finding')} ${wrong.length === 1 ? 'is' : 'are'} certain and at least medium. The worst: ${wrong[0].title}.`, 'bad');
+  if (!requests && !deliveries) return mark('Not proven: no request was made and nothing was delivered.', 'warn');
+  const found = data.length ? `${count(data.length, 'finding')}, none of them certain and at least medium` : 'no finding';
+  const judged = `${found} in ${count(requests, 'request')} and ${count(deliveries, 'delivery', 'deliveries')}`;
+  return mark(`Ready, as far as the traffic shows: ${judged}${idle.length ? `; ${count(idle.length, 'check')} had nothing to judge` : ''}.`, 'ok');
+}
+
+/** One finding with its number in the whole list. @param {Page} page @param {FindingRow} one @param {number} number @returns {Node} */
+function findingPart(page, one, number) {
+  const ids = one.evidence.map(({ request, delivery }) => request ?? delivery ?? '');
+  const evidence = one.evidence.map(({ request, detail }, i) => h('li', null, link(page, { view: request ? 'activity' : 'deliveries', id: ids[i], filter: '' }, ids[i]), ' ', foreign(detail)));
+  const more = one.count - evidence.length;
+  return h('li', { key: `${one.code} ${one.confidence}`, value: number }, h('article', null,
+    h('h3', null, foreign(one.title), ' ', mark(one.severity, SEVERITIES[one.severity] ?? 'warn'), ` ${one.confidence} `, link(page, { id: one.code }, one.code)),
+    h('ul', { 'aria-label': `Evidence of ${one.code}` }, evidence),
+    more > 0 ? h('p.quiet', null, `and ${more} more`) : null,
+    pairs([['Why it matters', foreign(one.why)], ['What to do', foreign(one.remedy)], ['Clause', foreign(one.clause + (one.cwe ? `; CWE-${one.cwe}` : ''))]]),
+    page.isDocument || !ids.length ? null : commandLine(page, page.cli([ids[0].startsWith('req_') ? 'requests' : 'deliveries', 'show', ids[0]]), 'the command')));
+}
+
+/** A check that had nothing to judge, and what gives it something. @param {Page} page @param {Findings['not_exercised'][0]} one @returns {Node} */
+function idlePart(page, { code, title, exercise }) {
+  const [program, ...words] = exercise.split(' ');
+  return h('li', { key: code }, foreign(title), '? ', link(page, { id: code }, code), program === 'wrs-emulator' ? commandLine(page, page.isDocument ? exercise : page.cli(words), 'the command') : h('p.quiet', null, foreign(exercise)));
+}
+
+/** Choosing what is listed; kept in the address. @param {Page} page @param {string} severity @param {string} confidence */
+function choices(page, severity, confidence) {
+  const choice = (/** @type {string} */ name, /** @type {string} */ chosen, /** @type {string[]} */ values, /** @type {(value: string) => string[]} */ words) => {
+    const change = (/** @type {Event} */ event) => page.go({ filter: words(/** @type {HTMLSelectElement} */ (event.target).value).filter((word) => !word.endsWith(':')).join(' ') }, true);
+    return h('label', null, name, h('select', { controlled: chosen, onchange: change }, h('option', { value: '' }, 'any'), values.map((value) => h('option', { value }, value))));
+  };
+  return h('form.fields', null,
+    choice('Severity at least', severity, Object.keys(SEVERITIES), (value) => [`severity:${value}`, `confidence:${confidence}`]),
+    choice('Confidence', confidence, ['certain', 'likely'], (value) => [`severity:${severity}`, `confidence:${value}`]));
+}
+
+/** @param {Page} page @returns {(Node | null)[]} */
+export function reviewView(page) {
+  const { findings, problem } = page.store;
+  const { id, filter, key } = page.route;
+  const heading = h('h2', { tabindex: -1 }, 'Review');
+  if (!findings) return [heading, h('p.empty', null, page.isDocument ? 'No findings are in this file: it was saved with a limit, or by an earlier version.' : foreign(problem || 'Loading…'))];
+  const chosen = (/** @type {string} */ name) => new RegExp(`\\b${name}:(\\w+)`).exec(filter)?.[1] ?? '';
+  const [severity, confidence] = [chosen('severity'), chosen('confidence')];
+  const isShown = (/** @type {FindingRow} */ one) => (id ? one.code === id : (!(severity in SEVERITIES) || isAtLeast(one.severity, severity)) && (!confidence || one.confidence === confidence));
+  const items = findings.data.map((one, i) => (isShown(one) ? guarded(() => findingPart(page, one, i + 1), one) : null));
+  const shown = items.filter(Boolean).length;
+  const idle = findings.not_exercised.filter((one) => !id || one.code === id);
+  return [
+    heading,
+    h('p.verdict', null, readiness(findings)),
+    failing(findings).length ? h('p.quiet', null, 'What a file of --accept names is counted here, too.') : null,
+    findings.forgotten_entries ? h('p.note', null, `${count(findings.forgotten_entries, 'entry', 'entries')} of the journal had been evicted and could not be judged.`) : null,
+    key && page.isDocument ? h('p.note', null, 'These are the findings about every key in the file.') : null,
+    id ? h('p', { key: 'back' }, link(page, { id: '' }, 'The whole review')) : findings.data.length ? choices(page, severity, confidence) : null,
+    shown ? h('ol.problems', null, items) : null,
+    id && !shown && !idle.length ? h('p.empty', null, foreign(oneLine(id, 100)), ' is not among the findings.') : null,
+    !id && shown < findings.data.length ? h('p.quiet', null, `${shown} of ${count(findings.data.length, 'finding')} shown.`) : null,
+    findings.judged_requests || findings.judged_deliveries || page.isDocument ? null : emptyState(page, 'Run your tests against the emulator, or begin with:', [`curl -s -H 'Authorization: Bearer sk_test_local' ${page.base.replace(/\/_emulator\/.*/, '')}/v1/system/status`]),
+    idle.length ? section('Not exercised, so unproven', h('ul.problems', null, idle.map((one) => guarded(() => idlePart(page, one), one)))) : null,
+    id ? null : section('What no traffic can show', h('ul', null, findings.beyond.map((text) => h('li', null, foreign(text))))),
+    page.isDocument ? null : section('On the command line', commandLine(page, page.cli(['review', 'findings', ...(key ? ['--key', key] : [])]), 'the command')),
+  ];
+}

@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import "./dom.mjs";
+
+const { failing, readiness, reviewView } = await import("../../src/ui/assets/review.js");
+const { verdictOf } = await import("../../src/ui/assets/summary.js");
+
+const finding = (change = {}) => ({
+  code: "wrong-path", title: "A request matches no endpoint", severity: "medium", confidence: "certain", clause: "Endpoints", why: "It does nothing.", remedy: "correct it", cwe: null,
+  count: 1, evidence: [{ request: "req_1", delivery: null, detail: "GET /<b>\u202e: no endpoint" }], ...change,
+});
+const findings = (data, change = {}) => ({
+  data, not_exercised: [{ code: "secret-weak", title: "A signing secret can be guessed", exercise: "subscribe" }, { code: "receiver-slow", title: "A receiver is slow", exercise: "wrs-emulator trigger x" }],
+  beyond: ["how it stores keys"], judged_requests: 2, judged_deliveries: 1, forgotten_entries: 0, ...change,
+});
+const page = (route, of, isDocument = false) => ({
+  store: { findings: of, problem: "" }, route: { view: "review", id: "", filter: "", key: "", ...route }, ui: { copied: "" }, base: "http://127.0.0.1:9770/_emulator/", isDocument,
+  address: (to) => `#/${to.view ?? "review"}/${to.id}`, cli: (words) => `wrs-emulator ${words.join(" ")}`, go() {}, redraw() {}, announce() {},
+});
+/** The view as one node. */
+function shown(route, of, isDocument) {
+  const root = document.createElement("div");
+  root.append(...reviewView(page(route, of, isDocument)).filter(Boolean));
+  return root;
+}
+
+test("what is certain and at least medium fails a review", () => {
+  for (const [severity, confidence, fails] of [["critical", "certain", 1], ["high", "certain", 1], ["medium", "certain", 1], ["low", "certain", 0], ["info", "certain", 0], ["critical", "likely", 0]]) {
+    assert.equal(failing(findings([finding({ severity, confidence })])).length, fails, `${severity} ${confidence}`);
+  }
+  assert.deepEqual(failing(null), []);
+});
+
+test("the first sentence says whether it is ready and why", () => {
+  const all = { not_exercised: [] };
+  for (const [of, sentence] of [
+    [findings([finding()]), "✗ Not ready: 1 finding is certain and at least medium. The worst: A request matches no endpoint."],
+    [findings([finding(), finding()]), "✗ Not ready: 2 findings are certain and at least medium. The worst: A request matches no endpoint."],
+    [findings([], { judged_requests: 0, judged_deliveries: 0 }), "! Not proven: no request was made and nothing was delivered."],
+    [findings([]), "✓ Ready, as far as the traffic shows: no finding in 2 requests and 1 delivery; 2 checks had nothing to judge."],
+    [findings([finding({ severity: "low" })], all), "✓ Ready, as far as the traffic shows: 1 finding, none of them certain and at least medium in 2 requests and 1 delivery."],
+  ]) assert.equal(readiness(of).textContent, sentence);
+});
+
+test("a finding is shown with its evidence as text, and how to see it", () => {
+  const root = shown({}, findings([finding({ count: 3, evidence: [...finding().evidence, { request: null, delivery: "dlv_1", detail: "x" }] })]));
+  const article = root.querySelector("article");
+  assert.deepEqual([...article.querySelectorAll("ul a")].map((node) => node.getAttribute("href")), ["#/activity/req_1", "#/deliveries/dlv_1"]);
+  for (const text of ["GET /<b>\\u{202e}: no endpoint", "and 1 more", "It does nothing.", "correct it", "Endpoints", "wrs-emulator requests show req_1"]) assert.ok(article.textContent.includes(text), text);
+  assert.equal(root.querySelector("article b"), null);
+  assert.match(root.textContent, /A receiver is slow\? receiver-slowwrs-emulator trigger x/);
+  assert.match(root.textContent, /What no traffic can showhow it stores keys/);
+  assert.equal(shown({}, findings([finding()]), true).textContent.includes("requests show"), false, "nobody answers a command about a file");
+});
+
+test("filters and addresses choose, and numbers stay", () => {
+  const of = findings([finding({ code: "a", severity: "high" }), finding({ code: "b" }), finding({ code: "b", confidence: "likely" }), finding({ code: "c", severity: "low" })]);
+  for (const [route, numbers] of [
+    [{}, "1 2 3 4"], [{ filter: "severity:medium" }, "1 2 3"], [{ filter: "severity:medium confidence:certain" }, "1 2"], [{ filter: "confidence:likely" }, "3"], [{ filter: "severity:odd" }, "1 2 3 4"],
+    [{ id: "b" }, "2 3"], [{ id: "b", filter: "severity:high" }, "2 3"], [{ id: "secret-weak" }, ""],
+  ]) assert.equal([...shown(route, of).querySelectorAll("ol > li")].map((node) => node.getAttribute("value")).join(" "), numbers, JSON.stringify(route));
+  assert.match(shown({ id: "secret-weak" }, of).textContent, /A signing secret can be guessed/);
+  assert.match(shown({ id: "<x>" }, of).textContent, /<x> is not among the findings/);
+});
+
+test("a summary counts what fails a review", () => {
+  const run = { verification: { counts: {}, judged_requests: 1, judged_deliveries: 0 } };
+  assert.deepEqual(verdictOf(run, findings([finding({ severity: "low" })])).ok, true);
+  assert.deepEqual(verdictOf(run, null).ok, true);
+  assert.equal(verdictOf(run, findings([finding()])).text, "Failed: 1 finding of the review is certain and at least medium; 1 request and 0 deliveries were examined.");
+});
