@@ -6,6 +6,7 @@ mod arguments;
 mod banner;
 mod client;
 mod clock;
+mod command;
 mod deliveries;
 mod documents;
 mod environment;
