@@ -161,6 +161,9 @@ fn definition() -> clap::Command {
     // Several jobs on one machine may run `exec` at a time, so each takes a free port.
     let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
     let command = Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
+    let command = command.mut_subcommand("review", |review| {
+        review.mut_subcommand("differential", |differential| differential.mut_arg("listen", free_port))
+    });
     with_help(with_environment(command))
 }
 
