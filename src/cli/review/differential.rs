@@ -133,6 +133,10 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
         }
     });
     runtime.shutdown_background();
+    if !matches!(found, Ok(Ok(_))) {
+        // The line of the run that did not end.
+        say("\n");
+    }
     let mut report = match found? {
         Ok(report) => report,
         Err(number) => return Ok(ExitCode::from(128 + number)),
