@@ -162,7 +162,12 @@ fn definition() -> clap::Command {
     let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
     let command = Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
     let command = command.mut_subcommand("review", |review| {
-        review.mut_subcommand("differential", |differential| differential.mut_arg("listen", free_port))
+        // Each run has a new emulator, which prints nothing.
+        let hide = |command: clap::Command, flag| command.mut_arg(flag, |flag| flag.hide(true));
+        review.mut_subcommand("differential", |differential| {
+            let differential = differential.mut_arg("listen", free_port);
+            ["port_file", "state", "log", "quiet", "grace"].into_iter().fold(differential, hide)
+        })
     });
     with_help(with_environment(command))
 }
