@@ -4,7 +4,7 @@
 //! running emulator opens files without blocking and checks the opened file, not the path. Must not know what the files contain.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -48,6 +48,16 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
     // It may have grown since.
     file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(FileProblem::TooLarge(most)) } else { Ok(bytes) }
+}
+
+/// Reads the end of a regular file, at most `most` bytes.
+pub fn read_end(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
+    let mut file = open(path, OpenOptions::new().read(true), OFlags::empty())?;
+    let start = file.metadata()?.len().saturating_sub(most);
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Reads the input of a command, which may block on it: a file, a pipe such as `<(curl …)`, or stdin as `-`.

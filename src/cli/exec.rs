@@ -3,21 +3,21 @@
 //! The streams belong to the command: the emulator prints nothing to stdout, and to stderr only what flags ask for. The verdict is
 //! read over the control API, as by any other client.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
-use std::os::unix::process::ExitStatusExt as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::runtime::Builder;
 
-use super::client::{Call, runtime};
-use super::failure::{Code, Failure, colored, is_json, report, warn};
+use super::client::runtime;
+use super::command::{Authority, exit_code, spawn, target, whole_run};
+use super::failure::{Failure, colored, is_json, report, warn};
 use super::help::examples;
 use super::output::compact;
 use super::problems::{Kind, Verdict, accepted};
@@ -25,13 +25,11 @@ use super::review::accepted::Accepted;
 use super::run_file::RunFile;
 use super::serve::{ServeArgs, settings, start};
 use super::signals::Signals;
-use super::target::{Target, reachable};
+use super::target::Target;
 use super::verdict::{VerdictFormat, render, wait};
-use crate::app::{Emulator, Raised, Settings};
-use crate::contract::keys::SAMPLE_KEY;
-use crate::control::api::{self, ExecFacts, Run};
+use crate::app::{Raised, Settings};
+use crate::control::api::{ExecFacts, Run};
 use crate::file;
-use crate::redact::Redactor;
 
 const EXIT_STATUS: &str = "
 
@@ -41,11 +39,6 @@ and WRS_EMULATOR_CA, a PEM file, with --tls self-signed.
 
 Exit status: the command's, or 128 and its number for a signal; 1 if it succeeded and the verdict found problems; \
 126 if it cannot be run, 127 if it is not there; 2 wrong usage.";
-
-/// How long the emulator may take to give what a report is made of.
-const REPORT_LIMIT: Duration = Duration::from_secs(30);
-/// Most bytes of a command in a report.
-const SHOWN_COMMAND: usize = 16 * 1024;
 
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
@@ -111,8 +104,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
     }
     let target = target(&emulator);
     let authority = Authority::write(&emulator)?;
-    let path = authority.as_ref().map(|authority| authority.0.as_path());
-    let mut child = match spawn(&args.command, &emulator, &target, path, raised) {
+    let mut child = match spawn(&args.command, &emulator, authority.as_ref(), raised, |_| {}) {
         Ok(child) => child,
         Err(failure) => {
             if let Some(file) = &report_file
@@ -186,113 +178,8 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
 
 /// Writes what happened to a file, with how the command ended.
 async fn write_report(file: &RunFile, target: &Target, facts: ExecFacts) -> Result<(), Failure> {
-    let (target, unreadable) = (target.clone(), |problem: Failure| {
-        Failure::io(format!("--report: the run cannot be read: {}", problem.message))
-    });
-    // The client blocks its thread, and the emulator must keep answering.
-    let run = tokio::task::spawn_blocking(move || {
-        Ok(Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send()?.body)
-    });
-    let run = run.await.unwrap_or_else(|error| Err(Failure::io(error.to_string()))).map_err(unreadable)?;
-    file.write(&Run { exec: Some(facts), ..run })
-}
-
-impl ExecFacts {
-    /// A command that has ended.
-    fn of(command: &[OsString], status: ExitStatus) -> Self {
-        Self { command: shown(command), exit_status: exit_code(status), signal: status.signal(), problem: None }
-    }
-
-    /// A command that could not be started.
-    fn not_run(command: &[OsString], failure: &Failure) -> Self {
-        let problem = Some(Redactor::default().text(&failure.message).into_owned());
-        Self { command: shown(command), exit_status: failure.status, signal: None, problem }
-    }
-}
-
-/// A command and its arguments, credentials masked; of a very long one the beginning.
-fn shown(command: &[OsString]) -> Vec<String> {
-    let mut room = SHOWN_COMMAND;
-    let mut words = Vec::new();
-    for word in command {
-        let word = Redactor::default().text(&word.to_string_lossy()).into_owned();
-        if word.len() > room {
-            words.push("…".to_owned());
-            break;
-        }
-        room -= word.len();
-        words.push(word);
-    }
-    words
-}
-
-/// The running emulator as its clients reach it.
-fn target(emulator: &Emulator) -> Target {
-    Target {
-        url: reachable(&emulator.control_url()),
-        control_token: emulator.control_token().map(str::to_owned),
-        ca: Vec::new(),
-        // The connection stays within this process, so there is nothing to verify.
-        insecure: true,
-    }
-}
-
-/// The temporary file with the authority that the command has to trust; removed on drop.
-struct Authority(PathBuf);
-
-impl Authority {
-    fn write(emulator: &Emulator) -> Result<Option<Self>, Failure> {
-        let Some(pem) = emulator.ca_pem() else { return Ok(None) };
-        let path = std::env::temp_dir().join(format!("wrs-emulator-ca-{}.pem", std::process::id()));
-        let written = file::write_whole(&path, &[pem]);
-        written.map_err(|error| Failure::io(format!("cannot write `{}`: {error}", path.display())))?;
-        Ok(Some(Self(path)))
-    }
-}
-
-impl Drop for Authority {
-    fn drop(&mut self) {
-        // It may have been removed already.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-/// Starts the command with the emulator's address in its environment.
-fn spawn(
-    command: &[OsString],
-    emulator: &Emulator,
-    target: &Target,
-    authority: Option<&Path>,
-    raised: Raised,
-) -> Result<Child, Failure> {
-    let (program, arguments) = command.split_first().expect("clap demands a command");
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env("WRS_BASE_URL", reachable(&emulator.base_url()))
-        .env("WRS_EMULATOR_URL", &target.url)
-        .kill_on_drop(true);
-    if std::env::var_os("WRS_API_KEY").is_none_or(|key| key.is_empty()) {
-        command.env("WRS_API_KEY", SAMPLE_KEY);
-    }
-    if let Some(token) = &target.control_token {
-        command.env("WRS_EMULATOR_CONTROL_TOKEN", token);
-    }
-    if let Some(authority) = authority {
-        command.env("WRS_EMULATOR_CA", authority);
-    }
-    raised.restored_for(|| command.spawn()).map_err(|error| not_run(program, &error))
-}
-
-/// Exit codes as in shells: 127 for a command that does not exist, 126 for one that cannot be run.
-fn not_run(program: &OsStr, error: &std::io::Error) -> Failure {
-    let shown = program.display();
-    let (code, message) = match error.kind() {
-        ErrorKind::NotFound => (127, format!("there is no command `{shown}`")),
-        _ => (126, format!("cannot run `{shown}`: {error}")),
-    };
-    let hint = "what follows `--` is a program and its arguments; for a line of shell: -- sh -c '…'";
-    Failure::new(code, Code::NotRun, message).with_hint(hint)
+    let unreadable = |problem: Failure| Failure::io(format!("--report: the run cannot be read: {}", problem.message));
+    file.write(&Run { exec: Some(facts), ..whole_run(target).await.map_err(unreadable)? })
 }
 
 /// Waits for the command to end, and forwards signals to it meanwhile; returns whether there were any.
@@ -321,11 +208,6 @@ fn forward(child: &Child, number: u8) {
         // The child has not been reaped, so its process id cannot belong to another process. It may have ended already.
         let _ = kill_process(id, signal);
     }
-}
-
-fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
 fn open(path: &Path) -> Result<File, Failure> {
@@ -376,23 +258,4 @@ async fn ask(
 fn print_to_stderr(text: &str) {
     // If stderr is closed, the exit code still reports the problem.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exit_codes_are_those_of_shells() {
-        // A wait status holds the code above the lowest byte, and a signal in it.
-        for (raw, code) in [(0, 0), (3 << 8, 3), (255 << 8, 255), (15, 143), (9, 137)] {
-            assert_eq!(exit_code(ExitStatus::from_raw(raw)), code, "{raw}");
-        }
-        let failure = |kind: ErrorKind| not_run(OsStr::new("x"), &std::io::Error::from(kind));
-        for (kind, expected) in
-            [(ErrorKind::NotFound, 127), (ErrorKind::PermissionDenied, 126), (ErrorKind::ExecutableFileBusy, 126)]
-        {
-            assert_eq!(failure(kind).status, expected, "{kind}");
-        }
-    }
 }

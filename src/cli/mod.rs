@@ -6,6 +6,7 @@ mod arguments;
 mod banner;
 mod client;
 mod clock;
+mod command;
 mod deliveries;
 mod documents;
 mod environment;
@@ -167,6 +168,14 @@ fn definition() -> clap::Command {
     // Several jobs on one machine may run `exec` at a time, so each takes a free port.
     let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
     let command = Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
+    let command = command.mut_subcommand("review", |review| {
+        // Each run has a new emulator, which prints nothing.
+        let hide = |command: clap::Command, flag| command.mut_arg(flag, |flag| flag.hide(true));
+        review.mut_subcommand("differential", |differential| {
+            let differential = differential.mut_arg("listen", free_port);
+            ["port_file", "state", "log", "quiet", "grace"].into_iter().fold(differential, hide)
+        })
+    });
     with_help(with_environment(with_json(command)))
 }
 

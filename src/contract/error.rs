@@ -85,6 +85,8 @@ pub struct Errors {
     pub malformed_json_status: MalformedStatus,
     /// The `code` of each kind of error.
     pub codes: BTreeMap<ErrorKind, String>,
+    /// The `message` of kinds of errors; of the others it depends on the request.
+    pub messages: BTreeMap<ErrorKind, String>,
     /// Fields added to each error object.
     pub extra: Map<String, Value>,
 }
@@ -93,6 +95,11 @@ impl Errors {
     /// The `code` sent for `kind`.
     pub fn code(&self, kind: ErrorKind) -> &str {
         self.codes.get(&kind).map_or(kind.name(), String::as_str)
+    }
+
+    /// The `message` sent for `kind`: `text` unless the settings have another.
+    pub fn message<'t>(&'t self, kind: ErrorKind, text: &'t str) -> &'t str {
+        self.messages.get(&kind).map_or(text, String::as_str)
     }
 }
 
@@ -174,7 +181,8 @@ impl Error {
 
     /// The JSON body: `{"error": {"code", "message", "request_id"}}`, with what the settings add.
     pub fn body(&self, settings: &Errors, request_id: &str) -> Vec<u8> {
-        envelope(settings, settings.code(self.kind), &self.message, &self.problems, request_id)
+        let message = settings.message(self.kind, &self.message);
+        envelope(settings, settings.code(self.kind), message, &self.problems, request_id)
     }
 }
 

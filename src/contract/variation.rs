@@ -17,12 +17,23 @@ pub struct Variation {
     pub unknown_fields: bool,
     /// The order of keys.
     pub key_order: KeyOrder,
+    /// Which bodies are varied.
+    pub bodies: Bodies,
 }
 
 impl Variation {
     /// Whether bodies are varied at all; if not, no chance is drawn for it.
     pub fn is_on(&self) -> bool {
-        self.unknown_fields || self.key_order == KeyOrder::Shuffled
+        self.unknown_fields || self.key_order != KeyOrder::Fixed
+    }
+
+    fn covers(&self, kind: BodyKind) -> bool {
+        match self.bodies {
+            Bodies::All => true,
+            Bodies::Answers => kind == BodyKind::Answer,
+            Bodies::Errors => kind == BodyKind::Error,
+            Bodies::Events => kind == BodyKind::Event,
+        }
     }
 }
 
@@ -35,6 +46,23 @@ pub enum KeyOrder {
     Fixed,
     /// Another one each time.
     Shuffled,
+    /// The other way round.
+    Reversed,
+}
+
+/// Which bodies are varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Bodies {
+    /// Whatever the API sends.
+    All,
+    /// Answers to requests that succeed.
+    Answers,
+    /// Errors.
+    Errors,
+    /// Events.
+    Events,
 }
 
 /// Names of added fields: words that an API might well come to use.
@@ -55,20 +83,25 @@ const NAMES: [&str; 12] = [
 /// Most fields added to one object.
 const MOST_ADDED: usize = 3;
 
-/// Whether the outermost object may gain fields.
+/// What a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outermost {
-    /// It may: a resource, an event.
-    Grows,
-    /// It has one key and no other: the error envelope (contract: Errors).
-    Stays,
+pub enum BodyKind {
+    /// A resource, or a list of them.
+    Answer,
+    /// The error envelope, whose outermost object has one key and gains none (contract: Errors).
+    Error,
+    /// An event.
+    Event,
 }
 
 /// A JSON body with unknown fields in each of its objects and their keys in another order, as far as the profile wants it.
-pub fn vary(body: Vec<u8>, outermost: Outermost, variation: &Variation, random: &mut impl Rng) -> Vec<u8> {
+pub fn vary(body: Vec<u8>, kind: BodyKind, variation: &Variation, random: &mut impl Rng) -> Vec<u8> {
+    if !variation.covers(kind) {
+        return body;
+    }
     let Ok(mut value) = serde_json::from_slice::<Value>(&body) else { return body };
-    match (&mut value, outermost) {
-        (Value::Object(fields), Outermost::Stays) => {
+    match (&mut value, kind) {
+        (Value::Object(fields), BodyKind::Error) => {
             fields.values_mut().for_each(|value| vary_value(value, variation, random));
         }
         (value, _) => vary_value(value, variation, random),
@@ -84,9 +117,12 @@ fn vary_value(value: &mut Value, variation: &Variation, random: &mut impl Rng) {
             if variation.unknown_fields {
                 add_fields(fields, random);
             }
-            if variation.key_order == KeyOrder::Shuffled {
+            if variation.key_order != KeyOrder::Fixed {
                 let mut entries: Vec<(String, Value)> = std::mem::take(fields).into_iter().collect();
-                entries.shuffle(random);
+                match variation.key_order {
+                    KeyOrder::Reversed => entries.reverse(),
+                    _ => entries.shuffle(random),
+                }
                 fields.extend(entries);
             }
         }
@@ -127,11 +163,10 @@ mod tests {
 
     use super::*;
 
-    fn varied(body: &Value, outermost: Outermost, unknown_fields: bool, key_order: KeyOrder, seed: u64) -> String {
-        let variation = Variation { unknown_fields, key_order };
+    fn varied(body: &Value, kind: BodyKind, unknown_fields: bool, key_order: KeyOrder, seed: u64) -> String {
+        let variation = Variation { unknown_fields, key_order, bodies: Bodies::All };
         let mut random = rand::rngs::ChaCha8Rng::seed_from_u64(seed);
-        String::from_utf8(vary(body.to_string().into_bytes(), outermost, &variation, &mut random))
-            .expect("JSON is UTF-8")
+        String::from_utf8(vary(body.to_string().into_bytes(), kind, &variation, &mut random)).expect("JSON is UTF-8")
     }
 
     /// Whether everything in `part` is in `whole` as well, with the same value.
@@ -152,7 +187,7 @@ mod tests {
         let body = json!({ "id": "sub_1", "owner": 3, "checks": { "a": { "ok": true } }, "list": [{ "x": 1 }, 2] });
         for seed in 0..200 {
             let grown: Value =
-                serde_json::from_str(&varied(&body, Outermost::Grows, true, KeyOrder::Fixed, seed)).expect("JSON");
+                serde_json::from_str(&varied(&body, BodyKind::Answer, true, KeyOrder::Fixed, seed)).expect("JSON");
             assert!(holds(&grown, &body), "{grown}");
             for (pointer, fields) in [("", 4), ("/checks", 1), ("/checks/a", 1), ("/list/0", 1)] {
                 let object = grown.pointer(pointer).and_then(Value::as_object).expect("an object");
@@ -167,7 +202,7 @@ mod tests {
     fn keys_take_any_order_without_growing() {
         let body = json!({ "a": 1, "b": 2, "c": { "d": 3, "e": 4 } });
         let orders: std::collections::BTreeSet<String> =
-            (0..200).map(|seed| varied(&body, Outermost::Grows, false, KeyOrder::Shuffled, seed)).collect();
+            (0..200).map(|seed| varied(&body, BodyKind::Answer, false, KeyOrder::Shuffled, seed)).collect();
         assert_eq!(orders.len(), 12, "6 orders outside times 2 inside");
         for text in orders {
             assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), body);
@@ -175,10 +210,30 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_reversed_in_the_bodies_chosen_and_in_no_others() {
+        let body = json!({ "a": 1, "b": { "c": 2, "d": 3 } });
+        let bodies = [Bodies::All, Bodies::Answers, Bodies::Errors, Bodies::Events];
+        let kinds = [BodyKind::Answer, BodyKind::Error, BodyKind::Event];
+        for (at, bodies) in bodies.into_iter().enumerate() {
+            let variation = Variation { unknown_fields: false, key_order: KeyOrder::Reversed, bodies };
+            for (kind, place) in kinds.into_iter().zip(1..) {
+                let mut random = rand::rngs::ChaCha8Rng::seed_from_u64(1);
+                let varied = vary(body.to_string().into_bytes(), kind, &variation, &mut random);
+                let reversed = match kind {
+                    BodyKind::Error => r#"{"a":1,"b":{"d":3,"c":2}}"#,
+                    _ => r#"{"b":{"d":3,"c":2},"a":1}"#,
+                };
+                let expected = if at == 0 || at == place { reversed.to_owned() } else { body.to_string() };
+                assert_eq!(String::from_utf8(varied).expect("JSON is UTF-8"), expected, "{bodies:?} {kind:?}");
+            }
+        }
+    }
+
+    #[test]
     fn the_envelope_keeps_its_one_key() {
         let body = json!({ "error": { "code": "unauthorized" } });
         let grown: Value =
-            serde_json::from_str(&varied(&body, Outermost::Stays, true, KeyOrder::Shuffled, 1)).expect("JSON");
+            serde_json::from_str(&varied(&body, BodyKind::Error, true, KeyOrder::Shuffled, 1)).expect("JSON");
         assert_eq!(grown.as_object().map(Map::len), Some(1));
         assert!(grown["error"].as_object().is_some_and(|error| error.len() > 1), "{grown}");
     }
@@ -186,7 +241,7 @@ mod tests {
     #[test]
     fn all_types_come_up_and_nothing_else_decides_but_the_source() {
         let body = json!({});
-        let grow = |seed| varied(&body, Outermost::Grows, true, KeyOrder::Fixed, seed);
+        let grow = |seed| varied(&body, BodyKind::Answer, true, KeyOrder::Fixed, seed);
         let all: String = (0..200).map(grow).collect();
         for text in
             ["null", "true", ":0", "9007199254740993", "-0.5", "\"\"", "世界", "[]", "\"two\"", "\"status\":false"]

@@ -16,7 +16,7 @@ use crate::contract::error::{Error, ErrorKind};
 use crate::contract::keys::KeyRefusal;
 use crate::contract::not_found::no_endpoint;
 use crate::contract::routes::Lookup;
-use crate::contract::variation::{Outermost, vary};
+use crate::contract::variation::{BodyKind, vary};
 use crate::http::connection::ConnectionFault;
 use crate::http::fault::Pace;
 use crate::http::request::Admitted;
@@ -124,14 +124,14 @@ impl Admitted {
 
     /// The same for a body that is JSON already.
     pub(super) fn answered_json(&self, body: Vec<u8>, reason: Reason) -> Answer {
-        Answer::json(StatusCode::OK, self.varied(body, Outermost::Grows), reason)
+        Answer::json(StatusCode::OK, self.varied(body, BodyKind::Answer), reason)
     }
 
     /// A body of the API, varied as the profile says.
-    pub(super) fn varied(&self, body: Vec<u8>, outermost: Outermost) -> Vec<u8> {
+    pub(super) fn varied(&self, body: Vec<u8>, kind: BodyKind) -> Vec<u8> {
         match self.identity.variety {
             None => body,
-            Some(seed) => vary(body, outermost, &self.profile().variation, &mut Random::seed_from_u64(seed)),
+            Some(seed) => vary(body, kind, &self.profile().variation, &mut Random::seed_from_u64(seed)),
         }
     }
 
@@ -139,7 +139,7 @@ impl Admitted {
     pub(super) fn error(&self, error: &Error, reason: Reason) -> Answer {
         let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = error.body(&self.profile().errors, &self.identity.id);
-        let mut answer = Answer::json(status, self.varied(body, Outermost::Stays), reason);
+        let mut answer = Answer::json(status, self.varied(body, BodyKind::Error), reason);
         if error.kind == ErrorKind::Unauthorized {
             // A valid key is refused only by a scenario.
             let is_valid = self.identity.key.is_some();

@@ -17,7 +17,7 @@ use crate::contract::rules::{check_content_type, parse_status_query, parse_subsc
 use crate::contract::signature::secret_warnings;
 use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::SystemStatus;
-use crate::contract::variation::Outermost;
+use crate::contract::variation::BodyKind;
 use crate::engine::Engine;
 use crate::http::answer::{Answer, json_bytes};
 use crate::http::request::Admitted;
@@ -167,7 +167,7 @@ fn refuse_token(admitted: &Admitted, problem: &OauthProblem) -> Answer {
     let mut answer = match problem.body(admitted.profile().oauth.error_shape) {
         Some((status, body)) => {
             let status = StatusCode::from_u16(status).expect("400 and 401 are statuses");
-            let body = admitted.varied(json_bytes(&body), Outermost::Grows);
+            let body = admitted.varied(json_bytes(&body), BodyKind::Answer);
             Answer::json(status, body, reason)
         }
         None => admitted.error(&error, reason),

@@ -12,7 +12,7 @@ use crate::agenda::Task;
 use crate::clock::Instant;
 use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
-use crate::contract::variation::Outermost;
+use crate::contract::variation::BodyKind;
 use crate::http::answer::{Answer, JSON, SendFault, json_bytes};
 use crate::http::connection::ConnectionFault;
 use crate::http::fault::Pace;
@@ -177,9 +177,12 @@ fn enveloped(admitted: &Admitted, reply: &ScriptedReply, status: StatusCode) -> 
     }
     // A code of the scenario's own, or a message alone: the headers of an error kind do not belong to it.
     let errors = &admitted.profile().errors;
-    let code = reply.code.as_deref().unwrap_or_else(|| errors.code(kind_of(status)));
+    let (code, message) = match reply.code.as_deref() {
+        Some(code) => (code, message),
+        None => (errors.code(kind_of(status)), errors.message(kind_of(status), message)),
+    };
     let body = envelope(errors, code, message, &[], &admitted.identity.id);
-    Answer::json(status, admitted.varied(body, Outermost::Stays), Reason::Scripted)
+    Answer::json(status, admitted.varied(body, BodyKind::Error), Reason::Scripted)
 }
 
 /// The kind whose code goes with a status, for a reply that gives a message but no code.

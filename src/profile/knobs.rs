@@ -77,6 +77,12 @@ pub const KNOBS: &[Knob] = &[
         "kind of error = code, such as not_found = \"missing\"",
     ),
     map(
+        "errors.messages",
+        "message is text for people; its wording is not shown",
+        "what is wrong with the request, in words",
+        "kind of error = text, such as not_found = \"no such thing\"",
+    ),
+    map(
         "errors.extra",
         "the shape may gain fields before public launch",
         "exactly code, message and request_id",
@@ -132,6 +138,7 @@ pub const KNOBS: &[Knob] = &[
         "no object has a field that the contract or another knob does not name",
     ),
     typed("variation.key_order", "not shown", "as in the contract's tables"),
+    typed("variation.bodies", "not shown", "where variation.unknown_fields and variation.key_order apply: everywhere"),
     typed(
         "subscriptions.upsert",
         "200: subscription created or updated; when which is not shown",
@@ -174,6 +181,7 @@ pub const KNOBS: &[Knob] = &[
     typed("webhooks.order", "not shown", "first attempts in the order of events; retries hold nothing back"),
     knob("webhooks.copies", "not shown", "each event is delivered once", "an integer from 1 to 100, such as 2"),
     typed("webhooks.scatter", "not shown", "first attempts do not wait, so events arrive in their order"),
+    typed("webhooks.swap", "not shown", "no event waits for the one after it"),
     typed("webhooks.disable_on_gone", "not shown", "410 disables the subscription"),
     typed("webhooks.honor_retry_after", "not shown", "honoured between one and two retry steps"),
     typed(

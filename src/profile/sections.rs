@@ -163,6 +163,8 @@ pub struct Webhooks {
     pub copies: NonZeroU32,
     /// The longest time that an event's first attempts wait; how long is drawn for each event.
     pub scatter: DurationText,
+    /// How long every other event's first attempts wait, beginning with the first.
+    pub swap: DurationText,
     /// Whether 410 disables the subscription.
     pub disable_on_gone: bool,
     /// Whether a receiver's `Retry-After` is honoured.

@@ -25,7 +25,9 @@ impl FireRequest {
         let copied = copies > self.extra_copies.saturating_add(1);
         let copied = copied.then(|| format!("sent {copies} times deliberately (setting webhooks.copies)"));
         let delayed = || format!("delayed deliberately by up to {} (setting webhooks.scatter)", duration_text(longest));
-        copied.into_iter().chain((!longest.is_zero()).then(delayed))
+        let swap = profile.webhooks.swap.get();
+        let swapped = || format!("every other event held back by {} (setting webhooks.swap)", duration_text(swap));
+        copied.into_iter().chain((!longest.is_zero()).then(delayed)).chain((!swap.is_zero()).then(swapped))
     }
 
     /// The damage that the request asks for.

@@ -15,7 +15,7 @@ use crate::contract::nearest;
 use crate::contract::rules::unsupported;
 use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{EventEnvelope, SubscriptionStatus};
-use crate::contract::variation::{Outermost, vary};
+use crate::contract::variation::{BodyKind, vary};
 use crate::memory::kept;
 use crate::profile::Profile;
 use crate::template::{Gap, render_map};
@@ -81,7 +81,7 @@ impl State {
         let envelope = EventEnvelope { id, event_type: request.event_type, created_at, data };
         let mut body = serde_json::to_vec(&envelope).expect("strings and JSON values always serialise");
         if profile.variation.is_on() {
-            body = vary(body, Outermost::Grows, &profile.variation, self.event_random());
+            body = vary(body, BodyKind::Event, &profile.variation, self.event_random());
         }
         let mut targets = Vec::new();
         let mut skipped = Vec::new();
@@ -119,7 +119,7 @@ impl State {
             created_at: now.wall,
             handed_at: now.wall,
             body: kept(body),
-            due: request.due.unwrap_or(now.instant).plus(self.scatter(profile)),
+            due: request.due.unwrap_or(now.instant).plus(self.scatter(profile)).plus(self.swap(profile)),
             deliveries,
             skipped,
             tamper: request.tamper,
@@ -138,6 +138,13 @@ impl State {
             return Duration::ZERO;
         }
         Duration::from_millis(self.event_random().random_range(0..=longest))
+    }
+
+    /// How long an event waits so that the one after it overtakes it: every other one, beginning with the first.
+    fn swap(&mut self, profile: &Profile) -> Duration {
+        let wait = profile.webhooks.swap.get();
+        self.held_back = !self.held_back && !wait.is_zero();
+        if self.held_back { wait } else { Duration::ZERO }
     }
 }
 

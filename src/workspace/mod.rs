@@ -78,6 +78,8 @@ pub struct State {
     /// Events have their own source: they are fired by time, between requests, and must not change what requests draw.
     event_random: Random,
     event_serial: u64,
+    /// Whether the event before was held back by the setting `webhooks.swap`.
+    held_back: bool,
     quotas: BTreeMap<Arc<str>, Quota>,
     pub(crate) subscriptions: Subscriptions,
     workflows: Workflows,
@@ -102,6 +104,7 @@ impl Workspace {
             // No key has this name, as keys hold no spaces.
             event_random: seed.source(&format!("{name} events")),
             event_serial: 0,
+            held_back: false,
             quotas: BTreeMap::new(),
             subscriptions: Subscriptions::within(&rooms.subscriptions),
             workflows: Workflows::within(&rooms.workflows),

@@ -21,12 +21,12 @@ fn run(mut command: impl BorrowMut<Command>) -> Output {
 }
 
 /// Starts a program in a process group of its own, so that it can be ended together with what it runs.
-fn start(command: &mut Command) -> Child {
+pub(crate) fn start(command: &mut Command) -> Child {
     command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
 }
 
 /// Waits for the end, but not for ever: a program that hangs is killed with all that it runs, and its test fails.
-fn ended(child: Child) -> Output {
+pub(crate) fn ended(child: Child) -> Output {
     let group = format!("-{}", child.id());
     let (done, ended) = std::sync::mpsc::channel::<()>();
     let watchdog = std::thread::spawn(move || {

@@ -110,6 +110,7 @@ const ROWS: &[Row] = &[
     ("openapi", Document, "--control", "--profile {folder}/missing.toml", 2, "io"),
     ("completions", Text, "bash", "tcsh", 2, "usage"),
     // Its stdin has ended; what it is asked there is in `mcp.rs`.
+    ("review differential", Document, "--timeout 20s -- true", "-- {folder}/missing", 2, "not_run"),
     ("mcp", Nothing, "", "--no-such-flag", 2, "usage"),
     ("man", Text, "", "--dir {folder}/body", 2, "io"),
     ("health", Document, "--wait 1s", "--wait soon", 2, "usage"),

@@ -14,6 +14,7 @@ mod control_openapi;
 mod damage;
 mod determinism;
 mod diagnosis;
+mod differential;
 mod documents;
 mod embedding;
 mod endurance;

@@ -80,7 +80,7 @@ fn unknown_argument(line: &Line<'_>, argument: &str) -> Answer {
         let hint = line.first_value().filter(|at| line.words[*at] == argument).and_then(|at| {
             let joined = line.with_joined_values(at).map(|line| format!("join several values with commas: `{line}`"));
             let dashes = || format!("put `--` before the command: `{}`", line.with_dashes(at));
-            joined.or_else(|| (line.path == ["exec"]).then(dashes))
+            joined.or_else(|| matches!(line.path[..], ["exec"] | ["review", "differential"]).then(dashes))
         });
         return (format!("unexpected argument `{argument}`"), hint);
     }

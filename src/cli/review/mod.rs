@@ -1,6 +1,9 @@
 //! `review …`: is this integration ready for production keys? One file a command.
 
 pub(super) mod accepted;
+mod differential;
+mod differential_report;
+mod differential_run;
 mod findings;
 mod formats;
 mod probe;
@@ -21,12 +24,15 @@ use crate::control::api::Findings;
     "review findings",
     "review findings --accept accepted.toml",
     "review probe http://localhost:3000/hooks",
+    "review differential -- npm test",
 ]))]
 pub(super) enum ReviewCommand {
     /// Report what the traffic shows about the client and its receivers.
     Findings(findings::FindingsArgs),
     /// Send a receiver deliveries, genuine and forged, and judge its answers. Needs no running emulator.
     Probe(Box<probe::ProbeArgs>),
+    /// Run a test command under changes that the contract does not rule out, and name what makes it fail.
+    Differential(Box<differential::DifferentialArgs>),
 }
 
 /// Findings as text, none of which is accepted or fails anything.
@@ -38,5 +44,6 @@ pub(super) fn run(command: ReviewCommand) -> Result<ExitCode, Failure> {
     match command {
         ReviewCommand::Findings(args) => findings::run(&args),
         ReviewCommand::Probe(args) => probe::run(*args),
+        ReviewCommand::Differential(args) => differential::run(&args),
     }
 }

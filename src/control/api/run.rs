@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -280,6 +281,11 @@ impl<T> Json<T> {
     /// What serialises as a `T` does.
     pub(crate) fn of(value: &impl Serialize) -> Self {
         Self { text: to_raw_value(value).expect("texts and numbers always serialise"), of: PhantomData }
+    }
+
+    /// Reads it as a type that has fields of a `T`.
+    pub(crate) fn read<U: DeserializeOwned>(&self) -> serde_json::Result<U> {
+        serde_json::from_str(self.text.get())
     }
 
     /// How many bytes it has.

@@ -76,6 +76,8 @@ pub(super) const ROWS: &[(&str, &[&str], Probe, &str)] = &[
         Probe::Shapes,
         "error has more than code, message, request_id",
     ),
+    ("errors.messages", &["errors.messages.not_found=gone astray"], Probe::Nowhere, "\"message\":\"gone astray\""),
+    ("variation.bodies", &["variation.key_order=reversed", "variation.bodies=errors"], Probe::Hello, "{\"message\""),
     ("variation.key_order", &["variation.key_order=shuffled"], Probe::Shapes, "error in another order"),
     ("subscriptions.upsert", &["subscriptions.upsert=never"], Probe::SubscribeTwice(HOOK), "two subscriptions"),
     (
@@ -130,6 +132,7 @@ pub(super) const ROWS: &[(&str, &[&str], Probe, &str)] = &[
         Probe::Delivery("workflow.completed", PLAIN),
         "received 3 times, told apart by nothing",
     ),
+    ("webhooks.swap", &["webhooks.swap=10s"], Probe::Scatter, "overtaken"),
     ("webhooks.scatter", &["webhooks.scatter=10s"], Probe::Scatter, "overtaken"),
     (
         "webhooks.disable_on_gone",

@@ -1,0 +1,163 @@
+//! A command that runs while an emulator does: where it finds the emulator, how it ended. For `exec` and `review differential`.
+
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::process::{Child, Command};
+
+use super::client::Call;
+use super::failure::{Code, Failure};
+use super::target::{Target, reachable};
+use crate::app::{Emulator, Raised};
+use crate::contract::keys::SAMPLE_KEY;
+use crate::control::api::{self, ExecFacts, Run};
+use crate::file;
+use crate::redact::Redactor;
+
+/// How long the emulator may take to give what a report is made of.
+const REPORT_LIMIT: Duration = Duration::from_secs(30);
+/// Most bytes of a command in a report.
+const SHOWN_COMMAND: usize = 16 * 1024;
+
+impl ExecFacts {
+    /// A command that has ended.
+    pub(super) fn of(command: &[OsString], status: ExitStatus) -> Self {
+        Self { command: shown(command), exit_status: exit_code(status), signal: status.signal(), problem: None }
+    }
+
+    /// A command that could not be started.
+    pub(super) fn not_run(command: &[OsString], failure: &Failure) -> Self {
+        let problem = Some(Redactor::default().text(&failure.message).into_owned());
+        Self { command: shown(command), exit_status: failure.status, signal: None, problem }
+    }
+}
+
+/// A command and its arguments, credentials masked; of a very long one the beginning.
+pub(super) fn shown(command: &[OsString]) -> Vec<String> {
+    let mut room = SHOWN_COMMAND;
+    let mut words = Vec::new();
+    for word in command {
+        let word = Redactor::default().text(&word.to_string_lossy()).into_owned();
+        if word.len() > room {
+            words.push("…".to_owned());
+            break;
+        }
+        room -= word.len();
+        words.push(word);
+    }
+    words
+}
+
+/// The running emulator as its clients reach it.
+pub(super) fn target(emulator: &Emulator) -> Target {
+    Target {
+        url: reachable(&emulator.control_url()),
+        control_token: emulator.control_token().map(str::to_owned),
+        ca: Vec::new(),
+        // The connection stays within this process, so there is nothing to verify.
+        insecure: true,
+    }
+}
+
+/// How many of these files this process has written.
+static AUTHORITIES: AtomicU32 = AtomicU32::new(0);
+
+/// The temporary file with the authority that the command has to trust; removed on drop.
+pub(super) struct Authority(PathBuf);
+
+impl Authority {
+    pub(super) fn write(emulator: &Emulator) -> Result<Option<Self>, Failure> {
+        let Some(pem) = emulator.ca_pem() else { return Ok(None) };
+        let number = AUTHORITIES.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("wrs-emulator-ca-{}-{number}.pem", std::process::id()));
+        let written = file::write_whole(&path, &[pem]);
+        written.map_err(|error| Failure::io(format!("cannot write `{}`: {error}", path.display())))?;
+        Ok(Some(Self(path)))
+    }
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        // It may have been removed already.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Starts the command with the emulator's address in its environment, changed as `prepare` wants it.
+pub(super) fn spawn(
+    command: &[OsString],
+    emulator: &Emulator,
+    authority: Option<&Authority>,
+    raised: Raised,
+    prepare: impl FnOnce(&mut Command),
+) -> Result<Child, Failure> {
+    let (program, arguments) = command.split_first().expect("clap demands a command");
+    let target = target(emulator);
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("WRS_BASE_URL", reachable(&emulator.base_url()))
+        .env("WRS_EMULATOR_URL", &target.url)
+        .kill_on_drop(true);
+    if std::env::var_os("WRS_API_KEY").is_none_or(|key| key.is_empty()) {
+        command.env("WRS_API_KEY", SAMPLE_KEY);
+    }
+    if let Some(token) = &target.control_token {
+        command.env("WRS_EMULATOR_CONTROL_TOKEN", token);
+    }
+    if let Some(authority) = authority {
+        command.env("WRS_EMULATOR_CA", &authority.0);
+    }
+    prepare(&mut command);
+    raised.restored_for(|| command.spawn()).map_err(|error| not_run(program, &error))
+}
+
+/// What happened so far.
+pub(super) async fn whole_run(target: &Target) -> Result<Run, Failure> {
+    let target = target.clone();
+    // The client blocks its thread, and the emulator must keep answering.
+    let run = tokio::task::spawn_blocking(move || {
+        Ok(Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send()?.body)
+    });
+    run.await.unwrap_or_else(|error| Err(Failure::io(error.to_string())))
+}
+
+/// Exit codes as in shells: 127 for a command that does not exist, 126 for one that cannot be run.
+fn not_run(program: &OsStr, error: &std::io::Error) -> Failure {
+    let shown = program.display();
+    let (code, message) = match error.kind() {
+        ErrorKind::NotFound => (127, format!("there is no command `{shown}`")),
+        _ => (126, format!("cannot run `{shown}`: {error}")),
+    };
+    let hint = "what follows `--` is a program and its arguments; for a line of shell: -- sh -c '…'";
+    Failure::new(code, Code::NotRun, message).with_hint(hint)
+}
+
+pub(super) fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_of_shells() {
+        // A wait status holds the code above the lowest byte, and a signal in it.
+        for (raw, code) in [(0, 0), (3 << 8, 3), (255 << 8, 255), (15, 143), (9, 137)] {
+            assert_eq!(exit_code(ExitStatus::from_raw(raw)), code, "{raw}");
+        }
+        let failure = |kind: ErrorKind| not_run(OsStr::new("x"), &std::io::Error::from(kind));
+        for (kind, expected) in
+            [(ErrorKind::NotFound, 127), (ErrorKind::PermissionDenied, 126), (ErrorKind::ExecutableFileBusy, 126)]
+        {
+            assert_eq!(failure(kind).status, expected, "{kind}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! One run of the command: with an emulator of its own, for a limited time, and until all that it started has ended.
+
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use tokio::process::Child;
+use tokio::task::{block_in_place, spawn_blocking};
+use tokio::time::timeout;
+
+use crate::app::{Raised, Settings};
+use crate::cli::command::{Authority, exit_code, spawn, target, whole_run};
+use crate::cli::failure::{Failure, warn};
+use crate::cli::run_file::RunFile;
+use crate::cli::serve::{ServeArgs, start};
+use crate::clock::machine;
+use crate::control::api::{self, Bytes, ClockMode, ExecFacts, Run};
+use crate::duration::duration_text;
+use crate::file;
+use crate::redact::Redactor;
+use crate::review::differential::{Delivered, Exchange, Record};
+
+/// How long the processes of a command may take to end once they are asked to, looked at so often.
+const LAST_STEPS: u32 = 40;
+const STEP: Duration = Duration::from_millis(50);
+/// Lines of a command's output that are shown, and the most bytes of it that are read for them.
+const TAIL_LINES: usize = 15;
+const TAIL_BYTES: u64 = 4096;
+
+/// What every run has in common.
+pub(super) struct Runner<'a> {
+    pub(super) command: &'a [OsString],
+    pub(super) settings: Settings,
+    pub(super) serve: &'a ServeArgs,
+    pub(super) folder: &'a Path,
+    pub(super) raised: Raised,
+    /// The limit of a run, once the plain run has shown it.
+    pub(super) limit: OnceLock<Duration>,
+    /// Runs so far.
+    pub(super) count: AtomicUsize,
+}
+
+/// How a run ended.
+pub(super) struct Ran {
+    pub(super) record: Record,
+    pub(super) passed: bool,
+    /// In words.
+    pub(super) ending: String,
+    pub(super) took: Duration,
+    /// The file with all that the command printed.
+    pub(super) output: PathBuf,
+}
+
+impl Runner<'_> {
+    /// Runs the command once under these settings. What it prints, and what happened, is in the folder under this name.
+    pub(super) async fn run(&self, name: &str, assignments: &[&str], limit: Duration) -> Result<Ran, Failure> {
+        let is_first = self.count.fetch_add(1, Ordering::Relaxed) == 0;
+        let mut settings = self.settings.clone();
+        for assignment in assignments {
+            let changed = settings.profile.with_assignment(assignment, "review differential");
+            settings.profile = changed.map_err(|problem| Failure::usage(format!("{name}: {}", problem.message)))?;
+        }
+        let (emulator, _) = start(self.serve, settings, false).await?;
+        if is_first {
+            emulator.control().warnings().iter().for_each(|warning| warn(warning));
+        }
+        let output = self.folder.join(format!("{name}.txt"));
+        let cannot =
+            |error: &dyn std::fmt::Display| Failure::io(format!("cannot write `{}`: {error}", output.display()));
+        let stdout = file::create(&output).map_err(|problem| cannot(&problem))?;
+        let stderr = stdout.try_clone().map_err(|error| cannot(&error))?;
+        let authority = Authority::write(&emulator)?;
+        let began = machine::monotonic();
+        let mut child = spawn(self.command, &emulator, authority.as_ref(), self.raised, |command| {
+            command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
+        })
+        .map_err(|failure| Failure { status: 2, ..failure })?;
+        // Dropped before the child, which is not reaped until then, so that the group is still its own.
+        let group = Group::of(&child);
+        let leader = group.0;
+        let is_late = timeout(limit, spawn_blocking(move || has_ended(leader, WaitIdOptions::empty()))).await.is_err();
+        let took = began.elapsed();
+        // What it started must not meet the next run.
+        block_in_place(|| drop(group));
+        let status = child.wait().await;
+        let status = status.map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
+        let unreadable = |problem: Failure| Failure::io(format!("the run cannot be read: {}", problem.message));
+        let run = Run {
+            exec: Some(ExecFacts::of(self.command, status)),
+            ..whole_run(&target(&emulator)).await.map_err(unreadable)?
+        };
+        RunFile::at("", &self.folder.join(format!("{name}.json")))?.write(&run)?;
+        let ending = match status.code() {
+            _ if is_late => format!("did not end within {}", duration_text(limit)),
+            Some(code) => format!("ended with exit status {code}"),
+            None => format!("ended by a signal (exit status {})", exit_code(status)),
+        };
+        let record = record(&run).map_err(|error| Failure::io(format!("the run cannot be read: {error}")))?;
+        Ok(Ran { record, passed: status.success() && !is_late, ending, took, output })
+    }
+}
+
+/// The process group of a command, ended when it is dropped.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let Some(group) = self.0 else { return };
+        // A signal fails only if nothing is left that could take it.
+        if !has_ended(self.0, WaitIdOptions::NOHANG) {
+            let _ = kill_process_group(group, Signal::TERM);
+            let has_ended = |_| {
+                std::thread::sleep(STEP);
+                has_ended(self.0, WaitIdOptions::NOHANG)
+            };
+            let _ = (0..LAST_STEPS).any(has_ended);
+        }
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// Whether the process has ended; waits for that unless the options say otherwise. It is not reaped.
+fn has_ended(process: Option<Pid>, options: WaitIdOptions) -> bool {
+    let Some(process) = process else { return true };
+    loop {
+        match waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | options) {
+            Err(Errno::INTR) => {}
+            ended => return !matches!(ended, Ok(None)),
+        }
+    }
+}
+
+/// What the command saw in a run.
+fn record(run: &Run) -> serde_json::Result<Record> {
+    let text = |bytes: Bytes| match bytes {
+        Bytes::Text(text) => text,
+        Bytes::Binary { base64 } => base64,
+    };
+    let mut record = Record { frozen: run.clock.mode != ClockMode::Real, ..Record::default() };
+    for key in &run.keys {
+        let clock = key.read::<api::KeyState>()?.clock;
+        record.frozen |= clock.is_some_and(|clock| clock.mode != ClockMode::Real);
+    }
+    for request in run.requests.iter().rev() {
+        let request: api::RequestWhole = request.read()?;
+        let row = request.row;
+        record.exchanges.push(Exchange {
+            id: row.id.to_string(),
+            key: row.key,
+            method: row.method,
+            target: row.query.map_or_else(|| row.path.clone(), |query| format!("{}?{query}", row.path)),
+            body: text(request.body),
+            status: row.status,
+            headers: request.answer.headers.into_iter().map(|(name, _)| name).collect(),
+            answer: text(request.answer.body),
+        });
+    }
+    for delivery in run.deliveries.iter().rev() {
+        let delivery: api::DeliveryWhole = delivery.read()?;
+        let Some(first) = delivery.attempts.0.into_iter().next() else { continue };
+        record.delivered.push(Delivered {
+            id: delivery.id.to_string(),
+            event: delivery.event.to_string(),
+            event_type: delivery.event_type,
+            subscription: delivery.subscription.to_string(),
+            first_at: first.at.to_string(),
+            body: text(first.request.body),
+        });
+    }
+    Ok(record)
+}
+
+/// The last lines of a file.
+pub(super) fn tail(path: &Path) -> Vec<String> {
+    // It was written a moment ago; whoever has removed it since has seen it.
+    let bytes = file::read_end(path, TAIL_BYTES).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    let masked = |line: &&str| Redactor::default().text(line).into_owned();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].iter().map(masked).collect()
+}
+
+/// The folder with what the runs printed. One that nobody named is removed, unless it is kept.
+pub(super) struct Folder {
+    pub(super) path: PathBuf,
+    pub(super) is_kept: bool,
+}
+
+impl Folder {
+    pub(super) fn at(named: Option<&Path>) -> Result<Self, Failure> {
+        let mut builder = DirBuilder::new();
+        // Only its owner may read what the command prints.
+        builder.mode(0o700).recursive(named.is_some());
+        let name = u64::from_be_bytes(machine::entropy());
+        let path = named.map_or_else(|| std::env::temp_dir().join(format!("wrs-emulator-{name:016x}")), Path::to_owned);
+        let flag = if named.is_some() { "--keep: " } else { "" };
+        builder
+            .create(&path)
+            .map_err(|error| Failure::io(format!("{flag}cannot create the folder `{}`: {error}", path.display())))?;
+        Ok(Self { path, is_kept: named.is_some() })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // It is in the folder for temporary files.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+"""Counts each delivery as an event of its own."""
+
+from client import Receiver, fire, subscribe
+
+receiver = Receiver()
+assert subscribe(receiver.url).status == 200
+fire()
+receiver.wait(1)
+assert len(receiver.quiet(0.5)) == 1
