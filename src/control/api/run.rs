@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -185,6 +186,12 @@ pub(crate) struct RunRequest {
     pub(crate) explanation: Explanation,
 }
 
+/// What a [`RunRequest`] has besides the request.
+#[derive(Debug, Deserialize)]
+pub(crate) struct RunExplanation {
+    pub(crate) explanation: Explanation,
+}
+
 /// A scenario with its text and its progress.
 #[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
@@ -274,6 +281,11 @@ impl<T> Json<T> {
     /// What serialises as a `T` does.
     pub(crate) fn of(value: &impl Serialize) -> Self {
         Self { text: to_raw_value(value).expect("texts and numbers always serialise"), of: PhantomData }
+    }
+
+    /// The record, or what a `U` has of it.
+    pub(crate) fn read_as<U: DeserializeOwned>(&self) -> serde_json::Result<U> {
+        serde_json::from_slice(self.text.get().as_bytes())
     }
 
     /// How many bytes it has.
