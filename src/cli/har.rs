@@ -178,7 +178,9 @@ struct Pair {
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Content {
-    size: usize,
+    /// Absent in a request, which has its own field for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<usize>,
     mime_type: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     text: String,
@@ -250,7 +252,8 @@ fn attempt_entry(delivery: &DeliveryWhole, attempt: Attempt) -> Entry {
 }
 
 fn sent(method: &str, url: &str, query: Option<&str>, headers: Headers, body: &Bytes) -> Sent {
-    let body = content(&headers, body);
+    let mut body = content(&headers, body);
+    let size = body.size.take().unwrap_or_default();
     Sent {
         method: method.to_owned(),
         url: as_uri(url),
@@ -263,8 +266,8 @@ fn sent(method: &str, url: &str, query: Option<&str>, headers: Headers, body: &B
             .collect(),
         headers: pairs(headers),
         headers_size: UNKNOWN,
-        body_size: body.size,
-        post_data: (body.size > 0).then_some(body),
+        body_size: size,
+        post_data: (size > 0).then_some(body),
         ..Sent::default()
     }
 }
@@ -278,7 +281,7 @@ fn answered(status: u16, headers: Headers, body: &Bytes, error: Option<String>) 
         redirect_url: value_of(&headers, "location").unwrap_or_default().to_owned(),
         headers: pairs(headers),
         headers_size: UNKNOWN,
-        body_size: content.size,
+        body_size: content.size.unwrap_or_default(),
         content,
         error,
         ..Answered::default()
@@ -330,9 +333,9 @@ fn content(headers: &Headers, body: &Bytes) -> Content {
     // The name that browsers use for a type that is not known.
     let mime_type = value_of(headers, "content-type").unwrap_or("x-unknown").to_owned();
     match body {
-        Bytes::Text(text) => Content { size: text.len(), mime_type, text: text.clone(), encoding: None },
+        Bytes::Text(text) => Content { size: Some(text.len()), mime_type, text: text.clone(), encoding: None },
         Bytes::Binary { base64 } => {
-            let size = base64.trim_end_matches('=').len() * 3 / 4;
+            let size = Some(base64.trim_end_matches('=').len() * 3 / 4);
             Content { size, mime_type, text: base64.clone(), encoding: Some("base64") }
         }
     }
@@ -371,7 +374,7 @@ mod tests {
         for length in 0..5 {
             let bytes = vec![0xff; length];
             let found = content(&Vec::new(), &Bytes::from(&*bytes));
-            assert_eq!((found.size, found.encoding.is_some()), (length, length > 0));
+            assert_eq!((found.size, found.encoding.is_some()), (Some(length), length > 0));
         }
     }
 }
