@@ -66,8 +66,8 @@ pub(super) struct ExecArgs {
     /// Write the verdict to this file; without it the verdict goes to stderr, and only with --fail-on or --verdict-format.
     #[arg(long, env = "WRS_EMULATOR_VERDICT_FILE", value_name = "FILE")]
     verdict_file: Option<PathBuf>,
-    /// Write what happened to this file when the command has ended, however it ended: a page if the name ends in `.html`, else JSON.
-    /// `run view` shows either.
+    /// Write what happened to this file when the command has ended, however it ended: a page if the name ends in `.html`,
+    /// an HTTP archive if in `.har`, else JSON. `run view` shows a page or JSON.
     #[arg(long, env = "WRS_EMULATOR_REPORT", value_name = "FILE")]
     report: Option<PathBuf>,
     /// Before the verdict and the report, wait for planned events, deliveries and retries that are due within this time.

@@ -14,6 +14,7 @@ mod exec;
 mod explain;
 mod failure;
 mod forwards;
+mod har;
 mod health;
 mod help;
 mod json_flag;
@@ -111,7 +112,7 @@ enum Command {
     Sign(sign::SignArgs),
     /// Check the signature of a delivery, and what is wrong with it.
     Verify(verify::VerifyArgs),
-    /// List, show and wait for requests.
+    /// List, show, wait for and export requests.
     #[command(subcommand)]
     Requests(requests::RequestsCommand),
     /// List, show, wait for and repeat deliveries.

@@ -1,4 +1,4 @@
-//! `profile show|set|unset`: shows settings, and changes them while the emulator runs.
+//! `profile show|set|unset|schema`: shows settings, changes them while the emulator runs, and describes files of them.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,9 +10,10 @@ use super::arguments::CallArgs;
 use super::client::{Answer, Call, SHORT};
 use super::failure::Failure;
 use super::help::examples;
-use super::output::{cell, show_list, whose};
+use super::output::{cell, print_json, show_list, whose};
 use super::target::Target;
 use crate::control::api::{self, Setting};
+use crate::profile::file_schema;
 use crate::scenario::generation_text;
 
 /// `profile …`
@@ -31,6 +32,9 @@ pub(super) enum ProfileCommand {
     /// Undo changes of a setting, or of a group of settings such as `rate_limit`.
     #[command(after_help = examples(["profile unset rate_limit.requests"]))]
     Unset(UnsetArgs),
+    /// Print the JSON Schema of profile files, for editors.
+    #[command(after_help = examples(["profile schema > profile.schema.json"]))]
+    Schema,
 }
 
 /// Arguments of every call about settings.
@@ -85,6 +89,10 @@ pub(super) fn run(command: ProfileCommand) -> Result<ExitCode, Failure> {
         }
         ProfileCommand::Unset(args) => {
             patch(&args.settings, args.paths.iter().map(|path| (path.clone(), Value::Null)).collect())
+        }
+        ProfileCommand::Schema => {
+            print_json(&file_schema());
+            Ok(ExitCode::SUCCESS)
         }
     }
 }

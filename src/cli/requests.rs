@@ -1,22 +1,31 @@
-//! `requests list`, `requests show`, `requests wait`: requests and their answers.
+//! `requests list|show|wait|export`: requests and their answers.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::arguments::OneArgs;
-use super::failure::Failure;
+use super::client::Call;
+use super::failure::{Failure, note};
+use super::har::Selection;
 use super::help::examples;
-use super::output::{cell, compact, optional, table, warnings};
+use super::output::{cell, compact, optional, print, print_as_is, table, warnings};
 use super::records::{ListArgs, Records, WaitArgs};
+use super::run::LIMIT;
+use super::run_file::{RunFile, as_har, read};
+use super::target::Target;
 use super::value;
-use crate::control::api::{self, Bytes};
-use crate::redact::visible;
+use crate::control::api::{self, Attempt, Bytes, DeliveryWhole, KeyState, Request, Run, Time};
+use crate::control::operation_named;
+use crate::redact::{Redactor, visible, visible_json};
+use crate::wording::counted;
 
 /// `requests …`
 #[derive(Debug, Subcommand)]
-#[command(after_help = examples(["requests --status 404", "requests show req_01k..."]))]
+#[command(after_help = examples(["requests --status 404", "requests show req_01k...", "requests export --har requests.har"]))]
 pub(super) enum RequestsCommand {
     /// List requests, newest first.
     #[command(after_help = examples([
@@ -34,6 +43,35 @@ pub(super) enum RequestsCommand {
         "requests wait --status 429 --count 3 --since now",
     ]))]
     Wait(WaitArgs<Requests>),
+    /// Write requests and their answers to an HTTP archive (HAR 1.2), oldest first.
+    #[command(after_help = examples([
+        "requests export --har requests.har",
+        "requests export --har failed.har --operation events.subscribe --status 422",
+        "requests export --har - --key sk_test_mine --deliveries | jq '.log.entries[].request.url'",
+        "requests export --har old.har --from run.json  # of a saved run",
+    ]))]
+    Export(ExportArgs),
+}
+
+/// Arguments of `requests export`.
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    /// The file to write; `-` is stdout. It has no secrets and no live keys.
+    #[arg(long, value_name = "FILE")]
+    har: PathBuf,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    filter: Requests,
+    /// At most this many, the newest; by default all that a run document has room for.
+    #[arg(long)]
+    limit: Option<usize>,
+    /// Also the attempts at deliveries, of the same key and time.
+    #[arg(long)]
+    deliveries: bool,
+    /// Those of a file of `run save` or `exec --report`, in place of a running emulator; `-` is stdin.
+    #[arg(long, value_name = "RUN")]
+    from: Option<PathBuf>,
 }
 
 /// Filters of requests.
@@ -88,6 +126,95 @@ pub(super) fn run(command: RequestsCommand) -> Result<ExitCode, Failure> {
         RequestsCommand::List(args) => args.run(),
         RequestsCommand::Show(args) => args.call::<api::ShowRequest>().show(whole),
         RequestsCommand::Wait(args) => args.run(),
+        RequestsCommand::Export(args) => export(&args),
+    }
+}
+
+fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
+    let filter = &args.filter;
+    if let Some(operation) = &filter.operation {
+        operation_named(operation).map_err(|problem| Failure::usage(format!("--{problem}")))?;
+    }
+    if filter.since.as_deref() == Some("now") {
+        let failure = Failure::usage("--since now: nothing has happened since then");
+        return Err(failure.with_hint("pass a timestamp such as 2026-01-31T09:30:00Z"));
+    }
+    let file = (args.har.as_os_str() != "-").then(|| RunFile::at("--har", &args.har)).transpose()?;
+    let run = match &args.from {
+        Some(path) => read(path)?,
+        None => Call::<api::ShowRun>::to(&args.target).key(filter.key()).limit(LIMIT).send()?.body,
+    };
+    let chosen = as_har(&run, &mut Chosen::of(args, &run)?)?;
+    let requests = counted(chosen.requests, "request");
+    let exported =
+        if args.deliveries { format!("{requests} and {}", counted(chosen.attempts, "attempt")) } else { requests };
+    match file {
+        Some(file) => {
+            file.write_text(chosen.json)?;
+            print(&format!("{exported} exported\n"));
+        }
+        None => print_as_is(&visible_json(&chosen.json)),
+    }
+    if chosen.requests == 0 {
+        note(&format!("no request matches, of {}", counted(run.requests.len(), "request")));
+    }
+    if run.omitted.requests > 0 {
+        let older = counted(run.omitted.requests, "older request");
+        note(&format!("{older} left out, as a run document has at most 8 MiB; `--key` makes room for one key's"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `requests export` chooses of a document.
+struct Chosen<'a> {
+    args: &'a ExportArgs,
+    /// Checked when the flag was read.
+    since: Option<Timestamp>,
+    workspace: Option<String>,
+    left: usize,
+}
+
+impl<'a> Chosen<'a> {
+    fn of(args: &'a ExportArgs, run: &Run) -> Result<Self, Failure> {
+        let since = args.filter.since.as_ref().and_then(|since| since.parse().ok());
+        // An emulator answers with those of the key alone.
+        let is_chosen_here = args.from.is_some() && args.filter.key != "*";
+        let workspace = is_chosen_here.then(|| workspace_of(&args.filter.key, run)).transpose()?;
+        Ok(Self { args, since, workspace, left: args.limit.unwrap_or(usize::MAX) })
+    }
+
+    fn is_in_scope(&self, workspace: Option<&api::WorkspaceId>, at: &Time) -> bool {
+        self.workspace.as_ref().is_none_or(|chosen| workspace.is_some_and(|workspace| workspace.0 == *chosen))
+            && self.since.is_none_or(|since| at.0.parse::<Timestamp>().is_ok_and(|at| at >= since))
+    }
+}
+
+/// The workspace of a key in a saved run.
+fn workspace_of(key: &str, run: &Run) -> Result<String, Failure> {
+    let shown = Redactor::default().key(key);
+    let mut keys = run.keys.iter().filter_map(|known| known.read_as::<KeyState>().ok());
+    let known = keys.find(|known| known.key == shown || known.workspace.0 == key);
+    known.map(|known| known.workspace.0).ok_or_else(|| {
+        Failure::check_failed(format!("--key: the run has no `{shown}`"))
+            .with_hint("without --key, the requests of all its keys are exported")
+    })
+}
+
+impl Selection for Chosen<'_> {
+    fn takes_request(&mut self, request: &Request) -> bool {
+        let Requests { key: _, operation, status, method, path, since: _ } = &self.args.filter;
+        let takes = self.left > 0
+            && self.is_in_scope(request.workspace.as_ref(), &request.at)
+            && operation.as_ref().is_none_or(|operation| request.operation.as_ref() == Some(operation))
+            && status.is_none_or(|status| request.status == status)
+            && method.as_ref().is_none_or(|method| request.method.eq_ignore_ascii_case(method))
+            && path.as_ref().is_none_or(|path| request.path == *path);
+        self.left -= usize::from(takes);
+        takes
+    }
+
+    fn takes_attempt(&mut self, delivery: &DeliveryWhole, attempt: &Attempt) -> bool {
+        self.args.deliveries && self.is_in_scope(delivery.workspace.as_ref(), &attempt.at)
     }
 }
 

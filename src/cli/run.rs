@@ -26,18 +26,19 @@ use crate::redact::visible_json;
 use crate::wording::counted;
 
 /// How long the emulator may take.
-const LIMIT: Duration = Duration::from_mins(1);
+pub(super) const LIMIT: Duration = Duration::from_mins(1);
 /// How long a running request may delay the end of `run view`.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// `run …`
 #[derive(Debug, Subcommand)]
-#[command(after_help = examples(["run save run.json", "run save report.html", "run view run.json"]))]
+#[command(after_help = examples(["run save run.json", "run save report.html", "run save run.har", "run view run.json"]))]
 pub(super) enum RunCommand {
-    /// Write what happened to a file: requests, deliveries, problems, scenarios, settings; as JSON, or as a page.
+    /// Write what happened to a file: requests, deliveries, problems, scenarios, settings; as JSON, as a page, or as HAR.
     #[command(after_help = examples([
         "run save run.json",
         "run save report.html  # a page that any browser opens",
+        "run save run.har  # requests and attempts for tools that read HTTP archives",
         "run save a.html --key sk_test_a  # one key",
         "run save - | jq .verification.counts",
     ]))]
@@ -56,7 +57,7 @@ pub(super) enum RunCommand {
 /// Arguments of `run save`.
 #[derive(Debug, Args)]
 pub(super) struct SaveArgs {
-    /// The file: a page if it ends in `.html`, else JSON; `-` is JSON on stdout. It has no secrets and no live keys.
+    /// The file: a page if it ends in `.html`, an HTTP archive if in `.har`, else JSON; `-` is JSON on stdout. It has no secrets and no live keys.
     file: PathBuf,
     #[command(flatten)]
     common: CallArgs,

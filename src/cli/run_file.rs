@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use super::failure::{Code, Failure};
+use super::har::{Archive, Everything, Selection, archive};
 use crate::control::api::{RUN_FORMAT, RUN_VERSION, Run, RunStart};
 use crate::file::{self, FileProblem};
 use crate::ui::{DATA_END, DATA_START, report};
@@ -33,12 +34,19 @@ impl RunFile {
         Ok(self)
     }
 
-    /// Writes the document, as a report if the name ends in `.html` or `.htm`, else as JSON.
+    /// Writes the document: as a report if the name ends in `.html` or `.htm`, as an archive if in `.har`, else as JSON.
     pub(super) fn write(&self, run: &Run) -> Result<(), Failure> {
         let end = self.path.extension().map(std::ffi::OsStr::to_ascii_lowercase);
-        let is_page = end.is_some_and(|end| end == "html" || end == "htm");
-        let json = as_json(run);
-        let text = if is_page { report(&json) } else { json };
+        let text = match end.as_deref().and_then(std::ffi::OsStr::to_str) {
+            Some("html" | "htm") => report(&as_json(run)),
+            Some("har") => as_har(run, &mut Everything)?.json,
+            _ => as_json(run),
+        };
+        self.write_text(text)
+    }
+
+    /// Writes a text.
+    pub(super) fn write_text(&self, text: String) -> Result<(), Failure> {
         file::write_shared(&self.path, &[text]).map_err(|error| self.unwritable(&error.into()))
     }
 
@@ -62,9 +70,18 @@ pub(super) fn as_json(run: &Run) -> String {
     text
 }
 
+/// A selection of the document as an archive.
+pub(super) fn as_har(run: &Run, selection: &mut dyn Selection) -> Result<Archive, Failure> {
+    let version = &run.emulator.version;
+    archive(run, selection).map_err(|error| {
+        Failure::invalid_file(format!("the records of the run cannot be read: {error}"))
+            .with_hint(format!("use wrs-emulator {version}, which made them"))
+    })
+}
+
 /// Reads a document, whether it was saved as JSON or within a report.
 pub(super) fn read(path: &Path) -> Result<Run, Failure> {
-    let refused = |cause: &str| Failure::invalid_file(format!("cannot show `{}`: {cause}", path.display()));
+    let refused = |cause: &str| Failure::invalid_file(format!("cannot use `{}`: {cause}", path.display()));
     let bytes = file::read_input(path, LARGEST).map_err(|problem| match problem {
         FileProblem::TooLarge(_) => refused(&problem.to_string()).with_hint(
             "a file of `wrs-emulator run save` or `exec --report` has about 8 MiB at most; is it another file?",

@@ -42,7 +42,7 @@ enum Since {
 impl Filter {
     /// Validates the filters; `now` means the end of this journal.
     pub(super) fn read(text: FilterText, journal: &Journal) -> Result<Self, ControlError> {
-        let operation = text.operation.as_deref().map(operation_named).transpose()?;
+        let operation = text.operation.as_deref().map(operation_named).transpose().map_err(ControlError::invalid)?;
         if let Some(status) = text.status.filter(|status| *status != 0 && !(100..=599).contains(status)) {
             let message = format!("status: expected 100 to 599, or 0 for a broken connection, found {status}");
             return Err(ControlError::invalid(message));
@@ -103,13 +103,13 @@ impl Filter {
 }
 
 /// An operation by its name. An unknown one is refused, as it would silently match nothing.
-fn operation_named(name: &str) -> Result<Operation, ControlError> {
+pub(crate) fn operation_named(name: &str) -> Result<Operation, String> {
     Operation::from_name(name).ok_or_else(|| {
         let hint = match nearest(name, ROUTES.iter().map(|route| route.operation.name())) {
             Some(near) => format!("; did you mean `{near}`?"),
             None => format!("; for example `{}`", Operation::SystemStatus.name()),
         };
-        ControlError::invalid(format!("operation: there is no `{}`{hint}", name.escape_debug()))
+        format!("operation: there is no `{}`{hint}", name.escape_debug())
     })
 }
 

@@ -44,6 +44,7 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
 pub use documents::{openapi_document, run_schema};
+pub(crate) use filter::operation_named;
 pub use guard::Access;
 pub use guesses::Guesses;
 pub use reply::{ControlError, Reply};

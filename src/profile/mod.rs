@@ -29,7 +29,7 @@ pub use paths::{knob_path, setting_group};
 pub(crate) use plain::{other_language, syntax_problem};
 pub use presets::{PRESETS, Preset};
 pub use problem::ProfileProblem;
-pub use schema::schema;
+pub use schema::{file_schema, schema};
 pub use sections::{
     DeliveryOrder, Fraction, Hello, Profile, Retry, RetryPreset, SignatureTime, Status, SubscriptionSettings, Upsert,
     Webhooks,

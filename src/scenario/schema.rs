@@ -72,8 +72,8 @@ fn shape(kind: Kind) -> Value {
         Kind::Headers => by_name(json!({"type": ["string", "integer"]})),
         Kind::Any => json!({}),
         Kind::Array => json!({"type": "array"}),
-        Kind::AnyTable => json!({"type": "object"}),
-        Kind::AnyTables => json!({"type": "array", "items": {"type": "object"}}),
+        Kind::AnyTable => free_form(),
+        Kind::AnyTables => json!({"type": "array", "items": free_form()}),
         Kind::Settings => reference("profile"),
         Kind::Table(table) => reference(table.definition),
         Kind::Steps => json!({"type": "array", "minItems": 1, "items": reference("step")}),
@@ -85,6 +85,11 @@ fn shape(kind: Kind) -> Value {
 
 fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/$defs/{name}")})
+}
+
+/// A table with any keys, which readers such as Tombi expect to be said.
+fn free_form() -> Value {
+    json!({"type": "object", "additionalProperties": true})
 }
 
 fn pointer() -> Value {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What editors and hooks do with scenario files: pre-commit runs the hook of this repository, Taplo and Tombi check the shipped scenarios
-# with the schema that the binary prints. Usage: run.sh EMULATOR_BINARY TOOLS, where TOOLS has pre-commit, taplo and tombi.
+# and profiles with the schemas that the binary prints. Usage: run.sh EMULATOR_BINARY TOOLS, where TOOLS has pre-commit, taplo and tombi.
 set -euo pipefail
 binary=$(realpath "$1") tools=$(realpath "$2")
 cd "$(dirname "$0")/../.."
@@ -43,8 +43,7 @@ cd "$work/shipped"
 wrong=$(grep --files-without-match '^#:schema ./scenario.schema.json$' -- *.toml || true)
 [ -z "$wrong" ] || { echo "✗ no line #:schema in $wrong"; exit 1; }
 "$binary" scenarios schema > scenario.schema.json
-# Strict would also refuse free-form objects, which the schema leaves open.
-printf '[schema]\nstrict = false\n' > tombi.toml
+printf '[schema]\nstrict = true\n' > tombi.toml
 mapfile -t files < <(ls -- *.toml | grep --invert-match tombi.toml)
 good "Tombi finds nothing in the ${#files[@]} shipped scenarios" tombi lint --offline --error-on-warnings "${files[@]}"
 good "Taplo finds nothing in the ${#files[@]} shipped scenarios" taplo lint "${files[@]}"
@@ -52,4 +51,19 @@ sed 's/^title = /titel = /' rate-limit-burst.toml > wrong.toml
 bad "Tombi refuses an unknown key" '"titel" is not allowed' tombi lint --offline wrong.toml
 bad "Taplo refuses an unknown key" "titel" taplo lint wrong.toml
 [ "${#files[@]}" -ge 18 ] || { echo "✗ only ${#files[@]} files"; exit 1; }
-echo "6 passed, 0 failed"
+
+# Profiles: the built-in one, the presets, and the example of docs/sandbox.md.
+mkdir "$work/profiles"
+cp tombi.toml "$root"/src/profile/*.toml "$work/profiles"
+cd "$work/profiles"
+sed -n '/^```toml file=sandbox.toml$/,/^```$/p' "$root/docs/sandbox.md" | grep --invert-match '^```' > sandbox.toml
+"$binary" profile schema > profile.schema.json
+mapfile -t files < <(ls -- *.toml | grep --invert-match tombi.toml)
+wrong=$(grep --files-without-match '^#:schema ./profile.schema.json$' -- "${files[@]}" || true)
+[ -z "$wrong" ] && [ "${#files[@]}" = 4 ] || { echo "✗ no line #:schema in $wrong of ${files[*]}"; exit 1; }
+good "Tombi finds nothing in ${files[*]}" tombi lint --offline --error-on-warnings "${files[@]}"
+good "Taplo finds nothing in ${files[*]}" taplo lint "${files[@]}"
+sed 's/^requests = /request = /' sandbox.toml > wrong.toml
+bad "Tombi names a mistyped setting" '"request" is not allowed' tombi lint --offline wrong.toml
+bad "Taplo names a mistyped setting" "'request' was unexpected" taplo lint wrong.toml
+echo "10 passed, 0 failed"

@@ -59,6 +59,7 @@ const ROWS: &[Row] = &[
     ),
     ("requests list", Listing, "--limit 1", "--key ws_nothing", 1, "not_found"),
     ("requests show", Document, "{request}", "req_nothing", 1, "not_found"),
+    ("requests export", Document, "--har -", "--har {folder}/missing/x.har", 2, "io"),
     ("requests wait", Listing, "--status 200", "--status 418 --timeout 10ms", 1, "timed_out"),
     ("deliveries list", Listing, "--status delivered", "--status lost", 2, "refused"),
     ("deliveries show", Document, "{delivery}", "dlv_nothing", 1, "not_found"),
@@ -109,6 +110,7 @@ const ROWS: &[Row] = &[
     ("assumptions", Listing, "", "--profile {folder}/broken.toml", 2, "invalid_file"),
     ("openapi", Document, "--control", "--profile {folder}/missing.toml", 2, "io"),
     ("completions", Text, "bash", "tcsh", 2, "usage"),
+    ("profile schema", Document, "", "extra", 2, "usage"),
     // Its stdin has ended; what it is asked there is in `mcp.rs`.
     ("review differential", Document, "--timeout 20s -- true", "-- {folder}/missing", 2, "not_run"),
     ("mcp", Nothing, "", "--no-such-flag", 2, "usage"),

@@ -25,6 +25,7 @@ mod findings;
 mod forgeries;
 mod forwards;
 mod guesses;
+mod har;
 mod held_back;
 mod help;
 mod json;

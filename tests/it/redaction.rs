@@ -141,6 +141,22 @@ async fn everything_that_the_control_api_shows_is_masked_and_test_keys_are_whole
 }
 
 #[tokio::test]
+async fn an_archive_shows_no_credential_encoded_or_not() {
+    let emulator = start().await;
+    send_everything(&emulator).await;
+    let url = emulator.base_url();
+    let export =
+        || wrs_emulator(&["requests", "export", "--har", "-", "--deliveries"]).env("WRS_EMULATOR_URL", url).output();
+    let output = tokio::task::spawn_blocking(export).await.expect("it ends").expect("the binary runs");
+    let shown = text(&output.stdout);
+    let archive: Value = serde_json::from_str(&shown).expect("JSON");
+    assert!(archive["log"]["entries"].as_array().is_some_and(|entries| entries.len() >= 6), "{output:?}");
+    assert_hidden(&shown, "the archive");
+    assert_hidden(&percent_encoding::percent_decode_str(&shown).decode_utf8_lossy(), "the archive, decoded");
+    assert!(shown.contains("Bearer sk_test_local") && shown.contains("sk_live_%E2%80%A61234"), "{shown}");
+}
+
+#[tokio::test]
 async fn masking_follows_the_prefixes_of_the_profile() {
     let emulator = crate::support::start_with(&["keys.live_prefix=pk-", "keys.test_prefix=tk-", "keys.mode=any"]).await;
     for key in ["pk-abcdefgh", "tk-abcdefgh", "sk_live_abcdefgh"] {

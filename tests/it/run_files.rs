@@ -213,7 +213,7 @@ fn what_cannot_be_shown_is_refused_with_what_to_do() {
         assert_eq!(output.status.code(), Some(2), "{file}: {output:?}");
         let said = said(&output);
         assert!(
-            said.contains(&format!("cannot show `{file}`")) && said.contains(cause) && said.contains(hint),
+            said.contains(&format!("cannot use `{file}`")) && said.contains(cause) && said.contains(hint),
             "{said}"
         );
     }

@@ -151,11 +151,11 @@ fn record(run: &Run) -> serde_json::Result<Record> {
     };
     let mut record = Record { frozen: run.clock.mode != ClockMode::Real, ..Record::default() };
     for key in &run.keys {
-        let clock = key.read::<api::KeyState>()?.clock;
+        let clock = key.read_as::<api::KeyState>()?.clock;
         record.frozen |= clock.is_some_and(|clock| clock.mode != ClockMode::Real);
     }
     for request in run.requests.iter().rev() {
-        let request: api::RequestWhole = request.read()?;
+        let request: api::RequestWhole = request.read_as()?;
         let row = request.row;
         record.exchanges.push(Exchange {
             id: row.id.to_string(),
@@ -169,7 +169,7 @@ fn record(run: &Run) -> serde_json::Result<Record> {
         });
     }
     for delivery in run.deliveries.iter().rev() {
-        let delivery: api::DeliveryWhole = delivery.read()?;
+        let delivery: api::DeliveryWhole = delivery.read_as()?;
         let Some(first) = delivery.attempts.0.into_iter().next() else { continue };
         record.delivered.push(Delivered {
             id: delivery.id.to_string(),

@@ -189,6 +189,12 @@ pub(crate) struct RunRequest {
     pub(crate) explanation: Explanation,
 }
 
+/// What a [`RunRequest`] has besides the request.
+#[derive(Debug, Deserialize)]
+pub(crate) struct RunExplanation {
+    pub(crate) explanation: Explanation,
+}
+
 /// A scenario with its text and its progress.
 #[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
@@ -283,9 +289,9 @@ impl<T> Json<T> {
         Self { text: to_raw_value(value).expect("texts and numbers always serialise"), of: PhantomData }
     }
 
-    /// Reads it as a type that has fields of a `T`.
-    pub(crate) fn read<U: DeserializeOwned>(&self) -> serde_json::Result<U> {
-        serde_json::from_str(self.text.get())
+    /// The record, or what a `U` has of it.
+    pub(crate) fn read_as<U: DeserializeOwned>(&self) -> serde_json::Result<U> {
+        serde_json::from_slice(self.text.get().as_bytes())
     }
 
     /// How many bytes it has.
