@@ -173,7 +173,9 @@ fn definition() -> clap::Command {
         // Each run has a new emulator, which prints nothing.
         let hide = |command: clap::Command, flag| command.mut_arg(flag, |flag| flag.hide(true));
         review.mut_subcommand("differential", |differential| {
-            let differential = differential.mut_arg("listen", free_port);
+            let differential = differential
+                .mut_arg("listen", free_port)
+                .mut_arg("json", |json| json.help("Print the results as JSON").hide_short_help(false));
             ["port_file", "state", "log", "quiet", "grace"].into_iter().fold(differential, hide)
         })
     });

@@ -160,7 +160,7 @@ pub(super) struct ServeArgs {
     log: LogFormat,
     /// Print JSON; the same as --log json.
     #[arg(long, env = "WRS_EMULATOR_JSON", display_order = LAST, hide_short_help = true)]
-    json: bool,
+    pub(super) json: bool,
     /// No banner and no log.
     #[arg(long, env = "WRS_EMULATOR_QUIET")]
     pub(super) quiet: bool,

@@ -265,10 +265,11 @@ fn the_file_beside_the_pages_names_them_all() {
     for row in pages_about.lines().filter(|line| line.starts_with("| [")) {
         let found = entry("", row).expect("a row about a page");
         let folder = found.0.strip_suffix("README.md").map(str::to_owned);
-        let list = if found.0.starts_with("internals/") { &mut optional } else { &mut main };
+        let is_detail = ["internals/", "findings/"].iter().any(|folder| found.0.starts_with(folder));
+        let list = if is_detail { &mut optional } else { &mut main };
         list.push(found);
         let inner = folder.as_ref().map(|folder| read(&format!("docs/{folder}README.md"))).unwrap_or_default();
-        for row in inner.lines().filter(|line| line.starts_with("| [")) {
+        for row in inner.lines().filter(|line| line.starts_with("| [") || line.starts_with("- [")) {
             let found = entry(folder.as_deref().unwrap_or_default(), row).expect("a row about a page");
             if !list.contains(&found) && !list.iter().any(|(path, _)| *path == found.0) {
                 list.push(found);

@@ -19,7 +19,7 @@ use super::differential_run::{Folder, Ran, Runner, tail};
 use crate::app::Raised;
 use crate::cli::client::runtime;
 use crate::cli::command::shown;
-use crate::cli::failure::{Failure, colored};
+use crate::cli::failure::{Failure, colored, is_json, note};
 use crate::cli::help::examples;
 use crate::cli::junit::junit;
 use crate::cli::output::{print_as_is, print_json, show};
@@ -75,9 +75,6 @@ pub(crate) struct DifferentialArgs {
     /// Write the results to this file as well, as XML that CI systems read.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     serve: ServeArgs,
 }
@@ -94,7 +91,7 @@ fn limit(text: &str) -> Result<Duration, String> {
 pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
     if args.list {
         let changes = List { data: CHANGES.iter().collect() };
-        return Ok(show(args.json, &changes, || listed(CHANGES)));
+        return Ok(show(args.serve.json, &changes, || listed(CHANGES)));
     }
     let mut settings = settings(&args.serve)?;
     for (flag, is_given) in [("--state", settings.state.is_some()), ("--port-file", args.serve.port_file.is_some())] {
@@ -134,7 +131,7 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
         }
     });
     runtime.shutdown_background();
-    if !matches!(found, Ok(Ok(_))) {
+    if args.jobs == 1 && !is_json() && !matches!(found, Ok(Ok(_))) {
         // The line of the run that did not end.
         say("\n");
     }
@@ -150,7 +147,7 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
     if let (Some(file), Some(path)) = (&mut results, &args.junit) {
         file.write_all(junit(&suite(&report)).as_bytes()).map_err(|error| cannot(path, &error))?;
     }
-    if args.json {
+    if args.serve.json {
         print_json(&report);
     } else {
         print_as_is(&text(&report, colored(&std::io::stdout())));
@@ -293,14 +290,16 @@ struct Progress {
 
 impl Progress {
     fn begins(&self, name: &str) {
-        if self.is_alone {
+        if self.is_alone && !is_json() {
             say(&format!("[{}/{}] {name} … ", self.done.load(Ordering::Relaxed), self.all));
         }
     }
 
     fn ended(&self, name: &str, outcome: &str) {
         let number = self.done.fetch_add(1, Ordering::Relaxed);
-        if self.is_alone {
+        if is_json() {
+            note(&format!("[{number}/{}] {name}: {outcome}", self.all));
+        } else if self.is_alone {
             say(&format!("{outcome}\n"));
         } else {
             say(&format!("[{number}/{}] {name} … {outcome}\n", self.all));
