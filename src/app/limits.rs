@@ -102,6 +102,7 @@ pub fn limits_markdown() -> String {
         retired_bytes = bytes(scenario::RETIRED_BYTES),
         verdict = count(control::VERDICT_ENTRIES),
         mcp_line = bytes(cli::mcp_limits::LONGEST_LINE),
+        mcp_batch = count(cli::mcp_limits::MOST_BATCHED),
         mcp_answer = bytes(cli::mcp_limits::ANSWER),
         mcp_text = bytes(cli::mcp_limits::TEXT),
         mcp_wait = time(cli::mcp_limits::LONGEST_WAIT),

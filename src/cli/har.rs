@@ -163,7 +163,7 @@ struct Answered {
     redirect_url: String,
     headers_size: i8,
     body_size: usize,
-    /// Why there is no answer, under the name that browsers give it.
+    /// Why there is no answer, in the field that browsers use for it.
     #[serde(rename = "_error", skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }

@@ -131,7 +131,7 @@ Every command has `--json`. With it, stdout has JSON and nothing else, and stder
 `man` still print a script and a page, and `exec` leaves both streams to its command as well. The exit status is the same with and without it.
 
 **A document**, as of `requests show`, `verdict` or `clock`, is one JSON value on stdout. `check`, `verify`, `verdict`, `review` and
-`deliveries redeliver` print it even if they exit with 1: it says what they found, and there is no error besides.
+`deliveries redeliver` print it even if they exit with 1: the document says what they found, so stderr has no error.
 
 **A listing**, as of `requests`, `deliveries wait`, `subscriptions`, `scenarios`, `forwards`, `profile show` or `assumptions`, is NDJSON: one record
 a line, then always a last line that states whether records are missing. Fields that belong to no record are in the last line.

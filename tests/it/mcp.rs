@@ -399,6 +399,15 @@ fn a_batch_is_answered_by_one_line() {
     assert_eq!((&found[0][2]["id"], &found[0][2]["error"]["code"]), (&json!(2), &json!(-32601)));
 }
 
+/// The answers to a batch are kept until all are made, so a line full of calls must not fill the memory.
+#[test]
+fn a_large_batch_is_refused() {
+    let batch = |count: usize| vec![r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#; count].join(",");
+    let found = answers(NOWHERE, format!("[{}]\n[{}]\n", batch(17), batch(16)).as_bytes());
+    assert_eq!(found[0]["error"]["code"], -32600, "{}", found[0]);
+    assert_eq!(found[1].as_array().map(Vec::len), Some(16));
+}
+
 /// A tool that waits holds up neither a ping nor a cancellation, and loses nothing.
 #[test]
 fn a_slow_call_loses_no_other() {

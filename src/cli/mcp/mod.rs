@@ -21,7 +21,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::protocol::{INVALID_REQUEST, LONGEST_LINE, Message, PARSE_ERROR, Request, Response, Server};
+use self::protocol::{INVALID_REQUEST, LONGEST_LINE, MOST_BATCHED, Message, PARSE_ERROR, Request, Response, Server};
 use self::session::Session;
 use super::failure::note;
 use super::help::examples;
@@ -88,7 +88,7 @@ pub(super) fn run(args: McpArgs) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Answers lines in order, until there are no more or nobody reads the answers.
+/// Answers lines in order, until stdin has ended or stdout is closed.
 fn answer(server: &Server, pending: &Pending, lines: Receiver<Line>) {
     for line in lines {
         let mut answers = Vec::new();
@@ -156,6 +156,12 @@ fn parsed(line: Result<Vec<u8>, ()>, pending: &Pending) -> Option<Line> {
         Err(error) => return refused(PARSE_ERROR, format!("not JSON: {error}")),
         Ok(Value::Array(messages)) if messages.is_empty() => {
             return refused(INVALID_REQUEST, "an empty batch".to_owned());
+        }
+        Ok(Value::Array(messages)) if messages.len() > MOST_BATCHED => {
+            return refused(
+                INVALID_REQUEST,
+                format!("a batch has more than {MOST_BATCHED} messages; send them one a line"),
+            );
         }
         Ok(Value::Array(messages)) => (messages, true),
         Ok(message) => (vec![message], false),
