@@ -6,8 +6,11 @@
 //! one is available.)
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use parking_lot::Mutex;
@@ -17,6 +20,56 @@ use tokio::sync::{oneshot, watch};
 /// Returns once `stop` is true, or its sender is dropped.
 pub async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// A future that is polled only when it was woken itself. Beside one that is woken much more often, within one task, it costs
+/// hardly anything.
+#[derive(Debug)]
+pub struct WhenWoken<F> {
+    future: Pin<Box<F>>,
+    woken: Option<Arc<Woken>>,
+}
+
+/// Whether a future was woken, and the task to be woken with it.
+#[derive(Debug)]
+struct Woken {
+    is_woken: AtomicBool,
+    task: Waker,
+}
+
+impl<F: Future> WhenWoken<F> {
+    /// A future that was not polled yet.
+    pub fn new(future: F) -> Self {
+        Self { future: Box::pin(future), woken: None }
+    }
+}
+
+impl<F: Future> Future for WhenWoken<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let woken = match &self.woken {
+            Some(woken) if woken.task.will_wake(cx.waker()) => {
+                // Set again by whoever wakes it from here on.
+                if !woken.is_woken.swap(false, Ordering::AcqRel) {
+                    return Poll::Pending;
+                }
+                Arc::clone(woken)
+            }
+            _ => {
+                let woken = Arc::new(Woken { is_woken: AtomicBool::new(false), task: cx.waker().clone() });
+                self.woken.insert(woken).clone()
+            }
+        };
+        self.future.as_mut().poll(&mut Context::from_waker(&Waker::from(woken)))
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.is_woken.store(true, Ordering::Release);
+        self.task.wake_by_ref();
+    }
 }
 
 /// Most computations at a time; further ones wait in order.
@@ -102,8 +155,32 @@ mod tests {
     use std::collections::HashSet;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use tokio::sync::Notify;
+
     use super::*;
     use crate::http::guard::caught;
+
+    #[tokio::test]
+    async fn a_future_is_polled_only_when_it_was_woken_itself() {
+        let (notify, polls) = (Arc::new(Notify::new()), AtomicUsize::new(0));
+        let mut notified = Box::pin(notify.notified());
+        let mut rare = WhenWoken::new(std::future::poll_fn(|cx| {
+            polls.fetch_add(1, Ordering::SeqCst);
+            notified.as_mut().poll(cx)
+        }));
+        for _ in 0..10 {
+            tokio::select! {
+                biased;
+                () = &mut rare => unreachable!("nothing has woken it"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        assert_eq!(polls.load(Ordering::SeqCst), 1);
+        let notify = Arc::clone(&notify);
+        tokio::spawn(async move { notify.notify_one() });
+        rare.await;
+        assert_eq!(polls.load(Ordering::SeqCst), 2);
+    }
 
     #[tokio::test]
     async fn a_few_pieces_run_at_a_time_and_a_panic_costs_only_its_caller() {

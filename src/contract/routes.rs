@@ -216,7 +216,7 @@ pub fn id_in(path: &str) -> Cow<'_, str> {
 }
 
 fn decode_unreserved(path: &str) -> Cow<'_, str> {
-    if !path.contains('%') {
+    if !path.as_bytes().contains(&b'%') {
         return Cow::Borrowed(path);
     }
     let mut decoded = String::with_capacity(path.len());

@@ -65,43 +65,45 @@ pub fn format_timestamp(instant: Timestamp, precision: Precision) -> String {
         // Mixed without an id to tell which: the longest form loses nothing.
         Precision::Nanoseconds | Precision::Mixed => (&NANOSECONDS, 9),
     };
-    let mut text = String::with_capacity("2026-01-31T09:30:00.000000000Z".len());
     if instant < Timestamp::UNIX_EPOCH {
         // Its parts are negative. Writing to a String cannot fail.
+        let mut text = String::new();
         let _ = printer.print_timestamp(&instant, &mut text);
         return text;
     }
-    push_second(&mut text, instant);
+    let mut text = Vec::with_capacity("2026-01-31T09:30:00.000000000Z".len());
+    text.extend_from_slice(&whole_second(instant));
     if digits > 0 {
-        let (mut fraction, mut rest) = ([b'0'; 9], instant.subsec_nanosecond().unsigned_abs());
-        for place in fraction.iter_mut().rev() {
+        text.push(b'.');
+        let (mut rest, mut unit) = (instant.subsec_nanosecond().unsigned_abs(), 100_000_000);
+        for _ in 0..digits {
             // A digit is below ten.
-            *place = b'0' + (rest % 10) as u8;
-            rest /= 10;
+            text.push(b'0' + (rest / unit) as u8);
+            rest %= unit;
+            unit /= 10;
         }
-        text.push('.');
-        text.push_str(std::str::from_utf8(&fraction[..digits]).expect("digits are ASCII"));
     }
-    text.push('Z');
-    text
+    text.push(b'Z');
+    String::from_utf8(text).expect("the printer writes ASCII, as do the lines above")
 }
 
+const SECOND_LENGTH: usize = "2026-01-31T09:30:00".len();
+
 /// The text of an instant up to its seconds. Answers come many to a second, so each thread keeps the last.
-fn push_second(text: &mut String, instant: Timestamp) {
-    const LENGTH: usize = "2026-01-31T09:30:00".len();
+fn whole_second(instant: Timestamp) -> [u8; SECOND_LENGTH] {
     thread_local! {
-        static LAST: Cell<(i64, [u8; LENGTH])> = const { Cell::new((i64::MIN, [0; LENGTH])) };
+        static LAST: Cell<(i64, [u8; SECOND_LENGTH])> = const { Cell::new((i64::MIN, [0; SECOND_LENGTH])) };
     }
     let second = instant.as_second();
     let (known, mut bytes) = LAST.get();
     if known != second {
-        let mut whole = String::with_capacity(LENGTH + 1);
+        let mut whole = String::with_capacity(SECOND_LENGTH + 1);
         // Writing to a String cannot fail.
         let _ = SECONDS.print_timestamp(&instant, &mut whole);
-        bytes.copy_from_slice(&whole.as_bytes()[..LENGTH]);
+        bytes.copy_from_slice(&whole.as_bytes()[..SECOND_LENGTH]);
         LAST.set((second, bytes));
     }
-    text.push_str(std::str::from_utf8(&bytes).expect("the printer wrote ASCII"));
+    bytes
 }
 
 #[cfg(test)]

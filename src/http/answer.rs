@@ -6,7 +6,7 @@ use futures_util::stream::iter;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Either, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
-use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 use rand::SeedableRng as _;
 use serde::Serialize;
@@ -26,31 +26,39 @@ use crate::rate_limit::Verdict;
 /// The body of every answer: bytes, or a stream that may be broken off.
 pub type AnswerBody = Either<Full<Bytes>, UnsyncBoxBody<Bytes, io::Error>>;
 
-/// The header that names the request in the journal; the same id as `request_id` in an error body.
-pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-emulator-request-id");
-/// The header that names the generation of scenarios and profile that answered.
-pub const GENERATION: HeaderName = HeaderName::from_static("x-emulator-generation");
 /// JSON, as every body of the contract is.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The challenge to a client that sent a key.
 const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
-/// An answer with this body; whether it ends the connection is decided here alone.
-fn with_body<B>(status: StatusCode, content_type: HeaderValue, body: B) -> Response<B> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, content_type);
-    // The rest of a request so answered may still be on its way, and will not be read.
-    if matches!(
+/// Whether an answer with this status ends the connection: the rest of a request so answered may still be on its way, and will
+/// not be read.
+pub(super) fn ends_connection(status: StatusCode) -> bool {
+    matches!(
         status,
         StatusCode::BAD_REQUEST
             | StatusCode::REQUEST_TIMEOUT
             | StatusCode::PAYLOAD_TOO_LARGE
             | StatusCode::UNSUPPORTED_MEDIA_TYPE
-    ) {
+    )
+}
+
+/// What an answer has by itself: its content type, and whatever else belongs to it alone.
+pub(super) fn own_headers(status: StatusCode, content_type: HeaderValue, further: HeaderMap) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, content_type);
+    if ends_connection(status) {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
+    headers.extend(further);
+    headers
+}
+
+/// An answer with this body.
+fn with_body<B>(status: StatusCode, content_type: HeaderValue, body: B) -> Response<B> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = own_headers(status, content_type, HeaderMap::new());
     response
 }
 
@@ -74,8 +82,11 @@ pub fn answer_in_pieces(status: StatusCode, content_type: HeaderValue, pieces: V
 
 /// An answer of the emulated API, before the headers that every answer has.
 pub(super) struct Answer {
-    /// Status, content type and body.
-    pub(super) response: Response<Bytes>,
+    pub(super) status: StatusCode,
+    pub(super) content_type: HeaderValue,
+    /// What it has beside its content type.
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
     /// Why.
     pub(super) reason: Reason,
     /// What goes wrong while it is sent, if a scenario says so.
@@ -98,7 +109,7 @@ impl Answer {
 
     /// An answer with this body.
     pub(super) fn new(status: StatusCode, content_type: HeaderValue, body: Bytes, reason: Reason) -> Self {
-        Self { response: with_body(status, content_type, body), reason, fault: None }
+        Self { status, content_type, headers: HeaderMap::new(), body, reason, fault: None }
     }
 }
 
@@ -144,7 +155,7 @@ impl Admitted {
             // A valid key is refused only by a scenario.
             let is_valid = self.identity.key.is_some();
             let challenge = if is_valid { INVALID_TOKEN } else { HeaderValue::from_static("Bearer") };
-            answer.response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+            answer.headers.insert(WWW_AUTHENTICATE, challenge);
         }
         answer
     }
@@ -170,7 +181,7 @@ impl Admitted {
                 let advice = error.message.clone().into_boxed_str();
                 let mut answer = self.error(&error, Reason::Unauthorized { refusal, advice });
                 if refusal.token_came() {
-                    answer.response.headers_mut().insert(WWW_AUTHENTICATE, INVALID_TOKEN);
+                    answer.headers.insert(WWW_AUTHENTICATE, INVALID_TOKEN);
                 }
                 answer
             }
@@ -194,7 +205,7 @@ impl Admitted {
                 let error = Error::new(ErrorKind::MethodNotAllowed, format!("this endpoint takes {allow}"));
                 let header = header_value(&allow);
                 let mut answer = self.error(&error, Reason::MethodNotAllowed(allow));
-                answer.response.headers_mut().insert(ALLOW, header);
+                answer.headers.insert(ALLOW, header);
                 answer
             }
             Lookup::Announced(entry) => {
@@ -236,8 +247,8 @@ pub fn number_value(number: u64) -> HeaderValue {
 }
 
 /// An id in a header.
-pub fn id_value(id: &str) -> HeaderValue {
-    HeaderValue::from_str(id).expect("ids are letters, digits, `_` and `-`")
+pub fn id_value(id: String) -> HeaderValue {
+    HeaderValue::try_from(id).expect("ids are letters, digits, `_` and `-`")
 }
 
 /// A text that goes into a header: what a header cannot contain is escaped.

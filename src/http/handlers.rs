@@ -157,7 +157,7 @@ fn issue_token(admitted: &Admitted, registry: &Registry) -> Answer {
         }
         Err(problem) => refuse_token(admitted, &problem),
     };
-    answer.response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
 }
 
@@ -173,7 +173,7 @@ fn refuse_token(admitted: &Admitted, problem: &OauthProblem) -> Answer {
         None => admitted.error(&error, reason),
     };
     if error.kind == ErrorKind::Unauthorized {
-        answer.response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic"));
+        answer.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic"));
     }
     answer
 }

@@ -3,6 +3,8 @@
 use hyper::header::{HOST, HeaderMap};
 use hyper::{Method, Uri, Version};
 
+use crate::contract::header_name::values_of;
+
 /// Why a request is not valid for this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostProblem {
@@ -33,7 +35,7 @@ pub fn check_host<'h>(
     if *method == Method::CONNECT || !uri.path().starts_with('/') {
         return Err(HostProblem::NoPath);
     }
-    let mut values = headers.get_all(HOST).iter();
+    let mut values = values_of(headers, &HOST);
     let host = match (values.next(), values.next()) {
         (Some(_), Some(_)) => return Err(HostProblem::Doubled),
         (Some(value), None) => {
@@ -69,7 +71,7 @@ pub fn host_name(host: &str) -> Option<&str> {
             literal.parse::<std::net::Ipv6Addr>().ok()?;
             (&host[..end], &host[end..])
         }
-        None => host.split_at(host.find(':').unwrap_or(host.len())),
+        None => host.split_at(host.bytes().position(|byte| byte == b':').unwrap_or(host.len())),
     };
     let is_name = name.starts_with('[') || (!name.is_empty() && name.bytes().all(|byte| HOST_BYTES[usize::from(byte)]));
     let is_port = port.is_empty()

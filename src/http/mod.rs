@@ -1,7 +1,7 @@
 //! Layer 4, HTTP: the accept loop, connection settings and the graceful drain. Overview of the layer.
 //!
 //! Any [`Handler`] can be served. Reading order: `limits`, `connection` and `socket` (deadlines on the wire), `guard` (panics),
-//! `host` and `body` (what a proper request is), `request`, `answer`, `service` (one request
+//! `host` and `body` (what a proper request is), `request`, `answer`, `headers`, `service` (one request
 //! of the emulated API end to end), `handlers` (one function per operation), `scripted` (scenario rules).
 
 pub mod answer;
@@ -11,6 +11,7 @@ mod fault;
 pub mod guard;
 pub mod handler;
 mod handlers;
+pub mod headers;
 pub mod host;
 pub mod limits;
 mod quota;
@@ -33,7 +34,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -44,7 +45,7 @@ use crate::http::handler::{Answering, Handler, Sent};
 use crate::http::limits::Limits;
 use crate::http::socket::Socket;
 use crate::http::tls::ServerTls;
-use crate::tasks::stopped;
+use crate::tasks::{WhenWoken, stopped};
 
 /// How long after the grace period a stop waits for what should have ended within it.
 const AFTER_GRACE: Duration = Duration::from_millis(500);
@@ -222,8 +223,8 @@ impl<H: Handler> Connection<H> {
             }
         });
         let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.limits.idle_timeout)
+            // The stream has deadlines of its own, which cost less.
+            .header_read_timeout(None)
             .max_buf_size(self.limits.header_bytes)
             .max_headers(self.limits.header_fields)
             .half_close(S::HALF_CLOSES)
@@ -231,17 +232,19 @@ impl<H: Handler> Connection<H> {
         let mut connection = pin!(connection);
         // Errors of one connection concern its peer alone: a reset, a deadline, bytes that are not HTTP. In this order, so that a
         // request that has arrived is seen before the stop.
+        let ended = WhenWoken::new(async {
+            tokio::select! {
+                () = progress.given_up() => {}
+                () = stopped(&mut self.stop) => progress.stop(),
+            }
+        });
         tokio::select! {
             biased;
             _ = connection.as_mut() => {}
-            () = progress.given_up() => {}
-            () = stopped(&mut self.stop) => {
-                progress.stop();
-                // hyper would wait for a first request on a fresh connection.
-                if progress.begun() > 0 {
-                    connection.as_mut().graceful_shutdown();
-                    let _ = tokio::time::timeout(self.grace, connection).await;
-                }
+            // hyper would wait for a first request on a fresh connection.
+            () = ended => if progress.begun() > 0 {
+                connection.as_mut().graceful_shutdown();
+                let _ = tokio::time::timeout(self.grace, connection).await;
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, HeaderValue};
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::Value;
 
@@ -105,19 +105,19 @@ impl Api {
             None => Answer::json(status, Vec::new(), Reason::Scripted),
         };
         for (name, value) in &reply.headers {
-            answer.response.headers_mut().insert(name.clone(), value.clone());
+            answer.headers.insert(name.clone(), value.clone());
         }
         answer
     }
 
     async fn patched(&self, admitted: &mut Admitted, operation: Operation, patch: Arc<Patch>) -> Answer {
         let mut answer = self.perform(admitted, operation);
-        let Ok(mut body) = serde_json::from_slice::<Value>(answer.response.body()) else { return answer };
+        let Ok(mut body) = serde_json::from_slice::<Value>(&answer.body) else { return answer };
         match self.rendered(admitted, patch).await {
             Ok(patch) => {
                 patch.apply(&mut body);
-                *answer.response.body_mut() = json_bytes(&body).into();
-                answer.response.headers_mut().insert(CONTENT_TYPE, JSON);
+                answer.body = json_bytes(&body).into();
+                answer.content_type = JSON;
                 answer
             }
             Err(problem) => unrendered(admitted, &problem),
@@ -127,7 +127,7 @@ impl Api {
     fn faulty(&self, admitted: &Admitted, operation: Operation, fault: Fault) -> Answer {
         let mut answer = self.perform(admitted, operation);
         answer.reason = Reason::Scripted;
-        let length = answer.response.body().len();
+        let length = answer.body.len();
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let fault = match fault {
             Fault::Truncate { bytes } => SendFault::Paced(Pace::Truncate(bytes.map_or(length / 2, size))),
@@ -144,7 +144,7 @@ impl Api {
         match fault {
             // The whole body is promised.
             SendFault::Paced(_) => {
-                answer.response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+                answer.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
             }
             // Nothing of the ordinary answer goes out.
             SendFault::Connection(_) => answer = Answer::json(StatusCode::OK, Vec::new(), Reason::Scripted),

@@ -3,11 +3,11 @@
 //! Every request gets an answer, a request id and a journal entry here; a panic becomes a 500 in the envelope. What an operation
 //! does is in `handlers`, what a scenario rule does in `scripted`.
 
+use std::mem::take;
 use std::sync::Arc;
 
 use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 
@@ -15,23 +15,18 @@ use crate::contract::error::ErrorKind;
 use crate::contract::keys::{KeyRefusal, authenticate, bearer_token, judge, workspace_of};
 use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
 use crate::engine::Engine;
-use crate::http::answer::{
-    AdmissionError, Answer, AnswerBody, GENERATION, REQUEST_ID, SendFault, id_value, number_value,
-};
+use crate::http::answer::{AdmissionError, Answer, AnswerBody, SendFault, id_value, own_headers};
 use crate::http::body::BodyReader;
 use crate::http::connection::Progress;
 use crate::http::fault::paced;
 use crate::http::guard::{caught, caught_now};
 use crate::http::handler::{Answering, PLAIN_ON_TLS, Sent};
+use crate::http::headers::{REQUEST_ID, all_headers};
 use crate::http::host::check_host;
-use crate::http::quota::push_quota_headers;
 use crate::http::request::{Admitted, Identity, Request, ValidKey, draw};
 use crate::journal::{Arrival, Entry, Transcript, Wire};
 use crate::scenario::{Decision, Generation};
 use crate::workspace::Alias;
-
-/// Marks every answer of an announced endpoint.
-const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
 
 /// The emulated API.
 #[derive(Debug)]
@@ -99,8 +94,7 @@ impl Api {
         let request = Request::new(head, self.engine.registry.clock().now(), &self.engine.library.load());
         let identity = self.anonymous(&request);
         let admitted = Admitted::new(request, identity);
-        let Answer { response, reason, .. } = admitted.refused(kind, text);
-        let body = response.body();
+        let Answer { status: own, content_type, headers, body, reason, .. } = admitted.refused(kind, text);
         let id = &admitted.identity.id;
         let further = admitted.profile().ids.request_header.get();
         let further = further.map_or_else(String::new, |name| format!("{}: {id}\r\n", name.name()));
@@ -108,14 +102,14 @@ impl Api {
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{REQUEST_ID}: {id}\r\n{further}connection: close\r\n\r\n",
             body.len(),
         );
-        let bytes = [head.as_bytes(), body].concat().into();
+        let bytes = [head.as_bytes(), &body].concat().into();
         let transcript = Transcript::new(&Wire {
-            id,
+            id: id.as_bytes(),
             request: None,
             headers: &admitted.request.head.headers,
             body: &[],
-            answer_headers: response.headers(),
-            answer_body: body,
+            answer_headers: &own_headers(own, content_type, headers),
+            answer_body: &body,
         });
         let record = admitted.into_record(transcript, status.as_u16(), None, reason, Arrival::default());
         self.engine.journal.append(Entry::Request(Arc::new(record)));
@@ -235,7 +229,7 @@ impl Api {
         progress: &Progress,
     ) -> Response<AnswerBody> {
         let answered = answered.unwrap_or_else(|panic| admitted.denied(AdmissionError::Panicked(panic)));
-        let Answer { mut response, reason, fault } = answered;
+        let Answer { status: answer_status, content_type, headers, body, reason, fault } = answered;
         let (pace, broken) = match fault {
             None => (None, None),
             Some(SendFault::Paced(pace)) => (Some(pace), None),
@@ -245,7 +239,6 @@ impl Api {
                 (None, Some(name))
             }
         };
-        let answer_status = response.status();
         // 0: the connection breaks off in place of an answer.
         let status = if broken.is_some() { 0 } else { answer_status.as_u16() };
         admitted.refund(answer_status);
@@ -261,32 +254,23 @@ impl Api {
             let at = owner.clock().instant();
             self.engine.answered(owner, config, &admitted.view(), answer_status.as_u16(), at);
         }
-        let headers = response.headers_mut();
-        headers.insert(GENERATION, number_value(admitted.request.generation));
-        if let Some(verdict) = admitted.identity.quota() {
-            push_quota_headers(headers, verdict, admitted.profile(), admitted.request.now);
-        }
-        if admitted.request.is_preview {
-            headers.insert(PREVIEW, HeaderValue::from_static("true"));
-        }
-        let id = &admitted.identity.id;
-        headers.insert(REQUEST_ID, id_value(id));
-        if let Some(name) = admitted.profile().ids.request_header.get() {
-            headers.insert(name.name().clone(), id_value(id));
-        }
+        let id = id_value(take(&mut admitted.identity.id));
+        let headers = all_headers(&admitted, &id, answer_status, content_type, headers);
         let Parts { method, uri, headers: request_headers, .. } = &admitted.request.head;
         let transcript = Transcript::new(&Wire {
-            id,
+            id: id.as_bytes(),
             request: Some((method, uri)),
             headers: request_headers,
             body: &admitted.body,
-            answer_headers: response.headers(),
-            answer_body: response.body(),
+            answer_headers: &headers,
+            answer_body: &body,
         });
-        let response = response.map(|body| match pace {
+        let mut response = Response::new(match pace {
             None => Either::Left(Full::new(body)),
             Some(pace) => Either::Right(paced(body, pace, admitted.workspace())),
         });
+        *response.status_mut() = answer_status;
+        *response.headers_mut() = headers;
         // A scenario's delay is over for the clock once the journal has the request.
         let _task = admitted.rule.as_mut().and_then(|rule| rule.task.take());
         let record = Arc::new(admitted.into_record(transcript, status, broken, reason, progress.arrival()));

@@ -177,8 +177,8 @@ thread_local! {
 /// What a transcript is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire<'a> {
-    /// Form `req_<id>`.
-    pub id: &'a str,
+    /// Form `req_<id>`, in ASCII.
+    pub id: &'a [u8],
     /// Method and target; `None` for bytes that are not a valid request.
     pub request: Option<(&'a Method, &'a Uri)>,
     /// The request's headers.
@@ -201,7 +201,7 @@ impl Transcript {
         // Written to a reused buffer first, so that the copy is allocated with exactly the size that it needs.
         HEADS.with_borrow_mut(|heads| {
             heads.clear();
-            heads.extend_from_slice(wire.id.as_bytes());
+            heads.extend_from_slice(wire.id);
             let id_end = heads.len();
             for part in [method, " ", target, "\r\n"] {
                 heads.extend_from_slice(part.as_bytes());
@@ -303,7 +303,7 @@ mod tests {
         answer_headers.insert("x-c", HeaderValue::from_static("3"));
         let uri = Uri::from_static("/v1/hello?a=b");
         let wire = Wire {
-            id: "req_1",
+            id: b"req_1",
             request: Some((&Method::GET, &uri)),
             headers: &headers,
             body: b"sent\r\nx: y",
@@ -318,7 +318,7 @@ mod tests {
         assert!(map.len() == 2 && map["x-a"] == "1: 2", "{map:?}");
         assert_eq!(transcript.answer_headers().map(|(name, _)| name).collect::<Vec<_>>(), ["x-c"]);
         assert_eq!((transcript.body(), transcript.answer_body()), (&b"sent\r\nx: y"[..], &b"got"[..]));
-        let none = Transcript::new(&Wire { id: "req_2", request: None, ..wire });
+        let none = Transcript::new(&Wire { id: b"req_2", request: None, ..wire });
         assert_eq!((none.id(), none.request_line()), ("req_2", ("", "")));
     }
 }

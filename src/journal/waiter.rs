@@ -99,7 +99,7 @@ mod tests {
     fn request(target: &'static str, operation: Option<Operation>, status: u16) -> Entry {
         let (none, uri) = (HeaderMap::new(), Uri::from_static(target));
         let transcript = Transcript::new(&Wire {
-            id: "req_1",
+            id: b"req_1",
             request: Some((&Method::GET, &uri)),
             headers: &none,
             body: &[],

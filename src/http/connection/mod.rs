@@ -8,8 +8,11 @@
 //!   unread bytes would reset the connection, and the peer could lose the answer.
 //! - hyper answers what it cannot parse by itself, with an empty body; [`Handler::refuse`] puts the error envelope in its place.
 //!
+//! - A peer must send its next request in time.
+//!
 //! The timers are made only when a read or write has to wait, so a request that arrives whole costs nothing here.
 
+mod deadline;
 mod head;
 mod progress;
 
@@ -22,8 +25,8 @@ use std::time::Duration;
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
 
+use crate::http::connection::deadline::{Deadline, Idle, timed_out};
 use crate::http::connection::head::{PartialHead, status_of_refusal};
 pub use crate::http::connection::progress::{ConnectionFault, Progress};
 use crate::http::handler::{Handler, Sent};
@@ -49,26 +52,6 @@ enum Phase {
     ShutDown,
 }
 
-/// A timer that is made when something first waits for it.
-#[derive(Default)]
-struct Deadline(Option<Pin<Box<Sleep>>>);
-
-impl Deadline {
-    /// Ready once `timeout` is over since the first poll.
-    fn poll(&mut self, cx: &mut Context<'_>, timeout: Duration) -> Poll<()> {
-        self.0.get_or_insert_with(|| Box::pin(sleep(timeout))).as_mut().poll(cx)
-    }
-
-    /// Nothing waits any longer.
-    fn end(&mut self) {
-        self.0 = None;
-    }
-}
-
-fn timed_out(what: &'static str) -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, what)
-}
-
 fn broken_off() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "a scenario ended this connection")
 }
@@ -82,6 +65,7 @@ pub struct TimedStream<S, H> {
     /// The number of requests begun when bytes of a further header block came: while it stays, the block is incomplete.
     head_began_at: Option<u64>,
     head_deadline: Deadline,
+    idle: Idle,
     /// The first line of that block has been read whole: what is too large now is not the target.
     line_ended: bool,
     /// The first bytes of the connection are those of a TLS handshake on a port without TLS.
@@ -109,6 +93,7 @@ impl<S: Socket, H: Handler> TimedStream<S, H> {
             limits,
             head_began_at: Some(0),
             head_deadline: Deadline::default(),
+            idle: Idle::default(),
             line_ended: false,
             began_tls: false,
             left: PartialHead::Nothing,
@@ -252,13 +237,16 @@ impl<S: Socket, H: Handler> AsyncRead for TimedStream<S, H> {
             Poll::Pending => {
                 // The block began in the same read as the request before it, which had no body to explain those bytes.
                 let begun = self.progress.begun();
-                if self.left != PartialHead::Nothing
-                    && self.head_began_at != Some(begun)
-                    && self.progress.is_between_requests()
-                    && !self.progress.has_body()
-                {
-                    self.begin_head(begun);
-                    self.progress.first_byte(None);
+                if self.progress.is_between_requests() {
+                    if self.left != PartialHead::Nothing
+                        && self.head_began_at != Some(begun)
+                        && !self.progress.has_body()
+                    {
+                        self.begin_head(begun);
+                        self.progress.first_byte(None);
+                    }
+                    let timeout = self.limits.idle_timeout;
+                    self.idle.check(cx, timeout, begun)?;
                 }
                 self.poll_head_deadline(cx)
             }
