@@ -6,7 +6,6 @@ use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_LENGTH, HeaderValue};
 use rand::{Rng as _, SeedableRng as _};
-use serde_json::Value;
 
 use crate::agenda::Task;
 use crate::clock::Instant;
@@ -40,26 +39,44 @@ impl Admitted {
 }
 
 impl Api {
-    /// Answers as a scenario rule says.
+    /// Answers as a scenario rule says that has neither to wait nor to render anything.
+    pub(super) fn carry_out_now(&self, admitted: &mut Admitted, operation: Operation, decision: Decision) -> Answer {
+        let action = note_rule(admitted, decision);
+        self.act(admitted, operation, action)
+    }
+
+    /// Answers as any scenario rule says.
     pub(super) async fn carry_out(&self, admitted: &mut Admitted, operation: Operation, decision: Decision) -> Answer {
-        let description = describe(&decision);
-        let Decision { scenario, rule, turn, delay, action, unsettled } = decision;
-        let story = unsettled.map(|rule| Story {
-            workspace: Arc::clone(admitted.workspace()),
-            rule,
-            action: action.clone(),
-            activation: admitted.request.config.activation,
-            status: 0,
-        });
-        let scripted = Scripted { scenario, rule, turn, action: description };
-        let rule = admitted.rule.insert(AppliedRule { scripted, warnings: Vec::new(), story, task: None });
+        let (delay, has_templates) = (decision.delay, decision.has_templates);
+        let action = note_rule(admitted, decision);
         if let Some(delay) = delay {
-            rule.task = Some(wait(&admitted.identity.workspace, admitted.request.now.instant.plus(delay)).await);
+            let task = wait(&admitted.identity.workspace, admitted.request.now.instant.plus(delay)).await;
+            if let Some(rule) = &mut admitted.rule {
+                rule.task = Some(task);
+            }
         }
         match action {
+            Action::Reply(reply) if has_templates => match self.rendered(admitted, reply).await {
+                Ok(reply) => scripted_reply(admitted, &reply),
+                Err(problem) => unrendered(admitted, &problem),
+            },
+            Action::Patch(patch) if has_templates => {
+                let answer = self.perform(admitted, operation);
+                match self.rendered(admitted, patch).await {
+                    Ok(patch) => patched(answer, &patch),
+                    Err(problem) => unrendered(admitted, &problem),
+                }
+            }
+            action => self.act(admitted, operation, action),
+        }
+    }
+
+    /// Answers as an action says that has no templates, or none any more.
+    fn act(&self, admitted: &mut Admitted, operation: Operation, action: Action) -> Answer {
+        match action {
             Action::Pass => self.perform(admitted, operation),
-            Action::Reply(reply) => self.reply(admitted, reply).await,
-            Action::Patch(patch) => self.patched(admitted, operation, patch).await,
+            Action::Reply(reply) => scripted_reply(admitted, &reply),
+            Action::Patch(patch) => patched(self.perform(admitted, operation), &patch),
             Action::Fault(fault) => self.faulty(admitted, operation, fault),
         }
     }
@@ -82,46 +99,6 @@ impl Api {
             rule.warn_of_gaps(&gaps);
         }
         Ok(Arc::new(rendered))
-    }
-
-    async fn reply(&self, admitted: &mut Admitted, reply: Arc<ScriptedReply>) -> Answer {
-        let reply = match self.rendered(admitted, reply).await {
-            Ok(reply) => reply,
-            Err(problem) => return unrendered(admitted, &problem),
-        };
-        match reply.error {
-            Some(ErrorKind::Unauthorized) => admitted.forget_quota(),
-            Some(ErrorKind::RateLimitExceeded) => admitted.show_quota_used_up(),
-            _ => {}
-        }
-        let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut answer = match &reply.body {
-            Some(ReplyBody::Json(body)) => Answer::json(status, json_bytes(body), Reason::Scripted),
-            Some(ReplyBody::Text(text)) => {
-                let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-                Answer::new(status, plain, Bytes::from(text.clone()), Reason::Scripted)
-            }
-            None if reply.has_envelope() => enveloped(admitted, &reply, status),
-            None => Answer::json(status, Vec::new(), Reason::Scripted),
-        };
-        for (name, value) in &reply.headers {
-            answer.headers.insert(name.clone(), value.clone());
-        }
-        answer
-    }
-
-    async fn patched(&self, admitted: &mut Admitted, operation: Operation, patch: Arc<Patch>) -> Answer {
-        let mut answer = self.perform(admitted, operation);
-        let Ok(mut body) = serde_json::from_slice::<Value>(&answer.body) else { return answer };
-        match self.rendered(admitted, patch).await {
-            Ok(patch) => {
-                patch.apply(&mut body);
-                answer.body = json_bytes(&body).into();
-                answer.content_type = JSON;
-                answer
-            }
-            Err(problem) => unrendered(admitted, &problem),
-        }
     }
 
     fn faulty(&self, admitted: &Admitted, operation: Operation, fault: Fault) -> Answer {
@@ -153,6 +130,25 @@ impl Api {
     }
 }
 
+/// Notes the rule that decided; returns what it does.
+fn note_rule(admitted: &mut Admitted, decision: Decision) -> Action {
+    let Decision { scenario, rule, turn, delay, action, description, unsettled, .. } = decision;
+    let story = unsettled.map(|rule| Story {
+        workspace: Arc::clone(admitted.workspace()),
+        rule,
+        action: action.clone(),
+        activation: admitted.request.config.activation,
+        status: 0,
+    });
+    let description = match delay {
+        Some(delay) => format!("after {} ms: {description}", delay.as_millis()).into(),
+        None => description,
+    };
+    let scripted = Scripted { scenario, rule, turn, action: description };
+    admitted.rule = Some(AppliedRule { scripted, warnings: Vec::new(), story, task: None });
+    action
+}
+
 /// Waits by the workspace's clock. What comes then is under way for that clock as long as the task lives.
 async fn wait(workspace: &Workspace, due: Instant) -> Task {
     let mut slot = workspace.agenda().slot();
@@ -161,11 +157,35 @@ async fn wait(workspace: &Workspace, due: Instant) -> Task {
     workspace.agenda().begin()
 }
 
-fn describe(decision: &Decision) -> String {
-    match decision.delay {
-        Some(delay) => format!("after {} ms: {}", delay.as_millis(), decision.action),
-        None => decision.action.to_string(),
+fn scripted_reply(admitted: &mut Admitted, reply: &ScriptedReply) -> Answer {
+    match reply.error {
+        Some(ErrorKind::Unauthorized) => admitted.forget_quota(),
+        Some(ErrorKind::RateLimitExceeded) => admitted.show_quota_used_up(),
+        _ => {}
     }
+    let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut answer = match &reply.body {
+        Some(ReplyBody::Json(body)) => Answer::json(status, json_bytes(body), Reason::Scripted),
+        Some(ReplyBody::Text(text)) => {
+            let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+            Answer::new(status, plain, Bytes::from(text.clone()), Reason::Scripted)
+        }
+        None if reply.has_envelope() => enveloped(admitted, reply, status),
+        None => Answer::json(status, Vec::new(), Reason::Scripted),
+    };
+    for (name, value) in &reply.headers {
+        answer.headers.insert(name.clone(), value.clone());
+    }
+    answer
+}
+
+/// The ordinary answer, its body changed if it is JSON.
+fn patched(mut answer: Answer, patch: &Patch) -> Answer {
+    if let Some(body) = patch.applied(&answer.body) {
+        answer.body = body.into();
+        answer.content_type = JSON;
+    }
+    answer
 }
 
 fn enveloped(admitted: &Admitted, reply: &ScriptedReply, status: StatusCode) -> Answer {

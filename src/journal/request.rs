@@ -154,7 +154,7 @@ pub struct Scripted {
     /// How often the rule has applied, this request included.
     pub turn: u64,
     /// What the rule did, in words.
-    pub action: String,
+    pub action: Arc<str>,
 }
 
 /// A request and its answer in one allocation: id, request line and headers, the answer's headers, both bodies. Credentials are

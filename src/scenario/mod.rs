@@ -18,6 +18,7 @@ mod kept_configs;
 mod knob_patch;
 mod library;
 mod matcher;
+mod merge;
 mod overrides;
 mod parse;
 mod progress;

@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::action::{Patch, ReplyBody, ScriptedReply};
+use super::action::{Action, Patch, ReplyBody, ScriptedReply};
 use super::matcher::{Reading, RequestView};
 use crate::clock::Random;
 use crate::contract::keys::shown;
@@ -49,6 +49,20 @@ pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
         request["key"] = shown(key, view.keys).into();
     }
     Map::from_iter([("request".to_owned(), request)])
+}
+
+impl Action {
+    /// Whether anything in it has to be rendered.
+    pub(super) fn has_templates(&self) -> bool {
+        let mut found = false;
+        let mut see = |_: &str| found = true;
+        match self {
+            Self::Reply(reply) => reply.each_template(&mut see),
+            Self::Patch(patch) => patch.each_template(&mut see),
+            Self::Pass | Self::Fault(_) => {}
+        }
+        found
+    }
 }
 
 /// Templates of an action that are longer than this together, with the body they may copy, take long enough to hold up
@@ -152,7 +166,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Seed;
-    use crate::scenario::{Action, check_text};
+    use crate::scenario::check_text;
 
     fn with_view<T>(look: impl FnOnce(&RequestView<'_>) -> T) -> T {
         let mut headers = HeaderMap::new();

@@ -81,6 +81,16 @@ pub struct Step {
     pub delay: Option<Delay>,
     /// What happens.
     pub action: Action,
+    /// The same in words.
+    description: Arc<str>,
+    has_templates: bool,
+}
+
+impl Step {
+    fn new(until: u64, delay: Option<Delay>, action: Action) -> Self {
+        let (description, has_templates) = (action.to_string().into(), action.has_templates());
+        Self { until, delay, action, description, has_templates }
+    }
 }
 
 /// What follows the last step of a sequence.
@@ -97,7 +107,7 @@ pub enum Then {
 impl Sequence {
     /// One action for every request.
     pub fn always(delay: Option<Delay>, action: Action) -> Self {
-        Self { steps: vec![Step { until: 1, delay, action }], then: Then::Stay, spelled_out: false }
+        Self { steps: vec![Step::new(1, delay, action)], then: Then::Stay, spelled_out: false }
     }
 
     /// Steps, each with the number of requests it lasts (at least one).
@@ -105,7 +115,7 @@ impl Sequence {
         let mut until = 0_u64;
         let steps = steps.into_iter().map(|(times, delay, action)| {
             until = until.saturating_add(times.max(1));
-            Step { until, delay, action }
+            Step::new(until, delay, action)
         });
         Self { steps: steps.collect(), then, spelled_out: true }
     }
@@ -156,8 +166,19 @@ pub struct Decision {
     pub delay: Option<Duration>,
     /// What happens.
     pub action: Action,
+    /// The same in words, without the delay.
+    pub description: Arc<str>,
+    /// Whether the action has templates to be rendered.
+    pub has_templates: bool,
     /// The rule, if its story depends on the answer: [`Rule::settle`] needs its status.
     pub unsettled: Option<Arc<Rule>>,
+}
+
+impl Decision {
+    /// Whether nothing has to be waited for or rendered.
+    pub fn is_immediate(&self) -> bool {
+        self.delay.is_none() && !self.has_templates
+    }
 }
 
 /// Why a rule did not apply.
@@ -229,6 +250,8 @@ impl Rule {
             turn,
             delay: step.delay.map(|delay| delay.draw(random)),
             action: step.action.clone(),
+            description: Arc::clone(&step.description),
+            has_templates: step.has_templates,
             unsettled,
         })
     }
