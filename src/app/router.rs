@@ -7,6 +7,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode};
 use jiff::Timestamp;
 
+use crate::clock::Now;
 use crate::contract::error::ErrorKind;
 use crate::control::{Control, ControlError, PREFIX};
 use crate::http::answer::AnswerBody;
@@ -46,7 +47,11 @@ impl Handler for Router {
         }
     }
 
-    fn now(&self) -> Timestamp {
+    fn now(&self) -> Now {
+        self.api.engine.registry.clock().now()
+    }
+
+    fn wall(&self) -> Timestamp {
         self.api.engine.registry.clock().wall()
     }
 

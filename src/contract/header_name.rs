@@ -1,15 +1,10 @@
-//! Names of headers that a setting gives: any valid HTTP field name, or none. And a request's headers by name.
+//! Names of headers that a setting gives: any valid HTTP field name, or none.
 
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::header::HeaderName;
 use serde::{Deserialize, Serialize};
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-
-/// The values of one header. A request has few headers: comparing their names costs less than hashing one.
-pub fn values_of<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h HeaderValue> {
-    headers.iter().filter(move |(known, _)| *known == name).map(|(_, value)| value)
-}
 
 /// A text that is a valid HTTP field name; compared without regard to case, shown as written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

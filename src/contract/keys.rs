@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use serde::{Deserialize, Serialize};
 
-use crate::contract::header_name::values_of;
 use crate::contract::named::named;
 use crate::contract::types::Environment;
 
@@ -135,7 +134,7 @@ pub fn authenticate<'h>(headers: &'h HeaderMap, rules: KeyRules<'_>) -> Result<&
 
 /// The token of the one `Authorization: Bearer` header; the scheme's case does not matter.
 pub fn bearer_token(headers: &HeaderMap) -> Result<&str, KeyRefusal> {
-    let mut values = values_of(headers, &AUTHORIZATION);
+    let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or(KeyRefusal::Missing)?;
     if values.next().is_some() {
         return Err(KeyRefusal::Doubled);

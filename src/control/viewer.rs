@@ -12,7 +12,7 @@ use super::guard::Content;
 use super::page::page;
 use super::reply::ControlError;
 use super::{Access, PREFIX};
-use crate::clock::machine;
+use crate::clock::{Instant, Now, machine};
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{AnswerBody, JSON, answer};
 use crate::http::connection::Progress;
@@ -63,7 +63,11 @@ impl Handler for Viewer {
         Answering::Ready(self.answer(request).unwrap_or_else(|error| error.into_response(Redactor::default())))
     }
 
-    fn now(&self) -> Timestamp {
+    fn now(&self) -> Now {
+        Now { instant: Instant::default(), wall: self.wall() }
+    }
+
+    fn wall(&self) -> Timestamp {
         machine::wall_time()
     }
 

@@ -7,6 +7,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode};
 use jiff::Timestamp;
 
+use crate::clock::Now;
 use crate::http::answer::AnswerBody;
 use crate::http::connection::Progress;
 
@@ -19,7 +20,10 @@ pub trait Handler: Send + Sync + 'static {
     fn handle(self: &Arc<Self>, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering;
 
     /// The time that the journal has.
-    fn now(&self) -> Timestamp;
+    fn now(&self) -> Now;
+
+    /// Its wall time alone.
+    fn wall(&self) -> Timestamp;
 
     /// Answers what hyper refused to parse with this status, or was never given: the bytes of head and body, which end the
     /// connection.

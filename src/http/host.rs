@@ -3,8 +3,6 @@
 use hyper::header::{HOST, HeaderMap};
 use hyper::{Method, Uri, Version};
 
-use crate::contract::header_name::values_of;
-
 /// Why a request is not valid for this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostProblem {
@@ -35,7 +33,7 @@ pub fn check_host<'h>(
     if *method == Method::CONNECT || !uri.path().starts_with('/') {
         return Err(HostProblem::NoPath);
     }
-    let mut values = values_of(headers, &HOST);
+    let mut values = headers.get_all(HOST).iter();
     let host = match (values.next(), values.next()) {
         (Some(_), Some(_)) => return Err(HostProblem::Doubled),
         (Some(value), None) => {

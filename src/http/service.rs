@@ -52,7 +52,8 @@ impl Api {
     pub fn handle(self: &Arc<Self>, request: hyper::Request<Incoming>, progress: &Arc<Progress>) -> Answering {
         let (head, body) = request.into_parts();
         let generation = self.engine.library.load();
-        let mut request = Request::new(head, self.engine.registry.clock().now(), &generation);
+        let now = progress.arrived().unwrap_or_else(|| self.engine.registry.clock().now());
+        let mut request = Request::new(head, now, &generation);
         let (identity, route) = caught_now(|| self.admit(&mut request, &generation))
             .unwrap_or_else(|panic| (self.anonymous(&request), Err(AdmissionError::Panicked(panic))));
         let mut admitted = Admitted::new(request, identity);
@@ -61,6 +62,9 @@ impl Api {
             Ok(route) if route.has_body() => Next::Body(route.operation, body),
             Ok(route) => match admitted.decide() {
                 None => Next::Answer(self.perform(&admitted, route.operation)),
+                Some(decision) if decision.is_immediate() => {
+                    Next::Answer(self.carry_out_now(&mut admitted, route.operation, decision))
+                }
                 Some(decision) => Next::Rule(route.operation, decision),
             },
         });

@@ -20,7 +20,7 @@ use super::application::{Application, Forwarded};
 use crate::cli::output::{cell, compact, print};
 use crate::cli::signing::Signing;
 use crate::cli::verify::Rejected;
-use crate::clock::machine;
+use crate::clock::{Instant, Now, machine};
 use crate::contract::signature::{Evidence, Rejection, Remedy};
 use crate::contract::timestamp::Precision;
 use crate::contract::timestamp::format_timestamp;
@@ -303,7 +303,11 @@ impl Handler for Receiver {
         Answering::Later(Box::pin(async move { receiver.receive(request).await }))
     }
 
-    fn now(&self) -> Timestamp {
+    fn now(&self) -> Now {
+        Now { instant: Instant::default(), wall: self.wall() }
+    }
+
+    fn wall(&self) -> Timestamp {
         machine::wall_time()
     }
 

@@ -224,9 +224,7 @@ impl<S: Socket, H: Handler> AsyncRead for TimedStream<S, H> {
                     if self.head_began_at != Some(begun) {
                         self.begin_head(begun);
                     }
-                    if !self.progress.knows_first_byte() {
-                        self.progress.first_byte(Some(self.handler.now()));
-                    }
+                    self.progress.read(Some(self.handler.now()));
                     let read = &buf.filled()[before..];
                     self.began_tls |= begun == 0 && read.starts_with(TLS_HANDSHAKE);
                     self.line_ended = self.line_ended || read.contains(&b'\n');
@@ -243,7 +241,7 @@ impl<S: Socket, H: Handler> AsyncRead for TimedStream<S, H> {
                         && !self.progress.has_body()
                     {
                         self.begin_head(begun);
-                        self.progress.first_byte(None);
+                        self.progress.read(None);
                     }
                     let timeout = self.limits.idle_timeout;
                     self.idle.check(cx, timeout, begun)?;
@@ -283,7 +281,7 @@ impl<S: Socket, H: Handler> AsyncWrite for TimedStream<S, H> {
         }
         self.unread_peer = None;
         // Before the write: a client that has the answer finds the time in the journal.
-        self.progress.writing(|| self.handler.now());
+        self.progress.writing(|| self.handler.wall());
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
         self.bound_write(cx, result)
     }

@@ -1,7 +1,7 @@
 //! What one connection and the service on it share: how far its requests are, and what the connection is to do.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use hyper::body::Bytes;
@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::clock::Now;
 use crate::journal::{Arrival, RequestRecord};
 
 /// What a connection does in place of writing an answer.
@@ -39,9 +40,8 @@ pub struct Progress {
     peer: Option<IpAddr>,
     number: u64,
     begun: AtomicU64,
-    /// When the first byte of a request was read, in microseconds, and the number of that request.
-    first_byte: AtomicI64,
-    first_byte_of: AtomicU64,
+    /// The request whose head is read, or was read last.
+    arriving: Mutex<Arriving>,
     /// The journal's record of the last answer.
     record: Mutex<Weak<RequestRecord>>,
     has_body: AtomicBool,
@@ -52,31 +52,45 @@ pub struct Progress {
     given_up: Notify,
 }
 
+/// When a request came.
+#[derive(Debug, Default)]
+struct Arriving {
+    /// The number of the request, from 1.
+    number: u64,
+    first_byte: Option<Timestamp>,
+    /// When bytes of its head were last read.
+    last_read: Option<Now>,
+}
+
 impl Progress {
     /// A fresh connection of this peer; `number` counts those of the listener from 1.
     pub fn of(peer: IpAddr, number: u64) -> Self {
         Self { peer: Some(peer), number, ..Self::default() }
     }
 
-    /// The first byte of the next request was read; `None` if it came together with the request before.
-    pub(super) fn first_byte(&self, at: Option<Timestamp>) {
-        // Out of range for a time, and so none when it is read.
-        let micros = at.map_or(i64::MIN, Timestamp::as_microsecond);
-        self.first_byte.store(micros, Ordering::Relaxed);
-        self.first_byte_of.store(self.begun() + 1, Ordering::Relaxed);
+    /// Bytes of the next request were read; `at` is `None` if they came together with the request before.
+    pub(super) fn read(&self, at: Option<Now>) {
+        let next = self.begun() + 1;
+        let mut arriving = self.arriving.lock();
+        if arriving.number == next {
+            arriving.last_read = at;
+        } else {
+            *arriving = Arriving { number: next, first_byte: at.map(|at| at.wall), last_read: at };
+        }
     }
 
-    /// Whether the first byte of the next request was read.
-    pub(super) fn knows_first_byte(&self) -> bool {
-        self.first_byte_of.load(Ordering::Relaxed) > self.begun()
+    /// When the last bytes of the head were read of the request that is being answered, if it did not come with another.
+    pub(crate) fn arrived(&self) -> Option<Now> {
+        let arriving = self.arriving.lock();
+        arriving.last_read.filter(|_| arriving.number == self.begun())
     }
 
     /// How the request that is being answered came.
     pub(crate) fn arrival(&self) -> Arrival {
         let sequence = self.begun();
-        let is_known = self.first_byte_of.load(Ordering::Relaxed) == sequence;
-        let at = Timestamp::from_microsecond(self.first_byte.load(Ordering::Relaxed));
-        Arrival { connection: self.number, sequence, first_byte: at.ok().filter(|_| is_known) }
+        let arriving = self.arriving.lock();
+        let first_byte = arriving.first_byte.filter(|_| arriving.number == sequence);
+        Arrival { connection: self.number, sequence, first_byte }
     }
 
     /// The answer is in the journal, and about to be written.
