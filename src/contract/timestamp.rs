@@ -75,11 +75,10 @@ pub fn format_timestamp(instant: Timestamp, precision: Precision) -> String {
     text.extend_from_slice(&whole_second(instant));
     if digits > 0 {
         text.push(b'.');
-        let (mut rest, mut unit) = (instant.subsec_nanosecond().unsigned_abs(), 100_000_000);
+        let (nanos, mut unit) = (instant.subsec_nanosecond().unsigned_abs(), 100_000_000);
         for _ in 0..digits {
             // A digit is below ten.
-            text.push(b'0' + (rest / unit) as u8);
-            rest %= unit;
+            text.push(b'0' + (nanos / unit % 10) as u8);
             unit /= 10;
         }
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::contract::header_name::HeaderNameText;
 use crate::http::answer::{JSON, ends_connection, number_value, own_headers};
 use crate::http::quota::push_quota_headers;
 use crate::http::request::Admitted;
@@ -65,8 +66,11 @@ impl Prepared {
     fn of(admitted: &Admitted, verdict: &Verdict, headers: &HeaderMap) -> Option<Self> {
         let (request, profile) = (&admitted.request, admitted.profile());
         let further = profile.ids.request_header.get();
-        let changing =
-            [Some(profile.rate_limit.header_names.remaining.name()), Some(&REQUEST_ID), further.map(|it| it.name())];
+        let changing = [
+            Some(profile.rate_limit.header_names.remaining.name()),
+            Some(&REQUEST_ID),
+            further.map(HeaderNameText::name),
+        ];
         headers.keys().skip(REMAINING_AT).eq(changing.into_iter().flatten()).then(|| Self {
             config: Arc::downgrade(&request.config),
             generation: request.generation,
