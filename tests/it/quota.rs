@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{builder, get, get_as, send, start, start_with};
+use serde_json::json;
+
+use crate::support::{ask, builder, get, get_as, send, start, start_with};
 
 #[tokio::test]
 async fn the_headers_count_down_and_429_ends_the_window() {
@@ -112,4 +114,48 @@ async fn a_scripted_429_is_given_back_where_only_success_costs() {
         }
         assert_eq!(shown, [(429, "0".to_owned()), (429, "0".to_owned()), (200, left.to_owned())], "{count}");
     }
+}
+
+/// Answers are given headers prepared for the one before where they can be; each must be as if it were the first.
+#[tokio::test]
+async fn headers_follow_every_change_of_the_settings() {
+    let emulator = start_with(&["rate_limit.requests=1000"]).await;
+    let shown = async |key: &str| {
+        let answer = get_as(&emulator, key, "/v1/system/status").await;
+        let id = answer.header("x-emulator-request-id").expect("an id").to_owned();
+        let record = ask(&emulator, "GET", &format!("requests/{id}"), &json!({})).await;
+        assert_eq!(record["id"], id.as_str(), "{record}");
+        let mut lines: Vec<String> = answer
+            .headers
+            .iter()
+            .filter(|(name, _)| name.as_str() != "date")
+            .map(|(name, value)| format!("{name}: {}", value.to_str().expect("text").replace(&id, "ID")))
+            .collect();
+        lines.sort();
+        lines.join("\n")
+    };
+    let ordinary = |generation: u32, quota: &str| {
+        format!(
+            "content-length: 92\ncontent-type: application/json\nx-emulator-generation: {generation}\n\
+             x-emulator-request-id: ID\n{quota}"
+        )
+    };
+    assert_eq!(shown("sk_test_a").await, ordinary(1, "x-ratelimit-limit: 1000\nx-ratelimit-remaining: 999"));
+    assert_eq!(shown("sk_test_a").await, ordinary(1, "x-ratelimit-limit: 1000\nx-ratelimit-remaining: 998"));
+    let changes = json!({
+        "rate_limit": { "requests": 20, "header_names": { "remaining": "x-left" } },
+        "ids": { "request_header": "x-trace" },
+    });
+    ask(&emulator, "PATCH", "profile?key=sk_test_a", &changes).await;
+    for left in [17, 16] {
+        let quota = format!("x-left: {left}\nx-ratelimit-limit: 20\nx-trace: ID");
+        assert_eq!(shown("sk_test_a").await, ordinary(2, &quota));
+        let other = format!("x-ratelimit-limit: 1000\nx-ratelimit-remaining: {}", 999 - (17 - left));
+        assert_eq!(shown("sk_test_b").await, ordinary(2, &other), "the other key's headers stay");
+    }
+    let reset = json!({ "rate_limit": { "reset": "delta" } });
+    ask(&emulator, "PATCH", "profile?key=sk_test_b", &reset).await;
+    let lines = shown("sk_test_b").await;
+    assert!(lines.contains("x-ratelimit-reset: "), "{lines}");
+    assert!(!shown("sk_test_a").await.contains("reset"), "and so do these");
 }
