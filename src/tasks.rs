@@ -1,4 +1,4 @@
-//! For tasks of every higher layer: the signal to stop, and threads for long computations such as checking a scenario or making
+//! For tasks of every higher layer: starting them, the signal to stop, and threads for long computations such as checking a scenario or making
 //! many events, which would block the async workers.
 //!
 //! The threads are few and permanent: the allocator retains freed memory for the thread that used it, so each thread that has
@@ -14,8 +14,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{oneshot, watch};
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
 /// Returns once `stop` is true, or its sender is dropped.
 pub async fn stopped(stop: &mut watch::Receiver<bool>) {
@@ -72,6 +73,37 @@ impl Wake for Woken {
     }
 }
 
+/// The future of a task, of one type for all: the runtime's code for a task is compiled again, 4 KB of it, for each type of future.
+pub fn boxed(task: impl Future<Output = ()> + Send + 'static) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(task)
+}
+
+/// Starts a task.
+pub fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    tokio::spawn(boxed(task))
+}
+
+/// Starts work that blocks, on a thread of the runtime.
+pub fn spawn_beside(work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    spawn_blocking(Box::new(work) as Piece)
+}
+
+/// Does work that blocks, on a thread of the runtime.
+pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
+    let result = Arc::new(Mutex::new(None));
+    let place = Arc::clone(&result);
+    spawn_beside(move || *place.lock() = Some(work())).await?;
+    Ok(result.lock().take().expect("the work is done"))
+}
+
+/// Runs a future to its end.
+pub fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
+    let mut result = None;
+    let whole: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(async { result = Some(future.await) });
+    runtime.block_on(whole);
+    result.expect("the future has ended")
+}
+
 /// Most computations at a time; further ones wait in order.
 pub const MOST_AT_ONCE: usize = 4;
 
@@ -100,6 +132,14 @@ impl Default for Blocking {
 impl Blocking {
     /// Runs `work` to its end, even if the caller stops waiting. A panic in it is resumed in the caller.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let result = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&result);
+        self.complete(Box::new(move || *place.lock() = Some(work()))).await;
+        result.lock().take().expect("the work is done")
+    }
+
+    /// The same for work that keeps its result by itself.
+    async fn complete(&self, work: Piece) {
         let (done, result) = oneshot::channel();
         let runtime = Handle::current();
         let piece = move || {
@@ -109,9 +149,8 @@ impl Blocking {
         };
         self.pieces.send(Box::new(piece)).expect("the queue holds the other end");
         self.queue.lock().grow();
-        match result.await.expect("every piece is done") {
-            Ok(done) => done,
-            Err(panic) => resume_unwind(panic),
+        if let Err(panic) = result.await.expect("every piece is done") {
+            resume_unwind(panic);
         }
     }
 }

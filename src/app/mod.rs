@@ -51,6 +51,7 @@ use crate::http::tls::ServerTls;
 use crate::http::{bind, serve};
 use crate::journal::Journal;
 use crate::scenario::{FileTexts, Library, Watcher};
+use crate::tasks::spawn;
 use crate::webhook::client::Client;
 use crate::webhook::deliver::Deliverer;
 use crate::webhook::dial::Reach;
@@ -154,17 +155,17 @@ impl Emulator {
             None => None,
         };
         if let Some(state) = &state {
-            tasks.push(tokio::spawn(Arc::clone(state).keep(stopping.clone())));
+            tasks.push(spawn(Arc::clone(state).keep(stopping.clone())));
         }
         let (limits, grace) = (Limits { connections: shares.connections, ..settings.limits }, settings.grace);
         let on_main_port = control_listener.is_none().then(|| Arc::clone(&control));
         let router = Arc::new(Router { api: Arc::clone(&api), serves_api: true, control: on_main_port });
-        tasks.push(tokio::spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
+        tasks.push(spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
         if let Some(listener) = control_listener {
             let router = Arc::new(Router { api, serves_api: false, control: Some(control) });
-            tasks.push(tokio::spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
+            tasks.push(spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
         }
-        tasks.push(tokio::spawn(deliverer.run(to_deliver, stopping)));
+        tasks.push(spawn(deliverer.run(to_deliver, stopping)));
         Ok(Self {
             address,
             control_address,

@@ -30,7 +30,7 @@ pub(super) struct Router {
 }
 
 impl Handler for Router {
-    fn handle(self: &Arc<Self>, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering {
+    fn handle(&self, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering {
         let path = request.uri().path();
         let for_control = path.starts_with(PREFIX) || path == PREFIX.trim_end_matches('/');
         match &self.control {

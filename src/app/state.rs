@@ -13,7 +13,7 @@ use super::StartError;
 use crate::engine::Engine;
 use crate::file::{self, Claim, write_whole};
 use crate::snapshot::Snapshot;
-use crate::tasks::stopped;
+use crate::tasks::{beside, stopped};
 
 /// How often the state is saved if something changed.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -41,7 +41,7 @@ pub struct StopProblem {
 impl StateFile {
     /// Loads the state if the file exists, and writes it back, so that a file that cannot be written is reported at the start.
     pub(super) async fn open(engine: Arc<Engine>, file: PathBuf) -> Result<Arc<Self>, StartError> {
-        let opened = tokio::task::spawn_blocking(move || Self::open_now(engine, file).map(Arc::new));
+        let opened = beside(move || Self::open_now(engine, file).map(Arc::new));
         opened.await.map_err(|error| StartError::Setting(format!("--state: {error}")))?
     }
 
@@ -67,7 +67,7 @@ impl StateFile {
     /// Saves the present state, on a thread that may block.
     pub(super) async fn save(self: &Arc<Self>) -> Result<(), StopProblem> {
         let state = Arc::clone(self);
-        let saved = tokio::task::spawn_blocking(move || state.save_now()).await;
+        let saved = beside(move || state.save_now()).await;
         saved
             .unwrap_or_else(|error| Err(io::Error::other(error)))
             .map_err(|source| StopProblem { file: self.file.clone(), source })

@@ -5,29 +5,28 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Either, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error as TlsError};
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::TlsConnector;
 use url::{Url, form_urlencoded};
 
 use super::failure::{Code, Failure};
-use super::output::{show, show_list};
+use super::output::{as_value, show, show_list};
 use super::target::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
 use crate::control::api::{self, Endpoint};
 use crate::http::handler::PLAIN_ON_TLS;
+use crate::tasks::block_on;
+use crate::webhook::dial::{Sender, open};
 use crate::webhook::tls::Trust;
 
 /// Why there was no answer, with a hint where starting the emulator would not help.
@@ -52,12 +51,8 @@ impl Problem {
 
 /// One call of the control API, to be sent.
 pub(super) struct Call<'a, E> {
-    target: &'a Target,
-    segment: &'a str,
-    query: Vec<(String, String)>,
-    body: Vec<u8>,
-    media: &'static str,
-    limit: Duration,
+    /// What is sent, without the types: the code that sends it is compiled once.
+    outgoing: Outgoing<'a>,
     json: bool,
     endpoint: PhantomData<E>,
 }
@@ -79,51 +74,42 @@ pub(super) struct Refusal {
 
 impl<'a, E: Endpoint> Call<'a, E> {
     pub(super) fn to(target: &'a Target) -> Self {
-        Self {
-            target,
-            segment: "",
-            query: Vec::new(),
-            body: Vec::new(),
-            media: "application/json",
-            limit: SHORT,
-            json: false,
-            endpoint: PhantomData,
-        }
+        Self { outgoing: Outgoing::to(target, E::METHOD, E::PATH), json: false, endpoint: PhantomData }
     }
 
     /// The key that the call is about.
     pub(super) fn key(mut self, key: impl Into<Option<&'a str>>) -> Self {
-        self.query.extend(key.into().map(|key| ("key".to_owned(), key.to_owned())));
+        self.outgoing.query.extend(key.into().map(|key| ("key".to_owned(), key.to_owned())));
         self
     }
 
     /// The variable segment of the path.
     pub(super) fn id(mut self, id: &'a str) -> Self {
-        self.segment = id;
+        self.outgoing.segment = id;
         self
     }
 
     /// Adds query parameters: some or all fields of `E::Query`.
     pub(super) fn query(mut self, query: &impl Serialize) -> Self {
-        self.query.extend(fields(query));
+        self.outgoing.query.extend(fields(query));
         self
     }
 
     /// Sets the body, which must serialize like `E::Body`.
     pub(super) fn body(mut self, body: &impl Serialize) -> Self {
-        self.body = serde_json::to_vec(body).expect("texts and numbers always serialise");
+        self.outgoing.body = as_value(body).to_string().into_bytes();
         self
     }
 
     /// Sets a body of TOML, where the call takes it.
     pub(super) fn toml(mut self, text: &str) -> Self {
-        (self.body, self.media) = (text.as_bytes().to_vec(), "application/toml");
+        (self.outgoing.body, self.outgoing.media) = (text.as_bytes().to_vec(), "application/toml");
         self
     }
 
     /// How long the answer may take.
     pub(super) fn limit(mut self, limit: Duration) -> Self {
-        self.limit = limit;
+        self.outgoing.limit = limit;
         self
     }
 
@@ -150,49 +136,58 @@ impl<'a, E: Endpoint> Call<'a, E> {
 
     /// The answer, or the refusal.
     pub(super) fn outcome(self) -> Result<Result<Answer<E>, Refusal>, Failure> {
-        let (limit, json) = (self.limit, self.json);
-        let (status, bytes) = self.outgoing().exchanged(limit)?;
-        if !(200..300).contains(&status) {
-            let error = serde_json::from_slice(&bytes).unwrap_or_default();
-            return Ok(Err(Refusal { status, error, json: bytes }));
-        }
-        let body = serde_json::from_slice(&bytes).map_err(|error| {
-            let path = E::PATH;
-            let message = format!("the answer to `{path}` has an unexpected form: {error}");
-            Failure::new(2, Code::Failed, message).with_hint("is that the same version of wrs-emulator?")
-        })?;
-        Ok(Ok(Answer { body, bytes, json }))
+        let bytes = match self.outgoing.exchanged()? {
+            Ok(bytes) => bytes,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let body = serde_json::from_slice(&bytes).map_err(|error| unexpected_form(E::PATH, &error))?;
+        Ok(Ok(Answer { body, bytes, json: self.json }))
     }
+}
 
-    /// Erases the types of the call, so that the code that sends it is compiled once.
-    fn outgoing(self) -> Outgoing<'a> {
-        let segment = utf8_percent_encode(self.segment, NON_ALPHANUMERIC).to_string();
-        let path = E::PATH.replace("{id}", &segment).replace("{name}", &segment);
-        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(self.query).finish();
-        let path = format!("{path}?{query}");
-        Outgoing { target: self.target, method: E::METHOD, path, body: self.body, media: self.media }
-    }
+fn unexpected_form(path: &str, error: &serde_json::Error) -> Failure {
+    let message = format!("the answer to `{path}` has an unexpected form: {error}");
+    Failure::new(2, Code::Failed, message).with_hint("is that the same version of wrs-emulator?")
 }
 
 /// A call without its types.
 struct Outgoing<'a> {
     target: &'a Target,
     method: Method,
-    /// With the query.
-    path: String,
+    path: &'static str,
+    segment: &'a str,
+    query: Vec<(String, String)>,
     body: Vec<u8>,
     media: &'static str,
+    limit: Duration,
 }
 
-impl Outgoing<'_> {
-    /// The status and the JSON of the answer, within this time.
-    fn exchanged(self, limit: Duration) -> Result<(u16, Bytes), Failure> {
-        let (url, target) = (base(&self.target.url)?, self.target);
+impl<'a> Outgoing<'a> {
+    fn to(target: &'a Target, method: Method, path: &'static str) -> Self {
+        let (query, body, media) = (Vec::new(), Vec::new(), "application/json");
+        Self { target, method, path, segment: "", query, body, media, limit: SHORT }
+    }
+
+    /// The path below `/_emulator/`, with the query.
+    fn path(&self) -> String {
+        let segment = utf8_percent_encode(self.segment, NON_ALPHANUMERIC).to_string();
+        let path = self.path.replace("{id}", &segment).replace("{name}", &segment);
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.query).finish();
+        if query.is_empty() { path } else { format!("{path}?{query}") }
+    }
+
+    /// The JSON of the answer, or the refusal.
+    fn exchanged(self) -> Result<Result<Bytes, Refusal>, Failure> {
+        let (url, target, limit) = (base(&self.target.url)?, self.target, self.limit);
         let exchange = async { tokio::time::timeout(limit, self.exchange(&url)).await };
-        let result = runtime(Builder::new_current_thread())?
-            .block_on(exchange)
+        let result = block_on(&runtime(Builder::new_current_thread())?, exchange)
             .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs()).into()));
-        result.map_err(|problem| unreachable(target, problem))
+        let (status, json) = result.map_err(|problem| unreachable(target, problem))?;
+        if (200..300).contains(&status) {
+            return Ok(Ok(json));
+        }
+        let error = serde_json::from_slice(&json).unwrap_or_default();
+        Ok(Err(Refusal { status, error, json }))
     }
 
     async fn exchange(self, url: &Url) -> Result<(u16, Bytes), Problem> {
@@ -210,10 +205,11 @@ impl Outgoing<'_> {
 
     /// Sends the call, up to the head of the answer.
     async fn open(self, url: &Url) -> Result<Response<Incoming>, Problem> {
-        let Self { target, method, path, body, media } = self;
+        let path = self.path();
+        let Self { target, method, body, media, .. } = self;
         let mut sender = connected(url, target).await?;
         // A reverse proxy may serve the emulator below a path.
-        let uri = format!("{}/_emulator/{}", url.path().trim_end_matches('/'), path.trim_end_matches('?'));
+        let uri = format!("{}/_emulator/{path}", url.path().trim_end_matches('/'));
         let mut request = Request::builder()
             .method(method)
             .uri(uri)
@@ -222,7 +218,7 @@ impl Outgoing<'_> {
         if let Some(token) = &target.control_token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        let sent = sender.send_request(request.body(Full::new(Bytes::from(body)))?).await;
+        let sent = sender.send_request(request.body(Either::Left(Full::from(body)))?).await;
         // A TLS server answers plain HTTP with a TLS alert, which does not parse as HTTP.
         sent.map_err(|error| if error.is_parse() && url.scheme() == "http" { speaks_tls(url) } else { error.into() })
     }
@@ -231,9 +227,9 @@ impl Outgoing<'_> {
 impl Call<'_, api::Stream> {
     /// Follows the event stream until the emulator ends it, or `each`, which gets the kind and JSON of an event, returns false.
     pub(super) fn follow(self, mut each: impl FnMut(&str, &str) -> bool) -> Result<(), Failure> {
-        let (url, target) = (base(&self.target.url)?, self.target);
-        runtime(Builder::new_current_thread())?.block_on(async {
-            let response = self.outgoing().open(&url).await;
+        let (url, target) = (base(&self.outgoing.target.url)?, self.outgoing.target);
+        block_on(&runtime(Builder::new_current_thread())?, async {
+            let response = self.outgoing.open(&url).await;
             let mut response = response.map_err(|problem| unreachable(target, problem))?;
             let status = response.status();
             if !status.is_success() {
@@ -303,7 +299,7 @@ impl Refusal {
 
 /// The fields of an object that have a value, as query parameters.
 pub(super) fn fields(object: &impl Serialize) -> Vec<(String, String)> {
-    let Ok(Value::Object(fields)) = serde_json::to_value(object) else { return Vec::new() };
+    let Value::Object(fields) = as_value(object) else { return Vec::new() };
     let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
     fields.map(|(name, value)| (name, value.as_str().map_or_else(|| value.to_string(), str::to_owned))).collect()
 }
@@ -314,7 +310,7 @@ pub(super) fn runtime(mut builder: Builder) -> Result<Runtime, Failure> {
 }
 
 /// A connection to the emulator.
-async fn connected(url: &Url, target: &Target) -> Result<SendRequest<Full<Bytes>>, Problem> {
+async fn connected(url: &Url, target: &Target) -> Result<Sender, Problem> {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().unwrap_or(80);
     let stream = TcpStream::connect((host, port)).await?;
@@ -326,9 +322,9 @@ async fn connected(url: &Url, target: &Target) -> Result<SendRequest<Full<Bytes>
         })?;
         let name = ServerName::try_from(host.to_owned())?;
         let connected = TlsConnector::from(trust.config().await).connect(name, stream).await;
-        open(connected.map_err(|error| tls_problem(url, target, &error))?).await
+        Ok(open(Box::new(connected.map_err(|error| tls_problem(url, target, &error))?)).await?)
     } else {
-        open(stream).await
+        Ok(open(Box::new(stream)).await?)
     }
 }
 
@@ -369,14 +365,6 @@ fn distrusted(url: &Url, target: &Target, problem: &CertificateError) -> String 
     } else {
         format!("no authority in the file given signed it; the present one is at {base}/_emulator/ca.pem")
     }
-}
-
-async fn open<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    stream: S,
-) -> Result<SendRequest<Full<Bytes>>, Problem> {
-    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(async move { drop(connection.await) });
-    Ok(sender)
 }
 
 fn unreachable(target: &Target, problem: Problem) -> Failure {

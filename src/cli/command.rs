@@ -18,6 +18,7 @@ use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{self, ExecFacts, Run};
 use crate::file;
 use crate::redact::Redactor;
+use crate::tasks::beside;
 
 /// How long the emulator may take to give what a report is made of.
 const REPORT_LIMIT: Duration = Duration::from_secs(30);
@@ -121,9 +122,7 @@ pub(super) fn spawn(
 pub(super) async fn whole_run(target: &Target) -> Result<Run, Failure> {
     let target = target.clone();
     // The client blocks its thread, and the emulator must keep answering.
-    let run = tokio::task::spawn_blocking(move || {
-        Ok(Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send()?.body)
-    });
+    let run = beside(move || Ok(Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send()?.body));
     run.await.unwrap_or_else(|error| Err(Failure::io(error.to_string())))
 }
 

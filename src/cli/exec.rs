@@ -30,6 +30,7 @@ use super::verdict::{VerdictFormat, render, wait};
 use crate::app::{Raised, Settings};
 use crate::control::api::{ExecFacts, Run};
 use crate::file;
+use crate::tasks::{beside, block_on};
 
 const EXIT_STATUS: &str = "
 
@@ -84,7 +85,7 @@ pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
     let settings = settings(&args.serve)?;
     let raised = Raised::raise();
     let runtime = runtime(Builder::new_multi_thread())?;
-    let code = runtime.block_on(exec(&args, settings, raised));
+    let code = block_on(&runtime, exec(&args, settings, raised));
     // Tasks that are still running have nothing left to do.
     runtime.shutdown_background();
     code
@@ -251,7 +252,7 @@ async fn ask(
     accepted: Option<Accepted>,
 ) -> Result<Verdict, Failure> {
     // The client blocks its thread, and the emulator must keep answering.
-    let asked = tokio::task::spawn_blocking(move || Verdict::ask(&target, "*", settle, &fail_on, accepted.as_ref()));
+    let asked = beside(move || Verdict::ask(&target, "*", settle, &fail_on, accepted.as_ref()));
     asked.await.map_err(|error| Failure::io(format!("the verdict cannot be read: {error}")))?
 }
 

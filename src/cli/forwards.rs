@@ -17,6 +17,7 @@ use super::output::{cell, show_list, whose};
 use super::profile::{SettingsArgs, patched, settings_of};
 use super::target::Target;
 use crate::control::api::List;
+use crate::order;
 use crate::profile::Forward;
 
 /// The setting that contains all forwards.
@@ -131,7 +132,7 @@ pub(super) fn in_force(
     let setting = profile.data.iter().find(|row| row.knob == SETTING);
     let rules = setting.and_then(|setting| setting.value.as_object()).into_iter().flatten();
     let rules = rules.filter_map(|(from, to)| Some((from.clone(), to.as_str()?.to_owned())));
-    Ok(rules.filter(|(_, to)| !to.is_empty()).collect())
+    Ok(order::map(rules.filter(|(_, to)| !to.is_empty())))
 }
 
 /// Forwards as a patch of settings; null removes one.

@@ -11,6 +11,7 @@ use crate::control::api::{
     Attempt, Bytes, Connection, DeliveryWhole, Explanation, Headers, Outcome, Request, RequestWhole, Run,
     RunExplanation,
 };
+use crate::order::by_text;
 use crate::redact::Redactor;
 use crate::wording::counted;
 
@@ -64,7 +65,7 @@ pub(super) fn archive(run: &Run, selection: &mut dyn Selection) -> serde_json::R
     let attempts = entries.len() - requests;
     entries[requests..].reverse();
     // Times have one form, which sorts as text. Of one time, requests come before what followed from them.
-    entries.sort_by(|one, other| one.started_date_time.cmp(&other.started_date_time));
+    by_text(&mut entries, |entry| &entry.started_date_time);
     let omitted = run.omitted.requests + run.omitted.deliveries;
     let comment =
         (omitted > 0).then(|| format!("without {}, as a document has at most 8 MiB", counted(omitted, "older record")));

@@ -21,6 +21,7 @@ use crate::control::api::Millis;
 use crate::duration::duration_text;
 use crate::journal::{Entry, Reason, RequestRecord};
 use crate::redact::{Redactor, visible};
+use crate::tasks::block_on;
 use crate::wording::counted;
 use crate::workspace::{AttemptOutcome, AttemptRecord, EventRecord, PlannedDelivery, is_elsewhere};
 
@@ -58,7 +59,7 @@ impl Log {
         let (ending, end) = watch::channel(false);
         let (done, ended) = oneshot::channel();
         std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-            runtime.block_on(follow(&control, look, end));
+            block_on(&runtime, follow(&control, look, end));
             // The receiver may have been dropped.
             let _ = done.send(());
         })?;

@@ -43,7 +43,7 @@ pub(super) fn show<T: Serialize>(json: bool, value: &T, text: impl FnOnce() -> S
 /// Prints a listing, an object with its records in `data`, as JSON or as `text`.
 pub(super) fn show_list<T: Serialize>(json: bool, listing: &T, text: impl FnOnce() -> String) -> ExitCode {
     if json {
-        print_as_is(&lines(serde_json::to_value(listing).expect("JSON values always serialise")));
+        print_as_is(&lines(as_value(listing)));
     } else {
         print(&text());
     }
@@ -77,14 +77,19 @@ pub(super) struct End {
 
 /// JSON over several lines.
 pub(super) fn pretty<T: Serialize>(value: &T) -> String {
-    let text = serde_json::to_string_pretty(value).expect("JSON values always serialise");
+    let text = format!("{:#}", as_value(value));
     visible_json(&text).into_owned()
 }
 
 /// JSON on one line.
 pub(super) fn compact<T: Serialize>(value: &T) -> String {
-    let text = serde_json::to_string(value).expect("JSON values always serialise");
+    let text = as_value(value).to_string();
     visible_json(&text).into_owned()
+}
+
+/// A value as JSON. What is printed is made of this alone, as each further serialiser is a copy of the code of each type.
+pub(super) fn as_value<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).expect("texts and numbers always serialise")
 }
 
 /// The ready line of `serve` and `listen`, as JSON.

@@ -23,6 +23,7 @@ use crate::control::{Access, Viewer, api, run_schema};
 use crate::http::limits::Limits;
 use crate::http::{bind, serve};
 use crate::redact::visible_json;
+use crate::tasks::{block_on, spawn};
 use crate::wording::counted;
 
 /// How long the emulator may take.
@@ -130,7 +131,7 @@ fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
     let (listen, document) = (address("--listen", &args.listen)?, as_json(&run));
     drop(run);
     let runtime = runtime(Builder::new_current_thread())?;
-    runtime.block_on(serve_view(args, listen, document))
+    block_on(&runtime, serve_view(args, listen, document))
 }
 
 /// Serves the page over a document until a signal comes.
@@ -150,7 +151,7 @@ async fn serve_view(args: &ViewArgs, listen: SocketAddr, document: String) -> Re
     }
     let (stop, stopping) = watch::channel(false);
     let viewer = Arc::new(Viewer::new(Access::new(None, &[]), document));
-    let served = tokio::spawn(serve(listener, viewer, None, Limits::default(), stopping, GRACE));
+    let served = spawn(serve(listener, viewer, None, Limits::default(), stopping, GRACE));
     signals.wait().await;
     let _ = stop.send(true);
     // It ends within the grace period; a panic in it changes nothing any more.

@@ -28,6 +28,7 @@ use crate::http::tls::TlsSetting;
 use crate::profile::Layered;
 use crate::redact::visible_lines;
 use crate::scenario::Folders;
+use crate::tasks::{beside, block_on};
 use crate::webhook::resolve::LookUp;
 
 /// Arguments of `serve`.
@@ -217,7 +218,7 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     let settings = settings(&args)?;
     Raised::raise();
     let runtime = runtime(tokio::runtime::Builder::new_multi_thread())?;
-    let code = runtime.block_on(serve(&args, settings));
+    let code = block_on(&runtime, serve(&args, settings));
     // Tasks that are still running have nothing left to do.
     runtime.shutdown_background();
     code
@@ -313,7 +314,7 @@ async fn start_failure(error: StartError) -> Failure {
     match &error {
         StartError::Bind { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
             let address = *address;
-            let found = tokio::task::spawn_blocking(move || emulator_at(address)).await;
+            let found = beside(move || emulator_at(address)).await;
             match found.ok().flatten() {
                 Some(url) => {
                     Failure::io(format!("{error}: a wrs-emulator already answers at {url}")).with_hint(format!(

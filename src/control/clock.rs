@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::sync::oneshot;
 
 use super::api::{self, NewMode, time};
 use super::call::{Call, Input, duration, timeout};
@@ -15,6 +16,7 @@ use crate::contract::error::ErrorKind;
 use crate::duration::duration_text;
 use crate::engine::Mover;
 use crate::redact::Redactor;
+use crate::tasks::spawn;
 
 /// Longest step, as for any duration.
 const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
@@ -125,9 +127,14 @@ impl Step {
 /// Advances a clock and returns when everything due is done. If the caller hangs up, the step continues, so that a clock never stops
 /// halfway.
 async fn advance(mover: &Mover, by: Duration, limit: Duration) -> Result<Now, ControlError> {
-    let step = tokio::spawn({
+    let (done, step) = oneshot::channel();
+    spawn({
         let mover = mover.clone();
-        async move { mover.advance(by).await }
+        async move {
+            let now = mover.advance(by).await;
+            // Nobody may wait for it any longer.
+            let _ = done.send(now);
+        }
     });
     match tokio::time::timeout(limit, step).await {
         Ok(Ok(now)) => Ok(now),

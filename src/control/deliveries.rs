@@ -16,6 +16,7 @@ use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus, DeliveryStore};
 use crate::engine::sink;
+use crate::order::by_number;
 use crate::redact::Redactor;
 use crate::workspace::{AttemptOutcome, AttemptRecord, Forgery, Registry};
 
@@ -106,7 +107,7 @@ pub(super) async fn wait(
     let matching = matching.len();
     let mut others =
         control.deliveries.list(None, 100, |delivery| in_scope(delivery) && !filter.differs(delivery).is_empty());
-    others.sort_by_key(|(_, delivery)| filter.differs(delivery).len());
+    by_number(&mut others, |(_, delivery)| (filter.differs(delivery).len(), 0));
     let nearest = others.iter().take(5).map(|(_, delivery)| Nearest {
         request: None,
         delivery: Some(shown(delivery)),
@@ -148,7 +149,7 @@ async fn until_enough(
             }
         }
         if matching.len() >= count {
-            matching.sort_by_key(|(serial, _)| std::cmp::Reverse(*serial));
+            by_number(matching, |(serial, _)| (usize::MAX - usize::try_from(*serial).unwrap_or(usize::MAX), 0));
             matching.truncate(count);
             return;
         }

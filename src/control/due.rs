@@ -9,6 +9,7 @@ use super::Control;
 use super::api::{Due, DueKind, time};
 use super::scope::Scope;
 use crate::clock::{Instant, Now};
+use crate::order::{by_number, by_text};
 use crate::redact::Redactor;
 use crate::workspace::Workspace;
 
@@ -58,7 +59,8 @@ pub(super) fn due(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (
         }
     }
     // Stable, so that what one workspace plans for an instant stays in order; workspaces are compared by id.
-    found.sort_by(|(wait, one), (other_wait, other)| (wait, &one.workspace.0).cmp(&(other_wait, &other.workspace.0)));
+    by_text(&mut found, |(_, due)| &due.workspace.0);
+    by_number(&mut found, |(wait, _)| (usize::try_from(wait.as_nanos()).unwrap_or(usize::MAX), 0));
     found.truncate(MOST_DUE);
     let omitted = count - found.len();
     (found.into_iter().map(|(_, due)| due).collect(), omitted)

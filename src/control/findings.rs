@@ -10,6 +10,7 @@ use super::scope::{Scope, scope_or_all};
 use super::{Control, ControlError};
 use crate::clock::ClockMode;
 use crate::journal::Entry;
+use crate::order::by_number;
 use crate::review::findings::{BEYOND, Check, Confidence, Sighting, Traffic, checks};
 
 /// Most requests or deliveries named for a finding; `count` counts all.
@@ -64,8 +65,8 @@ pub(super) fn judge(control: &Control, scope: &Scope) -> Findings {
             answer.data.extend(finding(rule, confidence, &judged.found));
         }
     }
-    let rank = |finding: &Finding| checks().find(|rule| rule.code == finding.code).map(|rule| rule.severity);
-    answer.data.sort_by_key(rank);
+    let rank = |finding: &Finding| checks().find(|rule| rule.code == finding.code).map(|rule| rule.severity as usize);
+    by_number(&mut answer.data, |finding| (rank(finding).unwrap_or_default(), 0));
     answer
 }
 

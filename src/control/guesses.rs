@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::clock::{Clock, Instant};
 use crate::journal::Journal;
+use crate::tasks::spawn;
 use crate::wording::counted;
 
 /// Most wrong tokens of one address that are answered within a second.
@@ -81,7 +82,7 @@ impl Guesses {
         let now = self.label.now().wall;
         self.journal.note(now, None, format!("a wrong control token came from {peer}"), true);
         let guesses = Arc::clone(self);
-        tokio::spawn(async move {
+        spawn(async move {
             loop {
                 tokio::time::sleep(SECOND).await;
                 let mut line = guesses.line.lock();

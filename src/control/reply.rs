@@ -25,8 +25,8 @@ pub struct Reply(Content);
 
 #[derive(Debug)]
 enum Content {
-    /// A value in which credentials will be masked.
-    Shown(Value),
+    /// A value, in which credentials will be masked unless `is_plain`.
+    Shown { body: Value, is_plain: bool },
     /// An answer that is sent as it is: a document, a stream, a secret that is returned once.
     Plain(Response<AnswerBody>),
 }
@@ -34,10 +34,15 @@ enum Content {
 impl Reply {
     /// JSON in which credentials are masked, with status 200.
     pub(super) fn masked<T: Serialize>(body: &T) -> Self {
-        Self(Content::Shown(serde_json::to_value(body).expect(SERIALISES)))
+        Self::shown(body, false)
     }
 
-    /// JSON in which nothing is masked, with status 200.
+    /// JSON with status 200, in which credentials are masked unless `is_plain`.
+    pub(super) fn shown<T: Serialize>(body: &T, is_plain: bool) -> Self {
+        Self(Content::Shown { body: serde_json::to_value(body).expect(SERIALISES), is_plain })
+    }
+
+    /// JSON in which nothing is masked, with status 200. Written at once: for what is large.
     pub(super) fn plain<T: Serialize>(body: &T) -> Self {
         Self::of(response(StatusCode::OK, body))
     }
@@ -50,7 +55,7 @@ impl Reply {
     /// How many bytes its body has, if it is written already.
     pub(super) fn length(&self) -> Option<u64> {
         match &self.0 {
-            Content::Shown(_) => None,
+            Content::Shown { .. } => None,
             Content::Plain(response) => {
                 let header =
                     response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
@@ -84,8 +89,10 @@ impl Reply {
     /// The answer as it is sent.
     pub fn into_response(self, redactor: Redactor<'_>) -> Response<AnswerBody> {
         let mut response = match self.0 {
-            Content::Shown(mut body) => {
-                redactor.value(&mut body);
+            Content::Shown { mut body, is_plain } => {
+                if !is_plain {
+                    redactor.value(&mut body);
+                }
                 response(StatusCode::OK, &body)
             }
             Content::Plain(response) => response,

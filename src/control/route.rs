@@ -125,8 +125,5 @@ pub(super) fn raw<E: Endpoint>(handler: fn(&Control, &Call) -> Result<Reply, Con
 
 /// An answer of a typed call.
 fn reply<E: Endpoint>(answer: E::Answer) -> Reply {
-    match E::FORM {
-        Form::Plain => Reply::plain(&answer),
-        _ => Reply::masked(&answer),
-    }
+    Reply::shown(&answer, E::FORM == Form::Plain)
 }

@@ -27,6 +27,7 @@ use crate::contract::error::ErrorKind;
 use crate::engine::deliveries::DeliveryRecord;
 use crate::http::answer::answer;
 use crate::journal::{Entry, Notice, RequestRecord};
+use crate::order::by_text;
 use crate::redact::Redactor;
 use crate::scenario::Generation;
 use crate::ui;
@@ -234,7 +235,7 @@ fn keys(
         }
     };
     let mut workspaces = scope.workspaces(control);
-    workspaces.sort_by(|one, other| one.name().cmp(other.name()));
+    by_text(&mut workspaces, |workspace| workspace.name());
     workspaces.iter().map(key).collect()
 }
 

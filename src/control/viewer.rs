@@ -59,7 +59,7 @@ impl Viewer {
 }
 
 impl Handler for Viewer {
-    fn handle(self: &Arc<Self>, request: Request<Incoming>, _: &Arc<Progress>) -> Answering {
+    fn handle(&self, request: Request<Incoming>, _: &Arc<Progress>) -> Answering {
         Answering::Ready(self.answer(request).unwrap_or_else(|error| error.into_response(Redactor::default())))
     }
 

@@ -17,7 +17,7 @@ use crate::contract::types::SubscribeRequest;
 use crate::contract::webhook_url::check_webhook_url;
 use crate::profile::Profile;
 use crate::scenario::{EffectiveConfig, Emit, GivenSubscription, RequestView, after_answer};
-use crate::tasks::stopped;
+use crate::tasks::{boxed, stopped};
 use crate::workspace::{
     FireProblem, FireRequest, MOST_PLANNED, Origin, PlacedWorkflow, PlannedEvent, State, Workspace,
 };
@@ -109,7 +109,7 @@ impl Engine {
     fn call(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut State) {
         if state.timeline.call() {
             let task = Arc::clone(self).carry_out(Arc::clone(workspace), state.timeline.changed());
-            self.runtime.spawn(task);
+            self.runtime.spawn(boxed(task));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Saves the state of one key, or of everything, as a snapshot, and loads it. After a load the emulator continues as if it had
 //! not stopped. A snapshot does not contain the journal, settled deliveries and running requests.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -223,7 +223,7 @@ impl Engine {
             self.deliveries.clear(|of| Arc::ptr_eq(of, short_lived.name()));
             self.journal.clear(|of| Arc::ptr_eq(of, short_lived.name()));
         }
-        let by_print: BTreeMap<u64, _> = config.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
+        let by_print: HashMap<u64, _> = config.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
         let planned = saved.planned.iter().filter_map(|planned| {
             let emit = Arc::clone(by_print.get(&planned.emission)?);
             let (at, leaves) = (Instant::from_nanos(planned.at), planned.leaves.map(Instant::from_nanos));

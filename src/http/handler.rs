@@ -14,10 +14,10 @@ use crate::http::connection::Progress;
 /// The answer to plain HTTP on a TLS port.
 pub const PLAIN_ON_TLS: &str = "this is plain HTTP on a TLS port: use https://";
 
-/// What answers requests.
+/// What answers requests. Always behind `dyn`, so that the code of a connection is compiled once.
 pub trait Handler: Send + Sync + 'static {
     /// Answers one request; never fails and never panics.
-    fn handle(self: &Arc<Self>, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering;
+    fn handle(&self, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering;
 
     /// The time that the journal has.
     fn now(&self) -> Now;

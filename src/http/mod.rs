@@ -45,7 +45,7 @@ use crate::http::handler::{Answering, Handler, Sent};
 use crate::http::limits::Limits;
 use crate::http::socket::Socket;
 use crate::http::tls::ServerTls;
-use crate::tasks::{WhenWoken, stopped};
+use crate::tasks::{WhenWoken, spawn, stopped};
 
 /// How long after the grace period a stop waits for what should have ended within it.
 const AFTER_GRACE: Duration = Duration::from_millis(500);
@@ -64,9 +64,9 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Serves until `stop` becomes true, then finishes requests under way, at most for `grace`.
-pub async fn serve<H: Handler>(
+pub async fn serve(
     listener: TcpListener,
-    handler: Arc<H>,
+    handler: Arc<dyn Handler>,
     tls: Option<ServerTls>,
     limits: Limits,
     mut stop: watch::Receiver<bool>,
@@ -88,9 +88,9 @@ pub async fn serve<H: Handler>(
         let progress = silent.join(peer, accepted_so_far);
         let connection = Connection { handler: Arc::clone(&handler), progress, limits, stop: stop.clone(), grace };
         let (alive, tls) = (alive.clone(), tls.clone());
-        tokio::spawn(async move {
+        spawn(async move {
             match tls {
-                None => connection.run(stream).await,
+                None => connection.run(Socket::Plain(stream)).await,
                 Some(tls) => connection.run_tls(stream, &tls).await,
             }
             drop((slot, alive));
@@ -174,15 +174,15 @@ async fn accept(
 }
 
 /// One accepted connection.
-struct Connection<H> {
-    handler: Arc<H>,
+struct Connection {
+    handler: Arc<dyn Handler>,
     progress: Arc<Progress>,
     limits: Limits,
     stop: watch::Receiver<bool>,
     grace: Duration,
 }
 
-impl<H: Handler> Connection<H> {
+impl Connection {
     /// A peer that does not finish its handshake in time is a peer that does not send its header block.
     async fn run_tls(mut self, stream: TcpStream, tls: &ServerTls) {
         let handler = Arc::clone(&self.handler);
@@ -202,12 +202,12 @@ impl<H: Handler> Connection<H> {
             () = stopped(&mut self.stop) => return,
         };
         if let Ok(Some(stream)) = handshake {
-            self.run(*stream).await;
+            self.run(Socket::Tls(stream)).await;
         }
     }
 
-    async fn run<S: Socket>(mut self, stream: S) {
-        let progress = Arc::clone(&self.progress);
+    async fn run(mut self, stream: Socket) {
+        let (progress, half_closes) = (Arc::clone(&self.progress), stream.half_closes());
         let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), self.limits);
         let service = service_fn(|request: Request<Incoming>| {
             let progress = &progress;
@@ -227,7 +227,7 @@ impl<H: Handler> Connection<H> {
             .header_read_timeout(None)
             .max_buf_size(self.limits.header_bytes)
             .max_headers(self.limits.header_fields)
-            .half_close(S::HALF_CLOSES)
+            .half_close(half_closes)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         // Errors of one connection concern its peer alone: a reset, a deadline, bytes that are not HTTP. In this order, so that a
@@ -252,7 +252,7 @@ impl<H: Handler> Connection<H> {
 
 /// Answers plain HTTP, and reads on for a moment: closing on unread bytes would reset the connection, and the answer could be
 /// lost.
-async fn refuse_plain(handler: &impl Handler, mut stream: TcpStream) {
+async fn refuse_plain(handler: &dyn Handler, mut stream: TcpStream) {
     let answer = handler.refuse(StatusCode::BAD_REQUEST, Sent::PlainHttp);
     let exchange = async {
         stream.write_all(&answer).await?;

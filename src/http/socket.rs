@@ -1,10 +1,12 @@
 //! What a connection needs from its socket beside reading and writing: a deliberate reset, and the state of the peer while
 //! nothing is read from it.
 
+use std::io::{self, IoSlice};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_util::FutureExt as _;
-use tokio::io::{AsyncRead, AsyncWrite, Interest};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
@@ -21,33 +23,41 @@ pub enum Peer {
     Gone,
 }
 
-/// A socket, or a TLS stream over one.
-pub trait Socket: AsyncRead + AsyncWrite + Unpin {
-    /// Whether a peer may close its sending side and still read.
-    const HALF_CLOSES: bool;
-
-    /// Makes the next close a reset.
-    fn reset_on_close(&self);
-
-    /// The state of the peer.
-    fn poll_peer(&self, cx: &mut Context<'_>) -> Peer;
+/// A socket, or a TLS stream over one. One type, so that the code of a connection is compiled once.
+#[derive(Debug)]
+pub enum Socket {
+    /// Bytes in the clear.
+    Plain(TcpStream),
+    /// Bytes over TLS.
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl Socket for TcpStream {
-    const HALF_CLOSES: bool = true;
-
-    fn reset_on_close(&self) {
-        // If this fails, the peer sees an orderly close, which cuts the answer off as well.
-        let _ = self.set_zero_linger();
+impl Socket {
+    /// Whether a peer may close its sending side and still read. Over TLS, a peer that stops sending has closed the connection;
+    /// hyper keeps reading while it answers, and notices.
+    pub fn half_closes(&self) -> bool {
+        matches!(self, Self::Plain(_))
     }
 
-    fn poll_peer(&self, cx: &mut Context<'_>) -> Peer {
-        match self.poll_read_ready(cx) {
+    /// Makes the next close a reset.
+    pub fn reset_on_close(&self) {
+        let socket = match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(stream) => stream.get_ref().0,
+        };
+        // If this fails, the peer sees an orderly close, which cuts the answer off as well.
+        let _ = socket.set_zero_linger();
+    }
+
+    /// The state of the peer.
+    pub fn poll_peer(&self, cx: &mut Context<'_>) -> Peer {
+        let Self::Plain(socket) = self else { return Peer::Open };
+        match socket.poll_read_ready(cx) {
             Poll::Pending => return Peer::Open,
             Poll::Ready(Err(_)) => return Peer::Gone,
             Poll::Ready(Ok(())) => {}
         }
-        match self.ready(Interest::READABLE | Interest::WRITABLE).now_or_never() {
+        match socket.ready(Interest::READABLE | Interest::WRITABLE).now_or_never() {
             // A reset closes both directions.
             Some(Ok(ready)) if ready.is_write_closed() => Peer::Gone,
             Some(Ok(ready)) if ready.is_read_closed() => Peer::HalfClosed,
@@ -57,15 +67,52 @@ impl Socket for TcpStream {
     }
 }
 
-/// Over TLS, a peer that stops sending has closed the connection; hyper keeps reading while it answers, and notices.
-impl Socket for TlsStream<TcpStream> {
-    const HALF_CLOSES: bool = false;
+impl AsyncRead for Socket {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
 
-    fn reset_on_close(&self) {
-        self.get_ref().0.reset_on_close();
+impl AsyncWrite for Socket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Self::Plain(socket) => Pin::new(socket).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
     }
 
-    fn poll_peer(&self, _: &mut Context<'_>) -> Peer {
-        Peer::Open
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Self::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, slices),
+            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(socket) => socket.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(socket) => Pin::new(socket).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
     }
 }

@@ -16,6 +16,7 @@ use super::paths::{collect, locate, put, value_at, without_spans};
 use super::plain;
 use super::presets::Preset;
 use super::problem::ProfileProblem;
+use crate::order::{self, by_number};
 
 /// Settings of a text, read once; each with its place in the text.
 #[derive(Clone, Debug)]
@@ -25,7 +26,7 @@ impl OverlaySettings {
     /// Whether both set the same knobs to the same values, wherever in their texts.
     pub fn same_values(&self, other: &Self) -> bool {
         let set = |settings: &Self| -> BTreeMap<&'static str, String> {
-            settings.0.iter().map(|(knob, value, _)| (knob.path, value.to_string())).collect()
+            order::map(settings.0.iter().map(|(knob, value, _)| (knob.path, value.to_string())))
         };
         set(self) == set(other)
     }
@@ -282,8 +283,8 @@ impl Draft {
                 sources.push(Arc::clone(&problem.source));
             }
         }
-        problems
-            .sort_by_key(|problem| (sources.iter().position(|source| *source == problem.source), problem.span.start));
+        let place = |problem: &ProfileProblem| sources.iter().position(|source| *source == problem.source);
+        by_number(&mut problems, |problem| (place(problem).unwrap_or_default(), problem.span.start));
         problems
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::order;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -107,7 +108,7 @@ impl TryFrom<BTreeMap<String, String>> for Forwards {
 
 impl From<Forwards> for BTreeMap<String, String> {
     fn from(Forwards(rules): Forwards) -> Self {
-        rules.iter().map(|rule| (rule.from().to_owned(), rule.to().to_owned())).collect()
+        order::map(rules.iter().map(|rule| (rule.from().to_owned(), rule.to().to_owned())))
     }
 }
 

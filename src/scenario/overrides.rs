@@ -14,6 +14,7 @@ use super::library::Library;
 use super::parse::parse_scenario;
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
+use crate::order;
 use crate::profile::Layered;
 use crate::redact::Redactor;
 
@@ -116,7 +117,7 @@ impl Library {
     pub fn inline_texts(&self) -> BTreeMap<String, String> {
         let generation = self.load();
         let inline = generation.content().inline.values();
-        inline.map(|scenario| (scenario.name.to_string(), scenario.text.to_string())).collect()
+        order::map(inline.map(|scenario| (scenario.name.to_string(), scenario.text.to_string())))
     }
 
     /// Puts in place what a snapshot kept. Every list that is restored is a new activation; with any error nothing changes.

@@ -137,7 +137,7 @@ pub fn read_directory(directory: &Path) -> FileTexts {
 /// The scenario files of a folder and what else somebody may take for one, each in the order of names.
 fn listed(entries: std::fs::ReadDir) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
+    paths.sort_unstable();
     let (scenarios, others): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| is_scenario(path));
     (scenarios, others.into_iter().filter(|path| is_mistaken(path)).collect())
 }

@@ -4,8 +4,10 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{DeserializeOwned, Error};
+use serde::de::{DeserializeOwned, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -30,19 +32,19 @@ fn charge<E: Error>(bytes: usize) -> Result<(), E> {
     Ok(())
 }
 
-/// An element that is charged before it is read; `KEY` is the size of its key, if it has one.
-struct Charged<T, const KEY: usize>(T);
+/// An element that is charged before it is read.
+struct Charged<T>(T);
 
-impl<'de, T: Deserialize<'de>, const KEY: usize> Deserialize<'de> for Charged<T, KEY> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Charged<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        charge(FACTOR * (size_of::<T>() + KEY))?;
+        charge(FACTOR * size_of::<T>())?;
         T::deserialize(deserializer).map(Self)
     }
 }
 
 /// Reads a list.
 pub(super) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    let items = Vec::<Charged<T, 0>>::deserialize(deserializer)?;
+    let items = Vec::<Charged<T>>::deserialize(deserializer)?;
     Ok(items.into_iter().map(|Charged(item)| item).collect())
 }
 
@@ -52,8 +54,26 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    let entries = BTreeMap::<String, Charged<T, { size_of::<String>() }>>::deserialize(deserializer)?;
-    Ok(entries.into_iter().map(|(key, Charged(value))| (key, value)).collect())
+    struct Entries<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+        type Value = BTreeMap<String, T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut entries = BTreeMap::new();
+            while let Some(key) = map.next_key()? {
+                charge(FACTOR * (size_of::<T>() + size_of::<String>()))?;
+                entries.insert(key, map.next_value()?);
+            }
+            Ok(entries)
+        }
+    }
+
+    deserializer.deserialize_map(Entries(PhantomData))
 }
 
 /// Reads any JSON.

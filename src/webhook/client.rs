@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Either, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{DATE, HOST, HeaderMap, RETRY_AFTER};
 use hyper::{Method, Request, Response, Version};
@@ -16,7 +16,8 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::clock::machine;
-use crate::webhook::dial::{DialProblem, Reach, Sender, dial, permitted, resolve};
+use crate::tasks::spawn;
+use crate::webhook::dial::{DialProblem, Reach, Sender, SentBody, dial, permitted, resolve};
 use crate::webhook::egress::Target;
 use crate::workspace::{AttemptOutcome, FailureReason};
 
@@ -228,7 +229,7 @@ impl Client {
             *count += 1;
         }
         if !std::mem::replace(has_sweeper, true) {
-            tokio::spawn(Self::sweep(Arc::downgrade(self), self.sweep_interval));
+            spawn(Self::sweep(Arc::downgrade(self), self.sweep_interval));
         }
     }
 
@@ -244,8 +245,8 @@ impl Client {
     }
 }
 
-fn request(post: Post) -> Request<Full<Bytes>> {
-    let mut request = Request::new(Full::new(post.body));
+fn request(post: Post) -> Request<SentBody> {
+    let mut request = Request::new(Either::Left(Full::new(post.body)));
     *request.method_mut() = Method::POST;
     *request.version_mut() = Version::HTTP_11;
     *request.uri_mut() = post.target.uri.clone();

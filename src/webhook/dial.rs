@@ -1,12 +1,14 @@
 //! Connects to a receiver: resolves the name once for each connection, dials the addresses that the egress guard permits, and
 //! speaks TLS if the URL says so. Each kind of failure has its own reason and names the flag that fixes it.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{Either, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -19,6 +21,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use url::Host;
 
+use crate::tasks::spawn;
 use crate::webhook::egress::{Egress, Target};
 use crate::webhook::resolve::{NotFound, Resolver, lacks_descriptors};
 use crate::webhook::tls::Trust;
@@ -45,8 +48,11 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
-/// A connection on which requests can be sent.
-pub type Sender = SendRequest<Full<Bytes>>;
+/// The body of a request: bytes, or pieces that come one after the other.
+pub type SentBody = Either<Full<Bytes>, UnsyncBoxBody<Bytes, Infallible>>;
+
+/// A connection on which requests can be sent. One type, so that the code of a client's connection is compiled once.
+pub type Sender = SendRequest<SentBody>;
 
 /// The addresses that the egress guard permits.
 pub(super) fn permitted(
@@ -65,7 +71,10 @@ pub async fn dial(
     reach: &Reach,
     connect_timeout: Duration,
 ) -> Result<Sender, DialProblem> {
-    open(dial_stream(target, addresses, reach, connect_timeout).await?).await
+    let stream = dial_stream(target, addresses, reach, connect_timeout).await?;
+    open(stream)
+        .await
+        .map_err(|error| DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}")))
 }
 
 /// Opens the stream of a connection, with TLS if the URL says so.
@@ -228,13 +237,12 @@ fn tls_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) ->
     DialProblem::new(reason, detail)
 }
 
-async fn open(stream: Box<dyn ByteStream>) -> Result<Sender, DialProblem> {
+/// Speaks HTTP on a stream.
+pub async fn open(stream: Box<dyn ByteStream>) -> Result<Sender, hyper::Error> {
     let (sender, connection) =
-        http1::Builder::new().max_buf_size(64 * 1024).max_headers(128).handshake(TokioIo::new(stream)).await.map_err(
-            |error| DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}")),
-        )?;
+        http1::Builder::new().max_buf_size(64 * 1024).max_headers(128).handshake(TokioIo::new(stream)).await?;
     // Ends when the sender is dropped or the peer closes.
-    tokio::spawn(async move { drop(connection.await) });
+    spawn(async move { drop(connection.await) });
     Ok(sender)
 }
 

@@ -14,6 +14,8 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use tokio::sync::{Semaphore, oneshot, watch};
 
+use crate::tasks::spawn;
+
 /// Most look-ups at a time, over all emulators of the process.
 pub const CONCURRENT_LOOK_UPS: usize = 16;
 /// Most of them for one workspace: it takes four workspaces with names that hang to delay the look-ups of others.
@@ -117,7 +119,7 @@ impl Resolver {
         let name: Arc<str> = name.into();
         let (outcome, receiver) = watch::channel(None);
         names.insert(Arc::clone(&name), outcome.clone());
-        tokio::spawn(Arc::clone(self).look_up(name, outcome, Arc::clone(share)));
+        spawn(Arc::clone(self).look_up(name, outcome, Arc::clone(share)));
         receiver
     }
 

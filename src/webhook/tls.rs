@@ -10,9 +10,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
 
 use crate::file::{self, FileProblem, LARGEST_PEM};
+use crate::tasks::spawn_beside;
 
 /// Which receivers' certificates are trusted.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ impl Trust {
         let made = self.config.get_or_init(|| {
             let (done, made) = watch::channel(None);
             let (extra, insecure) = (self.extra.clone(), self.insecure);
-            spawn_blocking(move || done.send_replace(Some(Arc::new(build(extra, insecure)))));
+            spawn_beside(move || drop(done.send_replace(Some(Arc::new(build(extra, insecure))))));
             made
         });
         let config = made.clone().wait_for(Option::is_some).await.map(|config| config.clone());

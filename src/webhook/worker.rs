@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::agenda::Task;
 use crate::clock::Instant;
 use crate::engine::{GONE, events_made};
-use crate::tasks::stopped;
+use crate::tasks::{boxed, stopped};
 use crate::webhook::deliver::{Deliverer, WorkerState};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 use crate::workspace::{Job, Queue, Workspace};
@@ -34,7 +34,7 @@ impl Deliverer {
         loop {
             tokio::select! {
                 received = workspaces.recv() => match received {
-                    Some(workspace) => drop(workers.spawn(Arc::clone(&self).worker(workspace, stopping.clone()))),
+                    Some(workspace) => drop(workers.spawn(boxed(Arc::clone(&self).worker(workspace, stopping.clone())))),
                     None => break,
                 },
                 // Frees the memory of workers that have ended.

@@ -12,6 +12,7 @@ use super::subscriptions::Subscriptions;
 use super::workflows::Workflows;
 use super::{Registry, State, Workspace};
 use crate::clock::{Instant, Now, Random, SavedClock, restore_random, save_random};
+use crate::order;
 use crate::rate_limit::Quota;
 use crate::snapshot::{SavedClockForm, SavedScenarios, SavedWorkspace, Sources};
 
@@ -26,7 +27,7 @@ impl Workspace {
             key: self.name().to_string(),
             clock: save_clock(self.clock().save()),
             sources: state.save_sources(),
-            quotas: state.quotas.iter().map(|(key, quota)| (key.to_string(), quota.save())).collect(),
+            quotas: order::map(state.quotas.iter().map(|(key, quota)| (key.to_string(), quota.save()))),
             subscriptions: state.subscriptions.save(),
             workflows: state.workflows.save(),
             users: state.workflows.save_users(),
@@ -70,7 +71,7 @@ impl State {
     fn restore(&mut self, saved: &SavedWorkspace, rooms: &Rooms) -> Result<(), String> {
         self.restore_sources(&saved.sources)?;
         let quota = |(key, quota): (&String, _)| (Arc::from(key.as_str()), Quota::restore(quota));
-        self.quotas = saved.quotas.iter().map(quota).collect();
+        self.quotas = order::map(saved.quotas.iter().map(quota));
         self.subscriptions = Subscriptions::restore(&saved.subscriptions, &rooms.subscriptions)?;
         self.workflows = Workflows::restore(&saved.workflows, &saved.users, &rooms.workflows)?;
         self.counters.restore(0, &saved.scenarios.named_turns, &saved.scenarios.named_steps);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[(&str, u8)] = &[
     ("contract", 0),
     ("duration", 0),
+    ("order", 0),
     ("wording", 0),
     ("profile", 1),
     ("agenda", 1),

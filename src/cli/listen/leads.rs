@@ -13,6 +13,7 @@ use crate::cli::forwards::in_force;
 use crate::cli::target::{DEFAULT_URL, Target};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::ListSubscriptions;
+use crate::tasks::beside;
 
 /// How long the emulator may take to answer.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -23,7 +24,7 @@ const EXAMPLE: &str = "https://app.example.com";
 /// The note to print if nothing is delivered to the receiver at `here`, bound to `local`; `None` if something is, or that is unknown.
 pub(super) async fn note(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
     let (args, here) = (args.clone(), here.to_owned());
-    let looked = tokio::task::spawn_blocking(move || look(&args.target, &args.key, &here, local)).await;
+    let looked = beside(move || look(&args.target, &args.key, &here, local)).await;
     looked.map_err(|error| Failure::io(format!("cannot ask the emulator: {error}")))?
 }
 

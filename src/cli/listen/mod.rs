@@ -29,6 +29,7 @@ use super::target::address;
 use crate::http::limits::Limits;
 use crate::http::tls::{ServerTls, TlsSetting};
 use crate::http::{bind, serve};
+use crate::tasks::{block_on, spawn};
 use application::{Application, application_url};
 use receiver::{Answers, Receiver, Tally};
 use registration::{Registration, RegistrationArgs, registered};
@@ -89,7 +90,7 @@ pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
     }
     let tls = args.tls.as_deref().map(server_tls).transpose()?;
     let runtime = runtime(Builder::new_multi_thread())?;
-    let code = runtime.block_on(listen(args, signing, tls, application));
+    let code = block_on(&runtime, listen(args, signing, tls, application));
     runtime.shutdown_background();
     code
 }
@@ -141,7 +142,7 @@ async fn listen(
         Some(application) => Answers::Application(application),
     };
     let receiver = Arc::new(Receiver::new(signing, base, answers, args.count, args.json, &limits, stop.clone()));
-    let mut served = tokio::spawn(serve(listener, Arc::clone(&receiver), tls, limits, stopping, GRACE));
+    let mut served = spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stopping, GRACE));
     let code = tokio::select! {
         _ = &mut served => verdict(&receiver.tally()),
         _ = signals.wait() => {

@@ -297,8 +297,8 @@ impl Forwarded {
     }
 }
 
-impl Handler for Receiver {
-    fn handle(self: &Arc<Self>, request: Request<Incoming>, _: &Arc<Progress>) -> Answering {
+impl Handler for Arc<Receiver> {
+    fn handle(&self, request: Request<Incoming>, _: &Arc<Progress>) -> Answering {
         let receiver = Arc::clone(self);
         Answering::Later(Box::pin(async move { receiver.receive(request).await }))
     }

@@ -13,6 +13,7 @@ use crate::cli::target::{Target, is_webhook_url};
 use crate::clock::{Random, Seed};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
+use crate::tasks::{beside, spawn_beside};
 
 /// The emulator that delivers here, and the key.
 #[derive(Clone, Debug, Args)]
@@ -40,7 +41,7 @@ pub(super) struct Registration {
 /// Subscribes, and makes the emulator deliver to `here`. If no emulator answers, prints a warning and returns `None`.
 pub(super) async fn registered(args: &RegistrationArgs, here: &str) -> Result<Option<Registration>, Failure> {
     let (target, given, here) = (&args.target, args.clone(), here.to_owned());
-    let made = tokio::task::spawn_blocking(move || register(given, &here)).await;
+    let made = beside(move || register(given, &here)).await;
     match made.map_err(|error| Failure::io(format!("cannot subscribe: {error}")))? {
         Ok(registration) => Ok(Some(registration)),
         Err(failure) => {
@@ -98,7 +99,7 @@ impl Registration {
 
     /// Removes the subscription and the forward. Errors are ignored, as the emulator may have stopped.
     pub(super) async fn remove(self) {
-        let removed = tokio::task::spawn_blocking(move || {
+        let removed = spawn_beside(move || {
             let _ = Call::<api::DeleteSubscription>::to(&self.target).id(&self.subscription).send();
             let _ = self.forward(Value::Null);
         });

@@ -30,6 +30,7 @@ use crate::control::api::List;
 use crate::duration::parse_duration;
 use crate::file;
 use crate::review::differential::{Aspect, CHANGES, Part, Record, UnpromisedChange, compare, is_exercised};
+use crate::tasks::block_on;
 
 /// The limit of the first run, unless --timeout gives one.
 const FIRST: Duration = Duration::from_mins(10);
@@ -122,7 +123,7 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
         limit: args.timeout.map_or_else(OnceLock::new, OnceLock::from),
         count: AtomicUsize::new(0),
     };
-    let found = runtime.block_on(async {
+    let found = block_on(&runtime, async {
         let mut signals = Signals::install()?;
         // Whoever is dropped ends its command.
         tokio::select! {

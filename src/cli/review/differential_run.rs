@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::process::Child;
-use tokio::task::{block_in_place, spawn_blocking};
+use tokio::task::block_in_place;
 use tokio::time::timeout;
 
 use crate::app::{Raised, Settings};
@@ -26,6 +26,7 @@ use crate::duration::duration_text;
 use crate::file;
 use crate::redact::Redactor;
 use crate::review::differential::{Delivered, Exchange, Record};
+use crate::tasks::beside;
 
 /// How long the processes of a command may take to end once they are asked to, looked at so often.
 const LAST_STEPS: u32 = 40;
@@ -85,7 +86,7 @@ impl Runner<'_> {
         // Dropped before the child, which is not reaped until then, so that the group is still its own.
         let group = Group::of(&child);
         let leader = group.0;
-        let is_late = timeout(limit, spawn_blocking(move || has_ended(leader, WaitIdOptions::empty()))).await.is_err();
+        let is_late = timeout(limit, beside(move || has_ended(leader, WaitIdOptions::empty()))).await.is_err();
         let took = began.elapsed();
         // What it started must not meet the next run.
         block_in_place(|| drop(group));

@@ -26,6 +26,7 @@ use crate::control::api::List;
 use crate::duration::parse_duration;
 use crate::file;
 use crate::review::probe::{CASES, EffectCommand, LONGEST, Probe, ProbeProblem, ProbeReport, ProbeSigning};
+use crate::tasks::block_on;
 use crate::webhook::dial::Reach;
 use crate::webhook::egress::{Destination, Egress};
 use crate::webhook::resolve::{LookUp, Resolver};
@@ -104,7 +105,7 @@ pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     // Opened before anything is sent: a path that cannot be written fails at once, and no older results stay there.
     let mut file = args.junit.as_deref().map(open).transpose()?;
     let runtime = runtime(Builder::new_multi_thread())?;
-    let probed = runtime.block_on(probe_with_progress(&probe));
+    let probed = block_on(&runtime, probe_with_progress(&probe));
     runtime.shutdown_background();
     let report = probed.map_err(|problem| failure(url, problem))?;
     if let Some(file) = &mut file {

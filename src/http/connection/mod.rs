@@ -57,10 +57,10 @@ fn broken_off() -> io::Error {
 }
 
 /// A stream with deadlines.
-pub struct TimedStream<S, H> {
-    stream: S,
+pub struct TimedStream {
+    stream: Socket,
     progress: Arc<Progress>,
-    handler: Arc<H>,
+    handler: Arc<dyn Handler>,
     limits: Limits,
     /// The number of requests begun when bytes of a further header block came: while it stays, the block is incomplete.
     head_began_at: Option<u64>,
@@ -83,9 +83,9 @@ pub struct TimedStream<S, H> {
     phase: Phase,
 }
 
-impl<S: Socket, H: Handler> TimedStream<S, H> {
+impl TimedStream {
     /// Wraps a fresh connection.
-    pub fn new(stream: S, progress: Arc<Progress>, handler: Arc<H>, limits: Limits) -> Self {
+    pub fn new(stream: Socket, progress: Arc<Progress>, handler: Arc<dyn Handler>, limits: Limits) -> Self {
         Self {
             stream,
             progress,
@@ -214,7 +214,7 @@ impl<S: Socket, H: Handler> TimedStream<S, H> {
     }
 }
 
-impl<S: Socket, H: Handler> AsyncRead for TimedStream<S, H> {
+impl AsyncRead for TimedStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buf) {
@@ -253,7 +253,7 @@ impl<S: Socket, H: Handler> AsyncRead for TimedStream<S, H> {
     }
 }
 
-impl<S: Socket, H: Handler> AsyncWrite for TimedStream<S, H> {
+impl AsyncWrite for TimedStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }

@@ -71,7 +71,7 @@ fn last_sight(plain: &Record, changed: &Record, aspect: Aspect, before: usize) -
 fn first_difference(plain: &Record, changed: &Record) -> Option<(Difference, usize)> {
     let keys = |record: &Record| {
         let mut keys: Vec<Option<String>> = record.exchanges.iter().map(|exchange| exchange.key.clone()).collect();
-        keys.sort();
+        keys.sort_unstable();
         keys.dedup();
         keys
     };

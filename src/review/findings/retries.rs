@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::check::{Check, Confidence, Example, Judged, ON_ONE_CONNECTION, STATUS, Severity, Sighting, requests};
 use super::traffic::{Request, Traffic};
+use crate::order::by_number;
 
 /// The checks of this subject.
 pub(super) const CHECKS: [Check; 4] = [
@@ -120,7 +121,7 @@ fn after_each<'a, K: Hash + Eq>(
             );
         }
     }
-    found.sort_by_key(|(at, _)| *at);
+    by_number(&mut found, |(at, _)| (*at, 0));
     Judged { judged, found: found.into_iter().map(|(_, sighting)| sighting).collect() }
 }
 

@@ -19,6 +19,7 @@ use super::report::{ProbeReport, Probed, SentRequest, observed};
 use super::table::{CASES, VALID};
 use super::wire::exchange;
 use crate::clock::machine;
+use crate::order::by_number;
 use crate::webhook::dial::{DialProblem, Reach, resolve};
 use crate::webhook::egress::Target;
 use crate::workspace::FailureReason;
@@ -141,7 +142,7 @@ impl Run<'_> {
             probed.extend(running.buffer_unordered(concurrent).collect::<Vec<_>>().await);
         }
         let place = |name: &str| CASES.iter().position(|case| case.name == name);
-        probed.sort_by_key(|probed| place(probed.name));
+        by_number(&mut probed, |probed| (place(probed.name).unwrap_or_default(), 0));
         Ok(ProbeReport {
             url: self.probe.signing.url.clone(),
             dialled: self.probe.target.text.to_string(),

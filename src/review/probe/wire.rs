@@ -9,18 +9,16 @@ use std::time::Duration;
 
 use futures_util::stream;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, StreamBody};
+use http_body_util::{BodyExt as _, Either, Full, StreamBody};
 use hyper::Request;
 use hyper::body::{Bytes, Frame};
-use hyper::client::conn::http1;
 use hyper::header::{HOST, LOCATION, USER_AGENT};
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::case::Transfer;
 use super::delivery::Made;
 use super::reply::ProbeReply;
-use crate::webhook::dial::{ByteStream, DialProblem, Reach, dial_stream};
+use crate::webhook::dial::{ByteStream, DialProblem, Reach, SentBody, dial_stream, open};
 use crate::webhook::egress::Target;
 use crate::workspace::FailureReason;
 
@@ -51,10 +49,7 @@ pub(super) async fn exchange(
 
 async fn answer(stream: Box<dyn ByteStream>, target: &Target, made: Made) -> Result<ProbeReply, hyper::Error> {
     let names = if made.transfer == Transfer::UpperCaseNames { Part::FirstLine } else { Part::Untouched };
-    let stream = TokioIo::new(UpperCaseNames { stream, part: names });
-    let (mut sender, connection) = http1::Builder::new().max_headers(128).handshake(stream).await?;
-    // Ends when the sender is dropped or the peer closes.
-    tokio::spawn(async move { drop(connection.await) });
+    let mut sender = open(Box::new(UpperCaseNames { stream, part: names })).await?;
     let response = sender.send_request(request(target, made)).await?;
     let status = response.status().as_u16();
     let location = response.headers().get(LOCATION).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
@@ -74,10 +69,10 @@ async fn answer(stream: Box<dyn ByteStream>, target: &Target, made: Made) -> Res
     Ok(ProbeReply::Answered { status, location, text: String::from_utf8_lossy(&text).into_owned() })
 }
 
-fn request(target: &Target, made: Made) -> Request<UnsyncBoxBody<Bytes, Infallible>> {
+fn request(target: &Target, made: Made) -> Request<SentBody> {
     let body = match made.transfer {
-        Transfer::InPieces => in_pieces(made.body),
-        Transfer::AtOnce | Transfer::UpperCaseNames => Full::new(made.body).boxed_unsync(),
+        Transfer::InPieces => Either::Right(in_pieces(made.body)),
+        Transfer::AtOnce | Transfer::UpperCaseNames => Either::Left(Full::new(made.body)),
     };
     let mut request = Request::builder().method(made.method).uri(target.uri.clone()).header(HOST, target.host.clone());
     request = request.header(USER_AGENT, concat!("wrs-emulator/", env!("CARGO_PKG_VERSION"), " probe"));

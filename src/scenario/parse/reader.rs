@@ -13,6 +13,7 @@ use super::advice::{BOOLEAN, INTEGER, NUMBER, STRING, hint_for_key, meaning, nea
 use super::words::{Kind, Words};
 use crate::diagnostic::{Diagnostic, Level};
 use crate::duration::parse_duration;
+use crate::order::by_number;
 use crate::template::{MOST_TEMPLATES as MOST_IN_A_BODY, check_template, is_template, request_paths, try_template};
 
 /// Most problems reported of one file; the rest would follow from the same mistake.
@@ -84,7 +85,7 @@ impl<'t> Problems<'t> {
 
     /// Everything found, in the order of the text.
     pub(super) fn finish(mut self) -> Vec<Diagnostic> {
-        self.found.sort_by_key(|problem| (problem.span.start, problem.span.end));
+        by_number(&mut self.found, |problem| (problem.span.start, problem.span.end));
         if let Some(last) = self.found.last_mut().filter(|_| self.unreported > 0) {
             let more = format!("{} further problems are not shown", self.unreported);
             last.hint = if last.hint.is_empty() { more } else { format!("{}; {more}", last.hint) };

@@ -193,7 +193,7 @@ impl Parser<'_> {
         let mut blankets: HashMap<String, Vec<(&[Operation], &Rule)>> = HashMap::new();
         for (span, _, rule) in rules {
             let mut conditions: Vec<String> = rule.when.conditions.iter().map(|known| format!("{known:?}")).collect();
-            conditions.sort();
+            conditions.sort_unstable();
             conditions.dedup();
             let steps = [None, rule.step.as_deref()];
             let keys = combinations(&conditions);
