@@ -158,6 +158,10 @@ mod tests {
         for (raw, code) in [(0, 0), (3 << 8, 3), (255 << 8, 255), (15, 143), (9, 137)] {
             assert_eq!(exit_code(ExitStatus::from_raw(raw)), code, "{raw}");
         }
+    }
+
+    #[test]
+    fn a_command_that_does_not_run_has_the_exit_code_of_shells() {
         let failure = |kind: ErrorKind| not_run(OsStr::new("x"), &std::io::Error::from(kind));
         for (kind, expected) in
             [(ErrorKind::NotFound, 127), (ErrorKind::PermissionDenied, 126), (ErrorKind::ExecutableFileBusy, 126)]

@@ -1,7 +1,7 @@
 //! Tests of the watcher, over every way in which editors and platforms change files. Each waits for the event, not for a
 //! length of time; the bound only ends a test that would hang.
 
-use std::fs::{self, File};
+use std::fs;
 use std::sync::mpsc;
 
 use super::*;
@@ -80,7 +80,7 @@ fn every_way_of_saving_is_seen() {
 fn a_file_is_not_read_while_it_is_being_written() {
     use std::io::Write as _;
     let scene = Scene::new(|directory| write(&directory.join("a.toml"), "one"), Path::to_owned);
-    let mut file = File::create(scene.path("a.toml")).expect("it can be written");
+    let mut file = fs::File::create(scene.path("a.toml")).expect("it can be written");
     for piece in ["first half, ", "second half"] {
         file.write_all(piece.as_bytes()).expect("it can be written");
         // Longer than contents take to settle, shorter than patience lasts.
@@ -138,6 +138,7 @@ fn unfit_files_are_told_and_never_block() {
     fs::File::create(path("huge.toml")).and_then(|file| file.set_len(LARGEST_FILE + 1)).expect("it can be written");
     write(&path("notes.txt"), "");
     write(&path(".hidden.toml"), "");
+    #[cfg_attr(windows, expect(unused_mut))]
     let mut expected =
         vec![("bytes.toml", "file/not-utf8"), ("folder.toml", "file/not-regular"), ("huge.toml", "file/too-large")];
     #[cfg(unix)]
