@@ -3,13 +3,15 @@
 //! A path can be replaced between checking and opening it, and opening a pipe blocks until its other end is open. Therefore a
 //! running emulator opens files without blocking and checks the opened file, not the path. Must not know what the files contain.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+mod system;
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use rand::Rng as _;
-use rustix::fs::OFlags;
+use same_file::Handle;
 
 use crate::clock::Seed;
 
@@ -39,7 +41,7 @@ impl FileProblem {
 
 /// Reads a regular file of at most `most` bytes. Links are followed.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
-    let file = open(path, OpenOptions::new().read(true), OFlags::empty())?;
+    let file = open(path, OpenOptions::new().read(true), true)?;
     let size = file.metadata()?.len();
     if size > most {
         return Err(FileProblem::TooLarge(most));
@@ -52,7 +54,7 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
 
 /// Reads the end of a regular file, at most `most` bytes.
 pub fn read_end(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
-    let mut file = open(path, OpenOptions::new().read(true), OFlags::empty())?;
+    let mut file = open(path, OpenOptions::new().read(true), true)?;
     let start = file.metadata()?.len().saturating_sub(most);
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
@@ -73,13 +75,13 @@ pub fn read_input(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
 
 /// Empties a regular file, or creates it, for writing. Links are followed.
 pub fn create(path: &Path) -> Result<File, FileProblem> {
-    let file = open(path, OpenOptions::new().write(true).create(true), OFlags::empty())?;
+    let file = open(path, OpenOptions::new().write(true).create(true), true)?;
     file.set_len(0)?;
     Ok(file)
 }
 
-/// Writes a file atomically from pieces. Only its owner can read it, as it may contain secrets. It is on the disk when this
-/// returns.
+/// Writes a file atomically from pieces. Only its owner can read it, as it may contain secrets; on Windows, whoever can read
+/// its folder. It is on the disk when this returns.
 pub fn write_whole<P: AsRef<[u8]>>(path: &Path, pieces: &[P]) -> io::Result<()> {
     write_as(path, pieces, 0o600)
 }
@@ -106,6 +108,33 @@ pub fn remove(path: &Path) -> Result<(), FileProblem> {
     }
 }
 
+/// Makes a folder that only its owner can read; on Windows, whoever can read the folder that it is in.
+pub fn create_folder(path: &Path, with_parents: bool) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    system::folder_mode(&mut builder, 0o700);
+    builder.recursive(with_parents).create(path)
+}
+
+/// What the system reports of a file that differs once it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    size: u64,
+    /// Which file it is, where the system reports that without opening it.
+    number: [u64; 2],
+    /// When its content, and when anything about it changed.
+    pub times: [Option<Timestamp>; 2],
+}
+
+impl Stamp {
+    /// The stamp of what this path leads to, if anything.
+    pub fn of(path: &Path) -> Option<Self> {
+        let about = path.metadata().ok()?;
+        let (number, changed) = system::changed(&about);
+        let modified = about.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
+        Some(Self { size: about.len(), number, times: [modified, changed] })
+    }
+}
+
 /// A new file beside this one, to be renamed to it.
 fn create_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     if path.file_name().is_none() {
@@ -114,7 +143,9 @@ fn create_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     // The random name prevents others from placing a link there, and `create_new` never opens an existing file.
     let beside =
         path.with_file_name(format!(".wrs-emulator-{:016x}.tmp", Seed::from_entropy().source("file").next_u64()));
-    let new = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+    let mut options = OpenOptions::new();
+    system::creation_mode(&mut options, mode);
+    let new = options.write(true).create_new(true).open(&beside)?;
     Ok((beside, new))
 }
 
@@ -163,8 +194,8 @@ impl Claim {
         let lock = path.with_file_name(name);
         loop {
             let mut options = OpenOptions::new();
-            let options = options.read(true).write(true).create(true).mode(0o600);
-            let locked = open(&lock, options, OFlags::NOFOLLOW)?;
+            system::creation_mode(&mut options, 0o600);
+            let locked = open(&lock, options.read(true).write(true).create(true), false)?;
             match locked.try_lock() {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 // A file system without locks cannot guarantee the claim; it is granted anyway.
@@ -172,8 +203,9 @@ impl Claim {
                 _ => {}
             }
             // The previous owner may have removed the lock file after this process opened it.
-            let (ours, present) = (locked.metadata()?, fs::symlink_metadata(&lock));
-            if present.is_ok_and(|present| (present.dev(), present.ino()) == (ours.dev(), ours.ino())) {
+            let ours = Handle::from_file(locked.try_clone()?)?;
+            let present = open(&lock, OpenOptions::new().read(true), false);
+            if present.is_ok_and(|present| Handle::from_file(present).is_ok_and(|present| present == ours)) {
                 return Ok(Some(Self { lock, _locked: locked }));
             }
         }
@@ -187,15 +219,11 @@ impl Drop for Claim {
     }
 }
 
-fn open(path: &Path, options: &mut OpenOptions, more: OFlags) -> Result<File, FileProblem> {
-    // NOCTTY: a terminal must not become the controlling terminal of this process.
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | more;
-    let opened = options.custom_flags(flags.bits().cast_signed()).open(path);
-    let file = opened.map_err(|error| match error.kind() {
-        ErrorKind::IsADirectory => FileProblem::NotRegular,
-        // A pipe without a reader, or a socket.
-        _ if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => FileProblem::NotRegular,
-        _ => FileProblem::Io(error),
+fn open(path: &Path, options: &mut OpenOptions, follows_links: bool) -> Result<File, FileProblem> {
+    system::open_flags(options, follows_links);
+    let file = options.open(path).map_err(|error| {
+        // Windows reports a folder as an access denied.
+        if system::is_irregular(&error) || path.is_dir() { FileProblem::NotRegular } else { FileProblem::Io(error) }
     })?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(FileProblem::NotRegular) }
 }
@@ -204,6 +232,7 @@ fn open(path: &Path, options: &mut OpenOptions, more: OFlags) -> Result<File, Fi
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
     #[test]
     fn only_regular_files_of_bounded_size_are_read_and_written() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -242,6 +271,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn what_grows_while_it_is_read_is_bounded() {
         // Its size is reported as 0.

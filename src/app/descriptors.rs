@@ -1,8 +1,6 @@
 //! Shares of the file descriptors that the process may open: connections leave enough for webhooks, and both leave enough for
 //! reading scenarios and saving the state.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
 use crate::webhook::client::MOST_KEPT;
 use crate::webhook::deliver::CONCURRENT_ATTEMPTS;
 
@@ -11,26 +9,21 @@ pub(super) const RESERVE: usize = 64;
 
 /// The raised soft limit of this process; the original is restored for commands that it runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Raised {
-    before: Rlimit,
-    now: Rlimit,
-}
+pub(crate) struct Raised(Option<(own::Limit, own::Limit)>);
 
 impl Raised {
     /// Raises the soft limit of this process to its hard limit, where the system allows it.
     pub(crate) fn raise() -> Self {
-        let before = getrlimit(Resource::Nofile);
-        let raised = Rlimit { current: before.maximum, maximum: before.maximum };
-        let now = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { before };
-        Self { before, now }
+        Self(own::limit().map(|before| (before, own::raised(before))))
     }
 
     /// Starts a command under the original limit: some programs close every descriptor up to the limit, one by one.
     pub(crate) fn restored_for<T>(self, start: impl FnOnce() -> T) -> T {
+        let Some((before, now)) = self.0 else { return start() };
         // Neither can fail: both are at most the hard limit.
-        let _ = setrlimit(Resource::Nofile, self.before);
+        own::set(before);
         let started = start();
-        let _ = setrlimit(Resource::Nofile, self.now);
+        own::set(now);
         started
     }
 }
@@ -51,8 +44,7 @@ pub(super) struct Shares {
 impl Shares {
     /// The shares under the limit of this process.
     pub(super) fn of_process(connections: usize, listeners: usize) -> Self {
-        let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
-        Self::new(limit.unwrap_or(usize::MAX), connections, listeners)
+        Self::new(own::limit().and_then(own::number).unwrap_or(usize::MAX), connections, listeners)
     }
 
     fn new(limit: usize, connections: usize, listeners: usize) -> Self {
@@ -70,6 +62,54 @@ impl Shares {
         Some(format!(
             "only {connections} connections at a time: this process may have {limit} file descriptors; raise `ulimit -n`"
         ))
+    }
+}
+
+#[cfg(unix)]
+mod own {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    pub(super) type Limit = Rlimit;
+
+    #[expect(clippy::unnecessary_wraps, reason = "Windows has none")]
+    pub(super) fn limit() -> Option<Limit> {
+        Some(getrlimit(Resource::Nofile))
+    }
+
+    /// The limit after an attempt to raise it.
+    pub(super) fn raised(before: Limit) -> Limit {
+        let raised = Rlimit { current: before.maximum, maximum: before.maximum };
+        if set(raised) { raised } else { before }
+    }
+
+    pub(super) fn set(limit: Limit) -> bool {
+        setrlimit(Resource::Nofile, limit).is_ok()
+    }
+
+    pub(super) fn number(limit: Limit) -> Option<usize> {
+        usize::try_from(limit.current?).ok()
+    }
+}
+
+/// Windows limits no process to a number of handles that connections could reach.
+#[cfg(windows)]
+mod own {
+    pub(super) type Limit = std::convert::Infallible;
+
+    pub(super) fn limit() -> Option<Limit> {
+        None
+    }
+
+    pub(super) fn raised(before: Limit) -> Limit {
+        match before {}
+    }
+
+    pub(super) fn set(limit: Limit) -> bool {
+        match limit {}
+    }
+
+    pub(super) fn number(limit: Limit) -> Option<usize> {
+        match limit {}
     }
 }
 

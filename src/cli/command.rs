@@ -2,13 +2,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
 use super::client::Call;
 use super::failure::{Code, Failure};
@@ -17,6 +16,7 @@ use crate::app::{Emulator, Raised};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{self, ExecFacts, Run};
 use crate::file;
+use crate::process::ending_signal;
 use crate::redact::Redactor;
 use crate::tasks::beside;
 
@@ -28,7 +28,7 @@ const SHOWN_COMMAND: usize = 16 * 1024;
 impl ExecFacts {
     /// A command that has ended.
     pub(super) fn of(command: &[OsString], status: ExitStatus) -> Self {
-        Self { command: shown(command), exit_status: exit_code(status), signal: status.signal(), problem: None }
+        Self { command: shown(command), exit_status: exit_code(status), signal: ending_signal(status), problem: None }
     }
 
     /// A command that could not be started.
@@ -89,14 +89,14 @@ impl Drop for Authority {
     }
 }
 
-/// Starts the command with the emulator's address in its environment, changed as `prepare` wants it.
-pub(super) fn spawn(
+/// Prepares the command with the emulator's address in its environment, and starts it by `start`.
+pub(super) fn spawn<T>(
     command: &[OsString],
     emulator: &Emulator,
     authority: Option<&Authority>,
     raised: Raised,
-    prepare: impl FnOnce(&mut Command),
-) -> Result<Child, Failure> {
+    start: impl FnOnce(&mut Command) -> std::io::Result<T>,
+) -> Result<T, Failure> {
     let (program, arguments) = command.split_first().expect("clap demands a command");
     let target = target(emulator);
     let mut command = Command::new(program);
@@ -114,8 +114,7 @@ pub(super) fn spawn(
     if let Some(authority) = authority {
         command.env("WRS_EMULATOR_CA", &authority.0);
     }
-    prepare(&mut command);
-    raised.restored_for(|| command.spawn()).map_err(|error| not_run(program, &error))
+    raised.restored_for(|| start(&mut command)).map_err(|error| not_run(program, &error))
 }
 
 /// What happened so far.
@@ -133,12 +132,16 @@ fn not_run(program: &OsStr, error: &std::io::Error) -> Failure {
         ErrorKind::NotFound => (127, format!("there is no command `{shown}`")),
         _ => (126, format!("cannot run `{shown}`: {error}")),
     };
-    let hint = "what follows `--` is a program and its arguments; for a line of shell: -- sh -c '…'";
+    let hint = if cfg!(windows) {
+        "what follows `--` is a program and its arguments; for a script such as npm.cmd: -- cmd /c npm …"
+    } else {
+        "what follows `--` is a program and its arguments; for a line of shell: -- sh -c '…'"
+    };
     Failure::new(code, Code::NotRun, message).with_hint(hint)
 }
 
 pub(super) fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    let code = status.code().or_else(|| ending_signal(status).map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
@@ -146,12 +149,18 @@ pub(super) fn exit_code(status: ExitStatus) -> u8 {
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
     #[test]
     fn exit_codes_are_those_of_shells() {
+        use std::os::unix::process::ExitStatusExt as _;
         // A wait status holds the code above the lowest byte, and a signal in it.
         for (raw, code) in [(0, 0), (3 << 8, 3), (255 << 8, 255), (15, 143), (9, 137)] {
             assert_eq!(exit_code(ExitStatus::from_raw(raw)), code, "{raw}");
         }
+    }
+
+    #[test]
+    fn a_command_that_does_not_run_has_the_exit_code_of_shells() {
         let failure = |kind: ErrorKind| not_run(OsStr::new("x"), &std::io::Error::from(kind));
         for (kind, expected) in
             [(ErrorKind::NotFound, 127), (ErrorKind::PermissionDenied, 126), (ErrorKind::ExecutableFileBusy, 126)]

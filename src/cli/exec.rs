@@ -11,8 +11,7 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use clap::Args;
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::Child;
+use tokio::process::{Child, Command};
 use tokio::runtime::Builder;
 
 use super::client::runtime;
@@ -30,6 +29,7 @@ use super::verdict::{VerdictFormat, render, wait};
 use crate::app::{Raised, Settings};
 use crate::control::api::{ExecFacts, Run};
 use crate::file;
+use crate::process::pass_signal;
 use crate::tasks::{beside, block_on};
 
 const EXIT_STATUS: &str = "
@@ -105,7 +105,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
     }
     let target = target(&emulator);
     let authority = Authority::write(&emulator)?;
-    let mut child = match spawn(&args.command, &emulator, authority.as_ref(), raised, |_| {}) {
+    let mut child = match spawn(&args.command, &emulator, authority.as_ref(), raised, Command::spawn) {
         Ok(child) => child,
         Err(failure) => {
             if let Some(file) = &report_file
@@ -198,16 +198,9 @@ async fn wait_for(child: &mut Child, signals: &mut Signals) -> std::io::Result<(
 }
 
 fn forward(child: &Child, number: u8) {
-    let interrupt = number == 2;
     // A terminal interrupts the command as well as its parent; a second signal would make many programs give up at once.
-    if interrupt && std::io::stdin().is_terminal() {
-        return;
-    }
-    let signal = if interrupt { Signal::INT } else { Signal::TERM };
-    let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    if let Some(id) = id {
-        // The child has not been reaped, so its process id cannot belong to another process. It may have ended already.
-        let _ = kill_process(id, signal);
+    if number != 2 || !std::io::stdin().is_terminal() {
+        pass_signal(child, number);
     }
 }
 

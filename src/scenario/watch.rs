@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -19,7 +18,7 @@ use sha2::{Digest, Sha256};
 use super::files::FileTexts;
 use crate::clock::machine;
 use crate::diagnostic::Diagnostic;
-use crate::file::{self, FileProblem};
+use crate::file::{self, FileProblem, Stamp};
 
 /// Largest scenario file taken, in bytes.
 pub const LARGEST_FILE: u64 = 1024 * 1024;
@@ -172,9 +171,6 @@ fn not_taken(message: impl Into<String>, hint: &str) -> Box<Diagnostic> {
     Diagnostic::of_file("file/ignored", message, hint).as_warning().into()
 }
 
-/// What the system reports of a file that differs once it was written: device and number, size, times of change.
-type Stamp = (u64, u64, u64, [i64; 4]);
-
 /// What the folders were when they were read.
 struct Known {
     stamps: Vec<(PathBuf, Option<Stamp>)>,
@@ -188,7 +184,7 @@ impl Known {
     fn read(folders: &Folders) -> (Self, FileTexts) {
         // Before the contents, so that what is written meanwhile is seen the next time.
         let (stamps, now) = (stamps(folders), machine::wall_time());
-        let young = stamps.iter().filter_map(|(_, stamp)| *stamp).any(|stamp| is_young(stamp, now));
+        let young = stamps.iter().filter_map(|(_, stamp)| *stamp).any(|stamp| is_young(stamp.times, now));
         let (hash, files) = read(folders);
         (Self { stamps, hash, young }, files)
     }
@@ -210,10 +206,7 @@ fn stamps(folders: &Folders) -> Vec<(PathBuf, Option<Stamp>)> {
         ignored.truncate(MOST_IGNORED + 1);
         paths.append(&mut ignored);
         found.extend(paths.into_iter().map(|path| {
-            let stamp = path.metadata().ok().map(|about| {
-                let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
-                (about.dev(), about.ino(), about.len(), times)
-            });
+            let stamp = Stamp::of(&path);
             (path, stamp)
         }));
     }
@@ -221,8 +214,8 @@ fn stamps(folders: &Folders) -> Vec<(PathBuf, Option<Stamp>)> {
 }
 
 /// Whether a file was changed so shortly before `now` that the clock of its file system may not have moved since.
-fn is_young((.., [modified, _, changed, _]): Stamp, now: Timestamp) -> bool {
-    [modified, changed].iter().any(|at| now.as_second().abs_diff(*at) <= YOUNG)
+fn is_young(times: [Option<Timestamp>; 2], now: Timestamp) -> bool {
+    times.into_iter().flatten().any(|at| now.as_second().abs_diff(at.as_second()) <= YOUNG)
 }
 
 /// Everything in the folders, with a hash over it.
@@ -363,6 +356,10 @@ fn run(
 fn watch_again(events: &mut Option<RecommendedWatcher>, folders: &Folders) {
     for directory in folders.paths() {
         if let Some(events) = events {
+            if cfg!(windows) {
+                // There a second watch does not take the place of the first, which would never be closed.
+                let _ = events.unwatch(directory);
+            }
             let _ = events.watch(directory, RecursiveMode::NonRecursive);
         }
     }

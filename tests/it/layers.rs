@@ -17,6 +17,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rule_counters", 1),
     ("snapshot", 1),
     ("memory", 1),
+    ("process", 1),
     ("redact", 1),
     ("diagnostic", 2),
     ("scenario", 2),

@@ -94,6 +94,12 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
         let changes = List { data: CHANGES.iter().collect() };
         return Ok(show(args.serve.json, &changes, || listed(CHANGES)));
     }
+    if cfg!(windows) {
+        return Err(Failure::io(
+            "a run could not be ended with all that its command starts: Windows has no process groups",
+        )
+        .with_hint("run it on Linux or macOS, or in the Windows Subsystem for Linux"));
+    }
     let mut settings = settings(&args.serve)?;
     for (flag, is_given) in [("--state", settings.state.is_some()), ("--port-file", args.serve.port_file.is_some())] {
         if is_given {

@@ -1,17 +1,12 @@
 //! One run of the command: with an emulator of its own, for a limited time, and until all that it started has ended.
 
 use std::ffi::OsString;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use tokio::process::Child;
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
@@ -24,6 +19,7 @@ use crate::clock::machine;
 use crate::control::api::{self, Bytes, ClockMode, ExecFacts, Run};
 use crate::duration::duration_text;
 use crate::file;
+use crate::process::Group;
 use crate::redact::Redactor;
 use crate::review::differential::{Delivered, Exchange, Record};
 use crate::tasks::beside;
@@ -79,17 +75,16 @@ impl Runner<'_> {
         let stderr = stdout.try_clone().map_err(|error| cannot(&error))?;
         let authority = Authority::write(&emulator)?;
         let began = machine::monotonic();
-        let mut child = spawn(self.command, &emulator, authority.as_ref(), self.raised, |command| {
-            command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
+        let (mut child, group) = spawn(self.command, &emulator, authority.as_ref(), self.raised, |command| {
+            Group::start(command.stdin(Stdio::null()).stdout(stdout).stderr(stderr))
         })
         .map_err(|failure| Failure { status: 2, ..failure })?;
         // Dropped before the child, which is not reaped until then, so that the group is still its own.
-        let group = Group::of(&child);
-        let leader = group.0;
-        let is_late = timeout(limit, beside(move || has_ended(leader, WaitIdOptions::empty()))).await.is_err();
+        let ending = Ending(group);
+        let is_late = timeout(limit, beside(move || group.wait())).await.is_err();
         let took = began.elapsed();
         // What it started must not meet the next run.
-        block_in_place(|| drop(group));
+        block_in_place(|| drop(ending));
         let status = child.wait().await;
         let status = status.map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
         let unreadable = |problem: Failure| Failure::io(format!("the run cannot be read: {}", problem.message));
@@ -108,39 +103,20 @@ impl Runner<'_> {
     }
 }
 
-/// The process group of a command, ended when it is dropped.
-struct Group(Option<Pid>);
+/// Ends all processes of a command when it is dropped.
+struct Ending(Group);
 
-impl Group {
-    fn of(child: &Child) -> Self {
-        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
-    }
-}
-
-impl Drop for Group {
+impl Drop for Ending {
     fn drop(&mut self) {
-        let Some(group) = self.0 else { return };
-        // A signal fails only if nothing is left that could take it.
-        if !has_ended(self.0, WaitIdOptions::NOHANG) {
-            let _ = kill_process_group(group, Signal::TERM);
+        if !self.0.has_ended() {
+            self.0.terminate();
             let has_ended = |_| {
                 std::thread::sleep(STEP);
-                has_ended(self.0, WaitIdOptions::NOHANG)
+                self.0.has_ended()
             };
             let _ = (0..LAST_STEPS).any(has_ended);
         }
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-}
-
-/// Whether the process has ended; waits for that unless the options say otherwise. It is not reaped.
-fn has_ended(process: Option<Pid>, options: WaitIdOptions) -> bool {
-    let Some(process) = process else { return true };
-    loop {
-        match waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | options) {
-            Err(Errno::INTR) => {}
-            ended => return !matches!(ended, Ok(None)),
-        }
+        self.0.kill();
     }
 }
 
@@ -202,14 +178,11 @@ pub(super) struct Folder {
 
 impl Folder {
     pub(super) fn at(named: Option<&Path>) -> Result<Self, Failure> {
-        let mut builder = DirBuilder::new();
-        // Only its owner may read what the command prints.
-        builder.mode(0o700).recursive(named.is_some());
         let name = u64::from_be_bytes(machine::entropy());
         let path = named.map_or_else(|| std::env::temp_dir().join(format!("wrs-emulator-{name:016x}")), Path::to_owned);
         let flag = if named.is_some() { "--keep: " } else { "" };
-        builder
-            .create(&path)
+        // Only its owner may read what the command prints.
+        file::create_folder(&path, named.is_some())
             .map_err(|error| Failure::io(format!("{flag}cannot create the folder `{}`: {error}", path.display())))?;
         Ok(Self { path, is_kept: named.is_some() })
     }

@@ -3,9 +3,10 @@
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Command;
 use tokio::time::timeout;
+
+use crate::process::Group;
 
 /// How long the command may run.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -51,15 +52,11 @@ impl EffectCommand {
         let mut command = Command::new("sh");
         command.args(["-c", &self.0]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // In a group of its own, so that whatever the shell started ends with it.
-        let child = command.process_group(0).kill_on_drop(true).spawn().map_err(EffectProblem::NotRun)?;
-        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let (child, group) = Group::start(command.kill_on_drop(true)).map_err(EffectProblem::NotRun)?;
         if let Ok(output) = timeout(limit, child.wait_with_output()).await {
             return output.map_err(EffectProblem::NotRun);
         }
-        if let Some(group) = group {
-            // It may have ended just now.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+        group.kill();
         Err(EffectProblem::TookTooLong(limit))
     }
 }
