@@ -6,10 +6,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::Full;
-use hyper::body::Bytes;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error as TlsError};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -20,6 +16,7 @@ use tokio_rustls::TlsConnector;
 use url::Host;
 
 use crate::webhook::egress::{Egress, Target};
+use crate::webhook::link::Link;
 use crate::webhook::resolve::{NotFound, Resolver, lacks_descriptors};
 use crate::webhook::tls::Trust;
 use crate::wording::any_of;
@@ -45,9 +42,6 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
-/// A connection on which requests can be sent.
-pub type Sender = SendRequest<Full<Bytes>>;
-
 /// The addresses that the egress guard permits.
 pub(super) fn permitted(
     target: &Target,
@@ -64,8 +58,11 @@ pub async fn dial(
     addresses: &[SocketAddr],
     reach: &Reach,
     connect_timeout: Duration,
-) -> Result<Sender, DialProblem> {
-    open(dial_stream(target, addresses, reach, connect_timeout).await?).await
+) -> Result<Link, DialProblem> {
+    let stream = dial_stream(target, addresses, reach, connect_timeout).await?;
+    Link::open(stream)
+        .await
+        .map_err(|error| DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}")))
 }
 
 /// Opens the stream of a connection, with TLS if the URL says so.
@@ -226,16 +223,6 @@ fn tls_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) ->
         None => (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` was broken off: {error}")),
     };
     DialProblem::new(reason, detail)
-}
-
-async fn open(stream: Box<dyn ByteStream>) -> Result<Sender, DialProblem> {
-    let (sender, connection) =
-        http1::Builder::new().max_buf_size(64 * 1024).max_headers(128).handshake(TokioIo::new(stream)).await.map_err(
-            |error| DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}")),
-        )?;
-    // Ends when the sender is dropped or the peer closes.
-    tokio::spawn(async move { drop(connection.await) });
-    Ok(sender)
 }
 
 /// Everything that attempts need to reach receivers.
