@@ -395,6 +395,8 @@ mod tests {
         // The receiver has closed what was kept.
         for _ in 0..2 {
             drop(stream);
+            // The runtime learns of it when it has nothing else to do.
+            tokio::time::sleep(Duration::from_millis(1)).await;
             let next = post(&client, &listener);
             stream = timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0;
             answer(&mut stream).await;

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error as TlsError};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -16,7 +15,7 @@ use tokio_rustls::TlsConnector;
 use url::Host;
 
 use crate::webhook::egress::{Egress, Target};
-use crate::webhook::link::Link;
+use crate::webhook::link::{ByteStream, Link};
 use crate::webhook::resolve::{NotFound, Resolver, lacks_descriptors};
 use crate::webhook::tls::Trust;
 use crate::wording::any_of;
@@ -36,11 +35,6 @@ impl DialProblem {
         Self { reason, detail: detail.into() }
     }
 }
-
-/// What bytes are read from and written to, in the clear or over TLS.
-pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
 /// The addresses that the egress guard permits.
 pub(super) fn permitted(

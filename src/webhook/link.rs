@@ -15,9 +15,13 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 
-use crate::webhook::dial::ByteStream;
+/// What bytes are read from and written to, in the clear or over TLS.
+pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
 /// Sends requests on a connection that [`Link::run`] drives.
 pub type Sender = SendRequest<Full<Bytes>>;
