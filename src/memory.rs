@@ -117,6 +117,20 @@ impl Pieces {
 }
 
 impl io::Write for Pieces {
+    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            // Nearly always: a writer of JSON writes a few bytes at a time.
+            match &mut self.last {
+                Last::Heap(heap) if bytes.len() <= PIECE - heap.len() => {
+                    heap.extend_from_slice(bytes);
+                    return Ok(());
+                }
+                _ => bytes = &bytes[self.write(bytes)?..],
+            }
+        }
+        Ok(())
+    }
+
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.last.room() == 0 {
             let next = Pages::new(BLOCK).map_or_else(|_| Last::default(), Last::Pages);

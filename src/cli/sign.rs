@@ -75,7 +75,7 @@ pub(super) fn run(args: &SignArgs) -> Result<ExitCode, Failure> {
         Ok(text) => Content::SignedContent(text),
         Err(error) => Content::SignedContentBase64(STANDARD.encode(error.as_bytes())),
     };
-    let headers = signed.headers.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
+    let headers = signed.headers.into_iter().map(|(name, value)| (name.into_owned(), Value::from(value))).collect();
     let shown = Shown { scheme: scheme.name().name(), headers, content, signatures: signed.signatures };
     Ok(show(args.json, &shown, || lines))
 }

@@ -105,12 +105,12 @@ impl DeliveryStore {
         if !state.held.has_room(event, count) {
             return Err(Full::Bytes);
         }
+        state.held.keep(event, count);
         for planned in &event.deliveries {
             state.made += 1;
             state.pending += 1;
             let serial = state.made;
             state.serial_by_id.insert(planned.id.clone(), serial);
-            state.held.keep(event, DELIVERY);
             let record = DeliveryRecord {
                 planned: Arc::clone(planned),
                 event: Arc::clone(event),

@@ -34,15 +34,12 @@ impl Held {
         self.pending + event_bytes(event) + deliveries * DELIVERY <= MOST_BYTES
     }
 
-    /// Counts a new, pending delivery of `own` bytes.
-    pub(super) fn keep(&mut self, event: &Arc<EventRecord>, own: usize) {
-        let (kept, _) = self.events.entry(address(event)).or_default();
-        *kept += 1;
-        self.all += own;
-        if *kept == 1 {
-            self.all += event_bytes(event);
-        }
-        self.begin(event, own);
+    /// Counts the new, pending deliveries of an event.
+    pub(super) fn keep(&mut self, event: &Arc<EventRecord>, deliveries: usize) {
+        let bytes = event_bytes(event) + deliveries * DELIVERY;
+        self.events.insert(address(event), (deliveries, deliveries));
+        self.all += bytes;
+        self.pending += bytes;
     }
 
     /// Counts a delivery as pending.

@@ -141,7 +141,8 @@ impl<'k> Redactor<'k> {
 
     fn fields(self, fields: &mut Map<String, Value>) {
         // A row of the profile gives the setting's name in `knob`; a patch has it as the field's name.
-        let setting = fields.get("knob").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let setting = fields.iter().find(|(name, _)| *name == "knob").and_then(|(_, value)| value.as_str());
+        let setting = setting.unwrap_or_default().to_owned();
         for (name, value) in fields.iter_mut() {
             match name.as_str() {
                 "value" => self.setting(&setting, value),
@@ -183,7 +184,7 @@ impl<'k> Redactor<'k> {
 
     /// The text with each percent-encoded part that contains a credential decoded and masked; `None` if there is none.
     fn encoded(self, text: &str) -> Option<String> {
-        if !text.contains('%') {
+        if !text.as_bytes().contains(&b'%') {
             return None;
         }
         let ends = |c: char| matches!(c, '/' | '?' | '&' | '#' | ',' | '"' | '\'' | '\\') || c.is_whitespace();
@@ -216,15 +217,21 @@ impl<'k> Redactor<'k> {
     /// The text with credentials masked, not decoded; `None` if there are none.
     fn plain(self, text: &str) -> Option<String> {
         let live = [self.keys.live_prefix.as_str(), LIVE_PREFIX];
+        let first = live.map(|prefix| prefix.bytes().next().unwrap_or_default());
+        let bytes = text.as_bytes();
         // Most texts hold no credential, which is seen faster than where one begins.
-        let may_hold = text.contains(['=', '@'])
-            || text.contains(SECRET_PREFIX)
-            || live.iter().any(|prefix| text.contains(prefix));
+        // The last two letters begin the two constants.
+        let may_begin = |byte: &u8| matches!(*byte, b'=' | b'@' | b'w' | b's') || *byte == first[0];
+        let may_hold = bytes.iter().enumerate().any(|(at, byte)| {
+            may_begin(byte)
+                && (matches!(*byte, b'=' | b'@')
+                    || [SECRET_PREFIX, live[0], live[1]]
+                        .iter()
+                        .any(|prefix| bytes[at..].starts_with(prefix.as_bytes())))
+        });
         if !may_hold {
             return None;
         }
-        let first = live.map(|prefix| prefix.bytes().next().unwrap_or_default());
-        let bytes = text.as_bytes();
         let (mut shown, mut done, mut at) = (String::new(), 0, 0);
         while at < bytes.len() {
             let rest = &bytes[at..];

@@ -29,19 +29,28 @@ pub struct Prepared {
 pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) -> Result<Prepared, String> {
     let message =
         Message { id: &job.event.id, timestamp: at.as_second(), url: &job.delivery.url, body: &job.event.body };
-    // With room for the two that are added when it is sent.
-    let mut headers = HeaderMap::with_capacity(7);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(DELIVERY, HeaderValue::from_str(&job.delivery.id).map_err(|error| error.to_string())?);
     let mut content = None;
+    let mut values = String::with_capacity(256);
+    values.push_str(&job.delivery.id);
+    let mut names = Vec::with_capacity(8);
+    names.push((DELIVERY, values.len()));
     for scheme in profile.schemes() {
         let keys = signing_keys(secrets, &scheme, profile).map_err(|problem| format!("the secret {problem}"))?;
         let signed = sign_tampered(&scheme, &keys, &message, job.event.tamper);
         for (name, value) in signed.headers {
-            let value = HeaderValue::from_maybe_shared(Bytes::from(value)).map_err(|error| error.to_string())?;
-            headers.insert(header_name(&name)?, value);
+            values.push_str(&value);
+            names.push((header_name(&name)?, values.len()));
         }
         content.get_or_insert(signed.content);
+    }
+    // With room for the two that are added when it is sent. The values share their bytes, so that a copy of them costs little.
+    let mut headers = HeaderMap::with_capacity(7);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let (values, mut start) = (Bytes::from(values), 0);
+    for (name, end) in names {
+        let value = HeaderValue::from_maybe_shared(values.slice(start..end)).map_err(|error| error.to_string())?;
+        headers.insert(name, value);
+        start = end;
     }
     let forged = job.event.tamper.and_then(|tamper| tamper.falsify_body(&job.event.body));
     let body = forged.map_or_else(|| job.event.body.clone(), Bytes::from);

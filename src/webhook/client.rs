@@ -7,9 +7,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Either, Full};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::header::{DATE, HOST, HeaderMap, RETRY_AFTER};
-use hyper::{Method, Request, Response, Version};
+use hyper::{Method, Request, Version};
 use jiff::fmt::rfc2822::DateTimeParser;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -17,8 +17,9 @@ use tokio::time::timeout;
 
 use crate::clock::machine;
 use crate::tasks::spawn;
-use crate::webhook::dial::{DialProblem, Reach, Sender, SentBody, dial, permitted, resolve};
+use crate::webhook::dial::{DialProblem, Reach, dial, permitted, resolve};
 use crate::webhook::egress::Target;
+use crate::webhook::link::{Link, Sender, SentBody};
 use crate::workspace::{AttemptOutcome, FailureReason};
 
 /// At most this much of an answer's body is read.
@@ -56,7 +57,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 /// An idle connection.
 #[derive(Debug)]
 struct Kept {
-    sender: Sender,
+    link: Box<Link>,
     was_swept: bool,
 }
 
@@ -147,69 +148,47 @@ impl Client {
         let (origin, connect_timeout, addresses) = (&target.origin, post.connect_timeout, post.addresses.take());
         let mut request = request(post);
         // A kept connection may have been closed by the receiver; then hyper hands the request back and the next is tried.
-        while let Some(mut sender) = self.take_idle(origin) {
-            if sender.ready().await.is_err() {
-                continue;
-            }
-            match sender.try_send_request(request).await {
-                Ok(response) => return self.read(origin, sender, response).await,
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(broken(error.error())),
-                },
+        while let Some(mut link) = self.take_idle(origin) {
+            match link.run(async |sender| exchange(sender, request).await).await {
+                Exchange::Unsent(unsent) => request = unsent.0,
+                done => return self.end(origin, link, done),
             }
         }
         let addresses = match addresses {
             Some(addresses) => addresses,
             None => resolve(&target, &self.reach.resolver, &look_ups).await?,
         };
-        let mut sender = dial(&target, &addresses, &self.reach, connect_timeout).await?;
-        let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
-        self.read(origin, sender, response).await
+        let mut link = Box::new(dial(&target, &addresses, &self.reach, connect_timeout).await?);
+        let done = link.run(async |sender| exchange(sender, request).await).await;
+        self.end(origin, link, done)
     }
 
-    async fn read(
+    fn end(
         self: &Arc<Self>,
         origin: &Arc<str>,
-        sender: Sender,
-        response: Response<Incoming>,
+        link: Box<Link>,
+        exchange: Exchange,
     ) -> Result<AttemptOutcome, DialProblem> {
-        let status = response.status().as_u16();
-        let retry_after = retry_after(response.headers());
-        let mut body = response.into_body();
-        let mut read = Vec::new();
-        let mut whole = true;
-        while let Some(frame) = body.frame().await {
-            // Only the status counts; an incomplete body does not change the outcome.
-            let Ok(frame) = frame else {
-                whole = false;
-                break;
-            };
-            let Ok(data) = frame.into_data() else { continue };
-            let room = ANSWER_LIMIT - read.len();
-            read.extend_from_slice(&data[..data.len().min(room)]);
-            if data.len() > room {
-                whole = false;
-                break;
+        match exchange {
+            Exchange::Answered { outcome, is_whole } => {
+                if is_whole && link.is_ready() {
+                    self.keep(origin, link);
+                }
+                Ok(outcome)
             }
+            Exchange::Unsent(unsent) => Err(unsent.1),
+            Exchange::Broken(problem) => Err(problem),
         }
-        if whole {
-            self.keep(origin, sender);
-        }
-        Ok(AttemptOutcome::Answered { status, retry_after, body: Bytes::from(read) })
     }
 
-    fn take_idle(&self, origin: &str) -> Option<Sender> {
+    fn take_idle(&self, origin: &str) -> Option<Box<Link>> {
         let mut idle = self.idle.lock();
         let kept = idle.by_origin.get_mut(origin)?.pop()?;
         idle.count -= 1;
-        Some(kept.sender)
+        Some(kept.link)
     }
 
-    fn keep(self: &Arc<Self>, origin: &Arc<str>, sender: Sender) {
-        if sender.is_closed() {
-            return;
-        }
+    fn keep(self: &Arc<Self>, origin: &Arc<str>, link: Box<Link>) {
         let mut idle = self.idle.lock();
         if idle.count >= self.most_kept {
             (idle.by_origin, idle.count) = (HashMap::new(), 0);
@@ -219,13 +198,8 @@ impl Client {
             Some(kept) => kept,
             None => by_origin.entry(Arc::clone(origin)).or_default(),
         };
-        if kept.len() >= IDLE_PER_ORIGIN {
-            *count -= kept.len();
-            kept.retain(|kept| !kept.sender.is_closed());
-            *count += kept.len();
-        }
         if kept.len() < IDLE_PER_ORIGIN {
-            kept.push(Kept { sender, was_swept: false });
+            kept.push(Kept { link, was_swept: false });
             *count += 1;
         }
         if !std::mem::replace(has_sweeper, true) {
@@ -243,6 +217,53 @@ impl Client {
             }
         }
     }
+}
+
+/// How sending a request ended.
+enum Exchange {
+    /// An answer came. `is_whole` unless its body was too long or broke off.
+    Answered { outcome: AttemptOutcome, is_whole: bool },
+    /// The connection was closed before the request was sent.
+    Unsent(Box<(Request<SentBody>, DialProblem)>),
+    /// No valid answer came.
+    Broken(DialProblem),
+}
+
+/// Sends a request and reads its answer.
+async fn exchange(sender: &mut Sender, request: Request<SentBody>) -> Exchange {
+    if let Err(error) = sender.ready().await {
+        return Exchange::Unsent(Box::new((request, broken(&error))));
+    }
+    let response = match sender.try_send_request(request).await {
+        Ok(response) => response,
+        Err(mut error) => {
+            let unsent = error.take_message();
+            let problem = broken(error.error());
+            return match unsent {
+                Some(request) => Exchange::Unsent(Box::new((request, problem))),
+                None => Exchange::Broken(problem),
+            };
+        }
+    };
+    let status = response.status().as_u16();
+    let retry_after = retry_after(response.headers());
+    let mut body = response.into_body();
+    let (mut read, mut is_whole) = (Vec::new(), true);
+    while let Some(frame) = body.frame().await {
+        // Only the status counts; an incomplete body does not change the outcome.
+        let Ok(frame) = frame else {
+            is_whole = false;
+            break;
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        let room = ANSWER_LIMIT - read.len();
+        read.extend_from_slice(&data[..data.len().min(room)]);
+        if data.len() > room {
+            is_whole = false;
+            break;
+        }
+    }
+    Exchange::Answered { outcome: AttemptOutcome::Answered { status, retry_after, body: Bytes::from(read) }, is_whole }
 }
 
 fn request(post: Post) -> Request<SentBody> {
@@ -352,6 +373,36 @@ mod tests {
         drop(client);
         let end = timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
         assert_eq!(end.expect("an orderly end"), 0, "it ends with the client");
+    }
+
+    #[tokio::test]
+    async fn an_answer_in_pieces_is_read_and_a_closed_connection_is_replaced() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let client = client(PATIENCE);
+        let first = post(&client, &listener);
+        let mut stream = timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0;
+        assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0, "the connection was closed");
+        for piece in
+            ["HTTP/1.1 200 OK\r\ntransfer-enc", "oding: chunked\r\n\r\n3\r\nabc\r", "\n3\r\ndef\r\n", "0\r\n\r\n"]
+        {
+            stream.write_all(piece.as_bytes()).await.expect("an open connection");
+            // The client reads this piece before the next one.
+            tokio::task::yield_now().await;
+        }
+        let AttemptOutcome::Answered { status: 200, body, .. } = first.await.expect("no panic") else {
+            panic!("an answer is expected")
+        };
+        assert_eq!(body, "abcdef");
+        // The receiver has closed what was kept.
+        for _ in 0..2 {
+            drop(stream);
+            // The runtime learns of it when it has nothing else to do.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let next = post(&client, &listener);
+            stream = timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0;
+            answer(&mut stream).await;
+            assert!(next.await.expect("no panic").is_success());
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use hyper::header::HeaderMap;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
-use crate::clock::{Clock, Instant};
+use crate::clock::{Instant, machine};
 use crate::engine::deliveries::DeliveryStatus;
 use crate::engine::sink::Receipt;
 use crate::engine::{Engine, GONE};
@@ -92,10 +92,13 @@ impl Deliverer {
             Destination::Sink(name) => Some(Route::Sink(name)),
             Destination::Dial(target) => {
                 let limit = profile.webhooks.timeout.get();
-                let (machine, clock) = (Clock::real(), state.workspace.clock());
-                let began = (machine.instant(), clock.instant());
+                let clock = state.workspace.clock();
+                let began = (machine::monotonic(), clock.instant());
                 let addresses = self.client.look_up(&target, &state.look_ups, limit).await;
-                let took = (machine.instant().since(began.0), clock.instant().since(began.1));
+                let took = match addresses {
+                    Ok(None) => Default::default(),
+                    _ => (machine::monotonic().duration_since(began.0), clock.instant().since(began.1)),
+                };
                 Some(Route::Dial { target, addresses, took })
             }
         }

@@ -1,28 +1,21 @@
 //! Connects to a receiver: resolves the name once for each connection, dials the addresses that the egress guard permits, and
 //! speaks TLS if the URL says so. Each kind of failure has its own reason and names the flag that fixes it.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{Either, Full};
-use hyper::body::Bytes;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error as TlsError};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use url::Host;
 
-use crate::tasks::spawn;
 use crate::webhook::egress::{Egress, Target};
+use crate::webhook::link::{ByteStream, Link};
 use crate::webhook::resolve::{NotFound, Resolver, lacks_descriptors};
 use crate::webhook::tls::Trust;
 use crate::wording::any_of;
@@ -43,17 +36,6 @@ impl DialProblem {
     }
 }
 
-/// What bytes are read from and written to, in the clear or over TLS.
-pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
-
-/// The body of a request: bytes, or pieces that come one after the other.
-pub type SentBody = Either<Full<Bytes>, UnsyncBoxBody<Bytes, Infallible>>;
-
-/// A connection on which requests can be sent. One type, so that the code of a client's connection is compiled once.
-pub type Sender = SendRequest<SentBody>;
-
 /// The addresses that the egress guard permits.
 pub(super) fn permitted(
     target: &Target,
@@ -70,9 +52,9 @@ pub async fn dial(
     addresses: &[SocketAddr],
     reach: &Reach,
     connect_timeout: Duration,
-) -> Result<Sender, DialProblem> {
+) -> Result<Link, DialProblem> {
     let stream = dial_stream(target, addresses, reach, connect_timeout).await?;
-    open(stream)
+    Link::open(stream)
         .await
         .map_err(|error| DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}")))
 }
@@ -235,15 +217,6 @@ fn tls_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) ->
         None => (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` was broken off: {error}")),
     };
     DialProblem::new(reason, detail)
-}
-
-/// Speaks HTTP on a stream.
-pub async fn open(stream: Box<dyn ByteStream>) -> Result<Sender, hyper::Error> {
-    let (sender, connection) =
-        http1::Builder::new().max_buf_size(64 * 1024).max_headers(128).handshake(TokioIo::new(stream)).await?;
-    // Ends when the sender is dropped or the peer closes.
-    spawn(async move { drop(connection.await) });
-    Ok(sender)
 }
 
 /// Everything that attempts need to reach receivers.

@@ -40,7 +40,7 @@ pub enum Next {
 /// The queue of one workspace. Each call takes at most logarithmic time in the number of waiting deliveries.
 #[derive(Debug, Default)]
 pub struct Queue {
-    lanes: HashMap<u64, Lane>,
+    lanes: BTreeMap<u64, Lane>,
     lane_of: HashMap<String, u64>,
     /// The next job of each free lane, earliest first.
     ready: BTreeSet<(Key, u64)>,

@@ -113,7 +113,7 @@ impl CustomScheme {
     }
 
     fn check_content(&self) -> Result<(), String> {
-        let pieces = template::pieces(&self.content);
+        let pieces: Vec<_> = template::pieces(&self.content).collect();
         for piece in &pieces {
             match piece {
                 ContentPiece::Unknown(name) => {

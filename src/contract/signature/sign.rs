@@ -2,6 +2,8 @@
 //!
 //! Must not know when or where the delivery goes; `verify` reads back what is made here.
 
+use std::borrow::Cow;
+
 use super::key::SigningKey;
 use super::scheme::{Form, Scheme};
 use super::template::{self, Values};
@@ -26,7 +28,7 @@ pub struct Message<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
     /// Header names in lower case and their values, in sending order.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(Cow<'static, str>, String)>,
     /// The exact bytes that were signed.
     pub content: Vec<u8>,
     /// The signatures as they are in the header (`v1,…`, `v1=…`, `sha256=…`), newest key first.
@@ -49,34 +51,35 @@ pub fn sign_as(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, time
         &Values { id: message.id, timestamp: &timestamp, url: message.url, body: message.body },
     );
     let room = if matches!(scheme.form, Form::One { .. }) { 1 } else { keys.len() };
-    let signatures: Vec<String> = keys.iter().take(room).map(|key| token(scheme, key, &content)).collect();
+    let signatures: Vec<String> =
+        keys.iter().take(room).map(|key| token(scheme, key.mac(scheme.hash, &content).as_ref())).collect();
 
     let mut headers = Vec::with_capacity(3);
     if let Some(name) = &scheme.id_header {
-        headers.push((name.to_string(), message.id.to_owned()));
+        headers.push((name.clone(), message.id.to_owned()));
     }
+    let value = (!signatures.is_empty()).then(|| match scheme.form {
+        Form::Tokens => signatures.join(" "),
+        Form::Parts => format!("t={timestamp},{}", signatures.join(",")),
+        Form::One { .. } => signatures.concat(),
+    });
     if let Some(name) = &scheme.timestamp_header {
-        headers.push((name.to_string(), timestamp.clone()));
+        headers.push((name.clone(), timestamp));
     }
-    if !signatures.is_empty() {
-        let value = match scheme.form {
-            Form::Tokens => signatures.join(" "),
-            Form::Parts => format!("t={timestamp},{}", signatures.join(",")),
-            Form::One { .. } => signatures.concat(),
-        };
-        headers.push((scheme.signature_header.to_string(), value));
+    if let Some(value) = value {
+        headers.push((scheme.signature_header.clone(), value));
     }
     Signed { headers, content, signatures }
 }
 
 /// One signature as it is written in the header: `v1,…`, `v1=…` or the prefix and the signature.
-pub(super) fn token(scheme: &Scheme, key: &SigningKey, content: &[u8]) -> String {
-    let signature = scheme.encoding.encode(&key.mac(scheme.hash, content));
-    match &scheme.form {
-        Form::Tokens => format!("v1,{signature}"),
-        Form::Parts => format!("v1={signature}"),
-        Form::One { prefix } => format!("{prefix}{signature}"),
-    }
+pub(super) fn token(scheme: &Scheme, mac: &[u8]) -> String {
+    let prefix = match &scheme.form {
+        Form::Tokens => "v1,",
+        Form::Parts => "v1=",
+        Form::One { prefix } => prefix,
+    };
+    [prefix, &scheme.encoding.encode(mac)].concat()
 }
 
 #[cfg(test)]
@@ -88,7 +91,7 @@ mod tests {
         let keys: Vec<_> =
             secrets.iter().map(|secret| SigningKey::read(secret, scheme, KeyReading::Auto).unwrap()).collect();
         let signed = sign(scheme, &keys, message);
-        let headers: Vec<_> = signed.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let headers: Vec<_> = signed.headers.iter().map(|(name, value)| (name.as_ref(), value.as_str())).collect();
         assert_eq!(headers, expected, "{scheme:?}");
     }
 
@@ -212,7 +215,7 @@ mod tests {
     fn without_a_key_only_the_signature_header_is_missing() {
         let names = |scheme| -> Vec<String> {
             let headers = sign(&scheme, &[], &MESSAGE).headers;
-            headers.into_iter().map(|(name, _)| name).collect()
+            headers.into_iter().map(|(name, _)| name.into_owned()).collect()
         };
         assert_eq!(names(Scheme::STANDARD), ["webhook-id", "webhook-timestamp"]);
         assert_eq!(names(Scheme::STRIPE), [""; 0]);
@@ -236,10 +239,7 @@ mod tests {
         assert_eq!(signed.content, b"9|https://receiver.example/hook?a=1|{}");
         assert_eq!(
             signed.headers,
-            [
-                ("x-time".to_owned(), "9".to_owned()),
-                ("x-sig".to_owned(), "HMAC I6xkPzQfdiaq9SfTU4jxUWxg02A=".to_owned()),
-            ],
+            [("x-time".into(), "9".to_owned()), ("x-sig".into(), "HMAC I6xkPzQfdiaq9SfTU4jxUWxg02A=".to_owned()),],
         );
     }
 }

@@ -111,7 +111,7 @@ fn delivery(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>, b
         ("content-type".to_owned(), sending.content_type.to_owned()),
         ("content-length".to_owned(), body.len().to_string()),
     ];
-    headers.extend(signed.headers);
+    headers.extend(signed.headers.into_iter().map(|(name, value)| (name.into_owned(), value)));
     Made { method: sending.method.clone(), headers, body: body.into(), transfer: sending.transfer }
 }
 

@@ -18,8 +18,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::case::Transfer;
 use super::delivery::Made;
 use super::reply::ProbeReply;
-use crate::webhook::dial::{ByteStream, DialProblem, Reach, SentBody, dial_stream, open};
+use crate::webhook::dial::{DialProblem, Reach, dial_stream};
 use crate::webhook::egress::Target;
+use crate::webhook::link::{ByteStream, SentBody, open};
 use crate::workspace::FailureReason;
 
 /// How many pieces a slow body is cut into, and the pause before each but the first.

@@ -1,0 +1,146 @@
+//! One HTTP/1.1 connection to a receiver. It has no task of its own: the attempt that sends a request drives it, so that no other
+//! task, and maybe thread, has to be woken for a request and again for its answer.
+//!
+//! Which connections are kept is in `client`; how one is opened is in `dial`.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_util::task::AtomicWaker;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{Either, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Handle;
+
+use crate::tasks::{boxed, spawn};
+
+/// What bytes are read from and written to, in the clear or over TLS.
+pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
+
+/// The body of a request: bytes, or pieces that come one after the other.
+pub type SentBody = Either<Full<Bytes>, UnsyncBoxBody<Bytes, Infallible>>;
+
+/// Sends requests on a connection. One type, so that the code of a client's connection is compiled once.
+pub type Sender = SendRequest<SentBody>;
+
+type Connection = http1::Connection<TokioIo<Box<dyn ByteStream>>, SentBody>;
+
+/// Speaks HTTP on a stream, whose connection has a task of its own.
+pub async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Sender> {
+    let (sender, connection) = handshake(stream).await?;
+    // Ends when the sender is dropped or the peer closes.
+    spawn(async move { drop(connection.await) });
+    Ok(sender)
+}
+
+async fn handshake(stream: Box<dyn ByteStream>) -> hyper::Result<(Sender, Connection)> {
+    http1::Builder::new().max_buf_size(64 * 1024).max_headers(128).handshake(TokioIo::new(stream)).await
+}
+
+/// How often connection and work are polled for one wake-up, at most. Usually twice; a runtime that wants a task to yield wakes it
+/// again and again.
+const MOST_ROUNDS: usize = 8;
+
+/// A connection on which requests can be sent.
+pub struct Link {
+    sender: Sender,
+    /// `None` once it is closed.
+    connection: Option<Connection>,
+    signal: Arc<Signal>,
+    waker: Waker,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("is_closed", &self.connection.is_none()).finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    /// A connection over this stream.
+    pub async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Self> {
+        let (sender, connection) = handshake(stream).await?;
+        let signal = Arc::new(Signal::default());
+        let waker = Waker::from(Arc::clone(&signal));
+        Ok(Self { sender, connection: Some(connection), signal, waker })
+    }
+
+    /// Whether another request can be sent.
+    pub fn is_ready(&self) -> bool {
+        self.sender.is_ready()
+    }
+
+    /// Runs work that waits for nothing but this connection, and the connection with it.
+    pub async fn run<T>(&mut self, work: impl AsyncFnOnce(&mut Sender) -> T) -> T {
+        let Self { sender, connection, signal, waker } = self;
+        let mut work = pin!(work(sender));
+        poll_fn(|context| {
+            // What wakes the work or the connection while they are polled is only recorded.
+            drop(signal.task.take());
+            let mut inner = Context::from_waker(waker);
+            for _ in 0..MOST_ROUNDS {
+                if let Poll::Ready(done) = work.as_mut().poll(&mut inner) {
+                    return Poll::Ready(done);
+                }
+                signal.is_set.store(false, Ordering::SeqCst);
+                let open = connection.as_mut().map(|connection| Pin::new(connection).poll(&mut inner));
+                if matches!(open, Some(Poll::Ready(_))) {
+                    // Whoever still waits for it gets an error.
+                    *connection = None;
+                    continue;
+                }
+                if !signal.is_set.load(Ordering::SeqCst) {
+                    signal.task.register(context.waker());
+                    // Set in between, when there was no task to wake.
+                    if !signal.is_set.load(Ordering::SeqCst) {
+                        return Poll::Pending;
+                    }
+                    drop(signal.task.take());
+                }
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Drop for Link {
+    /// Ends the connection in a task, as TLS says goodbye.
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(boxed(async move { drop(connection.await) }));
+        }
+    }
+}
+
+/// Wakes the task that waits for a link, if one does.
+#[derive(Debug, Default)]
+struct Signal {
+    /// Whether it was woken since the last look.
+    is_set: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_set.store(true, Ordering::SeqCst);
+        self.task.wake();
+    }
+}
