@@ -22,8 +22,8 @@ fuzz_target!(|text: &str| {
             }
         }
         let message = Message { id: "i", timestamp: 0, url: "", body: b"" };
-        let names: Vec<String> =
-            sign(&scheme, std::slice::from_ref(&key), &message).headers.into_iter().map(|(name, _)| name).collect();
+        let signed = sign(&scheme, std::slice::from_ref(&key), &message);
+        let names: Vec<_> = signed.headers.into_iter().map(|(name, _)| name).collect();
         let header = |wanted: &str| {
             let at = names.iter().position(|name| name == wanted)?;
             values.get(at).map(|value| (*value).to_owned())
