@@ -164,7 +164,7 @@ struct Answered {
     redirect_url: String,
     headers_size: i8,
     body_size: usize,
-    /// Why there is no answer, in the field that browsers use for it.
+    /// The reason for a missing answer. Browsers use this field too.
     #[serde(rename = "_error", skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }

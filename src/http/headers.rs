@@ -50,15 +50,31 @@ pub(super) fn all_headers(
     let ordinary = admitted.identity.quota().filter(|verdict| {
         verdict.allowed && further.is_empty() && content_type == JSON && !request.is_preview && !ends_connection(status)
     });
-    let Some(verdict) = ordinary else { return assembled(admitted, id, status, content_type, further) };
-    PREPARED.with_borrow_mut(|prepared| {
-        if let Some(prepared) = prepared.as_ref().filter(|prepared| prepared.fits(admitted, verdict)) {
-            return prepared.copy(verdict, id);
-        }
-        let headers = assembled(admitted, id, status, content_type, further);
-        *prepared = Prepared::of(admitted, verdict, &headers);
-        headers
-    })
+    if let Some(headers) = ordinary.and_then(|verdict| prepared(admitted, verdict, id)) {
+        return headers;
+    }
+    let profile = admitted.profile();
+    let mut headers = own_headers(status, content_type, further);
+    headers.insert(GENERATION, number_value(request.generation));
+    if let Some(verdict) = admitted.identity.quota() {
+        push_quota_headers(&mut headers, verdict, profile, request.now);
+    }
+    if request.is_preview {
+        headers.insert(PREVIEW, HeaderValue::from_static("true"));
+    }
+    headers.insert(REQUEST_ID, id.clone());
+    if let Some(name) = profile.ids.request_header.get() {
+        headers.insert(name.name().clone(), id.clone());
+    }
+    if let Some(verdict) = ordinary {
+        PREPARED.set(Prepared::of(admitted, verdict, &headers));
+    }
+    headers
+}
+
+/// The prepared headers with what is this answer's own, if they are those of its configuration.
+fn prepared(admitted: &Admitted, verdict: &Verdict, id: &HeaderValue) -> Option<HeaderMap> {
+    PREPARED.with_borrow(|prepared| Some(prepared.as_ref().filter(|it| it.fits(admitted, verdict))?.copy(verdict, id)))
 }
 
 impl Prepared {
@@ -96,27 +112,4 @@ impl Prepared {
         changing.for_each(|value| *value = id.clone());
         headers
     }
-}
-
-fn assembled(
-    admitted: &Admitted,
-    id: &HeaderValue,
-    status: StatusCode,
-    content_type: HeaderValue,
-    further: HeaderMap,
-) -> HeaderMap {
-    let (request, profile) = (&admitted.request, admitted.profile());
-    let mut headers = own_headers(status, content_type, further);
-    headers.insert(GENERATION, number_value(request.generation));
-    if let Some(verdict) = admitted.identity.quota() {
-        push_quota_headers(&mut headers, verdict, profile, request.now);
-    }
-    if request.is_preview {
-        headers.insert(PREVIEW, HeaderValue::from_static("true"));
-    }
-    headers.insert(REQUEST_ID, id.clone());
-    if let Some(name) = profile.ids.request_header.get() {
-        headers.insert(name.name().clone(), id.clone());
-    }
-    headers
 }
