@@ -9,9 +9,9 @@
 FROM rust:1.95-bookworm AS build
 WORKDIR /build
 COPY . .
-# Static with glibc and not with musl: the allocator keeps its speed, and since glibc 2.34 the two ways of resolving names
-# that a container has (`/etc/hosts`, DNS) are part of the binary. Packed relocations take 0.3 MiB less. Chance comes straight
-# from the kernel: what looks for the function by name finds none in a static binary, and would need `/dev/urandom`.
+# Static with glibc and not with musl: glibc's allocator is faster, and since glibc 2.34 the two ways of resolving names
+# that a container has (`/etc/hosts`, DNS) are part of the binary. Packed relocations take 0.3 MiB less. Randomness comes straight
+# from the kernel: code that looks up the function by name finds none in a static binary, and would need `/dev/urandom`.
 # `--target` keeps the flags away from build scripts.
 RUN RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs --cfg getrandom_backend=\"linux_getrandom\"" \
     cargo build --locked --profile dist --target "$(uname -m)-unknown-linux-gnu" \

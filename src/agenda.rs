@@ -132,7 +132,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Notes the next moment; `None` for nothing to wait for.
+    /// Records the next due instant; `None` if there is none.
     pub fn set(&mut self, due: Option<Instant>) {
         let old = std::mem::replace(&mut self.due, due);
         if old == due {

@@ -231,7 +231,7 @@ pub const CODES: &[(&str, &str)] = &[
         "a scenario that a list names no longer exists; if its file was deleted, its last good version stays active",
     ),
     ("scenario/bad-duration", "a string is not a duration such as \"250ms\", \"30s\" or \"1m30s\""),
-    ("scenario/bad-name", "a scenario's name has other characters than A-Z a-z 0-9 - _ and dots"),
+    ("scenario/bad-name", "a scenario's name has characters other than A-Z a-z 0-9 - _ and dots"),
     ("scenario/bad-pattern", "a regular expression is invalid or too large"),
     ("scenario/bad-pointer", "a JSON pointer does not begin with a slash"),
     (
@@ -259,7 +259,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("scenario/unknown-scenario", "there is no scenario of this name"),
     ("scenario/unreachable-rule", "an earlier rule decides every request that this rule matches"),
     ("scenario/unreachable-step", "no rule leads to this step of the story"),
-    ("scenario/wrong-type", "a value has another type than the key accepts"),
+    ("scenario/wrong-type", "a value does not have the type that the key accepts"),
 ];
 
 #[cfg(test)]
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn codes_are_unique_sorted_and_explained() {
         for pair in CODES.windows(2) {
-            assert!(pair[0].0 < pair[1].0, "{} stands before {}", pair[0].0, pair[1].0);
+            assert!(pair[0].0 < pair[1].0, "{} comes before {}", pair[0].0, pair[1].0);
         }
         for (code, meaning) in CODES {
             assert!(!meaning.is_empty() && !meaning.ends_with('.') && code.contains('/'), "{code}");

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer};
 
 /// The longest duration taken anywhere: ten years. Longer ones are typing errors and would overflow the clock.
 const LONGEST: Duration = Duration::from_hours(87600);
@@ -29,12 +29,6 @@ impl fmt::Display for DurationText {
             _ if millis.is_multiple_of(1000) => write!(f, "{}s", millis / 1000),
             _ => write!(f, "{millis}ms"),
         }
-    }
-}
-
-impl Serialize for DurationText {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

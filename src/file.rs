@@ -86,7 +86,7 @@ pub fn write_whole<P: AsRef<[u8]>>(path: &Path, pieces: &[P]) -> io::Result<()> 
     write_as(path, pieces, 0o600)
 }
 
-/// The same for a file without secrets, which whoever may read new files of this user can read.
+/// The same for a file without secrets: whoever can read the other new files of this user can read it.
 pub fn write_shared<P: AsRef<[u8]>>(path: &Path, pieces: &[P]) -> io::Result<()> {
     write_as(path, pieces, 0o666)
 }
@@ -115,7 +115,7 @@ pub fn create_folder(path: &Path, with_parents: bool) -> io::Result<()> {
     builder.recursive(with_parents).create(path)
 }
 
-/// What the system reports of a file that differs once it was written.
+/// Properties that the system reports about a file, and that change when the file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     size: u64,

@@ -6,10 +6,11 @@
 //! To embed it in a Rust test, start with [`Emulator::builder`]; [`app`] shows a first test, [`ControlHandle`] one with webhooks,
 //! time, resets and snapshots. To work on it, read in this order:
 //!
-//! - [`contract`], [`duration`], [`order`] and [`wording`], layer 0: the API's rules, pure, with the settings of what the published contract leaves open;
+//! - [`contract`], [`duration`], [`header_lines`], [`order`] and [`wording`], layer 0: the API's rules, pure, with the settings of
+//!   what the published contract leaves open;
 //! - [`profile`], layer 1: all settings, their defaults, and how changes to them are put together;
-//! - [`clock`], [`mod@file`], [`agenda`], [`rate_limit`], [`template`], [`rule_counters`], [`memory`], [`process`], [`snapshot`], [`redact`], layer 1: time, quotas, saved forms, and
-//!   what may be shown;
+//! - [`clock`], [`mod@file`], [`agenda`], [`rate_limit`], [`template`], [`rule_counters`], [`memory`], [`process`], [`snapshot`],
+//!   [`redact`], layer 1: time, quotas, saved forms, and what may be shown;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
 //! - [`workspace`], [`journal`], layer 2: one key's state, and the log of what happened;
 //! - [`tasks`], [`engine`], layer 3: these parts put together, and everything that takes more than one of them;
@@ -34,10 +35,10 @@ pub mod diagnostic;
 pub mod duration;
 pub mod engine;
 pub mod file;
+pub mod header_lines;
 pub mod http;
 pub mod journal;
 pub mod memory;
-pub mod order;
 pub mod process;
 pub mod profile;
 pub mod rate_limit;

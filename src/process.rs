@@ -13,7 +13,7 @@ pub fn ending_signal(status: ExitStatus) -> Option<i32> {
     own::ending_signal(status)
 }
 
-/// Passes SIGINT, as 2, or SIGTERM on to a process. On Windows the console has already done so.
+/// Passes a signal on to a process: SIGINT if `number` is 2, else SIGTERM. On Windows the console has already done so.
 pub fn pass_signal(child: &Child, number: u8) {
     own::pass_signal(child, number);
 }

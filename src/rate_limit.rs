@@ -142,7 +142,7 @@ impl Quota {
             SavedQuota::Bucket { missing, at, window } => Usage::Bucket {
                 missing: *missing,
                 at: Instant::from_nanos(*at),
-                // Zero stands for the window of the next check.
+                // Zero means the window of the next check.
                 window: Duration::from_nanos(window.unwrap_or(0)),
             },
         };

@@ -1,5 +1,5 @@
-//! For tasks of every higher layer: starting them, the signal to stop, and threads for long computations such as checking a scenario or making
-//! many events, which would block the async workers.
+//! Tasks for every higher layer: starts them, waits for the signal to stop, and has threads for long computations, such as checking
+//! a scenario or making many events, which would block the async workers.
 //!
 //! The threads are few and permanent: the allocator retains freed memory for the thread that used it, so each thread that has
 //! once processed a large document costs memory permanently. (The runtime's own pool starts another thread whenever no idle
@@ -109,7 +109,7 @@ pub const MOST_AT_ONCE: usize = 4;
 
 type Piece = Box<dyn FnOnce() + Send>;
 
-/// A cheap handle to threads beside the async workers. They start with the first computations and end with the last handle.
+/// A cheap handle to threads besides the async workers. They start with the first computations and end with the last handle.
 #[derive(Clone, Debug)]
 pub struct Blocking {
     pieces: Sender<Piece>,

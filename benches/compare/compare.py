@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compares the emulator with other mock servers and with a bare hyper server, in one run, on the same answer:
-`GET /v1/system/status` as JSON, the same load generator (`wrk`, one thread, 64 keep-alive connections), each server alone
+`GET /v1/system/status` as JSON, the same load generator (`wrk`, a thread for each processor, 64 keep-alive connections), each server alone
 on the machine, in turn, with its defaults.
 
     cargo build --profile dist && cargo bench --profile dist --bench bare_hyper --bench deliveries --no-run
     npm install --prefix target/compare $(cat benches/compare/packages.txt)
+    cargo install httpmock --version 0.9.0 --features standalone --locked --root target/compare
     python3 benches/compare/compare.py            # --quick for a short form, --write to renew the table and the plot
 
 Needs Debian's `wrk`; `node` and `java` for those that run on them. What is not installed is named in the table, never
@@ -36,6 +37,8 @@ PAGE, PLOT, FRONT = ROOT / "docs/internals/performance.md", ROOT / "docs/interna
 BEGIN, END = "<!-- compare.py writes from here … -->", "<!-- … to here -->"
 RULES, KEYS = 1_000, 10_000
 CONNECTIONS = 64
+# As many as keep a fast server busy: with fewer, it would wait for the load, and its cost would not show.
+THREADS = os.cpu_count()
 # Webhooks are set off with so many keys: of one subscription, the emulator makes one attempt after the other.
 SENDERS = 64
 PATIENCE = 60.0
@@ -118,7 +121,7 @@ UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 def load(url, seconds, keys=None):
     """Requests a second and the 99th percentile in milliseconds; an answer other than 2xx is an error."""
     headers = [part for name, value in servers.HEADERS.items() for part in ("-H", f"{name}: {value}")]
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "10s", "--latency", *headers]
+    command = ["wrk", f"-t{THREADS}", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "10s", "--latency", *headers]
     command += ["-s", Path(__file__).with_name("keys.lua"), url, "--", str(keys)] if keys else [url]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     # A request that takes longer than the run counts as a time-out; the figures show that by themselves.
@@ -235,11 +238,12 @@ def table(found, missing, figures, columns):
 
 def conditions(plan):
     """How it was measured."""
+    rounds = "one round" if plan.rounds == 1 else f"medians over {plan.rounds} rounds"
     return (
-        f"{os.cpu_count()} processors; `wrk` with one thread and {CONNECTIONS} keep-alive connections; medians over {plan.rounds} "
-        f"rounds\nin turn, {plan.rounds * plan.seconds} s of load on each after {plan.warm_up} s to warm up, ± half the distance "
-        'between the least and the greatest.\n"1,000 rules": the throughput with so many further rules or routes that do not match, '
-        'over that without (0.00: no request\nwas answered within the time). "10,000 keys": the throughput with as many API keys in '
+        f"{os.cpu_count()} processors; `wrk` with {THREADS} threads and {CONNECTIONS} keep-alive connections; {rounds},\n"
+        f"each server in turn, {plan.rounds * plan.seconds} s of load on each after {plan.warm_up} s to warm up, ± half the distance "
+        'between the least and the greatest.\n"1,000 rules": the throughput with that many further rules or routes that do not match, '
+        'divided by that without (0.00: no request\nwas answered within the time). "10,000 keys": the throughput with as many API keys in '
         'turn, over that with one. "Webhooks a\nsecond": posts that reached a receiver, each set off by a request; requests were '
         f"made for {plan.warm_up} s with {SENDERS} keys in turn. The\nemulator signs them, keeps each delivery and counts quota "
         "meanwhile; a dash: the tool sends none."

@@ -6,12 +6,14 @@ Where a server can post to a receiver because of a request, `webhooks` sets it u
 """
 
 import json
+import re
 import shutil
 import socket
 import subprocess
 import time
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 HEADERS = {"Accept": "application/json", "Authorization": "Bearer sk_test_local"}
 ANSWER = {"ok": True, "environment": "sandbox", "version": "v1.0", "checked_at": "2026-01-31T09:30:00.000Z"}
@@ -127,6 +129,23 @@ class Package(Server):
         return json.loads((self.folder / "package.json").read_text())["version"]
 
 
+class Posting(Package):
+    """One that matches the query, and can post to a receiver."""
+
+    def query(self, rules):
+        return f"?n={rules}" if rules else ""
+
+    def command(self, folder, port, rules):
+        return self.start(folder, port, rules, None)
+
+    def webhooks(self, folder, port, receiver):
+        return self.start(folder, port, 0, receiver)
+
+    def start(self, folder, port, rules, receiver):
+        """The command, with a post for each request if there is a receiver."""
+        raise NotImplementedError
+
+
 class JsonServer(Package):
     name, package, script, needs = "json-server", "json-server", "json-server", "node"
 
@@ -151,17 +170,8 @@ class Prism(Package):
         return ["node", self.script_file.resolve(), "mock", "-v", "silent", *where, folder / "openapi.json"]
 
 
-class Mockoon(Package):
+class Mockoon(Posting):
     name, package, script, needs = "Mockoon", "@mockoon/cli", "mockoon-cli", "node"
-
-    def query(self, rules):
-        return f"?n={rules}" if rules else ""
-
-    def command(self, folder, port, rules):
-        return self.start(folder, port, rules, None)
-
-    def webhooks(self, folder, port, receiver):
-        return self.start(folder, port, 0, receiver)
 
     def start(self, folder, port, rules, receiver):
         """The environment with its callback, if there is a receiver."""
@@ -240,17 +250,8 @@ class Mockoon(Package):
         return ["node", self.script_file.resolve(), *arguments]
 
 
-class WireMock(Package):
+class WireMock(Posting):
     name, package, script, needs = "WireMock", "wiremock", "wiremock", "java"
-
-    def query(self, rules):
-        return f"?n={rules}" if rules else ""
-
-    def command(self, folder, port, rules):
-        return self.start(folder, port, rules, None)
-
-    def webhooks(self, folder, port, receiver):
-        return self.start(folder, port, 0, receiver)
 
     def start(self, folder, port, rules, receiver):
         """The mappings, with a webhook if there is a receiver."""
@@ -273,6 +274,66 @@ class WireMock(Package):
         jar = next(self.folder.glob("build/*.jar"))
         arguments = ["--bind-address", "127.0.0.1", "--port", str(port), "--root-dir", folder, "--disable-banner"]
         return ["java", "-jar", jar, *arguments]
+
+
+class MockServer(Posting):
+    name, package, script, needs = "MockServer", "mockserver-node", "mockserver", "java"
+
+    def start(self, folder, port, rules, receiver):
+        """The expectations, with an action after the answer if there is a receiver. Those that were made first are looked at first."""
+        json_header = {"Content-Type": ["application/json"]}
+
+        def expectation(number):
+            request = {"method": "GET", "path": PATH}
+            if number is not None:
+                request["queryStringParameters"] = {"n": [str(number + rules + 1)]}
+            made = {"httpRequest": request}
+            made["httpResponse"] = {"statusCode": 200, "headers": json_header, "body": json.dumps(ANSWER)}
+            if receiver:
+                address = {"host": "127.0.0.1", "port": urlsplit(receiver).port, "scheme": "HTTP"}
+                event = {"method": "POST", "path": "/", "headers": json_header, "body": json.dumps(EVENT)}
+                made["afterActions"] = [{"httpRequest": {**event, "socketAddress": address}}]
+            return made
+
+        expectations = [expectation(n) for n in range(rules)] + [expectation(None)]
+        (folder / "expectations.json").write_text(json.dumps(expectations))
+        settings = {"logLevel": "WARN", "initializationJsonPath": folder / "expectations.json"}
+        settings = [f"-Dmockserver.{name}={value}" for name, value in settings.items()]
+        jar = next(self.folder.glob("*.jar"))
+        return ["java", *settings, "-jar", jar, "-serverPort", str(port)]
+
+
+class Httpmock(Server):
+    """The crate's own server, which cargo installs."""
+
+    name = "httpmock"
+
+    def __init__(self, packages):
+        self.packages, self.binary = packages, packages / "bin/httpmock"
+
+    def missing(self):
+        return None if self.binary.exists() else "cargo has not installed `httpmock`"
+
+    def version(self):
+        # The program itself names another.
+        return re.search(r'"httpmock ([\d.]+)', (self.packages / ".crates.toml").read_text()).group(1)
+
+    def query(self, rules):
+        return f"?n={rules}" if rules else ""
+
+    def command(self, folder, port, rules):
+        def mock(number):
+            when = {"method": "GET", "path": PATH}
+            if number is not None:
+                when["query_param"] = [{"name": "n", "value": str(number + rules + 1)}]
+            header = [{"name": "Content-Type", "value": "application/json"}]
+            # JSON is YAML.
+            return json.dumps({"when": when, "then": {"status": 200, "header": header, "body": json.dumps(ANSWER)}})
+
+        (folder / "mocks").mkdir()
+        mocks = [mock(n) for n in range(rules)] + [mock(None)]
+        (folder / "mocks/all.yaml").write_text("\n---\n".join(mocks))
+        return [self.binary, "--port", str(port), "--disable-access-log", "--mock-files-dir", folder / "mocks"]
 
 
 class Receiver:
@@ -301,5 +362,5 @@ class Receiver:
 
 def all_of(root: Path, packages: Path):
     """Every server, in the order of the table."""
-    others = [kind(packages) for kind in (WireMock, Mockoon, Prism, JsonServer)]
+    others = [kind(packages) for kind in (Httpmock, WireMock, MockServer, Mockoon, Prism, JsonServer)]
     return [Emulator(root), BareHyper(root), *others]

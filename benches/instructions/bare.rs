@@ -1,4 +1,4 @@
-//! The server compared with: hyper on tokio with a timer, giving one fixed answer to everything.
+//! The server to compare with: hyper on tokio with a timer, giving one fixed answer to everything.
 
 use std::convert::Infallible;
 use std::io;

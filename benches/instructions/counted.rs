@@ -55,7 +55,7 @@ impl Counted {
             }
             sleep(pause);
         }
-        Err(io::Error::other("the process did not say where it listens"))
+        Err(io::Error::other("the process did not report its address"))
     }
 
     /// Asks the process to end, and gives its count.

@@ -14,7 +14,7 @@ try {
   const hint = platform in optionalDependencies
     ? `it is an optional dependency: install without \`--omit=optional\`, or \`npm install ${platform}@${version}\``
     : `there are packages for ${Object.keys(optionalDependencies).map((known) => known.slice(name.length + 1)).join(", ")}; ` +
-      "elsewhere build it from source with Rust: `cargo install wrs-emulator`";
+      "elsewhere build it from source with Rust: `cargo install --profile dist wrs-emulator`";
   console.error(`error: the package \`${platform}\` with the binary is not installed\n\nhint: ${hint}`);
   process.exit(1);
 }

@@ -1,4 +1,4 @@
-//! Settings step by step, for embedding in a Rust test.
+//! A builder for the settings, to embed an emulator in a Rust test.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub struct Builder {
 }
 
 impl Emulator {
-    /// An emulator with default settings on a free loopback port, to be changed before it starts.
+    /// Default settings on a free loopback port, to be changed before the emulator starts.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -64,7 +64,7 @@ impl Builder {
         self
     }
 
-    /// Puts a preset (`friendly`, `hostile`) on top of the profile, as `--profile NAME` does. Settings made after it win.
+    /// Puts a preset (`friendly`, `hostile`) on top of the profile, as `--profile NAME` does. Later settings win.
     #[must_use]
     pub fn preset(mut self, name: &str) -> Self {
         self.draft().preset(name);
@@ -123,7 +123,7 @@ impl Builder {
         self
     }
 
-    /// Replaces the limits of connections and requests.
+    /// Replaces the limits on connections and requests.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.settings.limits = limits;

@@ -1,10 +1,10 @@
-//! Shares of the file descriptors that the process may open: connections leave enough for webhooks, and both leave enough for
+//! Divides the file descriptors that the process may open: connections leave enough for webhooks, and both leave enough for
 //! reading scenarios and saving the state.
 
 use crate::webhook::client::MOST_KEPT;
 use crate::webhook::deliver::CONCURRENT_ATTEMPTS;
 
-/// Descriptors set aside for what the process opens without a client: standard streams, scenarios, the state, look-ups of names.
+/// Descriptors reserved for what the process opens by itself: standard streams, scenarios, the state, name look-ups.
 pub(super) const RESERVE: usize = 64;
 
 /// The raised soft limit of this process; the original is restored for commands that it runs.
@@ -91,7 +91,7 @@ mod own {
     }
 }
 
-/// Windows limits no process to a number of handles that connections could reach.
+/// On Windows, the limit on handles is far above what connections can reach.
 #[cfg(windows)]
 mod own {
     pub(super) type Limit = std::convert::Infallible;

@@ -184,8 +184,8 @@ impl ControlHandle {
         self.engine.snapshot(None).written().concat()
     }
 
-    /// Replaces the state by that of a snapshot. Returns warnings about parts that could not be restored. On an error nothing
-    /// changes.
+    /// Replaces the state with that of a snapshot. Returns warnings about parts that could not be restored. On an error
+    /// nothing changes.
     pub fn restore(&self, snapshot: &[u8]) -> Result<Vec<String>, SnapshotProblem> {
         let _writing = self.engine.begin_write();
         self.engine.load_snapshot(&Snapshot::read(snapshot)?)

@@ -123,7 +123,7 @@ impl Emulator {
         let (watcher, files) = watch(&settings, &engine)?;
         settings.fill(&engine.library, files, engine.registry.clock().now())?;
         engine.log_held_back();
-        // Only now, so that problems of the settings are reported whether or not the port is free.
+        // Bound only now, so that problems in the settings are reported whether or not the port is free.
         let (listener, address) = bound(settings.listen)?;
         let (control_listener, control_address) = settings.control_listen.map(bound).transpose()?.unzip();
         let scheme = if tls.is_some() { "https" } else { "http" };

@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use crate::clock::Now;
 use crate::contract::error::ErrorKind;
 use crate::control::{Control, ControlError, PREFIX};
-use crate::http::answer::AnswerBody;
 use crate::http::connection::Progress;
 use crate::http::guard::caught;
 use crate::http::handler::{Answering, Handler, Sent};
 use crate::http::host::check_host;
+use crate::http::outgoing::Outgoing;
 use crate::http::service::Api;
 use crate::redact::Redactor;
 use crate::ui::{asks_for_page, to_page};
@@ -60,9 +60,9 @@ impl Handler for Router {
     }
 }
 
-async fn call(control: &Arc<Control>, request: Request<Incoming>, peer: IpAddr) -> Response<AnswerBody> {
+async fn call(control: &Arc<Control>, request: Request<Incoming>, peer: IpAddr) -> Response<Outgoing> {
     let host = check_host(request.method(), request.uri(), request.version(), request.headers());
-    match host.map(str::to_owned) {
+    match host.map(|host| String::from_utf8_lossy(host).into_owned()) {
         Ok(host) => caught(control.handle(request, &host, peer)).await.unwrap_or_else(|_| {
             let kind = ErrorKind::InternalError;
             ControlError::new(kind, kind.message()).into_response(Redactor::default())

@@ -62,9 +62,9 @@ pub struct Settings {
     pub webhook_insecure: bool,
     /// Public hosts that webhooks may go to, or `any`.
     pub allow_egress: Vec<String>,
-    /// What finds the addresses of the names that webhooks go to.
+    /// Resolves the host names that webhooks go to.
     pub look_up: LookUp,
-    /// Limits of connections and requests.
+    /// Limits on connections and requests.
     pub limits: Limits,
     /// Most entries in the journal.
     pub most_journal_entries: usize,

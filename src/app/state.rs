@@ -116,7 +116,7 @@ mod tests {
 
     use crate::Emulator;
 
-    /// One call, which must be answered with 200; gives the body.
+    /// Makes one call, which must be answered with 200, and returns the body.
     async fn call(emulator: &Emulator, line: &str, body: &Value) -> Value {
         let address = emulator.base_url().trim_start_matches("http://").to_owned();
         let mut stream = TcpStream::connect(&address).await.expect("it listens");

@@ -1,11 +1,17 @@
-//! Arguments that several commands share: how to reach the emulator, whether to print JSON, and the id of one thing.
+//! Arguments that several commands share: how to reach the emulator, whether to print JSON, the id of one thing, and a file for
+//! results.
+
+use std::fs::File;
+use std::path::Path;
 
 use clap::Args;
 
 use super::client::Call;
+use super::failure::Failure;
 use super::help::LAST;
 use super::target::Target;
 use crate::control::api::Endpoint;
+use crate::file;
 
 /// Arguments of every command that prints an answer of the control API.
 #[derive(Debug, Args)]
@@ -40,7 +46,13 @@ impl OneArgs {
     }
 }
 
-/// Whether a flag was typed, and does not come from the environment.
+/// Whether a flag was typed, rather than set by the environment.
 pub(super) fn is_typed(flag: &str) -> bool {
     std::env::args().any(|word| word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
+}
+
+/// Creates the results file that a flag names, or empties it. Done before any work, so that an unwritable path fails at once
+/// and no older results remain.
+pub(super) fn created(flag: &str, path: &Path) -> Result<File, Failure> {
+    file::create(path).map_err(|problem| Failure::io(format!("{flag}: cannot write `{}`: {problem}", path.display())))
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Either, Full};
+use http_body_util::BodyExt as _;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response};
@@ -52,7 +52,7 @@ impl Problem {
 /// One call of the control API, to be sent.
 pub(super) struct Call<'a, E> {
     /// What is sent, without the types: the code that sends it is compiled once.
-    outgoing: Outgoing<'a>,
+    outgoing: Unsent<'a>,
     json: bool,
     endpoint: PhantomData<E>,
 }
@@ -74,7 +74,7 @@ pub(super) struct Refusal {
 
 impl<'a, E: Endpoint> Call<'a, E> {
     pub(super) fn to(target: &'a Target) -> Self {
-        Self { outgoing: Outgoing::to(target, E::METHOD, E::PATH), json: false, endpoint: PhantomData }
+        Self { outgoing: Unsent::to(target, E::METHOD, E::PATH), json: false, endpoint: PhantomData }
     }
 
     /// The key that the call is about.
@@ -151,7 +151,7 @@ fn unexpected_form(path: &str, error: &serde_json::Error) -> Failure {
 }
 
 /// A call without its types.
-struct Outgoing<'a> {
+struct Unsent<'a> {
     target: &'a Target,
     method: Method,
     path: &'static str,
@@ -162,7 +162,7 @@ struct Outgoing<'a> {
     limit: Duration,
 }
 
-impl<'a> Outgoing<'a> {
+impl<'a> Unsent<'a> {
     fn to(target: &'a Target, method: Method, path: &'static str) -> Self {
         let (query, body, media) = (Vec::new(), Vec::new(), "application/json");
         Self { target, method, path, segment: "", query, body, media, limit: SHORT }
@@ -218,14 +218,14 @@ impl<'a> Outgoing<'a> {
         if let Some(token) = &target.control_token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        let sent = sender.send_request(request.body(Either::Left(Full::from(body)))?).await;
+        let sent = sender.send_request(request.body(body.into())?).await;
         // A TLS server answers plain HTTP with a TLS alert, which does not parse as HTTP.
         sent.map_err(|error| if error.is_parse() && url.scheme() == "http" { speaks_tls(url) } else { error.into() })
     }
 }
 
 impl Call<'_, api::Stream> {
-    /// Follows the event stream until the emulator ends it, or `each`, which gets the kind and JSON of an event, returns false.
+    /// Follows the event stream until the emulator ends it or `each` returns false; `each` gets the kind and JSON of an event.
     pub(super) fn follow(self, mut each: impl FnMut(&str, &str) -> bool) -> Result<(), Failure> {
         let (url, target) = (base(&self.outgoing.target.url)?, self.outgoing.target);
         block_on(&runtime(Builder::new_current_thread())?, async {

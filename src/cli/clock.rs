@@ -25,7 +25,7 @@ pub(super) enum ClockCommand {
     /// Move the clock forward: windows open, retries and emissions happen, in order. Returns when everything due is done.
     #[command(after_help = examples(["clock advance 60s", "clock advance 1h30m"]))]
     Advance(AdvanceArgs),
-    /// Set the time: a step forward is time that passes, a step back only changes what is shown.
+    /// Set the time: a step forward lets time pass, a step back only changes what is shown.
     #[command(after_help = examples([
         "clock set 2026-01-31T09:30:00Z",
         "clock set 2030-01-01T00:00:00Z --key sk_test_a",

@@ -19,10 +19,10 @@ use crate::redact::Redactor;
 #[derive(Debug, Args)]
 struct ProfileArgs {
     /// A preset (`contract`, `friendly`, `hostile`) or a profile file (TOML).
-    #[arg(long, env = "WRS_EMULATOR_PROFILE", value_name = "NAME|FILE")]
+    #[arg(long, env, value_name = "NAME|FILE")]
     profile: Option<PathBuf>,
     /// Set one setting of the profile. Repeatable.
-    #[arg(long, env = "WRS_EMULATOR_SET", value_name = "PATH=VALUE", value_delimiter = ';')]
+    #[arg(long, env, value_name = "PATH=VALUE", value_delimiter = ';')]
     set: Vec<String>,
 }
 

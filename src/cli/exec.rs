@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use clap::Args;
 use tokio::process::{Child, Command};
 use tokio::runtime::Builder;
 
+use super::arguments::created;
 use super::client::runtime;
 use super::command::{Authority, exit_code, spawn, target, whole_run};
 use super::failure::{Failure, colored, is_json, report, warn};
@@ -28,7 +29,6 @@ use super::target::Target;
 use super::verdict::{VerdictFormat, render, wait};
 use crate::app::{Raised, Settings};
 use crate::control::api::{ExecFacts, Run};
-use crate::file;
 use crate::process::pass_signal;
 use crate::tasks::{beside, block_on};
 
@@ -56,26 +56,26 @@ pub(super) struct ExecArgs {
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
     /// Exit with 1 if the command succeeded and one of these was found; separated by commas.
-    #[arg(long, env = "WRS_EMULATOR_FAIL_ON", value_enum, value_delimiter = ',', value_name = "KINDS")]
+    #[arg(long, env, value_enum, value_delimiter = ',', value_name = "KINDS")]
     fail_on: Vec<Kind>,
     /// Findings that have been accepted, as for `review findings`; with --fail-on findings.
-    #[arg(long, env = "WRS_EMULATOR_ACCEPT", value_name = "FILE")]
+    #[arg(long, env, value_name = "FILE")]
     accept: Option<PathBuf>,
     /// The format of the verdict, `text` by default. Prints the verdict even without --fail-on.
-    #[arg(long, env = "WRS_EMULATOR_VERDICT_FORMAT", value_enum)]
+    #[arg(long, env, value_enum)]
     verdict_format: Option<VerdictFormat>,
     /// Write the verdict to this file; without it the verdict goes to stderr, and only with --fail-on or --verdict-format.
-    #[arg(long, env = "WRS_EMULATOR_VERDICT_FILE", value_name = "FILE")]
+    #[arg(long, env, value_name = "FILE")]
     verdict_file: Option<PathBuf>,
     /// Write what happened to this file when the command has ended, however it ended: a page if the name ends in `.html`,
     /// an HTTP archive if in `.har`, else JSON. `run view` shows a page or JSON.
-    #[arg(long, env = "WRS_EMULATOR_REPORT", value_name = "FILE")]
+    #[arg(long, env, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Before the verdict and the report, wait for planned events, deliveries and retries that are due within this time.
-    #[arg(long, env = "WRS_EMULATOR_SETTLE", default_value = "5s", value_name = "DURATION", value_parser = wait)]
+    #[arg(long, env, default_value = "5s", value_name = "DURATION", value_parser = wait)]
     settle: Duration,
     /// Write the emulator's log to stderr.
-    #[arg(long, env = "WRS_EMULATOR_VERBOSE")]
+    #[arg(long, env)]
     verbose: bool,
     #[command(flatten)]
     serve: ServeArgs,
@@ -94,9 +94,8 @@ pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
 async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<ExitCode, Failure> {
     // Installed before the command runs: a signal must never end the emulator and leave the command behind.
     let mut signals = Signals::install()?;
-    // Opened before the command runs: a path that cannot be written fails at once, and no older verdict stays there.
     let accepted = accepted(args.accept.as_deref(), &args.fail_on)?;
-    let mut file = args.verdict_file.as_deref().map(open).transpose()?;
+    let mut file = args.verdict_file.as_deref().map(|path| created("--verdict-file", path)).transpose()?;
     let report_file = args.report.as_deref().map(|path| RunFile::at("--report", path)).transpose()?;
     let report_file = report_file.map(RunFile::cleared).transpose()?;
     let (emulator, log) = start(&args.serve, settings, args.verbose).await?;
@@ -123,7 +122,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
     let judged = async {
         match (is_requested, &report_file) {
             (true, _) => judge(args, target.clone(), accepted, file.as_mut()).await,
-            // Only to wait, which whoever ends the command does not; the report has the verdict itself.
+            // Called only because it waits, as the report computes the verdict itself; after a signal nothing is waited for.
             (false, Some(_)) if !was_signalled => {
                 ask(target.clone(), args.settle, Vec::new(), None).await.map(|_| false)
             }
@@ -202,11 +201,6 @@ fn forward(child: &Child, number: u8) {
     if number != 2 || !std::io::stdin().is_terminal() {
         pass_signal(child, number);
     }
-}
-
-fn open(path: &Path) -> Result<File, Failure> {
-    file::create(path)
-        .map_err(|problem| Failure::io(format!("--verdict-file: cannot write `{}`: {problem}", path.display())))
 }
 
 /// Reads and prints the verdict; returns whether it makes the run fail.

@@ -23,7 +23,7 @@ pub(super) struct ExplainArgs {
     /// The id of a request (`X-Emulator-Request-Id`, `request_id`), an event or a delivery; by default the newest request or
     /// delivery.
     id: Option<String>,
-    /// Only of this key, or workspace `ws_…`; by default of all keys and of none. With an id, `WRS_API_KEY` does not count.
+    /// Only of this key, or workspace `ws_…`; by default of any key or without one. With an id, `WRS_API_KEY` is ignored.
     #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
     key: String,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(super) struct ExplainArgs {
 
 pub(super) fn run(args: ExplainArgs) -> Result<ExitCode, Failure> {
     let call = args.common.call::<api::Explain>().id(args.id.as_deref().unwrap_or("latest"));
-    // An id names one thing whosever it is: a key in the environment, which is set for all commands, does not narrow that.
+    // An id names one thing, whichever key it belongs to; a key in the environment is set for all commands and must not restrict that.
     let key = (args.id.is_none() || is_typed("--key")).then_some(&*args.key);
     call.key(key).show(text)
 }

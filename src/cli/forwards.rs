@@ -17,7 +17,6 @@ use super::output::{cell, show_list, whose};
 use super::profile::{SettingsArgs, patched, settings_of};
 use super::target::Target;
 use crate::control::api::List;
-use crate::order;
 use crate::profile::Forward;
 
 /// The setting that contains all forwards.
@@ -36,7 +35,7 @@ pub(super) enum ForwardsCommand {
         "forwards add https://app.example.com/hooks=http://localhost:4000/in --key sk_test_a",
     ]))]
     Add(AddArgs),
-    /// Deliver to the URL subscribed again.
+    /// Deliver to the subscribed URL again.
     #[command(after_help = examples(["forwards remove https://app.example.com"]))]
     Remove(RemoveArgs),
 }
@@ -132,7 +131,7 @@ pub(super) fn in_force(
     let setting = profile.data.iter().find(|row| row.knob == SETTING);
     let rules = setting.and_then(|setting| setting.value.as_object()).into_iter().flatten();
     let rules = rules.filter_map(|(from, to)| Some((from.clone(), to.as_str()?.to_owned())));
-    Ok(order::map(rules.filter(|(_, to)| !to.is_empty())))
+    Ok(rules.filter(|(_, to)| !to.is_empty()).collect())
 }
 
 /// Forwards as a patch of settings; null removes one.

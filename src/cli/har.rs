@@ -6,33 +6,14 @@
 use hyper::StatusCode;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::control::api::{
     Attempt, Bytes, Connection, DeliveryWhole, Explanation, Headers, Outcome, Request, RequestWhole, Run,
     RunExplanation,
 };
-use crate::order::by_text;
 use crate::redact::Redactor;
 use crate::wording::counted;
-
-/// What an archive contains of a document.
-pub(super) trait Selection {
-    fn takes_request(&mut self, request: &Request) -> bool;
-    fn takes_attempt(&mut self, delivery: &DeliveryWhole, attempt: &Attempt) -> bool;
-}
-
-/// Everything in the document.
-pub(super) struct Everything;
-
-impl Selection for Everything {
-    fn takes_request(&mut self, _: &Request) -> bool {
-        true
-    }
-
-    fn takes_attempt(&mut self, _: &DeliveryWhole, _: &Attempt) -> bool {
-        true
-    }
-}
 
 /// An archive, and how much is in it.
 pub(super) struct Archive {
@@ -41,12 +22,16 @@ pub(super) struct Archive {
     pub(super) attempts: usize,
 }
 
-/// Makes the archive. Fails if a record of the document is not as this version writes it.
-pub(super) fn archive(run: &Run, selection: &mut dyn Selection) -> serde_json::Result<Archive> {
+/// Makes the archive of the chosen requests and attempts. Fails if a record of the document is not as this version writes it.
+pub(super) fn archive(
+    run: &Run,
+    mut takes_request: impl FnMut(&Request) -> bool,
+    takes_attempt: impl Fn(&DeliveryWhole, &Attempt) -> bool,
+) -> serde_json::Result<Archive> {
     let mut entries = Vec::new();
     for record in &run.requests {
         let request: RequestWhole = record.read_as()?;
-        if selection.takes_request(&request.row) {
+        if takes_request(&request.row) {
             let RunExplanation { explanation } = record.read_as()?;
             entries.push(request_entry(run, request, &explanation));
         }
@@ -57,15 +42,15 @@ pub(super) fn archive(run: &Run, selection: &mut dyn Selection) -> serde_json::R
         let mut delivery: DeliveryWhole = record.read_as()?;
         // As in the document: newest first.
         for attempt in std::mem::take(&mut delivery.attempts.0).into_iter().rev() {
-            if selection.takes_attempt(&delivery, &attempt) {
+            if takes_attempt(&delivery, &attempt) {
                 entries.push(attempt_entry(&delivery, attempt));
             }
         }
     }
     let attempts = entries.len() - requests;
     entries[requests..].reverse();
-    // Times have one form, which sorts as text. Of one time, requests come before what followed from them.
-    by_text(&mut entries, |entry| &entry.started_date_time);
+    // Times have one form, which sorts as text. At the same time, requests come before what followed from them.
+    entries.sort_by(|a, b| a.started_date_time.cmp(&b.started_date_time));
     let omitted = run.omitted.requests + run.omitted.deliveries;
     let comment =
         (omitted > 0).then(|| format!("without {}, as a document has at most 8 MiB", counted(omitted, "older record")));
@@ -94,10 +79,10 @@ struct Creator<'a> {
     version: &'a str,
 }
 
-/// One exchange. The fields that begin with `_` are named as the control API names them.
-#[derive(Default, Serialize)]
+/// One exchange.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Entry {
-    #[serde(rename = "startedDateTime")]
     started_date_time: String,
     time: f64,
     request: Sent,
@@ -106,34 +91,9 @@ struct Entry {
     timings: Timings,
     #[serde(skip_serializing_if = "Option::is_none")]
     connection: Option<String>,
-    #[serde(rename = "_id")]
-    id: String,
-    #[serde(rename = "_key", skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
-    #[serde(rename = "_operation", skip_serializing_if = "Option::is_none")]
-    operation: Option<String>,
-    #[serde(rename = "_reason", skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    #[serde(rename = "_summary", skip_serializing_if = "Option::is_none")]
-    summary: Option<String>,
-    #[serde(rename = "_scenario", skip_serializing_if = "Option::is_none")]
-    scenario: Option<String>,
-    #[serde(rename = "_rule", skip_serializing_if = "Option::is_none")]
-    rule: Option<String>,
-    #[serde(rename = "_line", skip_serializing_if = "Option::is_none")]
-    line: Option<usize>,
-    #[serde(rename = "_event", skip_serializing_if = "Option::is_none")]
-    event: Option<String>,
-    #[serde(rename = "_type", skip_serializing_if = "Option::is_none")]
-    event_type: Option<String>,
-    #[serde(rename = "_subscription", skip_serializing_if = "Option::is_none")]
-    subscription: Option<String>,
-    #[serde(rename = "_attempt", skip_serializing_if = "Option::is_none")]
-    attempt: Option<u32>,
-    #[serde(rename = "_dialled", skip_serializing_if = "Option::is_none")]
-    dialled: Option<String>,
-    #[serde(rename = "_damage", skip_serializing_if = "Option::is_none")]
-    damage: Option<String>,
+    /// The fields that begin with `_`, named as the control API names them.
+    #[serde(flatten)]
+    own: Map<String, Value>,
 }
 
 #[derive(Default, Serialize)]
@@ -175,7 +135,7 @@ struct Pair {
     value: String,
 }
 
-/// A body. A masked one has the size that is shown.
+/// A body. The size of a masked body is that of the text shown.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Content {
@@ -189,7 +149,7 @@ struct Content {
     encoding: Option<&'static str>,
 }
 
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 struct Cache {}
 
 /// Only how long the answer took is known.
@@ -213,16 +173,18 @@ fn request_entry(run: &Run, request: RequestWhole, explanation: &Explanation) ->
         timings: Timings { wait: row.latency_ms.0, ..Timings::default() },
         request: sent(&row.method, &url(run, &row, &headers), row.query.as_deref(), headers, &body),
         response: answered(row.status, answer.headers, &answer.body, row.broken),
+        cache: Cache {},
         connection: connection.map(|Connection { number, .. }| number.to_string()),
-        id: row.id.0,
-        key: row.key,
-        operation: row.operation,
-        reason: Some(row.reason),
-        summary: Some(explanation.summary.clone()),
-        scenario: row.scenario,
-        rule: rule.map(|rule| rule.rule.clone()),
-        line: rule.map(|rule| rule.line),
-        ..Entry::default()
+        own: own([
+            ("_id", row.id.0.into()),
+            ("_key", row.key.into()),
+            ("_operation", row.operation.into()),
+            ("_reason", row.reason.into()),
+            ("_summary", explanation.summary.clone().into()),
+            ("_scenario", row.scenario.into()),
+            ("_rule", rule.map(|rule| rule.rule.clone()).into()),
+            ("_line", rule.map(|rule| rule.line).into()),
+        ]),
     }
 }
 
@@ -241,15 +203,24 @@ fn attempt_entry(delivery: &DeliveryWhole, attempt: Attempt) -> Entry {
         timings: Timings { wait: attempt.latency_ms.0, ..Timings::default() },
         request: sent("POST", url, query, attempt.request.headers, &attempt.request.body),
         response: answered(status, Vec::new(), &body, error),
-        id: delivery.id.0.clone(),
-        event: Some(delivery.event.0.clone()),
-        event_type: Some(delivery.event_type.clone()),
-        subscription: Some(delivery.subscription.0.clone()),
-        attempt: Some(attempt.number),
-        dialled: Some(attempt.dialled),
-        damage: attempt.damage,
-        ..Entry::default()
+        cache: Cache {},
+        connection: None,
+        own: own([
+            ("_id", delivery.id.0.clone().into()),
+            ("_event", delivery.event.0.clone().into()),
+            ("_type", delivery.event_type.clone().into()),
+            ("_subscription", delivery.subscription.0.clone().into()),
+            ("_attempt", attempt.number.into()),
+            ("_dialled", attempt.dialled.into()),
+            ("_damage", attempt.damage.into()),
+        ]),
     }
+}
+
+/// The fields that have a value.
+fn own<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    let present = fields.into_iter().filter(|(_, value)| !value.is_null());
+    present.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn sent(method: &str, url: &str, query: Option<&str>, headers: Headers, body: &Bytes) -> Sent {
@@ -289,7 +260,7 @@ fn answered(status: u16, headers: Headers, body: &Bytes, error: Option<String>) 
     }
 }
 
-/// The URL that the client used: where it addressed the request to, or else where the emulator listens.
+/// The URL that the client used, with the host that it addressed, or else the one where the emulator listens.
 fn url(run: &Run, row: &Request, headers: &Headers) -> String {
     let query = row.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
     if row.path.starts_with("http://") || row.path.starts_with("https://") {
@@ -304,7 +275,8 @@ fn url(run: &Run, row: &Request, headers: &Headers) -> String {
     format!("{scheme}://{host}{slash}{}{query}", row.path)
 }
 
-/// A URL as it was sent, as whoever replays the archive compares it; other characters, such as the sign of what is masked, are encoded.
+/// A URL as it was sent, as a replay of the archive compares it. Characters that no URL contains, such as the `…` of a masked part,
+/// are encoded.
 fn as_uri(url: &str) -> String {
     const HIDDEN: &AsciiSet = &CONTROLS.add(b' ');
     utf8_percent_encode(url, HIDDEN).to_string()
@@ -329,7 +301,7 @@ fn value_of<'h>(headers: &'h Headers, name: &str) -> Option<&'h str> {
     headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
-/// A body, and its type as the headers have it.
+/// A body, with its type from the headers.
 fn content(headers: &Headers, body: &Bytes) -> Content {
     // The name that browsers use for a type that is not known.
     let mime_type = value_of(headers, "content-type").unwrap_or("x-unknown").to_owned();

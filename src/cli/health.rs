@@ -14,7 +14,7 @@ use crate::clock::machine;
 use crate::control::api;
 use crate::scenario::generation_text;
 
-/// How often an emulator that cannot be reached yet is asked.
+/// How often an emulator that cannot be reached yet is called again.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// Arguments of `health`.
@@ -23,7 +23,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 pub(super) struct HealthArgs {
     #[command(flatten)]
     common: CallArgs,
-    /// Wait so long for the emulator to be reached.
+    /// Wait this long for the emulator to be reachable.
     #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = wait)]
     wait: Duration,
 }

@@ -2,6 +2,8 @@
 
 use clap::{Arg, ArgAction, Command};
 
+use super::environment::{PREFIX, variable};
+
 /// The display order of `--json`, after all other options.
 pub(super) const LAST: usize = 900;
 
@@ -18,30 +20,29 @@ pub(super) fn examples<const N: usize>(lines: [&str; N]) -> String {
         .fold("Examples:".to_owned(), |text, line| format!("{text}\n  {}", format!("wrs-emulator {line}").trim_end()))
 }
 
-/// Adds both help flags to every command. They are the last options, after `--json`.
+/// Adds both help flags. They are the last options, after `--json`.
 pub(super) fn with_help(command: Command) -> Command {
     let short = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
     let all = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong);
     let all = all.help("Print help with every option, limit and environment variable");
     let both = [short.display_order(LAST + 1), all.display_order(LAST + 2)];
-    let command = command.disable_help_flag(true).args(both.map(|flag| flag.help_heading(None::<&str>)));
-    command.mut_subcommands(with_help)
+    command.disable_help_flag(true).args(both.map(|flag| flag.help_heading(None::<&str>)))
 }
 
 /// Hides environment variables from `--help` if they are named after their flags; the program's help states that rule once.
 pub(super) fn brief(command: Command) -> Command {
     let is_named = |flag: &Arg| {
-        let name = flag.get_long().map(|long| format!("WRS_EMULATOR_{}", long.to_ascii_uppercase().replace('-', "_")));
+        let name = flag.get_long().map(|long| variable(PREFIX, long));
         name.is_some_and(|name| flag.get_env().is_some_and(|env| *env == *name))
     };
-    command.mut_args(|flag| if is_named(&flag) { flag.hide_env(true) } else { flag }).mut_subcommands(brief)
+    command.mut_args(|flag| if is_named(&flag) { flag.hide_env(true) } else { flag })
 }
 
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
 
-    use super::super::shorthand::expanded;
+    use super::super::{every_command, shorthand::expanded};
     use super::*;
 
     /// The words of an example as a shell would pass them on, up to a comment, a pipe or a file.
@@ -60,24 +61,19 @@ mod tests {
         words
     }
 
-    /// Every command below this one, with its examples.
-    fn collect(command: &Command, above: &str, found: &mut Vec<(String, Vec<String>)>) {
-        for inner in command.get_subcommands() {
-            let path = format!("{above} {}", inner.get_name()).trim().to_owned();
-            collect(inner, &path, found);
-            let text = inner.get_after_help().map(ToString::to_string).unwrap_or_default();
-            let lines = text.strip_prefix("Examples:\n").and_then(|text| text.split("\n\n").next()).unwrap_or_default();
-            found.push((path, lines.lines().map(str::to_owned).collect()));
-        }
+    fn examples_of(command: &Command) -> Vec<String> {
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines = text.strip_prefix("Examples:\n").and_then(|text| text.split("\n\n").next()).unwrap_or_default();
+        lines.lines().map(str::to_owned).collect()
     }
 
     #[test]
     fn every_command_has_examples_and_each_is_a_command_line_that_is_taken() {
         let definition = super::super::definition();
-        let mut found = Vec::new();
-        collect(&definition, "", &mut found);
-        assert!(found.len() > 50, "the commands were found: {}", found.len());
-        for (path, lines) in found {
+        let found = every_command(&definition);
+        assert!(found.len() > 51, "the commands were found: {}", found.len());
+        for (path, command) in found.into_iter().skip(1) {
+            let lines = examples_of(command);
             for line in &lines {
                 let words = words(line).into_iter().map(OsString::from).collect();
                 let taken = definition.clone().try_get_matches_from(expanded(words));

@@ -9,7 +9,7 @@ pub(super) struct Suite {
     pub(super) name: &'static str,
     /// The test cases, in their order.
     pub(super) cases: Vec<TestCase>,
-    /// What is to be said beside them.
+    /// Notes on the test cases.
     pub(super) notes: Vec<String>,
 }
 

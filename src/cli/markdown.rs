@@ -31,7 +31,7 @@ pub(super) fn markdown(verdict: &Verdict) -> String {
     text
 }
 
-/// A text in which nothing is markup, for the cell of a table, too.
+/// A text with all markup escaped, also for the cell of a table.
 pub(super) fn inert(text: &str) -> String {
     let mut escaped = String::new();
     for c in cell(text).chars() {

@@ -54,7 +54,7 @@ use std::process::ExitCode;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use environment::{lenient, with_environment};
+use environment::{PREFIX, lenient, variable, with_variables};
 use failure::report;
 use help::{brief, examples, with_help};
 use json_flag::with_json;
@@ -71,13 +71,13 @@ Examples:
   wrs-emulator exec --fail-on unmatched -- npm test  run tests against it
   wrs-emulator explain req_01k...                    why this answer
 
-Keys: without --key, WRS_API_KEY counts (not for clock, review, run and
+Keys: without --key, WRS_API_KEY is used (not for clock, review, run and
 verdict). If neither is there, listen, reset, subscriptions create and trigger
-mean sk_test_local, all others mean all keys.
+use sk_test_local; all others use all keys.
 
 Exit status: 0 done, 1 a check found problems or what is named does not exist,
 2 wrong usage or an invalid file, 3 no emulator answers. With --json, lists are
-a record a line and errors are JSON. Every flag has a variable: --listen is
+one record per line; errors are JSON. Every flag has a variable: --listen is
 WRS_EMULATOR_LISTEN, --json of `clock advance` WRS_EMULATOR_CLOCK_ADVANCE_JSON.";
 
 /// Offline emulator of the Workflow Reference Service API (v1.0, sandbox beta).
@@ -164,12 +164,17 @@ enum Command {
     Health(health::HealthArgs),
 }
 
-/// The whole definition of the command line, with what the derives cannot express.
+/// The definition of the command line, with what the derives cannot express.
 fn definition() -> clap::Command {
+    completed(derived(), PREFIX, &|_| true, &|command| command)
+}
+
+/// The definition without what every command has.
+fn derived() -> clap::Command {
     // Several jobs on one machine may run `exec` at a time, so each takes a free port.
     let free_port = |listen: clap::Arg| listen.default_value("127.0.0.1:0");
     let command = Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
-    let command = command.mut_subcommand("review", |review| {
+    command.mut_subcommand("review", |review| {
         // Each run has a new emulator, which prints nothing.
         let hide = |command: clap::Command, flag| command.mut_arg(flag, |flag| flag.hide(true));
         review.mut_subcommand("differential", |differential| {
@@ -178,26 +183,59 @@ fn definition() -> clap::Command {
                 .mut_arg("json", |json| json.help("Print the results as JSON").hide_short_help(false));
             ["port_file", "state", "log", "quiet", "grace"].into_iter().fold(differential, hide)
         })
+    })
+}
+
+/// Adds `--json`, the variables and the help to this command and those below it for which `is_wanted` is true; `further` changes
+/// each of them. `before` is what the names of its variables begin with.
+fn completed(
+    command: clap::Command,
+    before: &str,
+    is_wanted: &dyn Fn(&str) -> bool,
+    further: &dyn Fn(clap::Command) -> clap::Command,
+) -> clap::Command {
+    let command = further(with_help(with_variables(with_json(command), before)));
+    command.mut_subcommands(|inner| {
+        if !is_wanted(inner.get_name()) {
+            return inner;
+        }
+        let before = variable(before, inner.get_name());
+        completed(inner, &before, is_wanted, further)
+    })
+}
+
+/// Parses the process's arguments; an error is reported.
+fn parsed() -> Result<Cli, ExitCode> {
+    let arguments = shorthand::expanded(std::env::args_os().collect());
+    let shows_all_help = arguments.iter().any(|argument| argument == help::ALL);
+    let definition = |is_wanted: &dyn Fn(&str) -> bool| {
+        completed(derived(), PREFIX, is_wanted, &|command| {
+            lenient(if shows_all_help { command } else { brief(command) })
+        })
+    };
+    // A command that was not typed cannot be meant, and completing every command would take most of the start-up time.
+    let mut command = definition(&|name| arguments.iter().any(|argument| argument == name));
+    let mut matches = command.try_get_matches_from_mut(&arguments);
+    if matches.is_err() {
+        command = definition(&|_| true);
+        matches = command.try_get_matches_from_mut(&arguments);
+    }
+    failure::set_json(json_flag::is_requested(&command, &arguments));
+    let cli = matches.and_then(|matches| {
+        note_key_of_environment(&command, &matches);
+        Cli::from_arg_matches(&matches)
     });
-    with_help(with_environment(with_json(command)))
+    cli.map_err(|error| match mistakes::failure(&error, &command, &arguments) {
+        Some(failure) => report(&failure),
+        None => error.exit(),
+    })
 }
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    let arguments = shorthand::expanded(std::env::args_os().collect());
-    let shows_all_help = arguments.iter().any(|argument| argument == help::ALL);
-    let mut command = lenient(if shows_all_help { definition() } else { brief(definition()) });
-    failure::set_json(json_flag::is_requested(&command, &arguments));
-    let parsed = command.try_get_matches_from_mut(&arguments).and_then(|matches| {
-        note_key_of_environment(&command, &matches);
-        Cli::from_arg_matches(&matches)
-    });
-    let cli = match parsed {
+    let cli = match parsed() {
         Ok(cli) => cli,
-        Err(error) => match mistakes::failure(&error, &command, &arguments) {
-            Some(failure) => return report(&failure),
-            None => error.exit(),
-        },
+        Err(code) => return code,
     };
     let result = match cli.command {
         None => serve::run(cli.serve),
@@ -253,6 +291,16 @@ fn note_key_of_environment(mut command: &clap::Command, mut matches: &ArgMatches
     }
 }
 
+/// This command and every one below it, each by its words without the program's name.
+#[cfg(test)]
+fn every_command(command: &clap::Command) -> Vec<(String, &clap::Command)> {
+    let below = command.get_subcommands().flat_map(|inner| {
+        let paths = every_command(inner).into_iter();
+        paths.map(|(path, found)| (format!("{} {path}", inner.get_name()).trim().to_owned(), found))
+    });
+    std::iter::once((String::new(), command)).chain(below).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,22 +313,12 @@ mod tests {
     /// The paragraph about keys in the program's help is true of every command that has `--key`.
     #[test]
     fn the_help_names_the_commands_without_a_key_of_their_own() {
-        fn collect(command: &clap::Command, path: &str, found: &mut Vec<(String, bool, String)>) {
-            for inner in command.get_subcommands() {
-                let path = format!("{path} {}", inner.get_name()).trim().to_owned();
-                if let Some(key) = inner.get_arguments().find(|known| known.get_long() == Some("key")) {
-                    let default = key.get_default_values().first().and_then(|value| value.to_str()).unwrap_or("*");
-                    let is_shared = key.get_env().is_some_and(|name| name == "WRS_API_KEY");
-                    found.push((path.clone(), is_shared, default.to_owned()));
-                }
-                collect(inner, &path, found);
-            }
-        }
-        let mut found = Vec::new();
-        collect(&definition(), "", &mut found);
         let paragraph = EXAMPLES.split("\n\n").find(|text| text.starts_with("Keys: ")).expect("a paragraph");
         let (of_variable, of_default) = paragraph.split_once("If neither").expect("two halves");
-        for (path, is_shared, default) in found {
+        for (path, command) in every_command(&definition()) {
+            let Some(key) = command.get_arguments().find(|known| known.get_long() == Some("key")) else { continue };
+            let default = key.get_default_values().first().and_then(|value| value.to_str()).unwrap_or("*");
+            let is_shared = key.get_env().is_some_and(|name| name == "WRS_API_KEY");
             let group = path.split(' ').next().unwrap_or_default();
             assert_eq!(of_variable.contains(group), !is_shared, "{path}: WRS_API_KEY");
             assert_eq!(of_default.contains(&path), default == crate::contract::keys::SAMPLE_KEY, "{path}: {default}");

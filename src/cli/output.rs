@@ -54,7 +54,7 @@ pub(super) fn show_list<T: Serialize>(json: bool, listing: &T, text: impl FnOnce
 pub(super) fn lines(listing: Value) -> String {
     let Value::Object(mut rest) = listing else { return String::new() };
     let Some(Value::Array(records)) = rest.shift_remove("data") else { return String::new() };
-    // Stated by the last line in its own words.
+    // The last line has it as `truncated`.
     rest.shift_remove("has_more");
     rest.retain(|name, value| name != "next_cursor" || !value.is_null());
     let end = End { truncated: rest.contains_key("next_cursor"), shown: records.len(), rest };
@@ -87,7 +87,7 @@ pub(super) fn compact<T: Serialize>(value: &T) -> String {
     visible_json(&text).into_owned()
 }
 
-/// A value as JSON. What is printed is made of this alone, as each further serialiser is a copy of the code of each type.
+/// A value as JSON. Everything that is printed is made from it, as each further serialiser would be another copy of the code for each type.
 pub(super) fn as_value<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).expect("texts and numbers always serialise")
 }

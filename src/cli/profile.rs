@@ -29,7 +29,7 @@ pub(super) enum ProfileCommand {
         "profile set webhooks.scheme=stripe --key sk_test_a",
     ]))]
     Set(SetArgs),
-    /// Undo changes of a setting, or of a group of settings such as `rate_limit`.
+    /// Undo changes to a setting, or to a group of settings such as `rate_limit`.
     #[command(after_help = examples(["profile unset rate_limit.requests"]))]
     Unset(UnsetArgs),
     /// Print the JSON Schema of profile files, for editors.

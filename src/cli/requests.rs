@@ -10,12 +10,12 @@ use serde::Serialize;
 use super::arguments::OneArgs;
 use super::client::Call;
 use super::failure::{Failure, note};
-use super::har::Selection;
+use super::har::archive;
 use super::help::examples;
 use super::output::{cell, compact, optional, print, print_as_is, table, warnings};
 use super::records::{ListArgs, Records, WaitArgs};
 use super::run::LIMIT;
-use super::run_file::{RunFile, as_har, read};
+use super::run_file::{RunFile, read, unreadable};
 use super::target::Target;
 use super::value;
 use crate::control::api::{self, Attempt, Bytes, DeliveryWhole, KeyState, Request, Run, Time};
@@ -66,10 +66,10 @@ pub(super) struct ExportArgs {
     /// At most this many, the newest; by default all that a run document has room for.
     #[arg(long)]
     limit: Option<usize>,
-    /// Also the attempts at deliveries, of the same key and time.
+    /// Also the delivery attempts of the same key and time.
     #[arg(long)]
     deliveries: bool,
-    /// Those of a file of `run save` or `exec --report`, in place of a running emulator; `-` is stdin.
+    /// Read a file made by `run save` or `exec --report` instead of a running emulator; `-` is stdin.
     #[arg(long, value_name = "RUN")]
     from: Option<PathBuf>,
 }
@@ -77,7 +77,7 @@ pub(super) struct ExportArgs {
 /// Filters of requests.
 #[derive(Debug, Args, Serialize)]
 pub(super) struct Requests {
-    /// Only requests of this key, or workspace `ws_…`; by default those of all keys and of none.
+    /// Only requests of this key, or workspace `ws_…`; by default all, also those without a key.
     #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
     #[serde(skip)]
     key: String,
@@ -144,7 +144,16 @@ fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
         Some(path) => read(path)?,
         None => Call::<api::ShowRun>::to(&args.target).key(filter.key()).limit(LIMIT).send()?.body,
     };
-    let chosen = as_har(&run, &mut Chosen::of(args, &run)?)?;
+    let (scope, mut left) = (Scope::of(args, &run)?, args.limit.unwrap_or(usize::MAX));
+    let takes_request = |request: &Request| {
+        let takes = left > 0 && scope.covers(request.workspace.as_ref(), &request.at) && filter.matches(request);
+        left -= usize::from(takes);
+        takes
+    };
+    let takes_attempt = |delivery: &DeliveryWhole, attempt: &Attempt| {
+        args.deliveries && scope.covers(delivery.workspace.as_ref(), &attempt.at)
+    };
+    let chosen = archive(&run, takes_request, takes_attempt).map_err(|error| unreadable(&run, &error))?;
     let requests = counted(chosen.requests, "request");
     let exported =
         if args.deliveries { format!("{requests} and {}", counted(chosen.attempts, "attempt")) } else { requests };
@@ -160,30 +169,28 @@ fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     }
     if run.omitted.requests > 0 {
         let older = counted(run.omitted.requests, "older request");
-        note(&format!("{older} left out, as a run document has at most 8 MiB; `--key` makes room for one key's"));
+        note(&format!("{older} left out, as a run document has at most 8 MiB; `--key` leaves more room for one key"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What `requests export` chooses of a document.
-struct Chosen<'a> {
-    args: &'a ExportArgs,
+/// The key and the time by which `requests export` chooses records of a document.
+struct Scope {
     /// Checked when the flag was read.
     since: Option<Timestamp>,
     workspace: Option<String>,
-    left: usize,
 }
 
-impl<'a> Chosen<'a> {
-    fn of(args: &'a ExportArgs, run: &Run) -> Result<Self, Failure> {
+impl Scope {
+    fn of(args: &ExportArgs, run: &Run) -> Result<Self, Failure> {
         let since = args.filter.since.as_ref().and_then(|since| since.parse().ok());
-        // An emulator answers with those of the key alone.
+        // A running emulator returns only the requests of the key.
         let is_chosen_here = args.from.is_some() && args.filter.key != "*";
         let workspace = is_chosen_here.then(|| workspace_of(&args.filter.key, run)).transpose()?;
-        Ok(Self { args, since, workspace, left: args.limit.unwrap_or(usize::MAX) })
+        Ok(Self { since, workspace })
     }
 
-    fn is_in_scope(&self, workspace: Option<&api::WorkspaceId>, at: &Time) -> bool {
+    fn covers(&self, workspace: Option<&api::WorkspaceId>, at: &Time) -> bool {
         self.workspace.as_ref().is_none_or(|chosen| workspace.is_some_and(|workspace| workspace.0 == *chosen))
             && self.since.is_none_or(|since| at.0.parse::<Timestamp>().is_ok_and(|at| at >= since))
     }
@@ -200,21 +207,14 @@ fn workspace_of(key: &str, run: &Run) -> Result<String, Failure> {
     })
 }
 
-impl Selection for Chosen<'_> {
-    fn takes_request(&mut self, request: &Request) -> bool {
-        let Requests { key: _, operation, status, method, path, since: _ } = &self.args.filter;
-        let takes = self.left > 0
-            && self.is_in_scope(request.workspace.as_ref(), &request.at)
-            && operation.as_ref().is_none_or(|operation| request.operation.as_ref() == Some(operation))
+impl Requests {
+    /// Whether a request matches the filters other than key and time.
+    fn matches(&self, request: &Request) -> bool {
+        let Self { key: _, operation, status, method, path, since: _ } = self;
+        operation.as_ref().is_none_or(|operation| request.operation.as_ref() == Some(operation))
             && status.is_none_or(|status| request.status == status)
             && method.as_ref().is_none_or(|method| request.method.eq_ignore_ascii_case(method))
-            && path.as_ref().is_none_or(|path| request.path == *path);
-        self.left -= usize::from(takes);
-        takes
-    }
-
-    fn takes_attempt(&mut self, delivery: &DeliveryWhole, attempt: &Attempt) -> bool {
-        self.args.deliveries && self.is_in_scope(delivery.workspace.as_ref(), &attempt.at)
+            && path.as_ref().is_none_or(|path| request.path == *path)
     }
 }
 
@@ -234,7 +234,7 @@ fn whole(request: &api::RequestWhole) -> String {
     let (row, answer) = (&request.row, &request.answer);
     let query = row.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
     format!(
-        "{} {}{query}\n{}\n{}\n\n{}\n{}\n{}\n\nat {}, {} ms, key {}, reason {}\n{}{}wrs-emulator explain {} says why\n",
+        "{} {}{query}\n{}\n{}\n\n{}\n{}\n{}\n\nat {}, {} ms, key {}, reason {}\n{}{}wrs-emulator explain {} shows why\n",
         cell(&row.method),
         cell(&row.path),
         headers(&request.headers),

@@ -18,10 +18,10 @@ use super::help::{LAST, examples};
 use super::output::{Ready, print, print_as_is, print_json, show};
 use super::run_file::{RunFile, as_json, read};
 use super::signals::Signals;
-use super::target::address;
+use super::target::{address, bound};
 use crate::control::{Access, Viewer, api, run_schema};
 use crate::http::limits::Limits;
-use crate::http::{bind, serve};
+use crate::http::serve;
 use crate::redact::visible_json;
 use crate::tasks::{block_on, spawn};
 use crate::wording::counted;
@@ -63,7 +63,7 @@ pub(super) struct SaveArgs {
     #[command(flatten)]
     common: CallArgs,
     /// Only this key, or workspace `ws_…`; by default all keys and requests without one.
-    // Not from WRS_API_KEY, for the reason that `verdict` has.
+    // Not from WRS_API_KEY, for the same reason as in `verdict`.
     #[arg(long, default_value = "*")]
     key: String,
 }
@@ -138,12 +138,8 @@ fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
 async fn serve_view(args: &ViewArgs, listen: SocketAddr, document: String) -> Result<ExitCode, Failure> {
     // Installed before the address is printed, as a signal may follow it at once.
     let mut signals = Signals::install()?;
-    let cannot_bind = |error: std::io::Error| {
-        Failure::io(format!("cannot listen on {listen}: {error}"))
-            .with_hint("choose another with --listen 127.0.0.1:0 (a free port)")
-    };
-    let listener = bind(listen).map_err(cannot_bind)?;
-    let url = format!("http://{}/_emulator/", listener.local_addr().map_err(cannot_bind)?);
+    let (listener, local) = bound(listen)?;
+    let url = format!("http://{local}/_emulator/");
     if args.json {
         print(&Ready { event: "ready", url: &url, subscription: None, secret: None }.line());
     } else {
@@ -154,7 +150,7 @@ async fn serve_view(args: &ViewArgs, listen: SocketAddr, document: String) -> Re
     let served = spawn(serve(listener, viewer, None, Limits::default(), stopping, GRACE));
     signals.wait().await;
     let _ = stop.send(true);
-    // It ends within the grace period; a panic in it changes nothing any more.
+    // It ends within the grace period; a panic in it no longer matters.
     let _ = served.await;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use super::failure::{Code, Failure};
-use super::har::{Archive, Everything, Selection, archive};
+use super::har::archive;
 use crate::control::api::{RUN_FORMAT, RUN_VERSION, Run, RunStart};
 use crate::file::{self, FileProblem};
 use crate::ui::{DATA_END, DATA_START, report};
@@ -39,7 +39,7 @@ impl RunFile {
         let end = self.path.extension().map(std::ffi::OsStr::to_ascii_lowercase);
         let text = match end.as_deref().and_then(std::ffi::OsStr::to_str) {
             Some("html" | "htm") => report(&as_json(run)),
-            Some("har") => as_har(run, &mut Everything)?.json,
+            Some("har") => archive(run, |_| true, |_, _| true).map_err(|error| unreadable(run, &error))?.json,
             _ => as_json(run),
         };
         self.write_text(text)
@@ -70,13 +70,11 @@ pub(super) fn as_json(run: &Run) -> String {
     text
 }
 
-/// A selection of the document as an archive.
-pub(super) fn as_har(run: &Run, selection: &mut dyn Selection) -> Result<Archive, Failure> {
+/// A document with records of another version.
+pub(super) fn unreadable(run: &Run, error: &serde_json::Error) -> Failure {
     let version = &run.emulator.version;
-    archive(run, selection).map_err(|error| {
-        Failure::invalid_file(format!("the records of the run cannot be read: {error}"))
-            .with_hint(format!("use wrs-emulator {version}, which made them"))
-    })
+    Failure::invalid_file(format!("the records of the run cannot be read: {error}"))
+        .with_hint(format!("use wrs-emulator {version}, which made them"))
 }
 
 /// Reads a document, whether it was saved as JSON or within a report.
@@ -112,7 +110,7 @@ fn document_in(text: &str) -> Result<&str, &'static str> {
     Ok(json)
 }
 
-/// Refuses JSON that is not a run document, or has another version, and says what to do.
+/// Refuses JSON that is not a run document or has another version: what is wrong, and what to do.
 fn check_format(json: &str) -> Result<(), (String, Cow<'static, str>)> {
     let start: RunStart = match serde_json::from_slice(json.as_bytes()) {
         Ok(start) => start,

@@ -35,138 +35,108 @@ use crate::webhook::resolve::LookUp;
 #[derive(Debug, Args)]
 pub(super) struct ServeArgs {
     /// Where to serve; port 0 picks a free one.
-    #[arg(long, env = "WRS_EMULATOR_LISTEN", default_value = "127.0.0.1:9770", value_name = "ADDRESS")]
+    #[arg(long, env, default_value = "127.0.0.1:9770", value_name = "ADDRESS")]
     listen: String,
     /// Write the base URL to this file once ready.
-    #[arg(long, env = "WRS_EMULATOR_PORT_FILE", value_name = "FILE")]
+    #[arg(long, env, value_name = "FILE")]
     pub(super) port_file: Option<PathBuf>,
     /// `contract`, `friendly`, `hostile`, or a TOML file.
     ///
     /// The profile: what is assumed where the contract is silent.
-    #[arg(long, env = "WRS_EMULATOR_PROFILE", value_name = "NAME|FILE")]
+    #[arg(long, env, value_name = "NAME|FILE")]
     profile: Option<PathBuf>,
     /// Set one setting of the profile. Repeatable.
     ///
     /// In the environment they are joined by `;`.
-    #[arg(long, env = "WRS_EMULATOR_SET", value_name = "PATH=VALUE", value_delimiter = ';')]
+    #[arg(long, env, value_name = "PATH=VALUE", value_delimiter = ';')]
     set: Vec<String>,
     /// Serve the announced endpoints, in assumed shapes.
     ///
     /// The same as `--set preview.enabled=true`.
-    #[arg(long, env = "WRS_EMULATOR_PREVIEW")]
+    #[arg(long, env)]
     preview: bool,
     /// Fix every id, secret, jitter and dice roll.
-    #[arg(long, env = "WRS_EMULATOR_SEED", value_name = "N")]
+    #[arg(long, env, value_name = "N")]
     seed: Option<u64>,
     /// `real`, `frozen`, or the timestamp to show.
     ///
-    /// `frozen` is frozen at the present time.
-    #[arg(long, env = "WRS_EMULATOR_CLOCK", default_value = "real", value_name = "CLOCK")]
+    /// `frozen` stops it at the present time.
+    #[arg(long, env, default_value = "real", value_name = "CLOCK")]
     clock: String,
     /// Deliver elsewhere: `https://a.example=http://localhost:3000`.
     ///
     /// Webhooks for the first URL, or below it, go to the second. Repeatable.
-    #[arg(
-        help_heading = "Webhooks",
-        long,
-        env = "WRS_EMULATOR_FORWARD",
-        value_name = "FROM=TO",
-        value_delimiter = ';'
-    )]
+    #[arg(help_heading = "Webhooks", long, env, value_name = "FROM=TO", value_delimiter = ';')]
     forward: Vec<String>,
     /// Trust the authorities in this PEM file.
     ///
     /// For receivers with a certificate of their own. Repeatable.
-    #[arg(
-        help_heading = "Webhooks",
-        long,
-        env = "WRS_EMULATOR_WEBHOOK_CA",
-        value_name = "FILE",
-        value_delimiter = ';'
-    )]
+    #[arg(help_heading = "Webhooks", long, env, value_name = "FILE", value_delimiter = ';')]
     webhook_ca: Vec<PathBuf>,
     /// Accept any certificate of a receiver.
-    #[arg(help_heading = "Webhooks", long, env = "WRS_EMULATOR_WEBHOOK_INSECURE")]
+    #[arg(help_heading = "Webhooks", long, env)]
     webhook_insecure: bool,
     /// Allow webhooks to this public host, or to `any`.
     ///
     /// Webhooks go only to this machine and private networks otherwise. Repeatable.
-    #[arg(
-        help_heading = "Webhooks",
-        long,
-        env = "WRS_EMULATOR_ALLOW_EGRESS",
-        value_name = "HOST",
-        value_delimiter = ','
-    )]
+    #[arg(help_heading = "Webhooks", long, env, value_name = "HOST", value_delimiter = ',')]
     allow_egress: Vec<String>,
     /// A folder of scenario files; else ./scenarios.
     ///
     /// Watched while running; ./scenarios may be created later. Repeatable.
-    #[arg(help_heading = "Scenarios", long, env = "WRS_EMULATOR_SCENARIOS", value_name = "DIR", value_delimiter = ';')]
+    #[arg(help_heading = "Scenarios", long, env, value_name = "DIR", value_delimiter = ';')]
     scenarios: Vec<PathBuf>,
     /// Make this scenario active from the start.
     ///
     /// Repeatable; the first rule that applies decides.
-    #[arg(help_heading = "Scenarios", long, env = "WRS_EMULATOR_SCENARIO", value_name = "NAME", value_delimiter = ',')]
+    #[arg(help_heading = "Scenarios", long, env, value_name = "NAME", value_delimiter = ',')]
     scenario: Vec<String>,
     /// A scenario as text, active from the start.
     ///
     /// For containers without a folder.
-    #[arg(help_heading = "Scenarios", long, env = "WRS_EMULATOR_SCENARIO_TEXT", value_name = "TOML")]
+    #[arg(help_heading = "Scenarios", long, env, value_name = "TOML")]
     scenario_text: Option<String>,
     /// Serve TLS: `self-signed`, or CERT:KEY (PEM files).
     ///
     /// The authority of a self-signed certificate is at /_emulator/ca.pem.
-    #[arg(long, env = "WRS_EMULATOR_TLS", value_name = "SETTING", value_parser = TlsSetting::parse)]
+    #[arg(long, env, value_name = "SETTING", value_parser = TlsSetting::parse)]
     tls: Option<TlsSetting>,
     /// The token that control calls require.
     ///
     /// If the control API is reachable beyond loopback, one is generated and printed unless given.
-    #[arg(
-        help_heading = "Control API",
-        long,
-        env = "WRS_EMULATOR_CONTROL_TOKEN",
-        value_name = "TOKEN",
-        hide_env_values = true
-    )]
+    #[arg(help_heading = "Control API", long, env, value_name = "TOKEN", hide_env_values = true)]
     control_token: Option<String>,
     /// Require no control token even beyond loopback.
     ///
     /// For closed networks.
-    #[arg(help_heading = "Control API", long, env = "WRS_EMULATOR_CONTROL_OPEN")]
+    #[arg(help_heading = "Control API", long, env)]
     control_open: bool,
     /// Serve the control API at this address.
     ///
     /// Instead of beside the emulated API.
-    #[arg(help_heading = "Control API", long, env = "WRS_EMULATOR_CONTROL_LISTEN", value_name = "ADDRESS")]
+    #[arg(help_heading = "Control API", long, env, value_name = "ADDRESS")]
     control_listen: Option<String>,
     /// A further host name for the control API.
     ///
     /// Only local names are accepted otherwise. Repeatable.
-    #[arg(
-        help_heading = "Control API",
-        long,
-        env = "WRS_EMULATOR_ALLOW_HOST",
-        value_name = "HOST",
-        value_delimiter = ','
-    )]
+    #[arg(help_heading = "Control API", long, env, value_name = "HOST", value_delimiter = ',')]
     allow_host: Vec<String>,
     /// Keep the state in this file between runs.
     ///
     /// Loaded at the start, saved while running and at the end. It contains keys and secrets.
-    #[arg(long, env = "WRS_EMULATOR_STATE", value_name = "FILE")]
+    #[arg(long, env, value_name = "FILE")]
     state: Option<PathBuf>,
     /// The format of the log on stderr.
-    #[arg(long, env = "WRS_EMULATOR_LOG", value_enum, default_value = "text")]
+    #[arg(long, env, value_enum, default_value = "text")]
     log: LogFormat,
     /// Print JSON; the same as --log json.
-    #[arg(long, env = "WRS_EMULATOR_JSON", display_order = LAST, hide_short_help = true)]
+    #[arg(long, env, display_order = LAST, hide_short_help = true)]
     pub(super) json: bool,
     /// No banner and no log.
-    #[arg(long, env = "WRS_EMULATOR_QUIET")]
+    #[arg(long, env)]
     pub(super) quiet: bool,
     /// How long a stop may take.
-    #[arg(long, env = "WRS_EMULATOR_GRACE", default_value = "5s", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, env, default_value = "5s", value_name = "DURATION", value_parser = parse_duration)]
     grace: Duration,
     #[command(flatten)]
     limits: LimitArgs,
@@ -177,40 +147,40 @@ pub(super) struct ServeArgs {
 #[command(next_help_heading = "Limits")]
 struct LimitArgs {
     /// Bytes of a header block (at least 8192).
-    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_MAX_HEADER_BYTES", default_value_t = Limits::default().header_bytes, value_name = "N")]
+    #[arg(hide_short_help = true, long, env, default_value_t = Limits::default().header_bytes, value_name = "N")]
     max_header_bytes: usize,
     /// Fields of a header block.
-    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_MAX_HEADER_FIELDS", default_value_t = Limits::default().header_fields, value_name = "N")]
+    #[arg(hide_short_help = true, long, env, default_value_t = Limits::default().header_fields, value_name = "N")]
     max_header_fields: usize,
     /// Bytes of a request target.
-    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_MAX_URI_BYTES", default_value_t = Limits::default().uri_bytes, value_name = "N")]
+    #[arg(hide_short_help = true, long, env, default_value_t = Limits::default().uri_bytes, value_name = "N")]
     max_uri_bytes: usize,
     /// Bytes of a request body, on every route.
-    #[arg(long, env = "WRS_EMULATOR_MAX_BODY_BYTES", default_value_t = Limits::default().body_bytes, value_name = "N")]
+    #[arg(long, env, default_value_t = Limits::default().body_bytes, value_name = "N")]
     max_body_bytes: usize,
     /// Connections at a time; further ones wait.
-    #[arg(long, env = "WRS_EMULATOR_MAX_CONNECTIONS", default_value_t = Limits::default().connections, value_name = "N")]
+    #[arg(long, env, default_value_t = Limits::default().connections, value_name = "N")]
     max_connections: usize,
     /// For a header block.
-    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_HEADER_TIMEOUT", default_value = "10s", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(hide_short_help = true, long, env, default_value = "10s", value_name = "DURATION", value_parser = parse_duration)]
     header_timeout: Duration,
     /// For a request body.
-    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_BODY_TIMEOUT", default_value = "10s", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(hide_short_help = true, long, env, default_value = "10s", value_name = "DURATION", value_parser = parse_duration)]
     body_timeout: Duration,
     /// Between two requests of a connection.
-    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_IDLE_TIMEOUT", default_value = "60s", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(hide_short_help = true, long, env, default_value = "60s", value_name = "DURATION", value_parser = parse_duration)]
     idle_timeout: Duration,
     /// For a client that does not read.
-    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_WRITE_TIMEOUT", default_value = "30s", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(hide_short_help = true, long, env, default_value = "30s", value_name = "DURATION", value_parser = parse_duration)]
     write_timeout: Duration,
     /// Entries in the journal; the oldest are evicted first.
-    #[arg(long, env = "WRS_EMULATOR_MAX_JOURNAL_ENTRIES", default_value_t = crate::journal::MOST_ENTRIES, value_name = "N")]
+    #[arg(long, env, default_value_t = crate::journal::MOST_ENTRIES, value_name = "N")]
     max_journal_entries: usize,
     /// Bytes in the journal.
-    #[arg(hide_short_help = true, long, env = "WRS_EMULATOR_MAX_JOURNAL_BYTES", default_value_t = crate::journal::MOST_BYTES, value_name = "N")]
+    #[arg(hide_short_help = true, long, env, default_value_t = crate::journal::MOST_BYTES, value_name = "N")]
     max_journal_bytes: usize,
-    /// Workspaces; the longest unused are evicted first.
-    #[arg(long, env = "WRS_EMULATOR_MAX_WORKSPACES", default_value_t = crate::workspace::MOST_WORKSPACES, value_name = "N")]
+    /// Workspaces; the least recently used are evicted first.
+    #[arg(long, env, default_value_t = crate::workspace::MOST_WORKSPACES, value_name = "N")]
     max_workspaces: usize,
 }
 

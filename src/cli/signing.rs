@@ -31,7 +31,7 @@ pub(super) struct SigningArgs {
     #[arg(long, value_name = "READING", value_parser = parse_reading)]
     secret_key: Option<KeyReading>,
     /// Change a setting of the profile, such as `webhooks.custom.hash=sha512`. Repeatable.
-    #[arg(long, env = "WRS_EMULATOR_SET", value_name = "PATH=VALUE", value_delimiter = ';')]
+    #[arg(long, env, value_name = "PATH=VALUE", value_delimiter = ';')]
     set: Vec<String>,
 }
 

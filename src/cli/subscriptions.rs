@@ -61,7 +61,7 @@ pub(super) struct CreateArgs {
     /// Where events go; the rules are those of a client's subscribe.
     #[arg(value_name = "URL")]
     hook: String,
-    /// Event types, joined by commas; by default every type that can be subscribed.
+    /// Event types, joined by commas; by default every type that can be subscribed to.
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
     events: Vec<String>,
     /// The signing secret; by default one is generated and printed.

@@ -4,9 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
+use tokio::net::TcpListener;
 use url::{Host, Url};
 
 use super::failure::Failure;
+use crate::http::bind;
 
 /// The default address of the emulator.
 pub(super) const DEFAULT_URL: &str = "http://127.0.0.1:9770";
@@ -16,16 +18,16 @@ pub(super) const DEFAULT_URL: &str = "http://127.0.0.1:9770";
 pub(super) struct Target {
     /// The emulator's address.
     // The alias is its former name in `listen`.
-    #[arg(long, alias = "emulator", env = "WRS_EMULATOR_URL", default_value = DEFAULT_URL, value_name = "URL")]
+    #[arg(long, alias = "emulator", env, default_value = DEFAULT_URL, value_name = "URL")]
     pub(super) url: String,
     /// The control API's token, if it requires one.
-    #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    #[arg(long, env, value_name = "TOKEN", hide_env_values = true)]
     pub(super) control_token: Option<String>,
     /// Trust the authority in this PEM file, for an emulator that serves TLS: its /_emulator/ca.pem.
-    #[arg(long, env = "WRS_EMULATOR_CA", value_name = "FILE")]
+    #[arg(long, env, value_name = "FILE")]
     pub(super) ca: Vec<PathBuf>,
     /// Trust any certificate of the emulator.
-    #[arg(long, env = "WRS_EMULATOR_INSECURE")]
+    #[arg(long, env)]
     pub(super) insecure: bool,
 }
 
@@ -80,6 +82,15 @@ pub(super) fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
             _ => format!("for example `{flag} 127.0.0.1:9770`, or 0.0.0.0:9770 for every interface"),
         };
         Failure::usage(format!("{flag}: expected an IP address and a port, found `{text}`")).with_hint(hint)
+    })
+}
+
+/// Listens on an address of --listen; returns which one that is.
+pub(super) fn bound(requested: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
+    let bound = bind(requested).and_then(|listener| listener.local_addr().map(|local| (listener, local)));
+    bound.map_err(|error| {
+        Failure::io(format!("cannot listen on {requested}: {error}"))
+            .with_hint("choose another with --listen 127.0.0.1:0 (a free port)")
     })
 }
 

@@ -21,7 +21,7 @@ use crate::control::api::{
 };
 use crate::wording::counted;
 
-const EXPLAIN: &str = "`wrs-emulator explain ID` says why and what to try; `deliveries show ID` shows each attempt";
+const EXPLAIN: &str = "`wrs-emulator explain ID` shows why, and what to try; `deliveries show ID` shows each attempt";
 
 /// Arguments of `trigger`.
 #[derive(Debug, Args)]
@@ -35,7 +35,9 @@ pub(super) struct TriggerArgs {
     #[arg(required_unless_present = "emit")]
     event: Option<String>,
     /// Trigger this emission of the active scenarios instead of an event.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["event", "data", "data_json", "subscription", "delay", "wait", "tamper"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = [
+        "event", "data", "data_json", "subscription", "count", "delay", "tamper", "duplicate", "shuffle", "drop", "wait",
+    ])]
     emit: Option<String>,
     #[command(flatten)]
     common: CallArgs,

@@ -1,5 +1,5 @@
-//! Values of flags: parsers that check what the control API will be sent, and for a value of the wrong form what was expected and what
-//! was most likely meant.
+//! Values of flags: parsers that check what will be sent to the control API. For a value of the wrong form, messages give what was
+//! expected and what was most likely meant.
 
 use std::num::ParseIntError;
 

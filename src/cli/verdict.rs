@@ -50,7 +50,7 @@ pub(super) struct VerdictArgs {
     key: String,
     /// Exit with 1 if one of these was found; separated by commas. Without it everything but findings is reported and the exit status
     /// is 0.
-    #[arg(long, env = "WRS_EMULATOR_FAIL_ON", value_enum, value_delimiter = ',', value_name = "KINDS")]
+    #[arg(long, env, value_enum, value_delimiter = ',', value_name = "KINDS")]
     fail_on: Vec<Kind>,
     /// Findings that have been accepted, as for `review findings`; with --fail-on findings.
     #[arg(long, value_name = "FILE")]

@@ -45,7 +45,7 @@ impl Seed {
     }
 }
 
-/// The state of a random source, whole: whoever has it knows what will be drawn.
+/// The complete state of a random source: whoever has it knows what will be drawn.
 pub fn save_random(random: &Random) -> [u8; 49] {
     random.serialize_state()
 }

@@ -87,12 +87,12 @@ fn a_restored_follower_goes_on_from_its_own_moment() {
     let (first, second) = (old.follower(), new.follower());
     first.advance(Duration::from_secs(3));
     new.advance(Duration::from_secs(500));
-    second.restore(first.save(), Duration::ZERO);
+    second.restore(&first.save(), Duration::ZERO);
     assert_eq!(second.instant(), Instant::after_start(Duration::from_secs(103)));
     new.advance(Duration::from_secs(1));
     assert_eq!(second.instant(), Instant::after_start(Duration::from_secs(104)));
     first.freeze();
-    second.restore(first.save(), Duration::ZERO);
+    second.restore(&first.save(), Duration::ZERO);
     new.advance(Duration::from_secs(1));
     assert_eq!(second.now(), first.now());
 }
@@ -130,7 +130,7 @@ fn a_step_that_began_before_a_restart_does_not_move_the_clock_after_it() {
     let start = Timestamp::UNIX_EPOCH;
     let clock = Clock::frozen(start);
     let saved = clock.save();
-    let put_back: [&dyn Fn() -> Now; 2] = [&|| clock.restart(), &|| clock.restore(saved, Duration::ZERO)];
+    let put_back: [&dyn Fn() -> Now; 2] = [&|| clock.restart(), &|| clock.restore(&saved, Duration::ZERO)];
     for put_back in put_back {
         let life = clock.life();
         assert_ne!(clock.advance_in(life, Duration::from_secs(5)).wall, start);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A point on the emulator's monotonic time line: time since it started, moved on by `advance`.
+/// A point on the emulator's monotonic time line: time since it started, moved forward by `advance`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(Duration);
 

@@ -10,7 +10,9 @@ use rand::rngs::SysRng;
 /// The machine's wall time: for labels, and for signatures that real receivers compare with their own clock.
 #[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's wall time")]
 pub fn wall_time() -> Timestamp {
-    Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::UNIX_EPOCH)
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    // By its parts, as every request reads the time: seconds since 1970 are far from the end of `i64`.
+    Timestamp::new(since.as_secs().cast_signed(), since.subsec_nanos().cast_signed()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 /// The machine's monotonic time.

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 pub use crate::clock::chance::{Random, Seed, restore_random, save_random};
 use crate::clock::instant::moved;
 pub use crate::clock::instant::{Instant, Now};
+use crate::snapshot::SavedClock;
 
 /// How a clock moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub enum ClockMode {
     Frozen,
 }
 
-/// A cheap handle to one clock: the emulator's own, or a workspace's, which follows the emulator's until it is moved by itself.
+/// A cheap handle to one clock: the emulator's own, or a workspace's, which follows the emulator's until it is moved separately.
 #[derive(Clone, Debug)]
 pub struct Clock {
     shared: Arc<Shared>,
@@ -38,11 +39,11 @@ pub struct Clock {
 #[derive(Debug)]
 struct Shared {
     base: Base,
-    /// Where a restart puts the clock: the time at which it stood from the start, or `None` if it ran.
+    /// What a restart returns the clock to: the time at which it was frozen at the start, or `None` if it was running.
     origin: Option<Timestamp>,
-    /// True while the clock is its base, unmoved: then it is read without the lock.
+    /// True while the clock runs with its base and was not moved away from it; it is then read without the lock.
     plain: AtomicBool,
-    /// How often it was put back.
+    /// How often it was restarted or restored.
     life: AtomicU64,
     state: RwLock<State>,
     changed: watch::Sender<()>,
@@ -65,7 +66,7 @@ enum State {
         wall_offset: SignedDuration,
     },
     Frozen(Now),
-    /// Held back for a moment while its base moves on; then it runs again.
+    /// Held back briefly while its base moves; then it runs again.
     Held {
         now: Now,
         moment_offset: SignedDuration,
@@ -74,17 +75,6 @@ enum State {
 }
 
 const FOLLOWING: State = State::Running { moment_offset: SignedDuration::ZERO, wall_offset: SignedDuration::ZERO };
-
-/// A clock as a snapshot keeps it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SavedClock {
-    /// Where it stood.
-    pub now: Now,
-    /// Whether it stood still by itself.
-    pub frozen: bool,
-    /// How far its wall time was from its base's, if it ran.
-    pub wall_offset: SignedDuration,
-}
 
 impl State {
     fn is_plain(self) -> bool {
@@ -109,7 +99,7 @@ impl Clock {
         Self::frozen(machine::wall_time())
     }
 
-    /// A clock that follows this one until it is moved by itself.
+    /// A clock that follows this one until it is moved separately.
     #[must_use]
     pub fn follower(&self) -> Self {
         Self::start(Base::Clock(self.clone()), FOLLOWING, None)
@@ -145,29 +135,29 @@ impl Clock {
         self.now().wall
     }
 
-    /// Whether the clock is its base, unmoved.
+    /// Whether the clock runs with its base and was not moved away from it.
     pub fn is_plain(&self) -> bool {
         self.shared.plain.load(Ordering::Acquire)
     }
 
-    /// Whether the wall time is the base's: what was moved is at most the count of what has passed.
+    /// Whether the wall time is the base's; the monotonic time may have been moved.
     pub fn follows(&self) -> bool {
         let state = *self.shared.state.read();
         matches!(state, State::Running { wall_offset, .. } | State::Held { wall_offset, .. } if wall_offset.is_zero())
     }
 
-    /// The moment of the clock or machine that this one moves with.
+    /// The instant of the clock or machine that this one moves with.
     pub fn base_moment(&self) -> Instant {
         self.shared.base.instant()
     }
 
-    /// Whether both are one clock.
+    /// Whether both are handles to the same clock.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// Whether the clock itself is frozen, whatever its base does.
-    pub fn stands_alone(&self) -> bool {
+    pub fn is_frozen_itself(&self) -> bool {
         matches!((*self.shared.state.read(), &self.shared.base), (State::Frozen(_), Base::Clock(_)))
     }
 
@@ -203,7 +193,8 @@ impl Clock {
         })
     }
 
-    /// Holds a running clock back until [`Self::release`], so that whoever moves its base can let clocks go on one by one.
+    /// Holds a running clock back until [`Self::release`], so that whoever moves its base can let the clocks that follow
+    /// it continue one by one.
     pub fn hold(&self) {
         self.change(|state, now| match state {
             State::Running { moment_offset, wall_offset } => State::Held { now, moment_offset, wall_offset },
@@ -211,7 +202,7 @@ impl Clock {
         });
     }
 
-    /// Lets a clock that is held back go on with its base.
+    /// Lets a clock that is held back continue with its base.
     pub fn release(&self) {
         self.change(|state, _| match state {
             State::Held { moment_offset, wall_offset, .. } => State::Running { moment_offset, wall_offset },
@@ -229,11 +220,12 @@ impl Clock {
         self.shared.life.load(Ordering::Acquire)
     }
 
-    /// Like [`Self::advance`], unless the clock was put back since: a step that began before does not move what is after.
+    /// Like [`Self::advance`], but does nothing if the clock was restarted or restored since `life` was read: a step from
+    /// before that must not move the clock after it.
     pub fn advance_in(&self, life: u64, by: Duration) -> Now {
         let step = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
         self.change(|state, now| match state {
-            // Looked at under the lock that a restart holds as well.
+            // Checked under the lock that a restart also takes.
             state if self.life() != life => state,
             State::Running { moment_offset, wall_offset } | State::Held { moment_offset, wall_offset, .. } => {
                 State::Running {
@@ -245,7 +237,7 @@ impl Clock {
         })
     }
 
-    /// Shows another wall time from now on. Nothing that waits comes sooner or later for it.
+    /// Shows another wall time from now on. Nothing that waits becomes due sooner or later because of it.
     pub fn relabel(&self, wall: Timestamp) -> Now {
         self.change(|state, now| match state {
             State::Frozen(_) => State::Frozen(Now { wall, ..now }),
@@ -253,8 +245,8 @@ impl Clock {
         })
     }
 
-    /// Lets a clock that was moved by itself show its base's time again. What waits for it has waited for as long as the
-    /// wall time jumps forward.
+    /// Lets a clock that was moved separately show its base's time again. If its wall time jumps forward, that much time
+    /// has passed for everything that waits.
     pub fn follow(&self) -> Now {
         self.change(|_, now| {
             let base = self.shared.base.now();
@@ -264,7 +256,7 @@ impl Clock {
         })
     }
 
-    /// Puts the clock back to the mode and wall time with which it was made. Its moment keeps running.
+    /// Returns the clock to the mode and wall time with which it was made. Its monotonic time continues.
     pub fn restart(&self) -> Now {
         let origin = self.shared.origin;
         self.change(|_, now| {
@@ -282,27 +274,27 @@ impl Clock {
     /// The clock for a snapshot.
     pub fn save(&self) -> SavedClock {
         let state = *self.shared.state.read();
-        let (frozen, wall_offset) = match state {
+        let (frozen, ahead) = match state {
             State::Frozen(_) => (true, SignedDuration::ZERO),
             State::Running { wall_offset, .. } | State::Held { wall_offset, .. } => (false, wall_offset),
         };
-        SavedClock { now: self.read(state), frozen, wall_offset }
+        let Now { instant, wall } = self.read(state);
+        SavedClock { moment: instant.nanos(), now: wall, frozen, ahead }
     }
 
-    /// Puts the clock where it was saved, `elapsed` later if it ran: neither moments nor what waits for them change.
-    pub fn restore(&self, saved: SavedClock, elapsed: Duration) -> Now {
+    /// Restores a saved clock, `elapsed` later if it was running. Instants keep their meaning, and so does everything that waits for one.
+    pub fn restore(&self, saved: &SavedClock, elapsed: Duration) -> Now {
         self.change(|_, _| {
             self.shared.life.fetch_add(1, Ordering::AcqRel);
-            let base = self.shared.base.now();
+            let (base, instant) = (self.shared.base.now(), Instant::from_nanos(saved.moment));
             if saved.frozen {
-                return State::Frozen(saved.now);
+                return State::Frozen(Now { instant, wall: saved.now });
             }
-            let instant = saved.now.instant.plus(elapsed);
-            State::Running { moment_offset: instant.from(base.instant), wall_offset: saved.wall_offset }
+            State::Running { moment_offset: instant.plus(elapsed).from(base.instant), wall_offset: saved.ahead }
         })
     }
 
-    /// A state that runs with the base and shows `now` at present.
+    /// A state that runs with the base and shows `now` at this instant.
     fn running_from(&self, now: Now) -> State {
         let base = self.shared.base.now();
         State::Running {
@@ -370,7 +362,7 @@ impl Base {
     async fn sleep_until(&self, instant: Instant) {
         match self {
             Self::Machine(started) => tokio::time::sleep(instant.since(Instant::after_start(started.elapsed()))).await,
-            // Boxed, as a clock's sleep holds that of its base.
+            // Boxed, as a clock's sleep contains that of its base.
             Self::Clock(clock) => Box::pin(clock.sleep_until(instant)).await,
         }
     }

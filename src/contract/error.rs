@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::contract::named::named;
 
 named! {
-    /// What went wrong, as clients may branch on it. The text sent for each kind is the knob `errors.codes`.
+    /// What went wrong, as clients may branch on it. The setting `errors.codes` has the text sent for each kind.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[cfg_attr(test, derive(schemars::JsonSchema))]
     #[serde(rename_all = "snake_case")]
@@ -75,7 +75,7 @@ impl ErrorKind {
 }
 
 /// The error envelope (contract: Errors).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Errors {
@@ -104,7 +104,7 @@ impl Errors {
 }
 
 /// Where validation reasons appear beside `message`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorDetails {
@@ -117,10 +117,9 @@ pub enum ErrorDetails {
 }
 
 /// 400 or 422.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "u16", into = "u16")]
-#[cfg_attr(test, schemars(extend("enum" = [400, 422])))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(extend("enum" = [400, 422])))]
+#[serde(try_from = "u16")]
 pub struct MalformedStatus(u16);
 
 impl TryFrom<u16> for MalformedStatus {

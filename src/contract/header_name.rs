@@ -1,15 +1,20 @@
-//! Names of headers that a setting gives: any valid HTTP field name, or none.
+//! Names of headers that a setting gives: any valid HTTP field name, or none; and what a request has under a name.
 
-use hyper::header::HeaderName;
-use serde::{Deserialize, Serialize};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 
+/// The values of a request's headers of this name. A request has few headers: comparing names costs less than hashing one.
+pub fn values_of<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h HeaderValue> {
+    headers.iter().filter_map(move |(found, value)| (*found == *name).then_some(value))
+}
+
 /// A text that is a valid HTTP field name; compared without regard to case, shown as written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "String"))]
+#[serde(try_from = "String")]
 pub struct HeaderNameText {
     text: String,
     name: HeaderName,
@@ -41,16 +46,10 @@ impl TryFrom<String> for HeaderNameText {
     }
 }
 
-impl From<HeaderNameText> for String {
-    fn from(name: HeaderNameText) -> String {
-        name.text
-    }
-}
-
 /// The name of a header that is sent only if it has a name; empty means none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "String"))]
+#[serde(try_from = "String")]
 pub struct OptionalHeaderName(Option<HeaderNameText>);
 
 impl OptionalHeaderName {
@@ -65,11 +64,5 @@ impl TryFrom<String> for OptionalHeaderName {
 
     fn try_from(text: String) -> Result<Self, String> {
         if text.is_empty() { Ok(Self(None)) } else { HeaderNameText::try_from(text).map(|name| Self(Some(name))) }
-    }
-}
-
-impl From<OptionalHeaderName> for String {
-    fn from(name: OptionalHeaderName) -> String {
-        name.0.map_or_else(String::new, String::from)
     }
 }

@@ -1,10 +1,10 @@
 //! Identifiers as on the wire: a prefix (contract: form `sub_<id>`, `evt_<id>`, `req_<id>`, `wf_<id>`) and a part whose
-//! form is the knob `ids.style`. Time and chance come in as arguments.
+//! form is the setting `ids.style`. Time and chance are arguments.
 
 use std::fmt::Write as _;
 
 use rand::Rng;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use sha2::{Digest as _, Sha512};
 
 use crate::contract::header_name::OptionalHeaderName;
@@ -44,7 +44,7 @@ impl IdKind {
 }
 
 /// The form of ids.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Ids {
@@ -55,7 +55,7 @@ pub struct Ids {
 }
 
 /// What follows the prefix of an id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum IdStyle {
@@ -69,12 +69,12 @@ pub enum IdStyle {
     Longest,
 }
 
-/// What the style `longest` is made of.
+/// The characters of the style `longest`.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
 
 /// Makes an id. `unix_millis` is the wall time (ULIDs carry it), `serial` the number that the style `counter` shows.
 pub fn make_id(kind: IdKind, style: IdStyle, unix_millis: u64, serial: u64, random: &mut impl Rng) -> String {
-    // Exact, so that whoever takes the bytes over need not move them.
+    // The exact capacity, so that the bytes can be taken over without a copy.
     let length = match style {
         IdStyle::Ulid => ulid::ULID_LEN,
         IdStyle::Uuid => uuid::fmt::Hyphenated::LENGTH,
@@ -119,7 +119,7 @@ mod tests {
         for (style, length) in styles {
             let mut random = crate::clock::Random::seed_from_u64(1);
             let id = make_id(IdKind::Event, style, 1_750_000_000_000, 7, &mut random);
-            let rest = id.strip_prefix("evt_").expect("the prefix stands first");
+            let rest = id.strip_prefix("evt_").expect("the prefix comes first");
             assert_eq!(rest.len(), length, "{id}");
             let lower = style != IdStyle::Longest;
             let allowed = |c: char| c.is_ascii_alphanumeric() && !(lower && c.is_ascii_uppercase()) || "_-".contains(c);

@@ -6,19 +6,20 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hyper::header::{AUTHORIZATION, HeaderMap};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use crate::contract::header_name::values_of;
 use crate::contract::named::named;
 use crate::contract::types::Environment;
 
-/// The key of the examples, and the one that the control API means when none is named.
+/// The key of the examples, and the default of the control API.
 pub const SAMPLE_KEY: &str = "sk_test_local";
 
-/// Longest key taken. Longer tokens are refused, as every new key makes a workspace.
+/// Longest key accepted. Longer tokens are refused, as every new key creates a workspace.
 pub const LONGEST_KEY: usize = 256;
 
 /// Which API keys are valid (contract: Authentication 3, prefixes not given).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Keys {
@@ -35,7 +36,7 @@ pub struct Keys {
 }
 
 /// How a key is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum KeyMode {
@@ -73,7 +74,7 @@ named! {
         #[error("the Bearer token is empty")]
         Empty = "empty",
         /// Characters that no key has, or nothing after the prefix.
-        #[error("the Bearer token is malformed: after its prefix stand one or more of A-Z a-z 0-9 _ -")]
+        #[error("the Bearer token is malformed: after its prefix come one or more of A-Z a-z 0-9 _ -")]
         Malformed = "malformed",
         /// Longer than any key.
         #[error("the Bearer token is malformed: it is longer than 256 characters")]
@@ -105,7 +106,7 @@ impl KeyRefusal {
     /// What was wrong and what to send in its place, which depends on the rules.
     pub fn advice(self, rules: KeyRules<'_>) -> String {
         let example = match (rules.keys.mode, rules.environment) {
-            // The list is secret: it is named and never quoted.
+            // The list is secret: the setting is named, its keys are never quoted.
             (KeyMode::List, _) => None,
             (KeyMode::Any, _) => Some(("any key", SAMPLE_KEY.to_owned())),
             (KeyMode::Prefix, Environment::Sandbox) => Some(("a test key", format!("{}local", rules.keys.test_prefix))),
@@ -119,7 +120,7 @@ impl KeyRefusal {
             (Self::OtherScheme | Self::Empty, Some((_, key))) => format!("send `Authorization: Bearer {key}`"),
             (Self::OtherScheme | Self::Empty, None) => "send `Authorization: Bearer <API_KEY>`".to_owned(),
             (_, Some((kind, key))) => format!("send {kind}, for example {key}"),
-            (_, None) => "send one that the knob `keys.list` or `keys.workspaces` has".to_owned(),
+            (_, None) => "send one listed in the setting `keys.list` or `keys.workspaces`".to_owned(),
         };
         format!("{self}; {remedy}")
     }
@@ -134,7 +135,7 @@ pub fn authenticate<'h>(headers: &'h HeaderMap, rules: KeyRules<'_>) -> Result<&
 
 /// The token of the one `Authorization: Bearer` header; the scheme's case does not matter.
 pub fn bearer_token(headers: &HeaderMap) -> Result<&str, KeyRefusal> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let mut values = values_of(headers, &AUTHORIZATION);
     let value = values.next().ok_or(KeyRefusal::Missing)?;
     if values.next().is_some() {
         return Err(KeyRefusal::Doubled);
@@ -159,7 +160,7 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<&str, KeyRefusal> {
     std::str::from_utf8(token).map_err(|_| KeyRefusal::Malformed)
 }
 
-/// Judges a key by the knobs `environment` and `keys`.
+/// Judges a key by the settings `environment` and `keys`.
 pub fn judge(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
     let keys = rules.keys;
     match keys.mode {
@@ -198,7 +199,7 @@ pub fn not_a_key(text: &str, refusal: KeyRefusal, rules: KeyRules<'_>) -> String
         KeyRefusal::Malformed => format!("after `{prefix}` come one or more of A-Z a-z 0-9 _ -"),
         _ => format!("keys begin with `{prefix}`"),
     };
-    // Whoever made a slip must see it; what may be a secret is masked.
+    // A typing error must be visible; what may be a secret is masked.
     let is_slip = text.len() <= LONGEST_SLIP || text.starts_with(&keys.test_prefix);
     let slip = || text.chars().take(80).collect::<String>().escape_debug().to_string();
     let shown = if is_slip && !text.starts_with(&keys.live_prefix) { slip().into() } else { shown(text, keys) };
@@ -218,8 +219,8 @@ pub fn workspace_of<'k>(key: &'k str, keys: &'k Keys) -> &'k str {
     groups.iter().find(|(_, keys)| keys.iter().any(|member| member == key)).map_or(key, |(name, _)| name.as_str())
 }
 
-/// A key as it is shown: a test key whole, as it protects nothing and people must distinguish them, and so the name of a group of keys;
-/// any other by its prefix and last four characters.
+/// A key as it is shown: a test key in full, as it protects nothing and people must distinguish them; the name of a group of keys
+/// in full; any other key by its prefix and last four characters.
 pub fn shown<'k>(key: &'k str, keys: &Keys) -> Cow<'k, str> {
     if is_test_key(key, keys) || keys.workspaces.contains_key(key) {
         return Cow::Borrowed(key);
@@ -234,7 +235,7 @@ pub fn is_test_key(key: &str, keys: &Keys) -> bool {
     !is_live && key.strip_prefix(&keys.test_prefix).is_some_and(is_key_text)
 }
 
-/// A key by its first `prefix` bytes and its last four characters; those are left out if they are all there is.
+/// A key by its first `prefix` bytes and its last four characters; the last four are left out if nothing else follows the prefix.
 pub fn masked(key: &str, prefix: usize) -> String {
     let (prefix, rest) = key.split_at_checked(prefix).unwrap_or(("", key));
     let last = rest.char_indices().rev().nth(3).filter(|(at, _)| *at > 0).map_or("", |(at, _)| &rest[at..]);

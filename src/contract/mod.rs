@@ -2,9 +2,9 @@
 //!
 //! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments. What
 //! the published contract leaves open is a setting: each file has the settings of its own behaviour as a plain struct.
-//! Reading order: `routes` (which operations exist), `not_found` (what other paths are answered), `keys` (who may call them), `rules` (what they accept), `types`
-//! and `error` (what they answer), `preview` and `oauth` (what is announced),
-//! `variation` (what a body may be like), `signature` (webhooks).
+//! Reading order: `routes` (which operations exist), `not_found` (how other paths are answered), `keys` (who may call them),
+//! `rules` (what they accept), `types` and `error` (what they answer), `preview` and `oauth` (what is announced), `variation` (what
+//! a body may be like), `signature` (webhooks).
 
 pub mod api_shape;
 pub mod error;
@@ -29,9 +29,9 @@ pub mod webhook_url;
 /// The version label of the emulated contract, as `GET /v1/system/status` carries it (contract: Versioning).
 pub const VERSION: &str = "v1.0";
 
-/// The known name most like `typed`, if one is near enough to be a likely slip of the keyboard.
+/// The known name most like `typed`, if one is close enough for a likely typing error.
 pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    // Comparing takes time by the product of both lengths, and nobody slips over a name that long.
+    // Comparing takes time proportional to the product of both lengths, and nobody mistypes a name that long.
     if typed.len() > 200 {
         return None;
     }

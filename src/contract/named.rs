@@ -1,5 +1,5 @@
-//! Closed sets whose members have names: one declaration makes the type, the list of its members, and the way to and from
-//! their names.
+//! Closed sets whose members have names: one declaration makes the type, the list of its members, and the conversions to
+//! and from their names.
 
 /// Declares an enum of which each member is written with its name.
 macro_rules! named {

@@ -1,6 +1,6 @@
-//! What a path that leads to no endpoint is answered: the nearest endpoint, or all of them.
+//! The answer to a path that leads to no endpoint: it names the nearest endpoint, or all of them.
 //!
-//! The cost is bounded: only short paths are compared, and of a path only the beginning is repeated.
+//! The cost is bounded: only short paths are compared, and only the beginning of a path is repeated.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use hyper::Method;
 
 use crate::contract::routes::{ROUTES, Route, Stage};
 
-/// Longest path that is compared: nobody means an endpoint by a longer one.
+/// Longest path that is compared. A longer one cannot be a misspelt endpoint.
 const LONGEST_COMPARED: usize = 64;
 /// Most characters of a path that are repeated.
 const MOST_REPEATED: usize = 80;
-/// From this likeness on, of 1, a path is taken for a slip of the keyboard.
+/// The similarity, from 0 to 1, from which a path is taken for a misspelt endpoint.
 const LIKELY: f64 = 0.65;
 
 /// Why this path leads nowhere, and what was probably meant; announced endpoints only where they are served.
@@ -63,7 +63,7 @@ fn meant(path: &str) -> String {
     segments.skip_while(|segment| is_version(segment)).collect::<Vec<_>>().join("/")
 }
 
-/// The beginning of a path, safe to repeat: whatever is more than letters, digits and the marks of plain paths is percent-encoded.
+/// The beginning of a path, safe to repeat: everything but letters, digits and the punctuation of plain paths is percent-encoded.
 fn repeated(path: &str) -> String {
     let mut shown = String::new();
     for byte in path.bytes().take(MOST_REPEATED) {

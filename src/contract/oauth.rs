@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
@@ -14,7 +14,7 @@ use crate::contract::rules::{ContentTypeRule, Validation};
 use crate::duration::DurationText;
 
 /// OAuth 2.0 client credentials (contract: announced, endpoints and lifetimes not shown).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Oauth {
@@ -25,7 +25,7 @@ pub struct Oauth {
 }
 
 /// The form of the token endpoint's errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OauthErrorShape {
@@ -40,7 +40,7 @@ pub enum OauthErrorShape {
 pub enum OauthProblem {
     /// 400 `invalid_request`: a parameter is missing, doubled or malformed.
     Request(String),
-    /// 401 `invalid_client`: the client's secret is no valid key.
+    /// 401 `invalid_client`: the client's secret is not a valid key.
     Client(String),
     /// 400 `unsupported_grant_type`.
     GrantType,
@@ -70,7 +70,7 @@ impl OauthProblem {
         Error::new(kind, self.text())
     }
 
-    /// The body in the form of the RFC; `None` where the shape is the API's own envelope. With its status.
+    /// The status, and the body in the form of the RFC; `None` where the shape is the API's own envelope.
     pub fn body(&self, shape: OauthErrorShape) -> Option<(u16, Value)> {
         let status = if matches!(self, Self::Client(_)) { 401 } else { 400 };
         let body = json!({ "error": self.code(), "error_description": self.text() });
@@ -113,7 +113,7 @@ pub fn parse_token_request(
     }
     let fits = key.len() <= LONGEST_KEY && !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
     if !fits || judge(&key, keys).is_err() {
-        return Err(OauthProblem::Client("client_secret: is no valid API key".to_owned()));
+        return Err(OauthProblem::Client("client_secret: is not a valid API key".to_owned()));
     }
     Ok(key)
 }
@@ -125,7 +125,7 @@ fn is_form(headers: &HeaderMap) -> bool {
     essence.trim_ascii().eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
 }
 
-/// The password of HTTP Basic, form-decoded as the RFC has it (§2.3.1).
+/// The password of HTTP Basic, form-decoded as the RFC requires (§2.3.1).
 fn basic_secret(headers: &HeaderMap) -> Result<Option<String>, OauthProblem> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };

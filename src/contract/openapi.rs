@@ -1,6 +1,6 @@
 //! The `OpenAPI` 3.1 document of the emulated API, made from the route table, the wire types and the settings in force.
 //!
-//! Everything that the published contract does not state is marked: `x-assumed` names the knob of the profile behind it.
+//! Everything that the published contract does not state is marked: `x-assumed` names the setting of the profile behind it.
 
 use serde_json::{Map, Value, json};
 
@@ -30,7 +30,7 @@ pub fn document(shape: &ApiShape<'_>) -> Value {
             "title": "Workflow Reference Service API",
             "version": VERSION,
             "summary": "The sandbox beta as wrs-emulator serves it",
-            "description": "Parts that the published contract does not state carry `x-assumed`, which names the knob of the emulator's profile behind them.",
+            "description": "Parts that the published contract does not state carry `x-assumed`, which names the setting of the emulator's profile behind them.",
         },
         "servers": [{ "url": "/" }],
         "paths": paths,
@@ -130,7 +130,7 @@ fn responses(route: &Route, shape: &ApiShape<'_>) -> Value {
         responses.insert(status.to_string(), response);
     };
     push(200, "Success.", body, counted, (route.operation == Operation::Hello).then_some("hello.body"));
-    push(400, "No proper HTTP request.", "Error", false, Some("http"));
+    push(400, "Not a valid HTTP request.", "Error", false, Some("http"));
     if counted {
         push(401, "Bearer token missing or invalid.", "Error", false, None);
         push(422, "The request failed validation.", "Error", true, None);
@@ -138,7 +138,7 @@ fn responses(route: &Route, shape: &ApiShape<'_>) -> Value {
     }
     if route.operation == Operation::OauthToken {
         let schema = openapi_preview::oauth_error(shape);
-        push(401, "The client's secret is no valid API key.", schema, false, Some("oauth.error_shape"));
+        push(401, "The client's secret is not a valid API key.", schema, false, Some("oauth.error_shape"));
         let (status, text) = if schema == "Error" {
             (422, "Not a token request.")
         } else {
@@ -211,10 +211,10 @@ fn headers(shape: &ApiShape<'_>) -> Value {
         "Preview": { "description": "The endpoint is announced, its shape assumed.", "required": true, "schema": { "type": "string", "const": "true" }, "x-assumed": "preview.enabled" },
         "Limit": { "description": "Requests per window.", "required": true, "schema": { "type": "integer", "minimum": 0 }, "x-assumed": "rate_limit.requests" },
         "Remaining": { "description": "Requests left after this one.", "required": true, "schema": { "type": "integer", "minimum": 0 }, "x-assumed": "rate_limit.requests" },
-        "Reset": { "description": "When the quota is whole again.", "required": true, "schema": { "type": "integer" }, "x-assumed": "rate_limit.reset" },
+        "Reset": { "description": "When the full quota is available again.", "required": true, "schema": { "type": "integer" }, "x-assumed": "rate_limit.reset" },
         "Ietf": { "description": "The quota in the form of the IETF draft.", "required": true, "schema": { "type": "string" }, "x-assumed": "rate_limit.ietf" },
         "RetryAfter": { "description": "How long to back off.", "required": true, "schema": retry_after, "x-assumed": "rate_limit.retry_after" },
-        "Challenge": { "description": "RFC 9110 wants it on 401.", "required": true, "schema": { "type": "string", "pattern": challenge }, "x-assumed": "http" },
+        "Challenge": { "description": "RFC 9110 requires it on 401.", "required": true, "schema": { "type": "string", "pattern": challenge }, "x-assumed": "http" },
     })
 }
 
@@ -244,7 +244,7 @@ fn schemas(shape: &ApiShape<'_>) -> Value {
         "items": { "type": "string", "enum": types },
     });
     request["properties"]["secret"] = json!({
-        "description": "Signing secret; when omitted the service generates one and returns it once. After `whsec_` stands base64.",
+        "description": "Signing secret; when omitted the service generates one and returns it once. The part after `whsec_` is base64.",
         "type": ["string", "null"],
         "pattern": "^(?!whsec_)[\\s\\S]+$",
         "x-assumed": "webhooks.secret_key",
@@ -278,7 +278,7 @@ fn hello_schema(shape: &ApiShape<'_>) -> Value {
     if !shape.variation.unknown_fields {
         return json!({ "type": "object", "const": body, "x-assumed": "hello.body" });
     }
-    // Objects within may grow as well, so only plain values are described.
+    // Objects inside may gain fields as well, so only plain values are described.
     let plain = body.iter().filter(|(_, value)| !value.is_object() && !value.is_array());
     let plain: Map<String, Value> = plain.map(|(name, value)| (name.clone(), json!({ "const": value }))).collect();
     let names: Vec<&String> = body.keys().collect();
@@ -310,7 +310,7 @@ fn error_schema(shape: &ApiShape<'_>) -> Value {
 
 /// What a subscription's URL must look like, as far as a pattern can express it: an https URL without user information,
 /// fragment, spaces or port 0, whose host is a plain name. Other valid URLs (IP literals, internationalised names) are
-/// taken as well; a pattern that covered them would be unreadable.
+/// accepted as well; a pattern that covered them would be unreadable.
 fn url_schema(shape: &ApiShape<'_>) -> Value {
     let scheme = if shape.allow_http { "https?" } else { "https" };
     let label = "[a-z][a-z0-9]{0,20}";
@@ -341,7 +341,7 @@ fn webhook(shape: &ApiShape<'_>) -> Value {
             "description": format!("Event types: {}. Signed; the scheme is assumed.", types.join(", ")),
             "x-assumed": "webhooks.scheme",
             "requestBody": { "required": true, "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Event" } } } },
-            "responses": { "2XX": { "description": "The event was taken." } },
+            "responses": { "2XX": { "description": "The event was accepted." } },
         },
     })
 }

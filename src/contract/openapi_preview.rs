@@ -30,13 +30,13 @@ pub(super) fn describe(route: &Route, operation: &mut Value, shape: &ApiShape<'_
     if matches!(route.operation, Operation::WorkflowsList | Operation::UsersList) {
         let limit = json!({ "type": "integer", "minimum": 1, "maximum": shape.preview.page_limit, "default": shape.preview.page_size.min(shape.preview.page_limit) });
         parameters.push(query("limit", "Most entries of the page.", limit));
-        parameters.push(query("cursor", "The next_cursor of the page before.", json!({ "type": "string" })));
+        parameters.push(query("cursor", "The next_cursor of the previous page.", json!({ "type": "string" })));
     }
     if route.operation == Operation::WorkflowsList {
         let statuses = WorkflowStatus::ALL.map(WorkflowStatus::name);
         parameters.push(query(
             "status",
-            "Only workflows that are so far.",
+            "Only workflows with this status.",
             json!({ "type": "string", "enum": statuses }),
         ));
         let instant = json!({ "type": "string", "format": "date-time" });

@@ -1,5 +1,5 @@
 //! The announced endpoints: wire types, and what they accept, as pure functions. The contract shows none of it; every shape
-//! here is assumed and served only with the knob `preview.enabled`.
+//! here is assumed and served only with the setting `preview.enabled`.
 
 use std::num::NonZeroU32;
 
@@ -17,7 +17,7 @@ use crate::duration::DurationText;
 pub const LONGEST_LABEL: usize = 256;
 
 /// The announced endpoints: workflows and users (contract: shapes not shown).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Preview {
@@ -32,7 +32,7 @@ pub struct Preview {
 }
 
 named! {
-    /// How far a workflow is. The contract shows `completed` alone.
+    /// The status of a workflow. The contract shows only `completed`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
     #[cfg_attr(test, derive(schemars::JsonSchema))]
     #[serde(rename_all = "snake_case")]
@@ -55,19 +55,19 @@ pub struct Workflow {
     pub id: String,
     /// A label; null when it has none.
     pub name: Option<String>,
-    /// How far it is.
+    /// Its status.
     pub status: WorkflowStatus,
     /// The reference that it is about; null when it has none.
     pub reference: Option<String>,
     /// ISO 8601 UTC timestamp.
     #[cfg_attr(test, schemars(extend("format" = "date-time")))]
     pub created_at: String,
-    /// ISO 8601 UTC timestamp of the last change, completion among them.
+    /// ISO 8601 UTC timestamp of the last change; completion counts as one.
     #[cfg_attr(test, schemars(extend("format" = "date-time")))]
     pub updated_at: String,
 }
 
-/// The checked body of `POST /v1/workflows` or `PATCH /v1/workflows/{id}`: for each field nothing, null or a text.
+/// The checked body of `POST /v1/workflows` or `PATCH /v1/workflows/{id}`: each field is absent, null or a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkflowFields {
     /// A label.
@@ -115,7 +115,7 @@ fn label(fields: &Map<String, Value>, name: &str) -> Result<Option<Option<String
 pub struct Page {
     /// Most entries.
     pub limit: usize,
-    /// Where the page before it ended.
+    /// Where the previous page ended.
     pub cursor: Option<String>,
 }
 
@@ -124,7 +124,7 @@ pub struct Page {
 pub struct WorkflowQuery {
     /// Which page.
     pub page: Page,
-    /// Only workflows that are so far.
+    /// Only workflows with this status.
     pub status: Option<WorkflowStatus>,
     /// Only workflows created later than this.
     pub created_after: Option<Timestamp>,
@@ -158,7 +158,7 @@ pub fn parse_user_query(query: Option<&str>, validation: &Validation, preview: &
     query.finish(page)
 }
 
-/// The error for a cursor that is none.
+/// The error for an invalid cursor.
 pub fn bad_cursor(cursor: &str) -> Error {
     let reason = format!("must be the next_cursor of another page, found {}", quoted(cursor));
     Error::validation(vec![FieldProblem::new("cursor", reason)])

@@ -1,12 +1,12 @@
-//! The settings of a key's quota and its headers (contract: Limits, numbers not shown). Who counts reads them from here.
+//! The settings of a key's quota and its headers (contract: Limits, numbers not shown). The code that counts reads them from here.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::contract::header_name::HeaderNameText;
 use crate::duration::DurationText;
 
 /// The quota of each key (contract: Limits, numbers not shown).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
@@ -31,7 +31,7 @@ pub struct RateLimit {
 }
 
 /// Names of the quota headers (contract: Limits).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RateHeaderNames {
@@ -42,20 +42,20 @@ pub struct RateHeaderNames {
 }
 
 /// How the quota's window moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RateAlgorithm {
     /// Opened by the first request, closed after the window.
     Fixed,
-    /// The last `window` at any moment.
+    /// At any instant, the `window` before it.
     Sliding,
     /// Tokens refilled evenly.
     TokenBucket,
 }
 
 /// Which requests cost quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CountRule {
@@ -68,7 +68,7 @@ pub enum CountRule {
 }
 
 /// Form of `Retry-After` on a 429.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RetryAfterForm {
@@ -81,7 +81,7 @@ pub enum RetryAfterForm {
 }
 
 /// Form of `X-RateLimit-Reset`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ResetForm {

@@ -82,7 +82,7 @@ impl Route {
         *method == self.method || (self.method == Method::GET && *method == Method::HEAD)
     }
 
-    fn fits(&self, path: &str) -> bool {
+    fn matches(&self, path: &str) -> bool {
         let (mut known, mut sent) = (self.path.split('/'), path.split('/'));
         loop {
             match (known.next(), sent.next()) {
@@ -179,8 +179,13 @@ pub enum Lookup {
 /// Looks a request up among the open endpoints. Percent-encoded unreserved characters equal themselves (RFC 3986 §6.2.2.2); nothing else is
 /// normalised, so `//`, a trailing slash, `%2F`, `%00` and `%2e%2e` lead nowhere.
 pub fn look_up(method: &Method, path: &str) -> Lookup {
+    let open = |path: &str| ROUTES.iter().find(|route| route.stage == Stage::Open && route.path == path);
+    // Almost every path is written as it is in the table.
+    if let Some(route) = open(path) {
+        return among(method, std::iter::once(route));
+    }
     let path = decode_unreserved(path);
-    let Some(route) = ROUTES.iter().find(|route| route.stage == Stage::Open && route.path == path) else {
+    let Some(route) = open(&path) else {
         let announced = ANNOUNCED
             .iter()
             .find(|entry| path.strip_prefix(entry.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
@@ -192,7 +197,7 @@ pub fn look_up(method: &Method, path: &str) -> Lookup {
 /// Looks a request up among the announced endpoints.
 pub fn look_up_announced(method: &Method, path: &str) -> Lookup {
     let path = decode_unreserved(path);
-    among(method, ROUTES.iter().filter(|route| route.stage == Stage::Announced && route.fits(&path)))
+    among(method, ROUTES.iter().filter(|route| route.stage == Stage::Announced && route.matches(&path)))
 }
 
 /// The endpoint of this method among those of one path.

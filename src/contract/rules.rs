@@ -1,6 +1,6 @@
 //! What each operation accepts, as pure functions: query parameters and bodies in, a checked request or every problem out.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::{Url, form_urlencoded};
 
@@ -11,7 +11,7 @@ use crate::contract::types::{Events, SubscribeRequest};
 use crate::contract::webhook_url::check_webhook_url;
 
 /// How strictly requests are read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Validation {
@@ -24,24 +24,24 @@ pub struct Validation {
 }
 
 /// What happens to unknown body fields and query parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unknown {
-    /// They are passed over.
+    /// They are ignored.
     Ignore,
-    /// They are a 422.
+    /// They lead to a 422.
     Reject,
 }
 
 /// Whether a POST's `Content-Type` matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ContentTypeRule {
     /// It must be `application/json`.
     Require,
-    /// It is not looked at.
+    /// It is ignored.
     Ignore,
 }
 
@@ -107,7 +107,7 @@ fn is_json(value: &[u8]) -> bool {
     essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
-/// What decides whether a subscribe is valid.
+/// What decides whether a subscribe request is valid.
 #[derive(Clone, Debug)]
 pub struct SubscribeRules<'p> {
     /// How strictly it is read.
@@ -127,7 +127,7 @@ pub struct SubscribeRules<'p> {
 /// A subscribe request that passed every check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedSubscribe {
-    /// The body as it was read, event types folded.
+    /// The body as it was read, each event type once.
     pub request: SubscribeRequest,
     /// The URL in the form used for comparison and dialling.
     pub url: Url,
@@ -138,7 +138,7 @@ pub fn parse_subscribe(body: &[u8], rules: &SubscribeRules<'_>) -> Result<Checke
     check_subscribe(&parse_object(body, rules.malformed_json_status)?, rules)
 }
 
-/// Checks the fields of a subscribe, and reports every one at fault.
+/// Checks the fields of a subscribe request, and reports every one at fault.
 pub fn check_subscribe(fields: &Map<String, Value>, rules: &SubscribeRules<'_>) -> Result<CheckedSubscribe, Error> {
     let mut problems = Vec::new();
     let url =
@@ -164,7 +164,7 @@ fn unknown_fields(fields: &Map<String, Value>) -> impl Iterator<Item = &str> {
     fields.keys().map(String::as_str).filter(|name| !["url", "events", "secret", "description"].contains(name))
 }
 
-/// Why the field `name`, which is missing, is a problem; an unknown field that is nearly called so is most likely it.
+/// The problem that the field `name` is missing; an unknown field with a similar name is most likely meant to be it.
 fn required(name: &str, fields: &Map<String, Value>) -> String {
     // A body may hold tens of thousands of fields, and some as long as the body.
     let near = nearest(name, unknown_fields(fields).take(100).filter(|field| field.len() <= 64));

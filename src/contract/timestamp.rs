@@ -1,13 +1,13 @@
-//! Timestamps as on the wire: ISO 8601, UTC, ending in `Z`; the fraction is the knob `time.precision`.
+//! Timestamps as on the wire: ISO 8601, UTC, ending in `Z`; the setting `time.precision` decides the fraction.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The form of timestamps.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Time {
@@ -16,7 +16,7 @@ pub struct Time {
 }
 
 /// Fraction of a second in timestamps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
@@ -28,13 +28,14 @@ pub enum Precision {
     Microseconds,
     /// Nine digits.
     Nanoseconds,
-    /// One of the above by turns.
+    /// One of the above, which the id of the resource decides.
     Mixed,
 }
 
 impl Precision {
-    /// The precision of timestamps of what has this id: under `Mixed` one of the others, which follows from the id. So one
-    /// resource shows an instant in one way whenever it is read, and no chance is drawn for it.
+    /// The precision for the timestamps of the resource with this id. Under `Mixed` it is one of the others and follows
+    /// from the id, so that a resource shows an instant in the same way whenever it is read, and nothing is drawn at
+    /// random for it.
     #[must_use]
     pub fn of(self, id: &str) -> Self {
         const TURNS: [Precision; 4] =
@@ -46,63 +47,81 @@ impl Precision {
     }
 }
 
+/// An instant, and how it is shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ShownTime {
+    /// The instant.
+    pub instant: Timestamp,
+    /// How much of it is shown.
+    pub precision: Precision,
+}
+
+impl Serialize for ShownTime {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format_timestamp(self.instant, self.precision))
+    }
+}
+
 static SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
 static MILLISECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 static MICROSECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
 static NANOSECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(9));
 
-/// The text of an instant that belongs to what has this id, which decides under the precision `mixed`.
+/// The text of an instant of the resource with this id; the id decides under the precision `mixed`.
 pub fn timestamp_of(id: &str, instant: Timestamp, precision: Precision) -> String {
     format_timestamp(instant, precision.of(id))
 }
 
 /// The text of an instant, such as `2026-01-31T09:30:00.000Z`.
 pub fn format_timestamp(instant: Timestamp, precision: Precision) -> String {
+    let mut text = String::with_capacity("2026-01-31T09:30:00.000000000Z".len());
+    push_timestamp(&mut text, instant, precision);
+    text
+}
+
+/// Writes the text of an instant.
+pub fn push_timestamp(text: &mut String, instant: Timestamp, precision: Precision) {
     let (printer, digits) = match precision {
         Precision::Seconds => (&SECONDS, 0),
         Precision::Milliseconds => (&MILLISECONDS, 3),
         Precision::Microseconds => (&MICROSECONDS, 6),
-        // Mixed without an id to tell which: the longest form loses nothing.
+        // Mixed, without an id that decides: the longest form loses nothing.
         Precision::Nanoseconds | Precision::Mixed => (&NANOSECONDS, 9),
     };
     if instant < Timestamp::UNIX_EPOCH {
-        // Its parts are negative. Writing to a String cannot fail.
-        let mut text = String::new();
-        let _ = printer.print_timestamp(&instant, &mut text);
-        return text;
+        // The parts of such an instant are negative, so the printer writes it. Writing to a String cannot fail.
+        let _ = printer.print_timestamp(&instant, text);
+        return;
     }
-    let mut text = Vec::with_capacity("2026-01-31T09:30:00.000000000Z".len());
-    text.extend_from_slice(&whole_second(instant));
+    push_whole_second(text, instant);
     if digits > 0 {
-        text.push(b'.');
+        text.push('.');
         let (nanos, mut unit) = (instant.subsec_nanosecond().unsigned_abs(), 100_000_000);
         for _ in 0..digits {
             // A digit is below ten.
-            text.push(b'0' + (nanos / unit % 10) as u8);
+            text.push(char::from(b'0' + (nanos / unit % 10) as u8));
             unit /= 10;
         }
     }
-    text.push(b'Z');
-    String::from_utf8(text).expect("the printer writes ASCII, as do the lines above")
+    text.push('Z');
 }
 
-const SECOND_LENGTH: usize = "2026-01-31T09:30:00".len();
-
-/// The text of an instant up to its seconds. Answers come many to a second, so each thread keeps the last.
-fn whole_second(instant: Timestamp) -> [u8; SECOND_LENGTH] {
+/// Writes an instant up to its seconds. Answers come many to a second, so each thread keeps the last.
+fn push_whole_second(text: &mut String, instant: Timestamp) {
     thread_local! {
-        static LAST: Cell<(i64, [u8; SECOND_LENGTH])> = const { Cell::new((i64::MIN, [0; SECOND_LENGTH])) };
+        static LAST: RefCell<(i64, String)> = const { RefCell::new((i64::MIN, String::new())) };
     }
-    let second = instant.as_second();
-    let (known, mut bytes) = LAST.get();
-    if known != second {
-        let mut whole = String::with_capacity(SECOND_LENGTH + 1);
-        // Writing to a String cannot fail.
-        let _ = SECONDS.print_timestamp(&instant, &mut whole);
-        bytes.copy_from_slice(&whole.as_bytes()[..SECOND_LENGTH]);
-        LAST.set((second, bytes));
-    }
-    bytes
+    LAST.with_borrow_mut(|(known, whole)| {
+        let second = instant.as_second();
+        if *known != second {
+            whole.clear();
+            // Writing to a String cannot fail.
+            let _ = SECONDS.print_timestamp(&instant, &mut *whole);
+            whole.truncate(whole.trim_end_matches('Z').len());
+            *known = second;
+        }
+        text.push_str(whole);
+    });
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::contract::timestamp::{ShownTime, push_timestamp};
+
 /// The published event types.
 pub const EVENT_TYPES: [&str; 2] = [WORKFLOW_COMPLETED, REFERENCE_MATCHED];
 /// A workflow reached the status `completed`.
@@ -13,11 +15,11 @@ pub const WORKFLOW_COMPLETED: &str = "workflow.completed";
 pub const REFERENCE_MATCHED: &str = "reference.matched";
 
 /// Event types and their `data`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Events {
-    /// Types beside the two published ones.
+    /// Types in addition to the two published ones.
     pub extra: Vec<String>,
     /// Default `data` by event type, with templates in strings.
     pub data: BTreeMap<String, Map<String, Value>>,
@@ -42,8 +44,8 @@ pub struct SystemStatus {
     #[cfg_attr(test, schemars(regex(pattern = r"^v[0-9]+\.[0-9]+$")))]
     pub version: &'static str,
     /// ISO 8601 UTC timestamp.
-    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
-    pub checked_at: String,
+    #[cfg_attr(test, schemars(with = "String", extend("format" = "date-time")))]
+    pub checked_at: ShownTime,
     /// Dependency health, with `include_checks=true`; its shape is assumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checks: Option<Map<String, Value>>,
@@ -56,26 +58,21 @@ impl SystemStatus {
         if self.checks.is_some() {
             return serde_json::to_vec(self).expect("strings and JSON values always serialise");
         }
-        let ok = if self.ok { "true" } else { "false" };
-        let environment = match self.environment {
-            Environment::Sandbox => "sandbox",
-            Environment::Production => "production",
+        let start = match (self.ok, self.environment) {
+            (true, Environment::Sandbox) => r#"{"ok":true,"environment":"sandbox","version":""#,
+            (true, Environment::Production) => r#"{"ok":true,"environment":"production","version":""#,
+            (false, Environment::Sandbox) => r#"{"ok":false,"environment":"sandbox","version":""#,
+            (false, Environment::Production) => r#"{"ok":false,"environment":"production","version":""#,
         };
-        let (version, checked_at) = (self.version, self.checked_at.as_str());
-        // Exactly as long as it is, so that whoever takes the bytes over need not move them.
-        [
-            r#"{"ok":"#,
-            ok,
-            r#","environment":""#,
-            environment,
-            r#"","version":""#,
-            version,
-            r#"","checked_at":""#,
-            checked_at,
-            r#""}"#,
-        ]
-        .concat()
-        .into_bytes()
+        // The capacity for milliseconds, so that the bytes can usually be taken over without a copy.
+        let length = start.len() + self.version.len() + r#"","checked_at":"2026-01-31T09:30:00.000Z"}"#.len();
+        let mut body = String::with_capacity(length);
+        for part in [start, self.version, r#"","checked_at":""#] {
+            body.push_str(part);
+        }
+        push_timestamp(&mut body, self.checked_at.instant, self.checked_at.precision);
+        body.push_str(r#""}"#);
+        body.into_bytes()
     }
 }
 
@@ -118,7 +115,7 @@ pub struct Subscription {
     pub events: Vec<String>,
     /// `active` is the only value the contract shows.
     pub status: SubscriptionStatus,
-    /// ISO 8601 UTC timestamp of the first subscribing.
+    /// ISO 8601 UTC timestamp of when the URL was first subscribed.
     #[cfg_attr(test, schemars(extend("format" = "date-time")))]
     pub created_at: String,
 }
@@ -156,12 +153,14 @@ pub struct EventEnvelope {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::timestamp::Precision;
 
     #[test]
     fn the_status_is_joined_as_it_would_be_serialised() {
         for environment in [Environment::Sandbox, Environment::Production] {
             for (ok, checks) in [(true, None), (false, None), (true, Some(Map::new()))] {
-                let checked_at = "2026-01-31T09:30:00.000Z".to_owned();
+                let instant = "2026-01-31T09:30:00.123456Z".parse().expect("an instant");
+                let checked_at = ShownTime { instant, precision: Precision::Milliseconds };
                 let status = SystemStatus { ok, environment, version: crate::contract::VERSION, checked_at, checks };
                 assert_eq!(status.to_json(), serde_json::to_vec(&status).expect("it serialises"), "{status:?}");
             }

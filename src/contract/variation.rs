@@ -1,15 +1,15 @@
 //! What the contract leaves open about every JSON object: that it may gain fields, and the order of its keys. A body is
-//! varied once it is whole, as the knobs of `variation` want it; a client that relies on either fails here.
+//! varied once it is complete, as the settings `variation.*` specify; a client that relies on either fails here.
 //!
-//! Fields that are there stay as they are: names, types and values. Chance is an argument.
+//! Existing fields stay as they are: names, types and values. Chance is an argument.
 
 use rand::seq::SliceRandom as _;
 use rand::{Rng, RngExt as _};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// What a JSON body may be like beyond its published fields: answers and events alike.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Variation {
@@ -22,7 +22,7 @@ pub struct Variation {
 }
 
 impl Variation {
-    /// Whether bodies are varied at all; if not, no chance is drawn for it.
+    /// Whether bodies are varied at all; if not, nothing is drawn at random for it.
     pub fn is_on(&self) -> bool {
         self.unknown_fields || self.key_order != KeyOrder::Fixed
     }
@@ -38,7 +38,7 @@ impl Variation {
 }
 
 /// The order of the keys of JSON objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum KeyOrder {
@@ -46,12 +46,12 @@ pub enum KeyOrder {
     Fixed,
     /// Another one each time.
     Shuffled,
-    /// The other way round.
+    /// In reverse.
     Reversed,
 }
 
 /// Which bodies are varied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Bodies {
@@ -94,7 +94,7 @@ pub enum BodyKind {
     Event,
 }
 
-/// A JSON body with unknown fields in each of its objects and their keys in another order, as far as the profile wants it.
+/// A JSON body with unknown fields in each of its objects and their keys in another order, as the profile requires.
 pub fn vary(body: Vec<u8>, kind: BodyKind, variation: &Variation, random: &mut impl Rng) -> Vec<u8> {
     if !variation.covers(kind) {
         return body;
@@ -130,7 +130,7 @@ fn vary_value(value: &mut Value, variation: &Variation, random: &mut impl Rng) {
     }
 }
 
-/// Adds at least one field; none that is there is replaced.
+/// Adds at least one field; existing fields are not replaced.
 fn add_fields(fields: &mut Map<String, Value>, random: &mut impl Rng) {
     let mut free: Vec<&str> = NAMES.into_iter().filter(|name| !fields.contains_key(*name)).collect();
     free.shuffle(random);

@@ -2,13 +2,13 @@
 
 use url::{Host, Url};
 
-/// Longest URL taken, in characters.
+/// Longest URL accepted, in characters.
 pub const LONGEST_URL: usize = 2048;
 
-/// Checks a subscription's URL; the reasons are written for the message of a 422. `allow_http` is the knob of that name.
+/// Checks a subscription's URL; the reasons are written for the message of a 422. `allow_http` is the setting of that name.
 ///
-/// The answer is the WHATWG-normalised form: host in lower case and IDNA, default port dropped. It serves comparison and
-/// dialling; what a client wrote is what it gets back.
+/// The answer is the WHATWG-normalised form: host in lower case and IDNA, default port dropped. It is used for
+/// comparison and dialling; a client gets back what it wrote.
 pub fn check_webhook_url(text: &str, allow_http: bool) -> Result<Url, &'static str> {
     if text.is_empty() {
         return Err("must not be empty");

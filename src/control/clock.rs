@@ -61,7 +61,7 @@ pub(super) async fn change(
         step => step.take(&mover, limit).await?,
     };
     if let Some(workspace) = &mover.workspace {
-        // The clock wakes what waits for this key already; emissions set off by time must be looked for.
+        // The clock itself wakes what waits for this key; emissions triggered by time must be checked for.
         control.look(workspace);
     }
     Ok(shown(&mover, now, input.redactor()))

@@ -2,11 +2,12 @@
 //! `POST sink/{name}`, a built-in receiver.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::api::{
     self, Attempt, AttemptCount, Attempts, Delivery, DeliveryWhole, DeliveryWith, Integer, List, Nearest, Outcome,
-    Page, Receipt, Redelivered, Sent,
+    Page, Receipt, Redelivered, Sent, WaitForDeliveries,
 };
 use super::call::{Call, Input, PATIENCE, Paging, timeout, wait_of};
 use super::filter::checked_count;
@@ -16,7 +17,6 @@ use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus, DeliveryStore};
 use crate::engine::sink;
-use crate::order::by_number;
 use crate::redact::Redactor;
 use crate::workspace::{AttemptOutcome, AttemptRecord, Forgery, Registry};
 
@@ -25,14 +25,15 @@ pub(super) fn list(control: &Control, input: &Input<api::ListDeliveries>) -> Res
     let scope = scope(control, input)?;
     let page = Paging::read(query.limit.as_deref(), query.cursor.as_deref())?;
     check_status(query.status.as_deref())?;
-    let filter = Filter {
-        status: query.status.as_deref(),
-        event: query.event.as_deref(),
-        event_type: query.event_type.as_deref(),
-        subscription: query.subscription.as_deref(),
+    let filter = WaitForDeliveries {
+        status: query.status.clone(),
+        event: query.event.clone(),
+        event_type: query.event_type.clone(),
+        subscription: query.subscription.clone(),
+        ..WaitForDeliveries::default()
     };
     let rows = control.deliveries.list(page.before, page.limit + 1, |delivery| {
-        scope.covers(Some(&delivery.event.workspace)) && filter.differs(delivery).is_empty()
+        scope.covers(Some(&delivery.event.workspace)) && differs(&filter, delivery).is_empty()
     });
     let shown = |(serial, delivery)| (serial, row(&delivery, &control.registry, input.redactor()));
     Ok(page.wrap(rows.into_iter().map(shown).collect()))
@@ -49,30 +50,20 @@ fn check_status(status: Option<&str>) -> Result<(), ControlError> {
     }
 }
 
-/// Filters of deliveries. `None` matches everything.
-struct Filter<'a> {
-    status: Option<&'a str>,
-    event: Option<&'a str>,
-    event_type: Option<&'a str>,
-    subscription: Option<&'a str>,
-}
-
-impl Filter<'_> {
-    /// The fields of a delivery that differ, in words; empty if it matches.
-    fn differs(&self, delivery: &DeliveryRecord) -> Vec<String> {
-        let status = api::name_of(delivery.status);
-        let fields = [
-            ("status", self.status, &status),
-            ("event", self.event, &delivery.event.id),
-            ("type", self.event_type, &delivery.event.event_type),
-            ("subscription", self.subscription, &delivery.planned.subscription),
-        ];
-        let different = fields.into_iter().filter_map(|(name, expected, found)| {
-            let expected = expected.filter(|expected| *expected != found)?;
-            Some(format!("{name}: expected {expected}, found {found}"))
-        });
-        different.collect()
-    }
+/// The fields of a delivery that differ from the filters of a call, in words; empty if it matches. An absent filter matches everything.
+fn differs(filter: &WaitForDeliveries, delivery: &DeliveryRecord) -> Vec<String> {
+    let status = api::name_of(delivery.status);
+    let fields = [
+        ("status", &filter.status, &status),
+        ("event", &filter.event, &delivery.event.id),
+        ("type", &filter.event_type, &delivery.event.event_type),
+        ("subscription", &filter.subscription, &delivery.planned.subscription),
+    ];
+    let different = fields.into_iter().filter_map(|(name, expected, found)| {
+        let expected = expected.as_ref().filter(|expected| *expected != found)?;
+        Some(format!("{name}: expected {expected}, found {found}"))
+    });
+    different.collect()
 }
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowDelivery>) -> Result<DeliveryWhole, ControlError> {
@@ -88,16 +79,10 @@ pub(super) async fn wait(
     let body = &input.body;
     let scope = scope(&control, &input)?;
     check_status(body.status.as_deref())?;
-    let filter = Filter {
-        status: body.status.as_deref(),
-        event: body.event.as_deref(),
-        event_type: body.event_type.as_deref(),
-        subscription: body.subscription.as_deref(),
-    };
     let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
     let count = checked_count(body.count)?;
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
-    let matches = |delivery: &DeliveryRecord| in_scope(delivery) && filter.differs(delivery).is_empty();
+    let matches = |delivery: &DeliveryRecord| in_scope(delivery) && differs(body, delivery).is_empty();
     let mut matching = Vec::new();
     let enough = until_enough(&control.deliveries, count, &mut matching, matches);
     let shown = |delivery: &DeliveryRecord| row(delivery, &control.registry, input.redactor());
@@ -106,12 +91,12 @@ pub(super) async fn wait(
     }
     let matching = matching.len();
     let mut others =
-        control.deliveries.list(None, 100, |delivery| in_scope(delivery) && !filter.differs(delivery).is_empty());
-    by_number(&mut others, |(_, delivery)| (filter.differs(delivery).len(), 0));
+        control.deliveries.list(None, 100, |delivery| in_scope(delivery) && !differs(body, delivery).is_empty());
+    others.sort_by_cached_key(|(_, delivery)| differs(body, delivery).len());
     let nearest = others.iter().take(5).map(|(_, delivery)| Nearest {
         request: None,
         delivery: Some(shown(delivery)),
-        differs: filter.differs(delivery),
+        differs: differs(body, delivery),
     });
     let message = format!("{matching} of {count} deliveries matched within {} s", limit.as_secs_f64());
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
@@ -149,7 +134,7 @@ async fn until_enough(
             }
         }
         if matching.len() >= count {
-            by_number(matching, |(serial, _)| (usize::MAX - usize::try_from(*serial).unwrap_or(usize::MAX), 0));
+            matching.sort_by_key(|(serial, _)| Reverse(*serial));
             matching.truncate(count);
             return;
         }
@@ -232,14 +217,16 @@ pub(super) fn status(status: DeliveryStatus) -> api::DeliveryStatus {
 
 /// One attempt: what was signed and sent, what came back.
 pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attempt {
-    let sent = attempt.headers.iter().map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())));
     Attempt {
         number: attempt.number,
         at: api::time(attempt.at),
         url: attempt.delivery.url.to_string(),
         dialled: attempt.dialled.to_string(),
         damage: attempt.event.damage.as_deref().map(str::to_owned),
-        request: Sent { headers: shown_headers(redactor, sent), body: shown_body(redactor, &attempt.body) },
+        request: Sent {
+            headers: shown_headers(redactor, attempt.headers.iter()),
+            body: shown_body(redactor, &attempt.body),
+        },
         signed_content: api::Bytes::from(&*redactor.signed(&attempt.signed.to_vec(), &attempt.body)),
         outcome: outcome(&attempt.outcome, redactor),
         latency_ms: attempt.latency.into(),

@@ -2,6 +2,8 @@
 //!
 //! Steps report each attempt; advice names what to check or run next, with a command to paste.
 
+use std::borrow::Cow;
+
 use hyper::header::CONTENT_TYPE;
 
 use super::Control;
@@ -101,10 +103,7 @@ impl<'a> Diagnosis<'a> {
             _ => format!(" --key {}", workspace.id()),
         };
         Some(Advice {
-            text: format!(
-                "to run attempt {} now, with everything else that is due until then:",
-                self.delivery.made + 1
-            ),
+            text: format!("to run attempt {} now, with everything else that is due by then:", self.delivery.made + 1),
             command: Some(format!("wrs-emulator clock advance {step}{whose}")),
         })
     }
@@ -160,9 +159,9 @@ impl<'a> Diagnosis<'a> {
             Some(body) => format!("printf '%s' {} | wrs-emulator verify -", quoted(body)),
             None => "wrs-emulator verify BODY-FILE".to_owned(),
         };
-        for (name, value) in &attempt.headers {
-            if *name != CONTENT_TYPE && name.as_str() != "x-emulator-delivery" {
-                let header = format!("{name}: {}", value.to_str().ok()?);
+        for (name, value) in attempt.headers.iter() {
+            if name != CONTENT_TYPE.as_str() && name != "x-emulator-delivery" {
+                let header = format!("{name}: {value}");
                 command.push_str(&format!(" --header {}", quoted(&header)));
             }
         }
@@ -184,7 +183,7 @@ fn verified(attempt: &AttemptRecord, workspace: &Workspace, profile: &Profile) -
     let scheme = profile.schemes().into_iter().next()?;
     let secrets = workspace.lock().signing_secrets(&attempt.delivery.subscription, workspace.clock().now())?;
     let keys = signing_keys(&secrets, &scheme, profile).ok()?;
-    let header = |name: &str| attempt.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let header = |name: &str| attempt.headers.get(&name.to_ascii_lowercase()).map(Cow::into_owned);
     let now = attempt.at.as_second();
     verify(&scheme, &keys, &header, &attempt.delivery.url, &attempt.body, now, i64::MAX).ok()
 }

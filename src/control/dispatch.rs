@@ -1,4 +1,4 @@
-//! The way of one call through the control API: find its route, check who calls, read the body, run the handler.
+//! The path of one call through the control API: find its route, check who calls, read the body, run the handler.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,18 +15,13 @@ use super::route::{Handler, Route};
 use super::routes::{self, Match};
 use super::{Control, ControlError, PREFIX, Reply, scope};
 use crate::contract::error::ErrorKind;
-use crate::http::answer::AnswerBody;
+use crate::http::outgoing::Outgoing;
 use crate::redact::Redactor;
 use crate::tasks::stopped;
 
 impl Control {
     /// Answers one call of this peer. `host` is the host that the request names, already validated.
-    pub async fn handle(
-        self: &Arc<Self>,
-        request: Request<Incoming>,
-        host: &str,
-        peer: IpAddr,
-    ) -> Response<AnswerBody> {
+    pub async fn handle(self: &Arc<Self>, request: Request<Incoming>, host: &str, peer: IpAddr) -> Response<Outgoing> {
         let (parts, body) = request.into_parts();
         if let Some(answered) = page(&self.access, &parts, host) {
             return answered.unwrap_or_else(|error| error.into_response(Redactor::new(&self.profile().keys)));
@@ -77,7 +72,7 @@ impl Control {
         tokio::select! {
             biased;
             reply = self.answer(route, call) => reply,
-            // A stop does not wait for calls that wait.
+            // A stop does not wait for calls that are waiting for something.
             () = stopped(&mut stopping) => {
                 Err(ControlError::new(ErrorKind::RequestTimeout, "the emulator is stopping").coded("stopping"))
             }

@@ -9,7 +9,6 @@ use super::Control;
 use super::api::{Due, DueKind, time};
 use super::scope::Scope;
 use crate::clock::{Instant, Now};
-use crate::order::{by_number, by_text};
 use crate::redact::Redactor;
 use crate::workspace::Workspace;
 
@@ -59,8 +58,7 @@ pub(super) fn due(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (
         }
     }
     // Stable, so that what one workspace plans for an instant stays in order; workspaces are compared by id.
-    by_text(&mut found, |(_, due)| &due.workspace.0);
-    by_number(&mut found, |(wait, _)| (usize::try_from(wait.as_nanos()).unwrap_or(usize::MAX), 0));
+    found.sort_by(|(a_wait, a), (b_wait, b)| (a_wait, &a.workspace.0).cmp(&(b_wait, &b.workspace.0)));
     found.truncate(MOST_DUE);
     let omitted = count - found.len();
     (found.into_iter().map(|(_, due)| due).collect(), omitted)

@@ -35,6 +35,11 @@ pub(crate) const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 
 pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -> Result<Fired, ControlError> {
     let wait = wait_of(&input.query)?;
+    if wait.is_some() && input.body.emit.is_some() {
+        return Err(ControlError::invalid(
+            "wait: an emission may fire later; leave it out, and follow `GET deliveries`",
+        ));
+    }
     let (mut answer, deliveries) = fire_all(&control, &input).await?;
     let Some(limit) = wait else { return Ok(answer) };
     let records = control.deliveries.wait_attempted(&deliveries, limit).await;
@@ -218,7 +223,7 @@ fn no_match(
         ),
     };
     let id = event.map_or("", |event| &event.id);
-    let why = if skipped.is_empty() { String::new() } else { format!("; `explain {id}` says why not, one by one") };
+    let why = if skipped.is_empty() { String::new() } else { format!("; `explain {id}` shows why not, for each") };
     ControlError::not_found(format!("{message}{why}")).coded("no_match")
 }
 
@@ -281,8 +286,14 @@ fn fire_emission(
     name: &str,
     request: &Fire,
 ) -> Result<Fired, ControlError> {
-    if request.event_type.is_some() || request.data.is_some() || !request.set.is_empty() || request.count.is_some() {
-        return Err(ControlError::invalid("emit: the scenario defines the event; leave out type, data, set and count"));
+    let defines_event = request.event_type.is_some() || request.data.is_some() || !request.set.is_empty();
+    let chooses_delivery = request.subscription.is_some()
+        || request.count.is_some()
+        || request.delay.is_some()
+        || request.tamper.is_some()
+        || request.duplicate.is_some();
+    if defines_event || chooses_delivery || request.shuffle || request.drop {
+        return Err(ControlError::invalid("emit: the scenario defines the events; leave out all fields but key"));
     }
     let config = control.config_for(Some(workspace.name()));
     let Some(emit) = emit_named(config.emits.iter(), name) else {

@@ -244,8 +244,8 @@ const RULES_GONE: &str = "what each rule did cannot be worked out any more: the 
 /// request was refused before the rules.
 ///
 /// It is recomputed from the journal and from the scenarios and settings that answered the request, with the present counters, so that
-/// answering requests costs next to nothing for it. It changes no counter.
-fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<api::RuleTrace>>, Option<&'static str>) {
+/// traces add almost nothing to the cost of answering a request. It changes no counter.
+fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace>>, Option<&'static str>) {
     let is_early = matches!(request.reason, Reason::Unauthorized { .. } | Reason::RateLimited | Reason::Refused(..));
     if request.operation.is_none() || is_early {
         return (None, None);
@@ -275,15 +275,7 @@ fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<api::Rule
         (state.counters().clone(), state.began(config.activation).unwrap_or(config.activated_at))
     };
     counters.begin(config.activation);
-    let traced = config.rules.trace(&view, &counters, request.instant.since(met_at));
-    let shown = |RuleTrace { scenario, rule, line, applied, outcome }| api::RuleTrace {
-        scenario,
-        rule,
-        line,
-        applied,
-        outcome,
-    };
-    (Some(traced.into_iter().map(shown).collect()), Some(RULES_NOTE))
+    (Some(config.rules.trace(&view, &counters, request.instant.since(met_at))), Some(RULES_NOTE))
 }
 
 fn event_summary(event: &EventRecord) -> String {

@@ -3,32 +3,22 @@
 use jiff::Timestamp;
 
 use super::ControlError;
-use super::api::{Integer, time};
+use super::api::{Integer, WaitForRequests, time};
 use crate::contract::nearest;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::journal::{Interest, Journal, RequestRecord};
 
-/// The filters as a call sends them, each optional.
-#[derive(Debug, Default)]
-pub(super) struct FilterText {
-    pub(super) operation: Option<String>,
-    pub(super) status: Option<u16>,
-    pub(super) method: Option<String>,
-    pub(super) path: Option<String>,
-    pub(super) since: Option<String>,
-}
-
 /// The validated filters. `None` matches everything.
 #[derive(Debug)]
-pub(super) struct Filter {
+pub(super) struct Filter<'a> {
     operation: Option<Operation>,
     status: Option<u16>,
-    method: Option<String>,
-    path: Option<String>,
+    method: Option<&'a str>,
+    path: Option<&'a str>,
     since: Since,
 }
 
-/// From when on requests match.
+/// The point from which requests match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Since {
     /// Every request in the journal.
@@ -39,15 +29,16 @@ enum Since {
     Number(u64),
 }
 
-impl Filter {
-    /// Validates the filters; `now` means the end of this journal.
-    pub(super) fn read(text: FilterText, journal: &Journal) -> Result<Self, ControlError> {
-        let operation = text.operation.as_deref().map(operation_named).transpose().map_err(ControlError::invalid)?;
-        if let Some(status) = text.status.filter(|status| *status != 0 && !(100..=599).contains(status)) {
+impl<'a> Filter<'a> {
+    /// Validates the filters of a call; `now` means the end of this journal.
+    pub(super) fn read(call: &'a WaitForRequests, journal: &Journal) -> Result<Self, ControlError> {
+        let operation = call.operation.as_deref().map(operation_named).transpose().map_err(ControlError::invalid)?;
+        let status = call.status.map(|Integer(status)| status);
+        if let Some(status) = status.filter(|status| *status != 0 && !(100..=599).contains(status)) {
             let message = format!("status: expected 100 to 599, or 0 for a broken connection, found {status}");
             return Err(ControlError::invalid(message));
         }
-        let since = match text.since.as_deref() {
+        let since = match call.since.as_deref() {
             None => Since::Ever,
             Some("now") => Since::Number(journal.next_number()),
             Some(text) => Since::Time(text.parse().map_err(|_| {
@@ -57,7 +48,7 @@ impl Filter {
                 ))
             })?),
         };
-        Ok(Self { operation, status: text.status, method: text.method, path: text.path, since })
+        Ok(Self { operation, status, method: call.method.as_deref(), path: call.path.as_deref(), since })
     }
 
     /// The number of the first entry that can match.
@@ -70,7 +61,7 @@ impl Filter {
 
     /// What the journal needs to know so that requests that cannot match wake no waiter.
     pub(super) fn interest(&self, workspace: Option<&str>) -> Interest {
-        Interest::new(workspace, self.operation, self.status, self.path.as_deref())
+        Interest::new(workspace, self.operation, self.status, self.path)
     }
 
     /// The fields of a request that differ, in words; empty if it matches.
@@ -83,11 +74,11 @@ impl Filter {
         if let Some(operation) = self.operation.filter(|operation| request.operation != Some(*operation)) {
             push("operation", operation.name(), request.operation.map_or("none", Operation::name));
         }
-        if let Some(expected) = self.method.as_deref().filter(|expected| !method.eq_ignore_ascii_case(expected)) {
+        if let Some(expected) = self.method.filter(|expected| !method.eq_ignore_ascii_case(expected)) {
             push("method", expected, method);
         }
         let path = target.split('?').next().unwrap_or_default();
-        if let Some(expected) = self.path.as_deref().filter(|expected| path != *expected) {
+        if let Some(expected) = self.path.filter(|expected| path != *expected) {
             push("path", expected, path);
         }
         if let Some(expected) = self.status.filter(|expected| request.status != *expected) {

@@ -10,7 +10,6 @@ use super::scope::{Scope, scope_or_all};
 use super::{Control, ControlError};
 use crate::clock::ClockMode;
 use crate::journal::Entry;
-use crate::order::by_number;
 use crate::review::findings::{BEYOND, Check, Confidence, Sighting, Traffic, checks};
 
 /// Most requests or deliveries named for a finding; `count` counts all.
@@ -66,7 +65,7 @@ pub(super) fn judge(control: &Control, scope: &Scope) -> Findings {
         }
     }
     let rank = |finding: &Finding| checks().find(|rule| rule.code == finding.code).map(|rule| rule.severity as usize);
-    by_number(&mut answer.data, |finding| (rank(finding).unwrap_or_default(), 0));
+    answer.data.sort_by_key(rank);
     answer
 }
 

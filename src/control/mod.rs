@@ -1,7 +1,7 @@
 //! Layer 6, the control API under `/_emulator/`: everything that the command line can do. Overview.
 //!
-//! One file per resource; `routes` is the table of calls, `dispatch` the way of one call through it, `guard` checks who may call, and
-//! `guesses` slows down wrong tokens. The engine carries out what a call changes.
+//! One file per resource; `routes` is the table of calls, `dispatch` the path of one call through it, `guard` checks who may call,
+//! and `guesses` slows down wrong tokens. The engine carries out what a call changes.
 
 #[allow(clippy::struct_field_names, reason = "fields are as on the wire")]
 pub(crate) mod api;
@@ -10,7 +10,6 @@ mod clock;
 mod deliveries;
 mod diagnosis;
 mod dispatch;
-mod documents;
 mod due;
 mod events;
 mod explain;
@@ -18,14 +17,12 @@ mod filter;
 mod findings;
 mod guard;
 mod guesses;
-mod health;
 mod metrics;
 mod page;
 mod profile;
 mod progress;
 mod reply;
 mod requests;
-mod reset;
 mod route;
 mod routes;
 mod run;
@@ -34,6 +31,7 @@ mod scope;
 mod snapshot;
 mod stream;
 mod subscriptions;
+mod system;
 mod verification;
 mod viewer;
 
@@ -43,13 +41,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
-pub use documents::{openapi_document, run_schema};
 pub(crate) use filter::operation_named;
 pub use guard::Access;
 pub use guesses::Guesses;
 pub use reply::{ControlError, Reply};
 pub use run::MOST_SENT;
 pub use stream::{MOST_VIEWERS, Texts};
+pub use system::{openapi_document, run_schema};
 pub use viewer::Viewer;
 
 use crate::engine::Engine;

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use hyper::Method;
 use schemars::Schema;
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::PREFIX;
 use super::api::{self, Form};
@@ -14,80 +13,66 @@ use super::route::Route;
 use super::schemas::{Described, Schemas};
 
 /// The document of these calls.
-pub(super) fn document(routes: &[Route]) -> Map<String, Value> {
+fn document(routes: &[Route]) -> Value {
     let mut schemas = Schemas::new();
     let mut paths: Map<String, Value> = Map::new();
     for route in routes {
         let described = (route.describe)(&mut schemas);
+        let path = paths.entry(format!("{PREFIX}{}", route.path)).or_insert_with(|| json!({}));
         let name = route.method.as_str().to_ascii_lowercase();
-        let mut methods = vec![(name, true)];
+        path[&name] = operation(route, &described, &name, true);
         if route.method == Method::GET && route.form != Form::Other(api::EVENT_STREAM) {
-            methods.push(("head".to_owned(), false));
-        }
-        let path = paths.entry(format!("{PREFIX}{}", route.path)).or_insert_with(|| Map::new().into());
-        for (method, has_bodies) in methods {
-            let operation = operation(route, &described, &method, has_bodies);
-            if let Some(path) = path.as_object_mut() {
-                path.insert(method, value(&operation));
-            }
+            path["head"] = operation(route, &described, "head", false);
         }
     }
-    let document = Document {
-        openapi: "3.1.0",
-        dialect: "https://json-schema.org/draft/2020-12/schema",
-        info: Info {
-            title: "wrs-emulator control API",
-            version: env!("CARGO_PKG_VERSION"),
-            description: "Everything that the command line can do with a running emulator. `key` names a workspace by key, \
-                          group name or id; absent, it is the sample key's; `*` is all.",
+    json!({
+        "openapi": "3.1.0",
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "info": {
+            "title": "wrs-emulator control API",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Everything that the command line can do with a running emulator. `key` names a workspace by key, \
+                            group name or id; absent, it is the sample key's; `*` is all.",
         },
-        servers: [Server { url: "/" }],
-        paths,
-        components: Components {
-            security_schemes: BTreeMap::from([(
-                "token",
-                SecurityScheme {
-                    kind: "http",
-                    scheme: "bearer",
-                    description: "The control token, where the emulator was given one or made one.",
+        "servers": [{ "url": "/" }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "The control token, where the emulator was given one or made one.",
                 },
-            )]),
-            responses: shared_responses(&schemas.error()),
-            schemas: schemas.answers.take_definitions(true),
+            },
+            "responses": shared_responses(&schemas.error()),
+            "schemas": schemas.answers.take_definitions(true),
         },
-    };
-    match value(&document) {
-        Value::Object(document) => document,
-        _ => Map::new(),
-    }
+    })
 }
 
-fn value<T: Serialize>(part: &T) -> Value {
-    serde_json::to_value(part).expect("texts and schemas always serialise")
-}
-
-fn operation(route: &Route, described: &Described, method: &str, has_bodies: bool) -> Operation {
+fn operation(route: &Route, described: &Described, method: &str, has_bodies: bool) -> Value {
     let mut parameters = Vec::new();
     if let Some((_, name, _)) = route.segment() {
-        let mut text = Map::new();
-        text.insert("type".to_owned(), "string".into());
-        text.insert("minLength".to_owned(), 1.into());
-        parameters.push(Parameter { name: name.to_owned(), place: "path", required: true, schema: text.into() });
+        let schema = json!({ "type": "string", "minLength": 1 });
+        parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema }));
     }
     let queries = described.query.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let query = |name: &str, schema| Parameter { name: name.to_owned(), place: "query", required: false, schema };
+    let query = |name: &str, schema: Value| json!({ "name": name, "in": "query", "required": false, "schema": schema });
     parameters.extend(queries.map(|(name, schema)| query(name, present(schema.clone()))));
     if !route.is_open {
-        parameters.push(query("key", value(&schemars::schema_for!(String))));
+        parameters.push(query("key", json!(schemars::schema_for!(String))));
     }
-    Operation {
-        id: format!("{method} {}", route.path.replace(['{', '}'], "")),
-        summary: route.summary,
-        parameters,
-        request_body: route.is_write().then(|| body(route, &described.body)),
-        responses: responses(route, described, has_bodies),
-        security: if route.is_open { Vec::new() } else { vec![Security { token: [] }] },
+    let mut operation = json!({
+        "operationId": format!("{method} {}", route.path.replace(['{', '}'], "")),
+        "summary": route.summary,
+        "parameters": parameters,
+    });
+    if route.is_write() {
+        operation["requestBody"] = body(route, &described.body);
     }
+    operation["responses"] = responses(route, described, has_bodies);
+    operation["security"] = if route.is_open { json!([]) } else { json!([{ "token": [] }]) };
+    operation
 }
 
 /// The schema of a parameter, which is never null: it is there or not.
@@ -104,16 +89,16 @@ fn present(mut schema: Value) -> Value {
     schema
 }
 
-fn body(route: &Route, schema: &Schema) -> Body {
-    let mut content = BTreeMap::from([("application/json", Content { schema: schema.clone().into() })]);
+fn body(route: &Route, schema: &Schema) -> Value {
+    let mut content = json!({ "application/json": { "schema": Value::from(schema.clone()) } });
     if route.takes_toml {
-        content.insert("application/toml", Content { schema: value(&schemars::schema_for!(String)) });
+        content["application/toml"] = json!({ "schema": schemars::schema_for!(String) });
     }
-    // Where no field is needed, no body is.
+    // A body is required only if one of its fields is.
     let required = route.takes_toml
         || schema.get("required").is_some_and(|required| required.as_array().is_some_and(|fields| !fields.is_empty()))
         || schema.get("minProperties").is_some();
-    Body { required, content }
+    json!({ "required": required, "content": content })
 }
 
 /// Errors of every call.
@@ -137,131 +122,41 @@ fn shared(status: u16, has_bodies: bool) -> String {
 }
 
 /// The errors that several calls share.
-fn shared_responses(error: &Schema) -> BTreeMap<String, Answer> {
+fn shared_responses(error: &Schema) -> Value {
     let both =
         COMMON.into_iter().chain(GUARDED).flat_map(|(status, text)| [(status, text, true), (status, text, false)]);
-    both.map(|(status, text, has_bodies)| {
+    in_order(both.map(|(status, text, has_bodies)| {
         (shared(status, has_bodies), answer(text, "application/json", error, has_bodies))
-    })
-    .collect()
+    }))
 }
 
-fn answer(description: &'static str, media: &'static str, schema: &Schema, has_bodies: bool) -> Answer {
-    let content = || BTreeMap::from([(media, Content { schema: schema.clone().into() })]);
-    Answer { description, content: has_bodies.then(content) }
+/// An object whose fields are sorted.
+fn in_order(fields: impl Iterator<Item = (String, Value)>) -> Value {
+    let sorted: BTreeMap<String, Value> = fields.collect();
+    json!(sorted)
+}
+
+fn answer(description: &str, media: &str, schema: &Schema, has_bodies: bool) -> Value {
+    if has_bodies {
+        json!({ "description": description, "content": { media: { "schema": Value::from(schema.clone()) } } })
+    } else {
+        json!({ "description": description })
+    }
 }
 
 /// The answer of each status: what the call gives, and everything that can go wrong.
-fn responses(route: &Route, described: &Described, has_bodies: bool) -> BTreeMap<u16, Response> {
+fn responses(route: &Route, described: &Described, has_bodies: bool) -> Value {
     let media = match route.form {
         Form::Other(media) => media,
         Form::Masked | Form::Plain => "application/json",
     };
     let guarded = GUARDED.into_iter().filter(|_| !route.is_open);
-    let reference =
-        |status| Response::Shared { name: format!("#/components/responses/{}", shared(status, has_bodies)) };
-    let errors = COMMON.into_iter().chain(guarded).map(|(status, _)| (status, reference(status)));
-    let own = route
-        .errors
-        .iter()
-        .map(|(status, text)| (*status, answer(text, "application/json", &described.error, has_bodies)));
-    let done = [(200, answer("Done.", media, &described.answer, has_bodies))];
-    errors.chain(own.chain(done).map(|(status, answer)| (status, Response::Own(answer)))).collect()
-}
-
-/// An answer, or the name of one that several calls share.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Response {
-    Own(Answer),
-    Shared {
-        #[serde(rename = "$ref")]
-        name: String,
-    },
-}
-
-#[derive(Serialize)]
-struct Document {
-    openapi: &'static str,
-    #[serde(rename = "jsonSchemaDialect")]
-    dialect: &'static str,
-    info: Info,
-    servers: [Server; 1],
-    paths: Map<String, Value>,
-    components: Components,
-}
-
-#[derive(Serialize)]
-struct Info {
-    title: &'static str,
-    version: &'static str,
-    description: &'static str,
-}
-
-#[derive(Serialize)]
-struct Server {
-    url: &'static str,
-}
-
-#[derive(Serialize)]
-struct Components {
-    #[serde(rename = "securitySchemes")]
-    security_schemes: BTreeMap<&'static str, SecurityScheme>,
-    responses: BTreeMap<String, Answer>,
-    schemas: Map<String, Value>,
-}
-
-#[derive(Serialize)]
-struct SecurityScheme {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    scheme: &'static str,
-    description: &'static str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Operation {
-    #[serde(rename = "operationId")]
-    id: String,
-    summary: &'static str,
-    parameters: Vec<Parameter>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_body: Option<Body>,
-    responses: BTreeMap<u16, Response>,
-    security: Vec<Security>,
-}
-
-#[derive(Serialize)]
-struct Security {
-    token: [&'static str; 0],
-}
-
-#[derive(Serialize)]
-struct Parameter {
-    name: String,
-    #[serde(rename = "in")]
-    place: &'static str,
-    required: bool,
-    schema: Value,
-}
-
-#[derive(Serialize)]
-struct Body {
-    required: bool,
-    content: BTreeMap<&'static str, Content>,
-}
-
-#[derive(Serialize)]
-struct Answer {
-    description: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<BTreeMap<&'static str, Content>>,
-}
-
-#[derive(Serialize)]
-struct Content {
-    schema: Value,
+    let reference = |status| json!({ "$ref": format!("#/components/responses/{}", shared(status, has_bodies)) });
+    let errors = COMMON.into_iter().chain(guarded).map(|(status, _)| (status.to_string(), reference(status)));
+    let error = |text: &str| answer(text, "application/json", &described.error, has_bodies);
+    let own = route.errors.iter().map(|(status, text)| (status.to_string(), error(text)));
+    let done = [("200".to_owned(), answer("Done.", media, &described.answer, has_bodies))];
+    in_order(errors.chain(own).chain(done))
 }
 
 #[cfg(test)]
@@ -271,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_file_beside_is_made_from_the_calls_and_their_types() {
-        let made = document(&crate::control::routes::ROUTES).into();
+        let made = document(&crate::control::routes::ROUTES);
         committed::compare("src/control/openapi.json", &committed::json(&made, 3));
     }
 

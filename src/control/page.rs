@@ -4,11 +4,11 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response};
 
 use super::{Access, ControlError, PREFIX};
-use crate::http::answer::AnswerBody;
+use crate::http::outgoing::Outgoing;
 use crate::ui;
 
 /// The answer to a request for the page or one of its files; `None` for anything else.
-pub(super) fn page(access: &Access, parts: &Parts, host: &str) -> Option<Result<Response<AnswerBody>, ControlError>> {
+pub(super) fn page(access: &Access, parts: &Parts, host: &str) -> Option<Result<Response<Outgoing>, ControlError>> {
     let path = parts.uri.path();
     let is_read = parts.method == Method::GET || parts.method == Method::HEAD;
     if path == PREFIX.trim_end_matches('/') {

@@ -1,4 +1,4 @@
-//! How far the active scenarios are for each key: turns of rules, steps of stories, emissions. Part of the run document.
+//! How far the active scenarios are for each key: how often rules applied, steps of stories, emissions. Part of the run document.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

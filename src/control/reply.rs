@@ -1,8 +1,7 @@
 //! Answers of the control API: JSON, and errors in the same envelope as the emulated API, without a request id.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
-use http_body_util::{BodyExt as _, Either};
 use hyper::body::Body as _;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, HeaderValue};
 use hyper::{Response, StatusCode};
@@ -12,7 +11,8 @@ use serde_json::Value;
 use super::api::{self, ErrorText};
 use crate::contract::error::ErrorKind;
 use crate::engine::deliveries::Full;
-use crate::http::answer::{AnswerBody, JSON, answer_in_pieces, header_value, number_value};
+use crate::http::answer::{JSON, answer_in_pieces, header_value};
+use crate::http::outgoing::Outgoing;
 use crate::memory::Pieces;
 use crate::redact::Redactor;
 
@@ -28,7 +28,7 @@ enum Content {
     /// A value, in which credentials will be masked unless `is_plain`.
     Shown { body: Value, is_plain: bool },
     /// An answer that is sent as it is: a document, a stream, a secret that is returned once.
-    Plain(Response<AnswerBody>),
+    Plain(Response<Outgoing>),
 }
 
 impl Reply {
@@ -48,7 +48,7 @@ impl Reply {
     }
 
     /// An answer that is not JSON, or a stream.
-    pub(super) fn of(response: Response<AnswerBody>) -> Self {
+    pub(super) fn of(response: Response<Outgoing>) -> Self {
         Self(Content::Plain(response))
     }
 
@@ -65,20 +65,11 @@ impl Reply {
     }
 
     /// The same answer, which keeps this until all of it is sent.
-    pub(super) fn holding<T: Send + 'static>(self, held: T) -> Self {
-        let length = self.length();
-        let Content::Plain(response) = self.0 else { return self };
-        let mut response = response.map(|body| {
-            let frames = body.map_err(io::Error::other).map_frame(move |frame| {
-                let _held = &held;
-                frame
-            });
-            Either::Right(frames.boxed_unsync())
-        });
-        if let Some(length) = length {
-            response.headers_mut().insert(CONTENT_LENGTH, number_value(length));
+    pub(super) fn holding(mut self, held: impl Send + 'static) -> Self {
+        if let Content::Plain(response) = &mut self.0 {
+            response.body_mut().hold(held);
         }
-        Self::of(response)
+        self
     }
 
     /// Serializes the answer, which takes a while if it is large.
@@ -87,7 +78,7 @@ impl Reply {
     }
 
     /// The answer as it is sent.
-    pub fn into_response(self, redactor: Redactor<'_>) -> Response<AnswerBody> {
+    pub fn into_response(self, redactor: Redactor<'_>) -> Response<Outgoing> {
         let mut response = match self.0 {
             Content::Shown { mut body, is_plain } => {
                 if !is_plain {
@@ -178,7 +169,7 @@ impl ControlError {
     }
 
     /// The answer as it is sent.
-    pub fn into_response(self, redactor: Redactor<'_>) -> Response<AnswerBody> {
+    pub fn into_response(self, redactor: Redactor<'_>) -> Response<Outgoing> {
         let refusal = *self.0;
         let mut body = serde_json::to_value(&refusal.body).expect(SERIALISES);
         redactor.value(&mut body);
@@ -194,7 +185,7 @@ impl ControlError {
 }
 
 /// A response with a JSON body.
-fn response<T: Serialize>(status: StatusCode, body: &T) -> Response<AnswerBody> {
+fn response<T: Serialize>(status: StatusCode, body: &T) -> Response<Outgoing> {
     let mut text = Pieces::default();
     serde_json::to_writer(&mut text, body).expect(SERIALISES);
     text.write_all(b"\n").expect("memory takes what is written");

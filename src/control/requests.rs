@@ -10,9 +10,10 @@ use serde_json::{Map, Value};
 
 use super::api::{
     self, Answer, Bytes, Cleared, Connection, Headers, Integer, List, Nearest, Page, Quota, Request, RequestWhole,
+    WaitForRequests,
 };
 use super::call::{Call, Input, PATIENCE, Paging, timeout};
-use super::filter::{Filter, FilterText, checked_count};
+use super::filter::{Filter, checked_count};
 use super::scope::{Scope, scope, scope_or_all};
 use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
@@ -30,14 +31,15 @@ pub(super) fn list(control: &Control, input: &Input<api::ListRequests>) -> Resul
             ControlError::invalid(format!("status: expected a number such as 422, found `{}`", text.escape_debug()))
         })
     });
-    let text = FilterText {
+    let filters = WaitForRequests {
         operation: query.operation.clone(),
-        status: status.transpose()?,
+        status: status.transpose()?.map(Integer),
         method: query.method.clone(),
         path: query.path.clone(),
         since: query.since.clone(),
+        ..WaitForRequests::default()
     };
-    let filter = Filter::read(text, &control.journal)?;
+    let filter = Filter::read(&filters, &control.journal)?;
     let rows = control.journal.search(page.before, page.limit + 1, |number, entry| match entry {
         Entry::Request(request) if is_of(&scope, request) && filter.differs(number, request).is_empty() => {
             Some((number, row(request, input.redactor())))
@@ -61,14 +63,7 @@ pub(super) async fn wait(
     let scope = scope(&control, &input)?;
     let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
     let count = checked_count(body.count)?;
-    let text = FilterText {
-        operation: body.operation.clone(),
-        status: body.status.map(|Integer(status)| status),
-        method: body.method.clone(),
-        path: body.path.clone(),
-        since: body.since.clone(),
-    };
-    let filter = Filter::read(text, &control.journal)?;
+    let filter = Filter::read(body, &control.journal)?;
     let waiter = control.journal.waiter(filter.interest(scope.key().as_deref()));
     let mut search = Search { scope, next: filter.first_number(), filter, found: Vec::new(), nearest: Vec::new() };
     let enough = tokio::time::timeout(limit, search.until(count, &waiter)).await.is_ok();
@@ -86,9 +81,9 @@ pub(super) async fn wait(
 }
 
 /// A search of the journal that checks each entry once, as it is appended.
-struct Search {
+struct Search<'a> {
     scope: Scope,
-    filter: Filter,
+    filter: Filter<'a>,
     /// The number of the next entry to look at.
     next: u64,
     found: Vec<Arc<RequestRecord>>,
@@ -96,7 +91,7 @@ struct Search {
     nearest: Vec<(Vec<String>, Arc<RequestRecord>)>,
 }
 
-impl Search {
+impl Search<'_> {
     /// Returns when `count` requests were found; sleeps until the next that may match.
     async fn until(&mut self, count: usize, waiter: &Waiter) {
         while !self.catch_up(count, waiter).await {

@@ -1,4 +1,4 @@
-//! One call of the control API: its method and path, its handler, and what the `OpenAPI` document says of it.
+//! One call of the control API: its method and path, its handler, and what the `OpenAPI` document says about it.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -10,15 +10,15 @@ use super::call::Call;
 use super::route::{Handler, Route, Waiting, at_once, raw, waits};
 use super::{Control, ControlError, PREFIX, Reply};
 use super::{
-    clock, deliveries, documents, events, explain, findings, health, metrics, profile, requests, reset, run, scenarios,
-    snapshot, stream, subscriptions, verification,
+    clock, deliveries, events, explain, findings, metrics, profile, requests, run, scenarios, snapshot, stream,
+    subscriptions, system, verification,
 };
 use crate::contract::nearest;
 use crate::contract::routes::allow;
 
 /// Every call; `openapi.json` describes them in this order.
 pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    let health = |control: &Control, _: Call| Ok(Reply::masked(&health::health(control)));
+    let health = |control: &Control, _: Call| Ok(Reply::masked(&system::health(control)));
     let snapshot = |control: Arc<Control>, call: Call| -> Waiting {
         Box::pin(async move {
             call.query_as::<api::Nothing>()?;
@@ -29,11 +29,11 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let too_many = &[(429, "Too many large documents are being sent already.")];
     vec![
         Route { is_open: true, ..Route::new::<api::Health>(Handler::Here(Box::new(health))) },
-        Route { is_open: true, errors: no_authority, ..raw::<api::CaPem>(|control, _| health::ca_pem(control)) },
+        Route { is_open: true, errors: no_authority, ..raw::<api::CaPem>(|control, _| system::ca_pem(control)) },
         at_once(profile::assumptions),
         at_once(profile::show),
         at_once(profile::patch),
-        at_once::<api::OpenApi>(|_, _| Ok(documents::openapi_document())),
+        at_once::<api::OpenApi>(|_, _| Ok(system::openapi_document())),
         raw::<api::EmulatedOpenApi>(profile::emulated_openapi),
         at_once(requests::list),
         at_once(requests::clear),
@@ -65,7 +65,7 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         at_once(scenarios::activate),
         at_once(clock::show),
         waits(clock::change),
-        at_once(reset::reset),
+        at_once(snapshot::reset),
         Route::new::<api::SaveSnapshot>(Handler::Waits(Box::new(snapshot))),
         Route { most_bytes: Some(snapshot::MOST_BYTES), ..raw::<api::LoadSnapshot>(snapshot::load) },
         at_once::<api::ShowSink>(|control, input| Ok(deliveries::sink(control, input))),

@@ -1,7 +1,7 @@
 //! `GET run`: what happened so far and the present state, as one document for the page, for files and for reports.
 //!
-//! It has nothing of its own: each record is made by the function that makes it for the call about it. Records are masked and
-//! written one by one, newest first over all kinds, until the document is full; what is older is counted.
+//! It adds nothing of its own: each record is made by the same function as for the call that returns it. Records are masked
+//! and written one by one, newest first over all kinds, until the document is full; what is older is counted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,6 @@ use crate::contract::error::ErrorKind;
 use crate::engine::deliveries::DeliveryRecord;
 use crate::http::answer::answer;
 use crate::journal::{Entry, Notice, RequestRecord};
-use crate::order::by_text;
 use crate::redact::Redactor;
 use crate::scenario::Generation;
 use crate::ui;
@@ -43,7 +42,7 @@ const LARGE: u64 = 1024 * 1024;
 pub const MOST_SENT: usize = 16;
 /// Most bytes of one record; a larger one is left out, so that it does not take the place of all others.
 const LARGEST_RECORD: usize = MOST_BYTES / 2;
-/// Most bytes of all problems, of all evidence, of all scenarios, and of all keys and subscriptions each.
+/// Most bytes for each of these: all problems, all evidence, all scenarios, all keys and all subscriptions.
 const PROBLEM_BYTES: usize = 1024 * 1024;
 const EVIDENCE_BYTES: usize = 512 * 1024;
 const SCENARIO_BYTES: usize = 2 * 1024 * 1024;
@@ -66,7 +65,7 @@ pub(super) fn report(control: &Control, call: &Call) -> Result<Reply, ControlErr
     sent(control, Reply::of(response))
 }
 
-/// Counts a large document until it is sent: those who do not read theirs must not fill the memory.
+/// Counts a large document until it is sent: clients that do not read theirs must not fill the memory.
 fn sent(control: &Control, reply: Reply) -> Result<Reply, ControlError> {
     if reply.length().is_some_and(|length| length < LARGE) {
         return Ok(reply);
@@ -93,7 +92,7 @@ fn asked(control: &Control, call: &Call) -> Result<Run, ControlError> {
 
 /// The document with at most `limit` records of each kind.
 fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redactor<'_>) -> Run {
-    // Read first, so that a viewer of the stream after it misses nothing; what it gets twice has an id.
+    // Read first, so that a viewer who then follows the stream misses nothing; what comes twice can be recognised by its id.
     let history = History::read(control, scope);
     let generation = control.library.load();
     let mover = control.mover(scope.0.clone());
@@ -104,7 +103,7 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         ..Omitted::default()
     };
     let verification = verification(control, scope, &mut omitted, redactor);
-    // Judging reads every record: whoever asks for a part, as the page does all the time, does not wait for it.
+    // Judging reads every record, so a call for a part of the document, as the page makes all the time, does without it.
     let findings = limit.is_none().then(|| findings(control, scope, &mut omitted, redactor));
     let due = {
         let (due, more) = due(control, scope, redactor);
@@ -235,7 +234,7 @@ fn keys(
         }
     };
     let mut workspaces = scope.workspaces(control);
-    by_text(&mut workspaces, |workspace| workspace.name());
+    workspaces.sort_by(|a, b| a.name().cmp(b.name()));
     workspaces.iter().map(key).collect()
 }
 
@@ -265,7 +264,7 @@ struct History {
 }
 
 impl History {
-    /// Copies handles, a few entries at a time, so that nobody waits long for the journal.
+    /// Copies handles, a few entries at a time, so that nobody waits long for the journal's lock.
     fn read(control: &Control, scope: &Scope) -> Self {
         let next = control.journal.next_number();
         let mut history =

@@ -1,11 +1,13 @@
-//! `GET snapshot`, `PUT snapshot`: saves the state of one key, or everything, as a document, and loads it.
+//! `POST reset`, `GET snapshot`, `PUT snapshot`: restores one key, or everything, to the state before the first request; saves that
+//! state as a document, and loads it.
 
 use std::sync::Arc;
 
 use hyper::StatusCode;
 
-use super::call::Call;
-use super::scope::{Scope, scope, scope_or_all};
+use super::call::{Call, Input};
+use super::scenarios;
+use super::scope::{Scope, scope, scope_or_all, whose};
 use super::{Control, ControlError, Reply, api};
 use crate::engine::settle_for_a_moment;
 use crate::http::answer::{JSON, answer_in_pieces};
@@ -17,6 +19,22 @@ pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 pub(crate) const MOST_MEMORY: usize = 112 * 1024 * 1024;
 /// Most keys named in the log line.
 const MOST_NAMED: usize = 5;
+
+pub(super) fn reset(control: &Control, input: &Input<api::Reset>) -> Result<api::WasReset, ControlError> {
+    let (forgotten, whose) = if let Scope(Some(workspace)) = scope(control, input)? {
+        control.reset(&workspace);
+        let whose = whose(input, Some(workspace.name()));
+        (vec![workspace], whose)
+    } else {
+        let forgotten = control.reset_all().map_err(|found| scenarios::refused(&found))?;
+        (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned())
+    };
+    // Logged for no key, as a workspace that was reset has no entries.
+    control.note(None, format!("reset: {whose}"), false);
+    let keys = forgotten.iter().map(|workspace| input.redactor().key(workspace.name()).into_owned()).collect();
+    let reset = forgotten.iter().map(|workspace| workspace.id().into()).collect();
+    Ok(api::WasReset { reset, keys, generation: control.library.load().number })
+}
 
 pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, ControlError> {
     let scope = scope(control, call)?;

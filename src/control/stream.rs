@@ -10,9 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::unfold;
-use http_body_util::{BodyExt as _, Either, StreamBody};
 use hyper::Response;
-use hyper::body::{Bytes, Frame};
+use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -28,6 +27,7 @@ use super::{Control, ControlError, Reply, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
 use crate::engine::Engine;
+use crate::http::outgoing::Outgoing;
 use crate::journal::{self, Entry, Reader};
 use crate::memory::kept;
 use crate::redact::Redactor;
@@ -155,16 +155,16 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
         stopping: control.stopping.clone(),
         _permit: permit,
     };
-    let frames = unfold(viewer, |mut viewer| async {
+    let pieces = unfold(viewer, |mut viewer| async {
         let mut stopping = viewer.stopping.clone();
         let piece = tokio::select! {
             biased;
             () = stopped(&mut stopping) => return None,
             piece = viewer.piece() => piece,
         };
-        Some((Ok::<_, std::io::Error>(Frame::data(piece)), viewer))
+        Some((Ok(piece), viewer))
     });
-    let mut response = Response::new(Either::Right(StreamBody::new(frames).boxed_unsync()));
+    let mut response = Response::new(Outgoing::stream(pieces));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(Reply::of(response))
 }

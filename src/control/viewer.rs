@@ -14,10 +14,11 @@ use super::reply::ControlError;
 use super::{Access, PREFIX};
 use crate::clock::{Instant, Now, machine};
 use crate::contract::error::ErrorKind;
-use crate::http::answer::{AnswerBody, JSON, answer};
+use crate::http::answer::{JSON, answer};
 use crate::http::connection::Progress;
 use crate::http::handler::{Answering, Handler, Sent};
 use crate::http::host::check_host;
+use crate::http::outgoing::Outgoing;
 use crate::redact::Redactor;
 use crate::ui::{asks_for_page, to_page};
 
@@ -34,9 +35,10 @@ impl Viewer {
         Self { access, document: document.into() }
     }
 
-    fn answer(&self, request: Request<Incoming>) -> Result<Response<AnswerBody>, ControlError> {
+    fn answer(&self, request: Request<Incoming>) -> Result<Response<Outgoing>, ControlError> {
         let host = check_host(request.method(), request.uri(), request.version(), request.headers());
-        let host = host.map_err(|problem| ControlError::new(ErrorKind::BadRequest, problem.to_string()))?.to_owned();
+        let host = host.map_err(|problem| ControlError::new(ErrorKind::BadRequest, problem.to_string()))?;
+        let host = String::from_utf8_lossy(host).into_owned();
         let (parts, _) = request.into_parts();
         if let Some(answered) = page(&self.access, &parts, &host) {
             return answered;

@@ -88,11 +88,11 @@ impl Mover {
         if let Some(workspace) = &self.workspace {
             return vec![Arc::clone(workspace)];
         }
-        let running = self.registry.all().into_iter().filter(|workspace| !workspace.clock().stands_alone());
+        let running = self.registry.all().into_iter().filter(|workspace| !workspace.clock().is_frozen_itself());
         running.chain([self.registry.anonymous()]).collect()
     }
 
-    /// When something is due next in a workspace, by the clock that is moved; `None` for a workspace that has left.
+    /// When something is due next in a workspace, by the clock that is moved; `None` for a workspace that was evicted or reset.
     fn due(&self, workspace: &Workspace) -> Option<Instant> {
         if workspace.has_left() {
             return None;

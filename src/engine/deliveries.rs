@@ -110,6 +110,8 @@ impl DeliveryStore {
             state.made += 1;
             state.pending += 1;
             let serial = state.made;
+            // Each is entered once: a redelivery is a delivery of its own.
+            let _ = planned.serial.set(serial);
             state.serial_by_id.insert(planned.id.clone(), serial);
             let record = DeliveryRecord {
                 planned: Arc::clone(planned),
@@ -129,19 +131,20 @@ impl DeliveryStore {
         Ok(())
     }
 
-    /// Records an attempt at one of an event's deliveries, and the resulting status.
-    pub fn note_attempt(&self, event: &Arc<EventRecord>, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
-        self.change(event, &attempt.delivery.id, |record| {
+    /// Records an attempt, and the resulting status of its delivery.
+    pub fn note_attempt(&self, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
+        let (event, delivery) = (Arc::clone(&attempt.event), Arc::clone(&attempt.delivery));
+        self.change(&event, &delivery, |record| {
             record.next = attempt.next;
             record.made += 1;
-            record.attempts.push(Arc::clone(&attempt));
+            record.attempts.push(attempt);
             record.status = status;
         });
     }
 
     /// Records that one of an event's deliveries is cancelled.
-    pub fn note_cancelled(&self, event: &Arc<EventRecord>, id: &str, note: &str) {
-        self.change(event, id, |record| {
+    pub fn note_cancelled(&self, event: &Arc<EventRecord>, delivery: &PlannedDelivery, note: &str) {
+        self.change(event, delivery, |record| {
             record.status = DeliveryStatus::Cancelled;
             record.next = None;
             record.note = Some(note.to_owned());
@@ -151,13 +154,14 @@ impl DeliveryStore {
     /// Records that all of an event's deliveries are cancelled.
     pub fn cancel_all(&self, event: &Arc<EventRecord>, note: &str) {
         for delivery in &event.deliveries {
-            self.note_cancelled(event, &delivery.id, note);
+            self.note_cancelled(event, delivery, note);
         }
     }
 
-    fn change(&self, event: &Arc<EventRecord>, id: &str, change: impl FnOnce(&mut DeliveryRecord)) {
+    /// Changes a delivery if it is still there: one that was cleared may end late.
+    fn change(&self, event: &Arc<EventRecord>, delivery: &PlannedDelivery, change: impl FnOnce(&mut DeliveryRecord)) {
+        let Some(&serial) = delivery.serial.get() else { return };
         let mut state = self.state.lock();
-        let Some(serial) = state.serial_of(event, id) else { return };
         let Some(record) = state.by_serial.get_mut(&serial) else { return };
         let (was_pending, before) = (record.status == DeliveryStatus::Pending, record.bytes());
         change(record);
@@ -310,18 +314,6 @@ impl DeliveryStore {
 }
 
 impl State {
-    /// The delivery `id` of this event object. A workspace that was reset generates the same ids again, and attempts that are
-    /// still running for the old one must not change deliveries of the new one.
-    fn serial_of(&self, event: &Arc<EventRecord>, id: &str) -> Option<u64> {
-        let is_it = |record: &DeliveryRecord| record.planned.id == id && Arc::ptr_eq(&record.event, event);
-        let serial = *self.serial_by_id.get(id)?;
-        match self.by_serial.get(&serial) {
-            Some(record) if is_it(record) => Some(serial),
-            // Rare: the store has two deliveries of one id only if an event is fired during a reset.
-            _ => self.by_serial.iter().find(|(_, record)| is_it(record)).map(|(serial, _)| *serial),
-        }
-    }
-
     /// Evicts finished deliveries while there are too many, or all deliveries take too many bytes: the oldest successful one, or
     /// the oldest failure if there are too many failures.
     fn trim(&mut self) {

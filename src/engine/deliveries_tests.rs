@@ -19,13 +19,13 @@ fn changes_are_reported_once_until_too_many_were_missed() {
     }
 }
 
-/// Enters a delivery and lets it end so; gives its id.
+/// Enters a delivery and lets it end in this way; returns its id.
 fn end(store: &DeliveryStore, workspace: &Workspace, number: usize, status: DeliveryStatus) -> String {
     let mut event = Arc::unwrap_or_clone(event());
     Arc::make_mut(&mut event.deliveries[0]).id = format!("dlv_{number}");
     let (id, event) = (event.deliveries[0].id.clone(), Arc::new(event));
     let _ = store.enter(workspace, &event);
-    store.change(&event, &id, |record| record.status = status);
+    store.change(&event, &event.deliveries[0], |record| record.status = status);
     id
 }
 
@@ -64,6 +64,7 @@ fn event() -> Arc<EventRecord> {
         url: Arc::from(url),
         target: Arc::new(url.parse().expect("a URL")),
         attempts_before: 0,
+        serial: std::sync::OnceLock::new(),
     };
     Arc::new(EventRecord {
         id: "evt_1".to_owned(),
@@ -111,13 +112,13 @@ fn what_ends_late_is_not_taken_for_its_successors() {
     let _ = store.enter(&workspace, &old);
     store.clear(|name| **name == *"w");
     let _ = store.enter(&workspace, &new);
-    store.note_cancelled(&old, "dlv_1", "left");
+    store.note_cancelled(&old, &old.deliveries[0], "left");
     assert_eq!((store.pending(), status(&store)), (1, vec![DeliveryStatus::Pending]));
-    store.note_cancelled(&new, "dlv_1", "given up");
+    store.note_cancelled(&new, &new.deliveries[0], "given up");
     assert_eq!((store.pending(), status(&store)), (0, vec![DeliveryStatus::Cancelled]));
     // Again, and by the one that is long gone.
-    store.note_cancelled(&new, "dlv_1", "given up");
-    store.note_cancelled(&old, "dlv_1", "left");
+    store.note_cancelled(&new, &new.deliveries[0], "given up");
+    store.note_cancelled(&old, &old.deliveries[0], "left");
     assert_eq!(store.pending(), 0);
 }
 
@@ -129,9 +130,9 @@ fn one_fired_at_the_moment_of_a_reset_ends_beside_its_successor() {
         let (first, second) = if late_is_first { (&old, &new) } else { (&new, &old) };
         let _ = store.enter(&workspace, first);
         let _ = store.enter(&workspace, second);
-        store.note_cancelled(&old, "dlv_1", "left");
+        store.note_cancelled(&old, &old.deliveries[0], "left");
         assert_eq!(store.pending(), 1, "{late_is_first}");
-        store.note_cancelled(&new, "dlv_1", "given up");
+        store.note_cancelled(&new, &new.deliveries[0], "given up");
         assert_eq!((store.pending(), status(&store)), (0, vec![DeliveryStatus::Cancelled; 2]));
         store.clear(|_| true);
         assert_eq!((store.pending(), store.get("dlv_1").is_none()), (0, true));
@@ -139,15 +140,15 @@ fn one_fired_at_the_moment_of_a_reset_ends_beside_its_successor() {
 }
 
 /// An attempt of the event's delivery whose receiver answered with so many bytes.
-fn attempt(size: usize) -> Arc<AttemptRecord> {
+fn attempt(event: &Arc<EventRecord>, size: usize) -> Arc<AttemptRecord> {
     Arc::new(AttemptRecord {
-        delivery: Arc::clone(&event().deliveries[0]),
-        event: event(),
+        delivery: Arc::clone(&event.deliveries[0]),
+        event: Arc::clone(event),
         forged: false,
         number: 1,
         at: jiff::Timestamp::UNIX_EPOCH,
         dialled: Arc::from(""),
-        headers: hyper::HeaderMap::new(),
+        headers: crate::header_lines::HeaderLines::default(),
         signed: crate::workspace::SignedContent::default(),
         body: hyper::body::Bytes::new(),
         outcome: crate::workspace::AttemptOutcome::Answered {
@@ -165,12 +166,12 @@ fn what_attempts_say_is_released_before_the_bound_is_passed() {
     let (store, (_registry, workspace)) = (DeliveryStore::default(), opened());
     let (pending, finished) = (event(), event());
     store.enter(&workspace, &finished).expect("there is room");
-    store.note_attempt(&finished, attempt(MOST_BYTES / 2), DeliveryStatus::Exhausted);
+    store.note_attempt(attempt(&finished, MOST_BYTES / 2), DeliveryStatus::Exhausted);
     assert_eq!((store.bytes() > MOST_BYTES / 2, store.forgotten()), (true, 0));
     store.enter(&workspace, &pending).expect("there is room");
     // Finished deliveries are evicted first; then the pending one forgets what was said.
     for (made, kept, evicted) in [(1, 1, 0), (2, 2, 1), (3, 0, 1)] {
-        store.note_attempt(&pending, attempt(MOST_BYTES / 3), DeliveryStatus::Pending);
+        store.note_attempt(attempt(&pending, MOST_BYTES / 3), DeliveryStatus::Pending);
         assert!(store.bytes() <= MOST_BYTES);
         let record = store.list(None, 9, |record| Arc::ptr_eq(&record.event, &pending)).remove(0).1;
         assert_eq!((record.made, record.attempts.len(), store.forgotten()), (made, kept, evicted));

@@ -11,16 +11,13 @@ use tokio::sync::Notify;
 
 use super::Engine;
 use crate::clock::{Instant, Now};
-use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::rules::CheckedSubscribe;
 use crate::contract::types::SubscribeRequest;
 use crate::contract::webhook_url::check_webhook_url;
 use crate::profile::Profile;
-use crate::scenario::{EffectiveConfig, Emit, GivenSubscription, RequestView, after_answer};
+use crate::scenario::{EffectiveConfig, Emit, RequestView, after_answer};
 use crate::tasks::{boxed, stopped};
-use crate::workspace::{
-    FireProblem, FireRequest, MOST_PLANNED, Origin, PlacedWorkflow, PlannedEvent, State, Workspace,
-};
+use crate::workspace::{FireProblem, FireRequest, MOST_PLANNED, Origin, PlannedEvent, State, Workspace};
 
 /// Most events fired before the lock and the thread are released for others.
 const MOST_AT_A_TIME: usize = 16;
@@ -46,7 +43,13 @@ impl Engine {
     }
 
     /// Starts the active scenarios in a workspace. Does nothing if they have been started there before.
-    pub fn meet(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut State, config: &EffectiveConfig, now: Now) {
+    pub fn start_scenarios(
+        self: &Arc<Self>,
+        workspace: &Arc<Workspace>,
+        state: &mut State,
+        config: &EffectiveConfig,
+        now: Now,
+    ) {
         // On its own clock, the activation is as long ago as on the emulator's.
         let clock = workspace.clock();
         let since = if clock.is_plain() {
@@ -54,7 +57,7 @@ impl Engine {
         } else {
             now.instant.minus(clock.base_moment().since(config.activated_at))
         };
-        if !state.meets(config.activation, since) {
+        if !state.record_activation(config.activation, since) {
             return;
         }
         for given in config.active.iter().flat_map(|scenario| &scenario.given.subscriptions) {
@@ -160,7 +163,7 @@ impl Engine {
         }
         let mut state = workspace.lock();
         let next = [timed, state.next_completion(), state.timeline.next_due()].into_iter().flatten().min();
-        // Deliveries wait for the first check at an instant, not for thousands of events.
+        // Only a later instant is recorded: deliveries wait for the first check at an instant, not until thousands of events are fired.
         if !state.timeline.is_called() {
             workspace.agenda().fires_at(next.filter(|next| *next > now.instant));
         }
@@ -223,23 +226,14 @@ fn place_announced(state: &mut State, config: &EffectiveConfig, now: Now) {
             state.place_user(user.clone(), &config.profile, now);
         }
         for workflow in &given.workflows {
-            let (name, reference) = (Some(workflow.name.clone()), Some(workflow.reference.clone()));
-            let status = WorkflowStatus::from_name(&workflow.status).unwrap_or(WorkflowStatus::Running);
-            let placed = PlacedWorkflow { id: workflow.id.clone(), fields: WorkflowFields { name, reference }, status };
             // A full workspace stays as it is.
-            let _ = state.place_workflow(placed, &config.profile, now);
+            let _ = state.place_workflow(workflow.clone(), &config.profile, now);
         }
     }
 }
 
 /// A given subscription as a client's request. It was validated when the scenario was read.
-fn checked(given: &GivenSubscription, config: &EffectiveConfig) -> Option<CheckedSubscribe> {
+fn checked(given: &SubscribeRequest, config: &EffectiveConfig) -> Option<CheckedSubscribe> {
     let url = check_webhook_url(&given.url, config.profile.webhooks.allow_http).ok()?;
-    let request = SubscribeRequest {
-        url: given.url.clone(),
-        events: given.events.clone(),
-        secret: given.secret.clone(),
-        description: given.description.clone(),
-    };
-    Some(CheckedSubscribe { request, url })
+    Some(CheckedSubscribe { request: given.clone(), url })
 }

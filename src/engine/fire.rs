@@ -1,6 +1,6 @@
 //! Fires events: makes each under its workspace's lock, then queues its deliveries.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::Engine;
 use super::deliveries::{DeliveryRecord, Full};
@@ -57,7 +57,8 @@ impl Engine {
     pub fn redeliver(&self, workspace: &Arc<Workspace>, old: &DeliveryRecord) -> Result<String, Full> {
         let (now, profile) = (workspace.clock().now(), self.profile_for(Some(workspace.name())));
         let id = workspace.lock().make_id(IdKind::Delivery, &profile, now);
-        let planned = PlannedDelivery { id: id.clone(), attempts_before: 0, ..PlannedDelivery::clone(&old.planned) };
+        let (copied, serial) = (PlannedDelivery::clone(&old.planned), OnceLock::new());
+        let planned = PlannedDelivery { id: id.clone(), attempts_before: 0, serial, ..copied };
         let event = EventRecord {
             deliveries: vec![Arc::new(planned)],
             skipped: Vec::new(),

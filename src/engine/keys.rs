@@ -57,7 +57,7 @@ impl Engine {
             // Read under the lock, so that of two activations the later one is applied last.
             let generation = self.library.load();
             let now = workspace.clock().now();
-            self.meet(&workspace, &mut state, generation.config_for(Some(name)), now);
+            self.start_scenarios(&workspace, &mut state, generation.config_for(Some(name)), now);
         }
         workspace
     }

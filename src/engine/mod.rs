@@ -29,10 +29,10 @@ pub use fire::GONE;
 pub use keys::KeyProblem;
 pub use snapshot::settle_for_a_moment;
 
-use crate::clock::SavedClock;
 use crate::journal::Journal;
 use crate::profile::Profile;
 use crate::scenario::{EffectiveConfig, Folders, Library};
+use crate::snapshot::SavedClock;
 use crate::tasks::Blocking;
 use crate::workspace::{Registry, Workspace};
 use deliveries::DeliveryStore;
@@ -115,9 +115,9 @@ impl Engine {
     /// A value that differs once anything has changed.
     pub fn mark(&self) -> impl PartialEq + std::fmt::Debug + use<> {
         let clock = self.registry.clock();
-        let SavedClock { frozen, wall_offset, .. } = clock.save();
+        let SavedClock { frozen, ahead, .. } = clock.save();
         let (entries, writes) = (self.journal.next_number(), self.writes.load(Ordering::SeqCst));
-        (entries, writes, self.library.load().number, self.registry.kept(), clock.mode(), frozen, wall_offset)
+        (entries, writes, self.library.load().number, self.registry.kept(), clock.mode(), frozen, ahead)
     }
 
     /// The scenarios and the profile in force for a key, or for every key without its own.

@@ -1,6 +1,6 @@
 //! Resets one key, or everything, to the state before the first request.
 //!
-//! A workspace is not emptied but replaced: tasks that still work for the old one see that it has left, and the next request of
+//! A workspace is not emptied but replaced: tasks that still work for the old one see that it is gone, and the next request of
 //! its key gets a new one. So nothing from before the reset can appear after it.
 
 use std::sync::Arc;

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::order;
 use hyper::body::Bytes;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -95,7 +94,7 @@ impl Sinks {
     pub fn scripts(&self) -> BTreeMap<String, Vec<u16>> {
         let kept = self.kept.lock();
         let scripted = kept.by_name.iter().filter(|(_, sink)| !sink.script.is_empty());
-        order::map(scripted.map(|(name, sink)| (name.to_string(), sink.script.iter().copied().collect())))
+        scripted.map(|(name, sink)| (name.to_string(), sink.script.iter().copied().collect())).collect()
     }
 
     /// Forgets the deliveries and scripts of all sinks.

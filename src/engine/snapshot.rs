@@ -2,7 +2,7 @@
 //! not stopped. A snapshot does not contain the journal, settled deliveries and running requests.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -12,19 +12,17 @@ use url::Url;
 
 use super::deliveries::DeliveryStatus;
 use super::{Engine, settle};
-use crate::clock::{Instant, Now, SavedClock, Seed, machine};
+use crate::clock::{Instant, Seed, machine};
 use crate::contract::keys::workspace_of;
 use crate::contract::signature::Tamper;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{KnobPatch, Restored, RestoredKey, RestoredWhole};
 use crate::snapshot::{
-    FORMAT, GlobalState, Nanos, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, SnapshotProblem,
-    VERSION,
+    FORMAT, GlobalState, Nanos, SavedClock, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot,
+    SnapshotProblem, VERSION,
 };
-use crate::workspace::{
-    Alias, EventRecord, Origin, PlannedDelivery, PlannedEvent, Workspace, restore_clock, save_clock,
-};
+use crate::workspace::{Alias, EventRecord, Origin, PlannedDelivery, PlannedEvent, Workspace};
 
 /// How long running tasks may take to end before a snapshot is taken. A busy key may never become idle, and an unanswered attempt
 /// is made again after a load.
@@ -47,7 +45,7 @@ impl Engine {
             self.saved(workspace, deliveries)
         });
         let workspaces = saved.collect();
-        let clock = save_clock(self.registry.clock().save());
+        let clock = self.registry.clock().save();
         let whole = is_whole.then(|| {
             let generation = self.library.load();
             GlobalState {
@@ -157,8 +155,7 @@ impl Engine {
         if let (Some(whole), Some(seed)) = (&snapshot.whole, seed) {
             self.clear_all();
             self.registry.set_seed(seed);
-            let saved = restore_clock(&snapshot.clock);
-            clock.restore(SavedClock { now: Now { instant, ..saved.now }, ..saved }, Duration::ZERO);
+            clock.restore(&SavedClock { moment: instant.nanos(), ..snapshot.clock }, Duration::ZERO);
             let _ = self.registry.anonymous().lock().restore_sources(&whole.anonymous);
             for (name, statuses) in &whole.sinks {
                 self.sinks.script(name, statuses.clone());
@@ -211,7 +208,7 @@ impl Engine {
         self.clear(name);
         let config = self.config_for(Some(name));
         // Again, as the emulator's clock may have been restored since.
-        workspace.clock().restore(restore_clock(&saved.clock), elapsed);
+        workspace.clock().restore(&saved.clock, elapsed);
         workspace.lock().restore_scenarios(&saved.scenarios, config.activation);
         for token in &saved.tokens {
             let alias = Alias { key: Arc::from(token.key.as_str()), expires: Instant::from_nanos(token.expires) };
@@ -270,6 +267,7 @@ fn event(workspace: &Workspace, saved: &SavedDelivery) -> Result<EventRecord, St
         url: Arc::from(saved.url.as_str()),
         target: Arc::new(target),
         attempts_before: saved.attempts,
+        serial: OnceLock::new(),
     };
     Ok(EventRecord {
         id: saved.event.clone(),

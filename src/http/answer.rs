@@ -1,12 +1,10 @@
 //! Answers: the body type, how answers are put together, and those that any operation of the emulated API may give.
 
-use std::io;
-
 use futures_util::stream::iter;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Either, Full, StreamBody};
-use hyper::body::{Bytes, Frame};
-use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use hyper::body::Bytes;
+use hyper::header::{
+    ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE,
+};
 use hyper::{Response, StatusCode};
 use rand::SeedableRng as _;
 use serde::Serialize;
@@ -19,20 +17,18 @@ use crate::contract::routes::Lookup;
 use crate::contract::variation::{BodyKind, vary};
 use crate::http::connection::ConnectionFault;
 use crate::http::fault::Pace;
+use crate::http::outgoing::Outgoing;
 use crate::http::request::Admitted;
 use crate::journal::Reason;
 use crate::rate_limit::Verdict;
-
-/// The body of every answer: bytes, or a stream that may be broken off.
-pub type AnswerBody = Either<Full<Bytes>, UnsyncBoxBody<Bytes, io::Error>>;
 
 /// JSON, as every body of the contract is.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The challenge to a client that sent a key.
 const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
-/// Whether an answer with this status ends the connection: the rest of a request so answered may still be on its way, and will
-/// not be read.
+/// Whether an answer with this status ends the connection: the rest of such a request may still be on its way, and will not be
+/// read.
 pub(super) fn ends_connection(status: StatusCode) -> bool {
     matches!(
         status,
@@ -43,39 +39,37 @@ pub(super) fn ends_connection(status: StatusCode) -> bool {
     )
 }
 
-/// What an answer has by itself: its content type, and whatever else belongs to it alone.
-pub(super) fn own_headers(status: StatusCode, content_type: HeaderValue, further: HeaderMap) -> HeaderMap {
+/// Headers besides those that every answer has; one that is given twice has its last value.
+pub(super) type Further = Vec<(HeaderName, HeaderValue)>;
+
+/// The headers of this answer alone: its content type, and any others.
+pub(super) fn own_headers(status: StatusCode, content_type: HeaderValue, further: Further) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, content_type);
     if ends_connection(status) {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    headers.extend(further);
+    for (name, value) in further {
+        headers.insert(name, value);
+    }
     headers
 }
 
 /// An answer with this body.
-fn with_body<B>(status: StatusCode, content_type: HeaderValue, body: B) -> Response<B> {
-    let mut response = Response::new(body);
+pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Outgoing>) -> Response<Outgoing> {
+    let mut response = Response::new(body.into());
     *response.status_mut() = status;
-    *response.headers_mut() = own_headers(status, content_type, HeaderMap::new());
+    *response.headers_mut() = own_headers(status, content_type, Further::new());
     response
 }
 
-/// An answer with a whole body.
-pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<AnswerBody> {
-    with_body(status, content_type, Either::Left(Full::new(body.into())))
-}
-
 /// An answer whose body comes in pieces: a long one needs no large buffer.
-pub fn answer_in_pieces(status: StatusCode, content_type: HeaderValue, pieces: Vec<Bytes>) -> Response<AnswerBody> {
+pub fn answer_in_pieces(status: StatusCode, content_type: HeaderValue, pieces: Vec<Bytes>) -> Response<Outgoing> {
     if let [only] = &pieces[..] {
         return answer(status, content_type, only.clone());
     }
     let length: usize = pieces.iter().map(Bytes::len).sum();
-    let frames = pieces.into_iter().map(|piece| Ok(Frame::data(piece)));
-    let body = StreamBody::new(iter(frames)).boxed_unsync();
-    let mut response = with_body(status, content_type, Either::Right(body));
+    let mut response = answer(status, content_type, Outgoing::stream(iter(pieces.into_iter().map(Ok))));
     response.headers_mut().insert(CONTENT_LENGTH, number_value(length as u64));
     response
 }
@@ -84,8 +78,8 @@ pub fn answer_in_pieces(status: StatusCode, content_type: HeaderValue, pieces: V
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) content_type: HeaderValue,
-    /// What it has beside its content type.
-    pub(super) headers: HeaderMap,
+    /// Its headers besides the content type.
+    pub(super) headers: Further,
     pub(super) body: Bytes,
     /// Why.
     pub(super) reason: Reason,
@@ -109,7 +103,7 @@ impl Answer {
 
     /// An answer with this body.
     pub(super) fn new(status: StatusCode, content_type: HeaderValue, body: Bytes, reason: Reason) -> Self {
-        Self { status, content_type, headers: HeaderMap::new(), body, reason, fault: None }
+        Self { status, content_type, headers: Further::new(), body, reason, fault: None }
     }
 }
 
@@ -155,7 +149,7 @@ impl Admitted {
             // A valid key is refused only by a scenario.
             let is_valid = self.identity.key.is_some();
             let challenge = if is_valid { INVALID_TOKEN } else { HeaderValue::from_static("Bearer") };
-            answer.headers.insert(WWW_AUTHENTICATE, challenge);
+            answer.headers.push((WWW_AUTHENTICATE, challenge));
         }
         answer
     }
@@ -181,7 +175,7 @@ impl Admitted {
                 let advice = error.message.clone().into_boxed_str();
                 let mut answer = self.error(&error, Reason::Unauthorized { refusal, advice });
                 if refusal.token_came() {
-                    answer.headers.insert(WWW_AUTHENTICATE, INVALID_TOKEN);
+                    answer.headers.push((WWW_AUTHENTICATE, INVALID_TOKEN));
                 }
                 answer
             }
@@ -205,7 +199,7 @@ impl Admitted {
                 let error = Error::new(ErrorKind::MethodNotAllowed, format!("this endpoint takes {allow}"));
                 let header = header_value(&allow);
                 let mut answer = self.error(&error, Reason::MethodNotAllowed(allow));
-                answer.headers.insert(ALLOW, header);
+                answer.headers.push((ALLOW, header));
                 answer
             }
             Lookup::Announced(entry) => {
@@ -229,21 +223,9 @@ pub(super) fn json_bytes(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).expect("strings and JSON values always serialise")
 }
 
-/// A number in a header. `HeaderValue::from` would take two allocations for it; this takes one, and none below ten.
+/// A number in a header. `HeaderValue::from` would take two allocations for it; this takes one.
 pub fn number_value(number: u64) -> HeaderValue {
-    const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
-    if let Some(digit) = usize::try_from(number).ok().and_then(|number| DIGITS.get(number)) {
-        return HeaderValue::from_static(digit);
-    }
-    let mut buffer = [0; 20];
-    let (mut start, mut rest) = (buffer.len(), number);
-    while rest > 0 {
-        start -= 1;
-        // A digit is below ten.
-        buffer[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    HeaderValue::from_bytes(&buffer[start..]).expect("digits are valid in a header")
+    HeaderValue::from_str(itoa::Buffer::new().format(number)).expect("digits are valid in a header")
 }
 
 /// An id in a header.

@@ -33,7 +33,7 @@ pub enum BodyProblem {
     #[error("the body is malformed: a bad chunk, or it ended early")]
     Malformed,
     /// A transfer coding other than `chunked`.
-    #[error("the only transfer coding taken is chunked")]
+    #[error("the only transfer coding accepted is chunked")]
     TransferCoding,
     /// A content coding, such as `gzip`.
     #[error("the content coding `{0}` is not read; send the body as it is, without Content-Encoding")]

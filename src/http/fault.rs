@@ -7,12 +7,11 @@ use std::io;
 use std::time::Duration;
 
 use futures_util::stream::unfold;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, StreamBody};
-use hyper::body::{Bytes, Frame};
+use hyper::body::Bytes;
 
 use crate::agenda::Slot;
 use crate::clock::Clock;
+use crate::http::outgoing::Outgoing;
 use crate::workspace::Workspace;
 
 /// How a body is sent.
@@ -27,10 +26,10 @@ pub(super) enum Pace {
 }
 
 /// A body that is sent at a pace, by the workspace's clock.
-pub(super) fn paced(body: Bytes, pace: Pace, workspace: &Workspace) -> UnsyncBoxBody<Bytes, io::Error> {
+pub(super) fn paced(body: Bytes, pace: Pace, workspace: &Workspace) -> Outgoing {
     let (clock, slot) = (workspace.clock().clone(), workspace.agenda().slot());
     let paced = PacedBody { rest: body, has_begun: false, pace, clock, slot };
-    StreamBody::new(unfold(paced, PacedBody::next)).boxed_unsync()
+    Outgoing::stream(unfold(paced, PacedBody::next))
 }
 
 struct PacedBody {
@@ -38,14 +37,14 @@ struct PacedBody {
     has_begun: bool,
     pace: Pace,
     clock: Clock,
-    /// When its present wait ends; it stays due until the next wait or the end of the body.
+    /// When the present wait ends. The slot stays due until the next wait or the end of the body.
     slot: Slot,
 }
 
 impl PacedBody {
-    /// The next frame with what follows it; `None` at the end.
-    async fn next(mut self) -> Option<(io::Result<Frame<Bytes>>, Self)> {
-        let frame = match self.pace {
+    /// The next piece with what follows it; `None` at the end.
+    async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
+        let piece = match self.pace {
             Pace::Truncate(most) | Pace::Stall(most, _) if !self.has_begun && most > 0 && !self.rest.is_empty() => {
                 Ok(self.take(most))
             }
@@ -73,7 +72,7 @@ impl PacedBody {
                 Ok(part)
             }
         };
-        Some((frame, self))
+        Some((piece, self))
     }
 
     async fn wait(&mut self, pause: Duration) {
@@ -82,9 +81,9 @@ impl PacedBody {
         self.clock.sleep_until(until).await;
     }
 
-    fn take(&mut self, most: usize) -> Frame<Bytes> {
+    fn take(&mut self, most: usize) -> Bytes {
         self.has_begun = true;
-        Frame::data(self.rest.split_to(most.min(self.rest.len())))
+        self.rest.split_to(most.min(self.rest.len()))
     }
 
     fn broken_off(&mut self) -> io::Error {

@@ -8,8 +8,8 @@ use hyper::{Request, Response, StatusCode};
 use jiff::Timestamp;
 
 use crate::clock::Now;
-use crate::http::answer::AnswerBody;
 use crate::http::connection::Progress;
+use crate::http::outgoing::Outgoing;
 
 /// The answer to plain HTTP on a TLS port.
 pub const PLAIN_ON_TLS: &str = "this is plain HTTP on a TLS port: use https://";
@@ -19,23 +19,23 @@ pub trait Handler: Send + Sync + 'static {
     /// Answers one request; never fails and never panics.
     fn handle(&self, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering;
 
-    /// The time that the journal has.
+    /// The time for an entry of the journal.
     fn now(&self) -> Now;
 
     /// Its wall time alone.
     fn wall(&self) -> Timestamp;
 
-    /// Answers what hyper refused to parse with this status, or was never given: the bytes of head and body, which end the
-    /// connection.
+    /// Answers bytes that hyper refused to parse, with this status, or that it was never given. Returns the answer's head and body
+    /// as bytes; the connection ends after them.
     fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes;
 }
 
 /// An answer that is ready, or one that has to be waited for. Most are ready, and spare hyper a large future.
 pub enum Answering {
     /// It is ready.
-    Ready(Response<AnswerBody>),
+    Ready(Response<Outgoing>),
     /// It has to be waited for.
-    Later(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>),
+    Later(Pin<Box<dyn Future<Output = Response<Outgoing>> + Send>>),
 }
 
 /// What was sent in place of a request.

@@ -15,7 +15,7 @@ use crate::contract::preview::{WorkflowFields, parse_user_query, parse_workflow,
 use crate::contract::routes::{Operation, id_in};
 use crate::contract::rules::{check_content_type, parse_status_query, parse_subscribe};
 use crate::contract::signature::secret_warnings;
-use crate::contract::timestamp::timestamp_of;
+use crate::contract::timestamp::ShownTime;
 use crate::contract::types::SystemStatus;
 use crate::contract::variation::BodyKind;
 use crate::engine::Engine;
@@ -55,7 +55,10 @@ fn system_status(admitted: &Admitted) -> Answer {
         ok: true,
         environment: profile.environment,
         version: VERSION,
-        checked_at: timestamp_of(&admitted.identity.id, admitted.request.now.wall, profile.time.precision),
+        checked_at: ShownTime {
+            instant: admitted.request.now.wall,
+            precision: profile.time.precision.of(&admitted.identity.id),
+        },
         checks: query.include_checks.then(|| profile.status.checks.clone()),
     };
     admitted.answered_json(status.to_json(), Reason::Answered)
@@ -78,7 +81,7 @@ fn events_subscribe(admitted: &Admitted) -> Answer {
     }
 }
 
-/// Where receivers' libraries may read the secret otherwise, by scheme; each warning once.
+/// Where receivers' libraries may read the secret differently, by scheme; each warning once.
 fn warnings(secret: &str, profile: &Profile) -> Vec<String> {
     let schemes = profile.schemes();
     let all = schemes.iter().flat_map(|scheme| secret_warnings(secret, scheme, profile.webhooks.secret_key));
@@ -157,7 +160,7 @@ fn issue_token(admitted: &Admitted, registry: &Registry) -> Answer {
         }
         Err(problem) => refuse_token(admitted, &problem),
     };
-    answer.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer.headers.push((CACHE_CONTROL, HeaderValue::from_static("no-store")));
     answer
 }
 
@@ -173,7 +176,7 @@ fn refuse_token(admitted: &Admitted, problem: &OauthProblem) -> Answer {
         None => admitted.error(&error, reason),
     };
     if error.kind == ErrorKind::Unauthorized {
-        answer.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic"));
+        answer.headers.push((WWW_AUTHENTICATE, HeaderValue::from_static("Basic")));
     }
     answer
 }

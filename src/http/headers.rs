@@ -1,7 +1,7 @@
 //! The headers of an answer: its own, and those that every answer of the emulated API has.
 //!
-//! Most answers differ from the one before in the rest of the quota and in the id alone, so each thread keeps the headers of
-//! the last such answer and copies them: that takes a third of the instructions that inserting them one by one does.
+//! Most answers differ from the one before only in the remaining quota and the id, so each thread keeps the headers of the
+//! last such answer and copies them: that takes a third of the instructions that inserting them one by one does.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -10,7 +10,8 @@ use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::contract::header_name::HeaderNameText;
-use crate::http::answer::{JSON, ends_connection, number_value, own_headers};
+use crate::header_lines::push_headers;
+use crate::http::answer::{Further, JSON, ends_connection, number_value, own_headers};
 use crate::http::quota::push_quota_headers;
 use crate::http::request::Admitted;
 use crate::rate_limit::Verdict;
@@ -23,7 +24,7 @@ pub const GENERATION: HeaderName = HeaderName::from_static("x-emulator-generatio
 /// Marks every answer of an announced endpoint.
 const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
 
-/// Where the prepared headers have the rest of the quota; the id follows it, once or twice.
+/// The position of the remaining quota in the prepared headers; the id follows it, once or twice.
 const REMAINING_AT: usize = 3;
 
 /// The headers of the last ordinary answer that a thread gave.
@@ -32,6 +33,32 @@ struct Prepared {
     generation: u64,
     limit: u32,
     headers: HeaderMap,
+    /// The same as lines of text, up to each value that changes.
+    lines: Vec<Vec<u8>>,
+}
+
+/// What the journal's lines for an answer's headers are made from.
+pub(super) enum LineSource {
+    /// The prepared ones, and the values that change.
+    Prepared,
+    /// The headers themselves.
+    Headers,
+}
+
+impl LineSource {
+    /// Writes the headers of the answer that this thread makes at present, a line each.
+    pub(super) fn push(&self, bytes: &mut Vec<u8>, headers: &HeaderMap) {
+        PREPARED.with_borrow(|prepared| match (self, prepared) {
+            (Self::Prepared, Some(prepared)) => {
+                for (line, value) in prepared.lines.iter().zip(headers.values().skip(REMAINING_AT)) {
+                    bytes.extend_from_slice(line);
+                    bytes.extend_from_slice(value.as_bytes());
+                }
+                bytes.extend_from_slice(b"\r\n");
+            }
+            _ => push_headers(bytes, headers),
+        });
+    }
 }
 
 thread_local! {
@@ -44,14 +71,14 @@ pub(super) fn all_headers(
     id: &HeaderValue,
     status: StatusCode,
     content_type: HeaderValue,
-    further: HeaderMap,
-) -> HeaderMap {
+    further: Further,
+) -> (HeaderMap, LineSource) {
     let request = &admitted.request;
     let ordinary = admitted.identity.quota().filter(|verdict| {
         verdict.allowed && further.is_empty() && content_type == JSON && !request.is_preview && !ends_connection(status)
     });
     if let Some(headers) = ordinary.and_then(|verdict| prepared(admitted, verdict, id)) {
-        return headers;
+        return (headers, LineSource::Prepared);
     }
     let profile = admitted.profile();
     let mut headers = own_headers(status, content_type, further);
@@ -69,16 +96,33 @@ pub(super) fn all_headers(
     if let Some(verdict) = ordinary {
         PREPARED.set(Prepared::of(admitted, verdict, &headers));
     }
-    headers
+    (headers, LineSource::Headers)
 }
 
-/// The prepared headers with what is this answer's own, if they are those of its configuration.
+/// The prepared headers completed for this answer, if they match its configuration.
 fn prepared(admitted: &Admitted, verdict: &Verdict, id: &HeaderValue) -> Option<HeaderMap> {
-    PREPARED.with_borrow(|prepared| Some(prepared.as_ref().filter(|it| it.fits(admitted, verdict))?.copy(verdict, id)))
+    PREPARED
+        .with_borrow(|prepared| Some(prepared.as_ref().filter(|it| it.matches(admitted, verdict))?.copy(verdict, id)))
+}
+
+/// The lines of these headers, cut at each value that changes.
+fn lines(headers: &HeaderMap) -> Vec<Vec<u8>> {
+    let (mut lines, mut line) = (Vec::new(), Vec::new());
+    for (place, (name, value)) in headers.iter().enumerate() {
+        line.extend_from_slice(name.as_str().as_bytes());
+        line.extend_from_slice(b": ");
+        if place < REMAINING_AT {
+            line.extend_from_slice(value.as_bytes());
+        } else {
+            lines.push(std::mem::take(&mut line));
+        }
+        line.extend_from_slice(b"\r\n");
+    }
+    lines
 }
 
 impl Prepared {
-    /// The headers for answers under the same configuration, if the rest of the quota and the ids come last.
+    /// The headers for answers under the same configuration, if the remaining quota and the ids come last.
     fn of(admitted: &Admitted, verdict: &Verdict, headers: &HeaderMap) -> Option<Self> {
         let (request, profile) = (&admitted.request, admitted.profile());
         let further = profile.ids.request_header.get();
@@ -91,11 +135,12 @@ impl Prepared {
             config: Arc::downgrade(&request.config),
             generation: request.generation,
             limit: verdict.limit,
+            lines: lines(headers),
             headers: headers.clone(),
         })
     }
 
-    fn fits(&self, admitted: &Admitted, verdict: &Verdict) -> bool {
+    fn matches(&self, admitted: &Admitted, verdict: &Verdict) -> bool {
         let request = &admitted.request;
         // An address is not used again as long as something points to it.
         std::ptr::eq(self.config.as_ptr(), Arc::as_ptr(&request.config))

@@ -1,7 +1,11 @@
 //! Checks the request target and `Host`, as hyper checks neither (RFC 9112 §3.2).
 
+use std::cell::RefCell;
+
 use hyper::header::{HOST, HeaderMap};
 use hyper::{Method, Uri, Version};
+
+use crate::contract::header_name::values_of;
 
 /// Why a request is not valid for this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,30 +27,47 @@ pub enum HostProblem {
     NoPath,
 }
 
+thread_local! {
+    /// The last host that was well-formed: a client sends the same one with each request.
+    static LAST_HOST: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// Checks the target and `Host` of a request; returns the host with its port as written, empty for HTTP/1.0 without `Host`.
 pub fn check_host<'h>(
     method: &Method,
     uri: &Uri,
     version: Version,
     headers: &'h HeaderMap,
-) -> Result<&'h str, HostProblem> {
+) -> Result<&'h [u8], HostProblem> {
     if *method == Method::CONNECT || !uri.path().starts_with('/') {
         return Err(HostProblem::NoPath);
     }
-    let mut values = headers.get_all(HOST).iter();
+    let mut values = values_of(headers, &HOST);
     let host = match (values.next(), values.next()) {
         (Some(_), Some(_)) => return Err(HostProblem::Doubled),
-        (Some(value), None) => {
-            let host = value.to_str().map_err(|_| HostProblem::Malformed)?;
-            host_name(host).map(|_| host).ok_or(HostProblem::Malformed)?
-        }
-        (None, _) if version < Version::HTTP_11 => "",
+        (Some(value), None) if is_host(value.as_bytes()) => value.as_bytes(),
+        (Some(_), None) => return Err(HostProblem::Malformed),
+        (None, _) if version < Version::HTTP_11 => b"",
         (None, _) => return Err(HostProblem::Missing),
     };
     match uri.authority() {
-        Some(authority) if !authority.as_str().eq_ignore_ascii_case(host) => Err(HostProblem::OtherHost),
+        Some(authority) if !authority.as_str().as_bytes().eq_ignore_ascii_case(host) => Err(HostProblem::OtherHost),
         _ => Ok(host),
     }
+}
+
+fn is_host(bytes: &[u8]) -> bool {
+    LAST_HOST.with_borrow_mut(|last| {
+        if last == bytes && !last.is_empty() {
+            return true;
+        }
+        let is_host = std::str::from_utf8(bytes).is_ok_and(|host| host_name(host).is_some());
+        if is_host {
+            last.clear();
+            last.extend_from_slice(bytes);
+        }
+        is_host
+    })
 }
 
 /// The bytes of a registered name (RFC 3986 §3.2.2); a table, as every request is checked.
@@ -96,11 +117,13 @@ mod tests {
             Version::HTTP_11,
             &headers,
         );
-        assert_eq!(found, expected, "{method} {target} {hosts:?}");
+        assert_eq!(found, expected.map(str::as_bytes), "{method} {target} {hosts:?}");
     }
 
     #[test]
     fn exactly_one_well_formed_host_is_accepted() {
+        // Before any host was well formed.
+        check("GET", "/v1/hello", &[""], Err(HostProblem::Malformed));
         check("GET", "/v1/hello", &["localhost:9770"], Ok("localhost:9770"));
         check("GET", "/v1/hello", &["api.example.com"], Ok("api.example.com"));
         check("GET", "/v1/hello", &["[::1]:9770"], Ok("[::1]:9770"));

@@ -50,7 +50,7 @@ fn push_retry_after(headers: &mut HeaderMap, wait: Duration, form: RetryAfterFor
     }
 }
 
-/// Rounded up: a client that waits so long is let through.
+/// Rounded up: a client that waits this long is let through.
 fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

@@ -13,6 +13,7 @@ use rand::Rng as _;
 
 use crate::agenda::Task;
 use crate::clock::Now;
+use crate::contract::header_name::values_of;
 use crate::contract::ids::IdKind;
 use crate::contract::keys::{bearer_token, workspace_of};
 use crate::contract::routes::Operation;
@@ -65,8 +66,7 @@ impl Request {
         let alias = token.and_then(|token| tokens.find(token));
         let key = alias.as_ref().map(|alias| &*alias.key).or(token);
         let workspace = key.map(|key| workspace_of(key, &generation.base.profile().keys));
-        // A request has few headers: comparing their names costs less than hashing a long one.
-        if let Some((_, names)) = headers.iter().find(|(name, _)| *name == SCENARIO) {
+        if let Some(names) = values_of(headers, &SCENARIO).next() {
             let names = names
                 .to_str()
                 .map_err(|_| "X-Emulator-Scenario: expected scenario names, joined by commas".to_owned())?;
@@ -89,13 +89,13 @@ pub(super) struct Identity {
     pub(super) id: String,
     /// The seed for the variation of its answer, if the profile varies answers.
     pub(super) variety: Option<u64>,
-    /// The workspace of its key, or the anonymous one, where requests without a valid key draw chance from.
+    /// The workspace of its key, or the anonymous one, from which requests without a valid key draw random values.
     pub(super) workspace: Arc<Workspace>,
     /// The valid key that it carries.
     pub(super) key: Option<ValidKey>,
 }
 
-/// A valid key as far as it differs between the requests of one workspace.
+/// The valid key of a request: what may differ between the requests of one workspace.
 pub(super) struct ValidKey {
     /// The key, where the workspace is not named after it.
     pub(super) group_key: Option<Arc<str>>,
@@ -171,14 +171,13 @@ impl Admitted {
         if let Identity { workspace, key: Some(ValidKey { group_key, quota }), .. } = &mut self.identity
             && quota.take().is_some_and(|verdict| verdict.allowed)
         {
-            let key = group_key.as_ref().unwrap_or(workspace.name());
-            workspace.lock().uncount_request(key, &self.request.config.profile);
+            workspace.lock().uncount_request(group_key.as_ref(), &self.request.config.profile);
         }
     }
 
     /// Shows the quota as used up, as on any 429.
     pub(super) fn show_quota_used_up(&mut self) {
-        // Given back first where such answers cost nothing: a quota that is used up looks as if the request was not counted.
+        // Refunded first if a 429 costs nothing: with a quota that is used up, this request would not have been counted.
         self.refund(StatusCode::TOO_MANY_REQUESTS);
         if let Some(verdict) = self.identity.key.as_mut().and_then(|key| key.quota.as_mut()) {
             *verdict = Verdict { allowed: false, remaining: 0, wait: verdict.reset, ..*verdict };
@@ -192,14 +191,13 @@ impl Admitted {
                 &mut self.identity
             && verdict.allowed
         {
-            let key = group_key.as_ref().unwrap_or(workspace.name());
-            workspace.lock().refund_request(key, &self.request.config.profile, verdict);
+            workspace.lock().refund_request(group_key.as_ref(), &self.request.config.profile, verdict);
         }
     }
 
     /// The journal's record of the request and its answer.
-    pub(super) fn into_record(
-        self,
+    pub(super) fn record(
+        &mut self,
         transcript: Transcript,
         status: u16,
         broken: Option<&'static str>,
@@ -208,11 +206,11 @@ impl Admitted {
     ) -> RequestRecord {
         let ended = self.identity.workspace.clock().instant();
         let Self { request, identity, rule, .. } = self;
-        let (workspace, group_key, quota) = match identity.key {
-            Some(key) => (Some(identity.workspace), key.group_key, key.quota),
+        let (workspace, group_key, quota) = match &mut identity.key {
+            Some(key) => (Some(Arc::clone(&identity.workspace)), key.group_key.take(), key.quota.take()),
             None => (None, None, None),
         };
-        let (scripted, warnings) = rule.map_or((None, Vec::new()), |rule| (Some(rule.scripted), rule.warnings));
+        let (scripted, warnings) = rule.take().map_or((None, Vec::new()), |rule| (Some(rule.scripted), rule.warnings));
         RequestRecord {
             transcript,
             at: request.now.wall,
@@ -239,16 +237,16 @@ impl Admitted {
 pub(super) struct AppliedRule {
     /// What the journal records of it.
     pub(super) scripted: Scripted,
-    /// What the answer lacks that the rule has for it.
+    /// The parts of the rule's answer that could not be produced.
     pub(super) warnings: Vec<String>,
     /// Set where a story continues by the status of the answer.
     pub(super) story: Option<Story>,
-    /// Under way for the workspace's clock from the end of the rule's delay until the journal has the request.
+    /// Counts as running for the workspace's clock from the end of the rule's delay until the request is in the journal.
     pub(super) task: Option<Task>,
 }
 
 impl AppliedRule {
-    /// Warns of the parts of the request that templates of the rule name and it does not have.
+    /// Warns of the parts that templates of the rule name and the request does not have.
     pub(super) fn warn_of_gaps(&mut self, gaps: &[Gap]) {
         let (scenario, rule) = (&self.scripted.scenario, &self.scripted.rule);
         let by = format!("scenario `{scenario}`, {rule},");
@@ -256,7 +254,7 @@ impl AppliedRule {
     }
 }
 
-/// A rule whose story continues by the status of the answer: 0, unless it is set before this is dropped.
+/// A rule whose story depends on the status of the answer. Settled when this is dropped; until `status` is set it is 0, for no answer.
 #[derive(Debug)]
 pub(super) struct Story {
     pub(super) workspace: Arc<Workspace>,

@@ -12,7 +12,7 @@ use crate::clock::Instant;
 use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
 use crate::contract::variation::BodyKind;
-use crate::http::answer::{Answer, JSON, SendFault, json_bytes};
+use crate::http::answer::{Answer, JSON, SendFault};
 use crate::http::connection::ConnectionFault;
 use crate::http::fault::Pace;
 use crate::http::request::{Admitted, AppliedRule, Story};
@@ -39,13 +39,13 @@ impl Admitted {
 }
 
 impl Api {
-    /// Answers as a scenario rule says that has neither to wait nor to render anything.
+    /// Carries out a scenario rule that has nothing to wait for and nothing to render.
     pub(super) fn carry_out_now(&self, admitted: &mut Admitted, operation: Operation, decision: Decision) -> Answer {
         let action = note_rule(admitted, decision);
         self.act(admitted, operation, action)
     }
 
-    /// Answers as any scenario rule says.
+    /// Carries out any scenario rule.
     pub(super) async fn carry_out(&self, admitted: &mut Admitted, operation: Operation, decision: Decision) -> Answer {
         let (delay, has_templates) = (decision.delay, decision.has_templates);
         let action = note_rule(admitted, decision);
@@ -71,7 +71,7 @@ impl Api {
         }
     }
 
-    /// Answers as an action says that has no templates, or none any more.
+    /// Carries out an action without templates, or whose templates are rendered.
     fn act(&self, admitted: &mut Admitted, operation: Operation, action: Action) -> Answer {
         match action {
             Action::Pass => self.perform(admitted, operation),
@@ -81,7 +81,7 @@ impl Api {
         }
     }
 
-    /// The action with its templates rendered and their gaps recorded; where there are many, beside the async workers.
+    /// The action with its templates rendered and their gaps recorded; if they are long, on a blocking thread.
     async fn rendered<T: Templated + Send + Sync + 'static>(
         &self,
         admitted: &mut Admitted,
@@ -119,18 +119,18 @@ impl Api {
             }
         };
         match fault {
-            // The whole body is promised.
+            // The header announces the whole body.
             SendFault::Paced(_) => {
-                answer.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+                answer.headers.push((CONTENT_LENGTH, HeaderValue::from(length)));
             }
-            // Nothing of the ordinary answer goes out.
+            // Nothing of the ordinary answer is sent.
             SendFault::Connection(_) => answer = Answer::json(StatusCode::OK, Vec::new(), Reason::Scripted),
         }
         Answer { fault: Some(fault), ..answer }
     }
 }
 
-/// Notes the rule that decided; returns what it does.
+/// Records the rule that decided; returns what it does.
 fn note_rule(admitted: &mut Admitted, decision: Decision) -> Action {
     let Decision { scenario, rule, turn, delay, action, description, unsettled, .. } = decision;
     let story = unsettled.map(|rule| Story {
@@ -149,7 +149,7 @@ fn note_rule(admitted: &mut Admitted, decision: Decision) -> Action {
     action
 }
 
-/// Waits by the workspace's clock. What comes then is under way for that clock as long as the task lives.
+/// Waits by the workspace's clock. The agenda counts what follows as running until the task is dropped.
 async fn wait(workspace: &Workspace, due: Instant) -> Task {
     let mut slot = workspace.agenda().slot();
     slot.set(Some(due));
@@ -165,7 +165,7 @@ fn scripted_reply(admitted: &mut Admitted, reply: &ScriptedReply) -> Answer {
     }
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = match &reply.body {
-        Some(ReplyBody::Json(body)) => Answer::json(status, json_bytes(body), Reason::Scripted),
+        Some(ReplyBody::Json(_, body)) => Answer::new(status, JSON, body.clone(), Reason::Scripted),
         Some(ReplyBody::Text(text)) => {
             let plain = HeaderValue::from_static("text/plain; charset=utf-8");
             Answer::new(status, plain, Bytes::from(text.clone()), Reason::Scripted)
@@ -173,9 +173,7 @@ fn scripted_reply(admitted: &mut Admitted, reply: &ScriptedReply) -> Answer {
         None if reply.has_envelope() => enveloped(admitted, reply, status),
         None => Answer::json(status, Vec::new(), Reason::Scripted),
     };
-    for (name, value) in &reply.headers {
-        answer.headers.insert(name.clone(), value.clone());
-    }
+    answer.headers.extend_from_slice(&reply.headers);
     answer
 }
 

@@ -6,16 +6,16 @@
 use std::mem::take;
 use std::sync::Arc;
 
-use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 
 use crate::contract::error::ErrorKind;
-use crate::contract::keys::{KeyRefusal, authenticate, bearer_token, judge, workspace_of};
+use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
 use crate::engine::Engine;
-use crate::http::answer::{AdmissionError, Answer, AnswerBody, SendFault, id_value, own_headers};
+use crate::header_lines::push_headers;
+use crate::http::answer::{AdmissionError, Answer, SendFault, id_value, own_headers};
 use crate::http::body::BodyReader;
 use crate::http::connection::Progress;
 use crate::http::fault::paced;
@@ -23,10 +23,11 @@ use crate::http::guard::{caught, caught_now};
 use crate::http::handler::{Answering, PLAIN_ON_TLS, Sent};
 use crate::http::headers::{REQUEST_ID, all_headers};
 use crate::http::host::check_host;
+use crate::http::outgoing::Outgoing;
 use crate::http::request::{Admitted, Identity, Request, ValidKey, draw};
+use crate::http::sender::{Sender, sender};
 use crate::journal::{Arrival, Entry, Transcript, Wire};
 use crate::scenario::{Decision, Generation};
-use crate::workspace::Alias;
 
 /// The emulated API.
 #[derive(Debug)]
@@ -69,13 +70,13 @@ impl Api {
             },
         });
         match next {
-            Ok(Next::Answer(answer)) => Answering::Ready(self.finish(admitted, Ok(answer), progress)),
-            Err(panic) => Answering::Ready(self.finish(admitted, Err(panic), progress)),
+            Ok(Next::Answer(answer)) => Answering::Ready(self.finish(&mut admitted, Ok(answer), progress)),
+            Err(panic) => Answering::Ready(self.finish(&mut admitted, Err(panic), progress)),
             Ok(next) => {
                 let (api, progress) = (Arc::clone(self), Arc::clone(progress));
                 Answering::Later(Box::pin(async move {
                     let answered = caught(api.respond(&mut admitted, next)).await;
-                    api.finish(admitted, answered, &progress)
+                    api.finish(&mut admitted, answered, &progress)
                 }))
             }
         }
@@ -97,7 +98,7 @@ impl Api {
         let (head, ()) = hyper::Request::new(()).into_parts();
         let request = Request::new(head, self.engine.registry.clock().now(), &self.engine.library.load());
         let identity = self.anonymous(&request);
-        let admitted = Admitted::new(request, identity);
+        let mut admitted = Admitted::new(request, identity);
         let Answer { status: own, content_type, headers, body, reason, .. } = admitted.refused(kind, text);
         let id = &admitted.identity.id;
         let further = admitted.profile().ids.request_header.get();
@@ -107,15 +108,16 @@ impl Api {
             body.len(),
         );
         let bytes = [head.as_bytes(), &body].concat().into();
+        let own_headers = own_headers(own, content_type, headers);
         let transcript = Transcript::new(&Wire {
             id: id.as_bytes(),
             request: None,
             headers: &admitted.request.head.headers,
             body: &[],
-            answer_headers: &own_headers(own, content_type, headers),
+            answer_headers: &|bytes| push_headers(bytes, &own_headers),
             answer_body: &body,
         });
-        let record = admitted.into_record(transcript, status.as_u16(), None, reason, Arrival::default());
+        let record = admitted.record(transcript, status.as_u16(), None, reason, Arrival::default());
         self.engine.journal.append(Entry::Request(Arc::new(record)));
         bytes
     }
@@ -144,7 +146,7 @@ impl Api {
         }
     }
 
-    /// The route of a proper request. Notes the operation and the configuration that the request is answered by.
+    /// The route of a valid request. Records the operation and the configuration that the request is answered by.
     fn find_route(&self, request: &mut Request, generation: &Generation) -> Result<&'static Route, AdmissionError> {
         let Parts { method, uri, version, headers, .. } = &request.head;
         if let Err(problem) = check_host(method, uri, *version, headers) {
@@ -168,7 +170,7 @@ impl Api {
                 request.operation = Some(route.operation);
                 chosen.map(|()| route).map_err(|text| AdmissionError::Invalid(ErrorKind::BadRequest, text))
             }
-            // That scenarios named by the request are unknown does not matter here.
+            // Whether the request names unknown scenarios does not matter here.
             other => Err(AdmissionError::NotFound(other)),
         }
     }
@@ -180,28 +182,19 @@ impl Api {
 
     /// The identity of a request with a valid key; counts the request if it is one that counts.
     fn recognize(&self, request: &mut Request, counts: bool) -> Result<Identity, KeyRefusal> {
-        let Request { head, config, .. } = &*request;
-        let profile = &*config.profile;
-        // An access token replaces a key; only the preview has such tokens.
-        let token = if profile.preview.enabled { bearer_token(&head.headers).ok() } else { None };
-        let alias = token.and_then(|token| self.engine.registry.tokens().find(token));
-        let key = match &alias {
-            Some(Alias { key, .. }) => judge(key, profile.key_rules()).map(|()| &**key)?,
-            None => authenticate(&head.headers, profile.key_rules())?,
-        };
-        let workspace = self.engine.registry.open(workspace_of(key, &profile.keys), request.now);
-        // From here on it is the workspace's time.
+        let Sender { workspace, group_key, expires } = sender(&self.engine.registry, request)?;
+        // From here on, times are by the workspace's clock.
         let now = if workspace.clock().is_plain() { request.now } else { workspace.clock().now() };
-        if alias.as_ref().is_some_and(|alias| alias.expires <= now.instant) {
+        if expires.is_some_and(|expires| expires <= now.instant) {
             return Err(KeyRefusal::Expired);
         }
+        let (config, profile) = (&request.config, &request.config.profile);
         let (quota, (id, variety)) = {
             let mut state = workspace.lock();
-            self.engine.meet(&workspace, &mut state, config, now);
-            let quota = counts.then(|| state.count_request(key, profile, now));
+            self.engine.start_scenarios(&workspace, &mut state, config, now);
+            let quota = counts.then(|| state.count_request(group_key.as_ref(), profile, now));
             (quota, draw(&mut state, profile, now))
         };
-        let group_key = (workspace.name().as_ref() != key).then(|| Arc::from(key));
         request.now = now;
         Ok(Identity { id, variety, workspace, key: Some(ValidKey { group_key, quota }) })
     }
@@ -228,10 +221,10 @@ impl Api {
     /// Adds the headers that every answer has, and appends the request to the journal. A panic is answered with a 500.
     fn finish(
         &self,
-        mut admitted: Admitted,
+        admitted: &mut Admitted,
         answered: Result<Answer, String>,
         progress: &Progress,
-    ) -> Response<AnswerBody> {
+    ) -> Response<Outgoing> {
         let answered = answered.unwrap_or_else(|panic| admitted.denied(AdmissionError::Panicked(panic)));
         let Answer { status: answer_status, content_type, headers, body, reason, fault } = answered;
         let (pace, broken) = match fault {
@@ -259,25 +252,25 @@ impl Api {
             self.engine.answered(owner, config, &admitted.view(), answer_status.as_u16(), at);
         }
         let id = id_value(take(&mut admitted.identity.id));
-        let headers = all_headers(&admitted, &id, answer_status, content_type, headers);
+        let (headers, source) = all_headers(admitted, &id, answer_status, content_type, headers);
         let Parts { method, uri, headers: request_headers, .. } = &admitted.request.head;
         let transcript = Transcript::new(&Wire {
             id: id.as_bytes(),
             request: Some((method, uri)),
             headers: request_headers,
             body: &admitted.body,
-            answer_headers: &headers,
+            answer_headers: &|bytes| source.push(bytes, &headers),
             answer_body: &body,
         });
         let mut response = Response::new(match pace {
-            None => Either::Left(Full::new(body)),
-            Some(pace) => Either::Right(paced(body, pace, admitted.workspace())),
+            None => Outgoing::from(body),
+            Some(pace) => paced(body, pace, admitted.workspace()),
         });
         *response.status_mut() = answer_status;
         *response.headers_mut() = headers;
         // A scenario's delay is over for the clock once the journal has the request.
         let _task = admitted.rule.as_mut().and_then(|rule| rule.task.take());
-        let record = Arc::new(admitted.into_record(transcript, status, broken, reason, progress.arrival()));
+        let record = Arc::new(admitted.record(transcript, status, broken, reason, progress.arrival()));
         progress.recorded(&record);
         self.engine.journal.append(Entry::Request(record));
         response

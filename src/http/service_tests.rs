@@ -28,7 +28,7 @@ fn admitted(api: &Api) -> Admitted {
     Admitted::new(request, identity)
 }
 
-async fn json(response: Response<AnswerBody>) -> Value {
+async fn json(response: Response<Outgoing>) -> Value {
     let body = response.into_body().collect().await.expect("bytes at hand").to_bytes();
     serde_json::from_slice(&body).expect("the body is JSON")
 }
@@ -36,7 +36,7 @@ async fn json(response: Response<AnswerBody>) -> Value {
 #[tokio::test]
 async fn a_panic_is_a_500_and_the_next_request_works() {
     let api = api();
-    let first = admitted(&api);
+    let mut first = admitted(&api);
     let progress = Progress::default();
     let responded = caught(async {
         let anonymous = api.engine.registry.anonymous();
@@ -44,7 +44,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
         panic!("by the test")
     })
     .await;
-    let response = api.finish(first, responded, &progress);
+    let response = api.finish(&mut first, responded, &progress);
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
     let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
     let body = json(response).await;
@@ -52,7 +52,7 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
     assert_eq!(body["error"]["request_id"], id);
     assert!(!body.to_string().contains("by the test"), "{body}");
     let entries = api.engine.journal.read(0, 10);
-    let told = entries.iter().any(|(_, entry)| match entry {
+    let recorded = entries.iter().any(|(_, entry)| match entry {
         Entry::Request(record) => {
             record.transcript.id() == id
                 && record.status == 500
@@ -60,12 +60,12 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
         }
         _ => false,
     });
-    assert!(told, "{entries:?}");
+    assert!(recorded, "{entries:?}");
 
     // The workspace's lock was held by the one that panicked.
-    let next = admitted(&api);
+    let mut next = admitted(&api);
     let answer = api.perform(&next, Operation::Hello);
-    let response = api.finish(next, Ok(answer), &progress);
+    let response = api.finish(&mut next, Ok(answer), &progress);
     assert_eq!(response.status(), StatusCode::OK);
     assert_ne!(response.headers()[REQUEST_ID].to_str().expect("text"), id);
 }
@@ -73,9 +73,9 @@ async fn a_panic_is_a_500_and_the_next_request_works() {
 #[tokio::test]
 async fn a_panic_before_a_request_has_its_id_is_answered_with_one() {
     let api = api();
-    let admitted = admitted(&api);
+    let mut admitted = admitted(&api);
     let answer = admitted.denied(AdmissionError::Panicked(String::new()));
-    let response = api.finish(admitted, Ok(answer), &Progress::default());
+    let response = api.finish(&mut admitted, Ok(answer), &Progress::default());
     let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
     assert!(id.starts_with("req_"), "{id}");
     assert_eq!(json(response).await["error"]["request_id"], id);

@@ -1,7 +1,7 @@
-//! What a connection needs from its socket beside reading and writing: a deliberate reset, and the state of the peer while
-//! nothing is read from it.
+//! What a connection needs from its socket besides reading and writing: a deliberate reset, and the state of the peer
+//! while nothing is read from it.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -81,24 +81,6 @@ impl AsyncWrite for Socket {
         match &mut *self {
             Self::Plain(socket) => Pin::new(socket).poll_write(cx, bytes),
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match &mut *self {
-            Self::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, slices),
-            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(socket) => socket.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
         }
     }
 

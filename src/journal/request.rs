@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use crate::clock::Instant;
 use crate::contract::error::{ErrorKind, FieldProblem};
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
+use crate::header_lines::{fields, push_headers};
 use crate::rate_limit::Verdict;
 use crate::workspace::Workspace;
 
@@ -82,7 +83,7 @@ impl Written {
         if micros == 0 { None } else { Timestamp::from_microsecond(micros).ok() }
     }
 
-    /// Notes the time.
+    /// Records the time.
     pub fn note(&self, at: Timestamp) {
         self.0.store(at.as_microsecond(), Ordering::Relaxed);
     }
@@ -126,7 +127,7 @@ pub enum Reason {
         /// The advice that the answer gave, by the settings at that time.
         advice: Box<str>,
     },
-    /// The quota was used up; the verdict is in `quota`.
+    /// The quota was used up; the details are in `quota`.
     RateLimited,
     /// Fields failed validation.
     Invalid(Vec<FieldProblem>),
@@ -169,13 +170,18 @@ pub struct Transcript {
     ends: [usize; 4],
 }
 
+/// Most bytes of a transcript that are allocated and not used.
+const SLACK: usize = 64;
+/// Most bytes that are allocated before it is known how many are needed.
+const MOST_GUESSED: usize = 4096;
+
 thread_local! {
-    /// A buffer for the heads of one exchange, reused by the thread; bounded by the limits on headers.
-    static HEADS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// How long the last transcript of the thread was, rounded up: the next one is often as long.
+    static GUESS: Cell<usize> = const { Cell::new(0) };
 }
 
 /// What a transcript is made from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Wire<'a> {
     /// Form `req_<id>`, in ASCII.
     pub id: &'a [u8],
@@ -185,8 +191,8 @@ pub struct Wire<'a> {
     pub headers: &'a HeaderMap,
     /// The request's body, as far as it was read.
     pub body: &'a [u8],
-    /// The answer's headers.
-    pub answer_headers: &'a HeaderMap,
+    /// Writes the answer's headers, a line each.
+    pub answer_headers: &'a dyn Fn(&mut Vec<u8>),
     /// The answer's body.
     pub answer_body: &'a [u8],
 }
@@ -198,21 +204,24 @@ impl Transcript {
         let target =
             wire.request.map_or("", |(_, uri)| uri.path_and_query().map_or(uri.path(), |target| target.as_str()));
         let method = wire.request.map_or("", |(method, _)| method.as_str());
-        // Written to a reused buffer first, so that the copy is allocated with exactly the size that it needs.
-        HEADS.with_borrow_mut(|heads| {
-            heads.clear();
-            heads.extend_from_slice(wire.id);
-            let id_end = heads.len();
-            for part in [method, " ", target, "\r\n"] {
-                heads.extend_from_slice(part.as_bytes());
-            }
-            push_headers(heads, wire.headers);
-            let head_end = heads.len();
-            push_headers(heads, wire.answer_headers);
-            let body_end = heads.len() + body.len();
-            let ends = [id_end, head_end, heads.len(), body_end];
-            Self { bytes: [heads.as_slice(), body, answer_body].concat(), ends }
-        })
+        let mut bytes = Vec::with_capacity(GUESS.get());
+        bytes.extend_from_slice(wire.id);
+        let id_end = bytes.len();
+        for part in [method, " ", target, "\r\n"] {
+            bytes.extend_from_slice(part.as_bytes());
+        }
+        push_headers(&mut bytes, wire.headers);
+        let head_end = bytes.len();
+        (wire.answer_headers)(&mut bytes);
+        let answer_head_end = bytes.len();
+        bytes.extend_from_slice(body);
+        let body_end = bytes.len();
+        bytes.extend_from_slice(answer_body);
+        if bytes.capacity() > bytes.len() + SLACK {
+            bytes.shrink_to_fit();
+        }
+        GUESS.set(bytes.len().next_multiple_of(SLACK).min(MOST_GUESSED));
+        Self { bytes, ends: [id_end, head_end, answer_head_end, body_end] }
     }
 
     /// Form `req_<id>`: the `X-Emulator-Request-Id` of the answer.
@@ -240,12 +249,12 @@ impl Transcript {
 
     /// The request's header names and values in the order received.
     pub fn headers(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
-        fields(&self.bytes[self.ends[0]..self.ends[1]]).skip(1).flatten()
+        fields(&self.bytes[self.ends[0]..self.ends[1]])
     }
 
     /// The answer's header names and values.
     pub fn answer_headers(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
-        fields(&self.bytes[self.ends[1]..self.ends[2]]).flatten()
+        fields(&self.bytes[self.ends[1]..self.ends[2]])
     }
 
     /// The request's body, as far as it was read and is kept.
@@ -264,31 +273,9 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Header lines as names and values; values that are not UTF-8 are escaped. Other lines become `None`.
-fn fields(bytes: &[u8]) -> impl Iterator<Item = Option<(&str, Cow<'_, str>)>> {
-    bytes.split(|byte| *byte == b'\n').map(|line| {
-        let line = line.strip_suffix(b"\r")?;
-        let at = line.windows(2).position(|pair| pair == b": ")?;
-        let value = match std::str::from_utf8(&line[at + 2..]) {
-            Ok(value) => Cow::Borrowed(value),
-            Err(_) => Cow::Owned(line[at + 2..].escape_ascii().to_string()),
-        };
-        Some((text(&line[..at]), value))
-    })
-}
-
 /// The part of a body that the journal keeps.
 fn kept(body: &[u8]) -> &[u8] {
     &body[..body.len().min(KEPT_BODY)]
-}
-
-fn push_headers(bytes: &mut Vec<u8>, headers: &HeaderMap) {
-    for (name, value) in headers {
-        bytes.extend_from_slice(name.as_str().as_bytes());
-        bytes.extend_from_slice(b": ");
-        bytes.extend_from_slice(value.as_bytes());
-        bytes.extend_from_slice(b"\r\n");
-    }
 }
 
 #[cfg(test)]
@@ -307,7 +294,7 @@ mod tests {
             request: Some((&Method::GET, &uri)),
             headers: &headers,
             body: b"sent\r\nx: y",
-            answer_headers: &answer_headers,
+            answer_headers: &|bytes| push_headers(bytes, &answer_headers),
             answer_body: b"got",
         };
         let transcript = Transcript::new(&wire);

@@ -103,7 +103,7 @@ mod tests {
             request: Some((&Method::GET, &uri)),
             headers: &none,
             body: &[],
-            answer_headers: &none,
+            answer_headers: &|_| {},
             answer_body: &[],
         });
         Entry::Request(Arc::new(RequestRecord {

@@ -1,4 +1,4 @@
-//! What a profile must hold beyond the types of its knobs: values that would corrupt answers or could never work.
+//! What a profile is checked for beyond the types of its settings: values that would corrupt answers or could never work.
 
 use std::collections::BTreeSet;
 
@@ -86,7 +86,7 @@ pub(super) fn check(profile: &Profile) -> Vec<Broken> {
     };
     if let Some(event) = profile.events.extra.iter().find(|event| !word(event)) {
         let message =
-            format!("\"{}\" is no event type: expected letters, digits, `.`, `_` and `-`", event.escape_debug());
+            format!("\"{}\" is not an event type: expected letters, digits, `.`, `_` and `-`", event.escape_debug());
         push(&["events.extra"], message);
     }
     if let Err(problem) = webhooks.custom.check() {
@@ -127,7 +127,7 @@ fn check_keys(profile: &Profile, found: &mut Vec<Broken>) {
         [(&[TEST_PREFIX], &keys.test_prefix), (&[LIVE_PREFIX], &keys.live_prefix)];
     for (knobs, prefix) in prefixes {
         if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_graphic()) {
-            push(knobs, format!("\"{}\" is no prefix: expected characters without spaces", prefix.escape_debug()));
+            push(knobs, format!("\"{}\" is not a prefix: expected characters without spaces", prefix.escape_debug()));
         }
     }
     if keys.test_prefix == keys.live_prefix {
@@ -135,15 +135,15 @@ fn check_keys(profile: &Profile, found: &mut Vec<Broken>) {
         push(&[TEST_PREFIX, LIVE_PREFIX], message);
     }
     if keys.list.iter().any(String::is_empty) {
-        push(&["keys.list"], "\"\" is no key".to_owned());
+        push(&["keys.list"], "\"\" is not a key".to_owned());
     }
     if keys.workspaces.values().flatten().any(String::is_empty) {
-        push(&["keys.workspaces"], "\"\" is no key".to_owned());
+        push(&["keys.workspaces"], "\"\" is not a key".to_owned());
     }
     let mut seen: BTreeSet<&String> = BTreeSet::new();
     if let Some(key) = keys.workspaces.values().flatten().find(|key| !seen.insert(key)) {
         let shown = crate::contract::keys::shown(key, keys);
-        push(&["keys.workspaces"], format!("the key \"{shown}\" stands in two groups"));
+        push(&["keys.workspaces"], format!("the key \"{shown}\" is in two groups"));
     }
 }
 
@@ -171,10 +171,10 @@ mod tests {
             ("webhooks.timeout=0s", "at least 1ms"),
             ("webhooks.copies=101", "at most 100 copies"),
             ("webhooks.copies=0", "an integer from 1"),
-            ("keys.test_prefix=", "no prefix"),
+            ("keys.test_prefix=", "not a prefix"),
             ("keys.test_prefix=sk_live_", "cannot both begin"),
             ("keys.workspaces={a=[\"sk_test_x\"],b=[\"sk_test_x\"]}", "two groups"),
-            ("events.extra=[\"a b\"]", "no event type"),
+            ("events.extra=[\"a b\"]", "not an event type"),
         ] {
             let problem = Layered::default().with_assignment(assignment, "test").expect_err(assignment);
             assert!(problem.message.contains(said), "{assignment}: {}", problem.message);

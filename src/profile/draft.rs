@@ -16,7 +16,6 @@ use super::paths::{collect, locate, put, value_at, without_spans};
 use super::plain;
 use super::presets::Preset;
 use super::problem::ProfileProblem;
-use crate::order::{self, by_number};
 
 /// Settings of a text, read once; each with its place in the text.
 #[derive(Clone, Debug)]
@@ -26,13 +25,13 @@ impl OverlaySettings {
     /// Whether both set the same knobs to the same values, wherever in their texts.
     pub fn same_values(&self, other: &Self) -> bool {
         let set = |settings: &Self| -> BTreeMap<&'static str, String> {
-            order::map(settings.0.iter().map(|(knob, value, _)| (knob.path, value.to_string())))
+            settings.0.iter().map(|(knob, value, _)| (knob.path, value.to_string())).collect()
         };
         set(self) == set(other)
     }
 }
 
-/// A profile with settings on top that were not validated yet.
+/// A profile with settings on top that have not been validated yet.
 #[derive(Clone, Debug)]
 pub struct Draft {
     base: Layered,
@@ -48,7 +47,7 @@ pub struct Draft {
 struct Setting {
     knob: &'static Knob,
     value: Value,
-    /// Whether a table is laid over the old one where the knob is so.
+    /// Whether a table is merged into the old one, if the knob allows it.
     merge: bool,
     source: Arc<str>,
     span: Range<usize>,
@@ -71,17 +70,18 @@ impl Draft {
         }
         if let Some(language) = plain::other_language(text).filter(|_| !errors.is_empty()) {
             let message = format!("this looks like {language}; a profile is TOML");
-            let hint = "for example `rate_limit.requests = 5`; `wrs-emulator assumptions` lists every knob".to_owned();
+            let hint =
+                "for example `rate_limit.requests = 5`; `wrs-emulator assumptions` lists every setting".to_owned();
             return self.refuse(ProfileProblem::new("profile/syntax", 0..0, message, hint), source, "");
         }
         for error in &errors {
             let (span, message) = plain::syntax_problem(text, error);
-            let hint = "the file must be TOML; `wrs-emulator assumptions` lists every knob".to_owned();
+            let hint = "the file must be TOML; `wrs-emulator assumptions` lists every setting".to_owned();
             self.refuse(ProfileProblem::new("profile/syntax", span, message, hint), source, "");
         }
     }
 
-    /// Adds the knobs of a parsed table, as in a scenario's `[profile]`; gives those settings by themselves.
+    /// Adds the knobs of a parsed table, as in a scenario's `[profile]`; returns those settings alone.
     pub fn table(&mut self, overlay: &DeTable<'_>, source: &str) -> OverlaySettings {
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         collect(overlay, "", &mut found, &mut problems);
@@ -111,7 +111,7 @@ impl Draft {
         }
     }
 
-    /// Adds one assignment `path=value`. The value is TOML; what is no TOML, or no value of the knob, is a plain string.
+    /// Adds one assignment `path=value`. The value is TOML; what is not TOML, or not valid for the knob, is a plain string.
     pub fn assignment(&mut self, assignment: &str, source: &str) {
         let Some((path, text)) = assignment.split_once('=') else {
             let message = format!("expected `path=value`, found `{}`", assignment.escape_debug());
@@ -170,7 +170,7 @@ impl Draft {
         self.validated(|_| true)
     }
 
-    /// The same for settings that are later laid over another profile: only what is wrong over every profile counts.
+    /// The same for settings that are later laid over another profile: only what would be wrong over any profile counts.
     pub fn finish_alone(self) -> Result<Layered, Vec<ProfileProblem>> {
         let set: Vec<&str> = self.settings.iter().map(|setting| setting.knob.path).collect();
         self.validated(|broken| broken.knobs.iter().all(|knob| set.contains(knob)))
@@ -183,7 +183,7 @@ impl Draft {
             Ok(profile) => profile,
             Err(message) => {
                 problems.extend(self.drop_ill_typed(&message));
-                // What is wrong beside that is reported as well.
+                // Other problems are reported as well.
                 match deserialize(&self.table) {
                     Ok(profile) => profile,
                     Err(_) => return Err(Self::in_order(problems)),
@@ -221,7 +221,7 @@ impl Draft {
             }
         }
         if problems.is_empty() {
-            // Values that are valid alone and not together are those of one knob: the last one is refused.
+            // Only values of one knob can be valid alone but not together: the last one is refused.
             problems.extend(good.pop().map(|setting| setting.problem(message)));
         }
         (self.table, self.sources) = (self.base.table().clone(), self.base.sources().clone());
@@ -232,14 +232,14 @@ impl Draft {
         problems
     }
 
-    /// Why a setting's value is none of its knob, whatever the others are.
+    /// Why a setting's value is invalid by itself, whatever the other settings are.
     fn problem_alone(&self, setting: &Setting) -> Option<String> {
         let mut table = self.base.table().clone();
         put(&mut table, setting.knob, setting.value.clone(), setting.merge);
         deserialize(&table).err()
     }
 
-    /// The problem as one of the setting that was made last among those that cause it.
+    /// The problem, reported for the last of the settings that cause it.
     fn blame(&self, broken: &Broken) -> ProfileProblem {
         let concerned = |setting: &&Setting| broken.knobs.contains(&setting.knob.path);
         if let Some(setting) = self.settings.iter().rev().find(concerned) {
@@ -284,7 +284,7 @@ impl Draft {
             }
         }
         let place = |problem: &ProfileProblem| sources.iter().position(|source| *source == problem.source);
-        by_number(&mut problems, |problem| (place(problem).unwrap_or_default(), problem.span.start));
+        problems.sort_by_key(|problem| (place(problem).unwrap_or_default(), problem.span.start));
         problems
     }
 }

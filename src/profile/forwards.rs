@@ -1,9 +1,8 @@
-//! Where deliveries really go: the knob `webhooks.forwards`. Must not know who delivers, and what may be dialled.
+//! Where deliveries really go: the setting `webhooks.forwards`. Must not know who delivers or what may be dialled.
 
 use std::collections::BTreeMap;
 
-use crate::order;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use url::Url;
 
 /// Most forwards in force for one key.
@@ -19,7 +18,7 @@ pub struct Forward {
 impl Forward {
     /// Reads `FROM=TO`; both are absolute http or https URLs without query and fragment.
     pub fn parse(text: &str) -> Result<Self, String> {
-        // `=` may be part of a path; the target starts with a scheme, so the last `=http` divides.
+        // `=` may be part of a path; the target starts with a scheme, so the last `=http` separates the two.
         let at = text.rfind("=http").ok_or_else(|| {
             format!(
                 "expected FROM=TO with two URLs, such as https://app.example.com=http://localhost:3000, found `{text}`"
@@ -43,7 +42,7 @@ impl Forward {
         Ok(Self { from: url(from)?, to: url(to)? })
     }
 
-    /// What is subscribed, in the form in which it names the rule.
+    /// The subscribed URL, in the form that names the rule.
     pub fn from(&self) -> &str {
         self.from.as_str().trim_end_matches('/')
     }
@@ -74,11 +73,11 @@ impl Forward {
     }
 }
 
-/// All rules in force, ordered by what is subscribed. In TOML a table of URL to URL; an empty target takes a rule back that
-/// another layer made.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
+/// All rules in force, ordered by what is subscribed. In TOML a table of URL to URL; an empty target removes a rule of
+/// another layer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "BTreeMap<String, String>"))]
+#[serde(try_from = "BTreeMap<String, String>")]
 pub struct Forwards(Vec<Forward>);
 
 impl Forwards {
@@ -103,12 +102,6 @@ impl TryFrom<BTreeMap<String, String>> for Forwards {
         }
         let rules = table.iter().filter(|(_, to)| !to.is_empty()).map(|(from, to)| Forward::new(from, to));
         rules.collect::<Result<_, _>>().map(Self)
-    }
-}
-
-impl From<Forwards> for BTreeMap<String, String> {
-    fn from(Forwards(rules): Forwards) -> Self {
-        order::map(rules.iter().map(|rule| (rule.from().to_owned(), rule.to().to_owned())))
     }
 }
 

@@ -110,7 +110,7 @@ pub const KNOBS: &[Knob] = &[
     ),
     typed("rate_limit.window", "windows are not shown", "60 seconds"),
     typed("rate_limit.algorithm", "not shown", "a fixed window opened by the first request"),
-    typed("rate_limit.count", "not shown", "a 429 costs nothing, a 422 does"),
+    typed("rate_limit.count", "not shown", "a 422 counts, a 429 does not"),
     map(
         "rate_limit.header_names",
         "X-RateLimit-Limit and X-RateLimit-Remaining; units are not shown",
@@ -135,13 +135,13 @@ pub const KNOBS: &[Knob] = &[
     typed(
         "variation.unknown_fields",
         "the error shape may gain fields; compatibility guarantees are not shown",
-        "no object has a field that the contract or another knob does not name",
+        "objects have only the fields that the contract or another setting names",
     ),
     typed("variation.key_order", "not shown", "as in the contract's tables"),
     typed("variation.bodies", "not shown", "where variation.unknown_fields and variation.key_order apply: everywhere"),
     typed(
         "subscriptions.upsert",
-        "200: subscription created or updated; when which is not shown",
+        "200: subscription created or updated; which applies when is not shown",
         "the same URL in the same workspace updates: id and created_at stay",
     ),
     knob(
@@ -178,12 +178,12 @@ pub const KNOBS: &[Knob] = &[
     typed("webhooks.timestamp", "not shown", "the emulator's clock while it is frozen, real time otherwise"),
     typed("webhooks.timeout", "delivery timeouts are not shown", "15 seconds for a whole attempt"),
     typed("webhooks.connect_timeout", "delivery timeouts are not shown", "5 seconds"),
-    typed("webhooks.order", "not shown", "first attempts in the order of events; retries hold nothing back"),
+    typed("webhooks.order", "not shown", "first attempts in the order of events; retries delay no other event"),
     knob("webhooks.copies", "not shown", "each event is delivered once", "an integer from 1 to 100, such as 2"),
     typed("webhooks.scatter", "not shown", "first attempts do not wait, so events arrive in their order"),
     typed("webhooks.swap", "not shown", "no event waits for the one after it"),
     typed("webhooks.disable_on_gone", "not shown", "410 disables the subscription"),
-    typed("webhooks.honor_retry_after", "not shown", "honoured between one and two retry steps"),
+    typed("webhooks.honor_retry_after", "not shown", "honoured, but clamped to between one and two retry steps"),
     typed(
         "webhooks.rotation_grace",
         "the operation for rotating a secret is not shown",
@@ -200,7 +200,7 @@ pub const KNOBS: &[Knob] = &[
     map(
         "webhooks.forwards",
         "events are posted to the registered URL",
-        "to that URL, unless --forward or this knob leads elsewhere",
+        "to that URL, unless --forward or this setting leads elsewhere",
         "URL subscribed = URL dialled, such as \"https://app.example.com\" = \"http://localhost:3000\"",
     ),
     map(

@@ -1,5 +1,5 @@
 //! A profile in its layers: built-in defaults, a user's file or preset, single assignments, a scenario's overlay. `draft` puts one
-//! together, `paths` knows where knobs are; here is what came of it, with the origin of each knob.
+//! together, `paths` knows where knobs are; this file has the result, with the origin of each knob.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -22,7 +22,7 @@ pub struct Layered {
 }
 
 static DEFAULT: LazyLock<Layered> = LazyLock::new(|| {
-    let profile = deserialize(&DEFAULT_TABLE).expect("the built-in profile fits its type, which a test shows");
+    let profile = deserialize(&DEFAULT_TABLE).expect("the built-in profile matches its type, which a test shows");
     Layered::made(profile, DEFAULT_TABLE.clone(), Sources::new())
 });
 

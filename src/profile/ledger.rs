@@ -50,10 +50,10 @@ pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
 pub fn ledger_markdown() -> String {
     let mut page = String::from(
         "# What the emulator assumes\n\n\
-         The published contract leaves these points open. Each row is a knob of the profile: change it with\n\
+         The published contract leaves these points open. Each row is a setting of the profile: change it with\n\
          `--set path=value`, in a file for `--profile`, or in a scenario's `[profile]`. This page is made by\n\
          `wrs-emulator assumptions --markdown`; a test keeps it in step.\n\n\
-         | knob | the contract says | assumed | default | may be set to |\n| --- | --- | --- | --- | --- |\n",
+         | setting | the contract says | assumed | default | may be set to |\n| --- | --- | --- | --- | --- |\n",
     );
     for row in ledger(&Layered::default()) {
         let cells = [row.contract.to_owned(), row.assumed.to_owned(), format!("`{}`", row.default), row.values.clone()];
@@ -68,7 +68,7 @@ pub fn ledger_markdown() -> String {
 mod tests {
     use super::*;
 
-    /// Who was refused a value needs one to copy.
+    /// Whoever had a value refused needs one to copy.
     #[test]
     fn each_knob_shows_values_that_it_takes() {
         for knob in KNOBS {

@@ -77,8 +77,8 @@ pub(super) fn collect<'t, 'i>(
             (true, other) => {
                 let inside = KNOBS.iter().filter(|knob| knob.path.starts_with(&format!("{path}.")));
                 let names = inside.map(|knob| format!("`{}`", knob.path)).collect::<Vec<_>>().join(", ");
-                let message = format!("`{path}` is a table of knobs, found {}", other.type_str());
-                let hint = format!("knobs in it: {names}");
+                let message = format!("`{path}` is a table of settings, found {}", other.type_str());
+                let hint = format!("settings in it: {names}");
                 problems.push(ProfileProblem::new("profile/bad-value", value.span(), message, hint));
             }
             (false, _) => {
@@ -97,13 +97,13 @@ pub fn setting_group(name: &str) -> Option<&'static str> {
 }
 
 fn unknown(path: &str) -> (String, String) {
-    const ALL: &str = "`wrs-emulator assumptions` lists every knob";
+    const ALL: &str = "`wrs-emulator assumptions` lists every setting";
     let inside: Vec<&str> = below(path).collect();
     if let [first, ..] = inside.as_slice() {
         let names = inside.iter().take(5).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let more = if inside.len() > 5 { ", …" } else { "" };
         let hint = format!("name one of those in it, such as `{first}`: {names}{more}; {ALL}");
-        return (format!("`{}` is a group of knobs, not a knob", path.escape_debug()), hint);
+        return (format!("`{}` is a group of settings, not a setting", path.escape_debug()), hint);
     }
     if path == "profile" {
         let hint = "a profile begins with its settings: leave `[profile]` out, and write `[rate_limit]` for `[profile.rate_limit]`";
@@ -116,7 +116,7 @@ fn unknown(path: &str) -> (String, String) {
         Some(name) => format!("did you mean `{name}`? {ALL}"),
         None => ALL.to_owned(),
     };
-    (format!("unknown knob `{}`", path.escape_debug()), hint)
+    (format!("unknown setting `{}`", path.escape_debug()), hint)
 }
 
 /// The knobs of a group.
@@ -158,7 +158,7 @@ pub(super) fn json_at(table: &Table, path: &str) -> serde_json::Value {
     value_at(table, path).and_then(|value| serde_json::to_value(value).ok()).unwrap_or(serde_json::Value::Null)
 }
 
-/// The dotted paths of everything that is no table, and of empty tables.
+/// The dotted paths of everything that is not a table, and of empty tables.
 #[cfg(test)]
 pub(super) fn leaf_paths(table: &Table, above: &str, leaves: &mut Vec<String>) {
     for (key, value) in table {

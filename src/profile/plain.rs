@@ -6,7 +6,7 @@ use std::ops::Range;
 pub(super) fn in_words(message: &str) -> String {
     let kinds = ["invalid type: ", "invalid value: ", "invalid ", "unknown variant "];
     let rest = kinds.iter().find_map(|kind| message.strip_prefix(kind));
-    // What was found may hold `, expected ` itself; what is expected never does.
+    // What was found may contain `, expected ` itself; what is expected never does.
     match rest.and_then(|rest| rest.rsplit_once(", expected ")) {
         Some((found, expected)) => format!("expected {}, found {}", expected_words(expected), found_words(found)),
         None => message.to_owned(),
@@ -56,7 +56,7 @@ pub(crate) fn other_language(text: &str) -> Option<&'static str> {
     (yaml > 0 && 2 * yaml > meant().count()).then_some("YAML")
 }
 
-/// What is wrong with a text that is no TOML, and where.
+/// What is wrong with a text that is not TOML, and where.
 pub(crate) fn syntax_problem(text: &str, error: &toml::de::Error) -> (Range<usize>, String) {
     let span = error.span().unwrap_or(0..0);
     // Where a value is missing, the TOML parser finds an empty word without quotes.
@@ -75,13 +75,13 @@ mod tests {
     use crate::profile::{KNOBS, Layered};
 
     #[test]
-    fn no_wrong_value_of_any_knob_is_told_in_the_words_of_rust() {
-        let mut told = 0;
+    fn no_wrong_value_of_any_knob_is_reported_in_the_words_of_rust() {
+        let mut refused = 0;
         for knob in KNOBS {
             for value in ["-1", "1.5", "true", "[]", "[[1]]", "{}", "{ a = 1 }", "{ not_found = 1 }", "\"§ §\""] {
                 let assignment = format!("{}={value}", knob.path);
                 let Err(problem) = Layered::default().with_assignment(&assignment, "test") else { continue };
-                told += 1;
+                refused += 1;
                 let message = problem.message.split_once(": ").expect("the knob is named").1;
                 for word in [
                     "u16", "u32", "u64", "i64", "f64", "struct", "sequence", " map", "invalid ", "enum", "nonzero",
@@ -91,7 +91,7 @@ mod tests {
                 }
             }
         }
-        assert!(told > 200, "{told} values were refused");
+        assert!(refused > 200, "{refused} values were refused");
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_missing_is_told_at_its_equals_sign() {
+    fn a_value_that_is_missing_is_reported_at_its_equals_sign() {
         let missing = "a value is missing after `=`";
         for (text, place, said) in [
             ("a = 1\nskip =    # note\n", 11..12, missing),

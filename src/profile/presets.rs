@@ -1,4 +1,4 @@
-//! Presets: named profiles that the program brings along, each a text like a profile file (`friendly.toml`,
+//! Presets: named profiles that come with the program, each a text like a profile file (`friendly.toml`,
 //! `hostile.toml`). A client that works under all of them relies only on what the contract promises.
 
 use super::problem::ProfileProblem;
@@ -26,7 +26,7 @@ impl Preset {
         PRESETS.iter().find(|preset| preset.name == name)
     }
 
-    /// The preset of this name, or which there are.
+    /// The preset of this name, or a problem that lists all of them.
     pub(super) fn find(name: &str) -> Result<&'static Self, ProfileProblem> {
         Self::named(name).ok_or_else(|| unknown(name))
     }

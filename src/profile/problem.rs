@@ -1,4 +1,4 @@
-//! A setting that could not be made, and why.
+//! A setting that was refused, and why.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct ProfileProblem {
     pub hint: String,
     /// Where the setting comes from, as listings name it.
     pub source: Arc<str>,
-    /// The assignment as it was written; empty if the setting is none.
+    /// The assignment as it was written; empty if the setting came from elsewhere.
     pub written: Box<str>,
 }
 

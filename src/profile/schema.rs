@@ -10,7 +10,7 @@ use super::knobs::{KNOBS, Knob};
 static TYPES: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("schema.json")).expect("a test has made it"));
 
-/// The JSON Schema of a table of settings, each described by its row of the ledger. None has to be there.
+/// The JSON Schema of a table of settings, each described by its row of the ledger. None is required.
 pub fn schema() -> Value {
     let mut root = TYPES.clone();
     let optional = |place: &mut Value| drop(place.as_object_mut().and_then(|table| table.remove("required")));

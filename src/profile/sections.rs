@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU32;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::forwards::Forwards;
 use crate::contract::api_shape::ApiShape;
@@ -20,8 +20,8 @@ use crate::contract::types::{Environment, Events};
 use crate::contract::variation::Variation;
 use crate::duration::DurationText;
 
-/// Every knob, typed. Field paths are the knobs' names: `profile.rate_limit.window` is `rate_limit.window`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Every setting, typed. Field paths are the settings' names: `profile.rate_limit.window` is `rate_limit.window`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -63,7 +63,7 @@ impl Profile {
         KeyRules { environment: self.environment, keys: &self.keys }
     }
 
-    /// The rules by which a subscribe is valid.
+    /// The rules by which a subscribe request is valid.
     pub fn subscribe_rules(&self) -> SubscribeRules<'_> {
         SubscribeRules {
             validation: &self.validation,
@@ -99,7 +99,7 @@ impl Profile {
 }
 
 /// `GET /v1/system/status`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Status {
@@ -108,7 +108,7 @@ pub struct Status {
 }
 
 /// `GET /v1/hello`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
@@ -117,7 +117,7 @@ pub struct Hello {
 }
 
 /// Subscribing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SubscriptionSettings {
@@ -130,7 +130,7 @@ pub struct SubscriptionSettings {
 }
 
 /// What subscribing twice to one URL does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Upsert {
@@ -141,7 +141,7 @@ pub enum Upsert {
 }
 
 /// Signing and delivering webhooks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Webhooks {
@@ -153,9 +153,9 @@ pub struct Webhooks {
     pub secret_key: KeyReading,
     /// Whose time a signature carries.
     pub timestamp: SignatureTime,
-    /// One attempt in all.
+    /// The limit for a whole attempt.
     pub timeout: DurationText,
-    /// Its connect alone.
+    /// The limit for its connect alone.
     pub connect_timeout: DurationText,
     /// Whether retries hold later events back.
     pub order: DeliveryOrder,
@@ -180,7 +180,7 @@ pub struct Webhooks {
 }
 
 /// Whose time a signature carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SignatureTime {
@@ -193,7 +193,7 @@ pub enum SignatureTime {
 }
 
 /// Whether retries hold later events back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryOrder {
@@ -204,20 +204,20 @@ pub enum DeliveryOrder {
 }
 
 /// When failed attempts are repeated.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Retry {
     /// A named schedule.
     pub preset: RetryPreset,
-    /// Delays after each failed attempt, with the preset `custom`, which a schedule without a preset means.
+    /// Delays after each failed attempt, for the preset `custom`; a schedule without a preset implies that preset.
     pub schedule: Vec<DurationText>,
     /// Spread of each delay as a fraction, 0 to 1.
     pub jitter: Fraction,
 }
 
 /// Named retry schedules: delays after each failed attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RetryPreset {
@@ -240,10 +240,9 @@ pub enum RetryPreset {
 }
 
 /// A fraction from 0 to 1.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "f64", into = "f64")]
-#[cfg_attr(test, schemars(extend("minimum" = 0, "maximum" = 1)))]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(extend("minimum" = 0, "maximum" = 1)))]
+#[serde(try_from = "f64")]
 pub struct Fraction(f64);
 
 impl TryFrom<f64> for Fraction {

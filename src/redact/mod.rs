@@ -219,8 +219,8 @@ impl<'k> Redactor<'k> {
         let live = [self.keys.live_prefix.as_str(), LIVE_PREFIX];
         let first = live.map(|prefix| prefix.bytes().next().unwrap_or_default());
         let bytes = text.as_bytes();
-        // Most texts hold no credential, which is seen faster than where one begins.
-        // The last two letters begin the two constants.
+        // Most texts contain no credential, and finding that out is faster than finding where one
+        // begins. The last two letters begin the two constants.
         let may_begin = |byte: &u8| matches!(*byte, b'=' | b'@' | b'w' | b's') || *byte == first[0];
         let may_hold = bytes.iter().enumerate().any(|(at, byte)| {
             may_begin(byte)

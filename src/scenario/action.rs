@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::body::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use rand::{Rng, RngExt};
 use serde_json::{Map, Value};
@@ -37,7 +38,7 @@ pub struct ScriptedReply {
     pub code: Option<String>,
     /// `error.message`; the error's own when absent. May hold templates.
     pub message: Option<String>,
-    /// Headers beside the ordinary ones.
+    /// Headers in addition to the ordinary ones.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// A body in place of the error envelope. May hold templates.
     pub body: Option<ReplyBody>,
@@ -53,10 +54,18 @@ impl ScriptedReply {
 /// The body of a scripted answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReplyBody {
-    /// Sent as JSON.
-    Json(Value),
+    /// Sent as JSON: the value, and the bytes that it is sent as.
+    Json(Value, Bytes),
     /// Sent as it is, `text/plain` unless a header names another type.
     Text(String),
+}
+
+impl ReplyBody {
+    /// A body of JSON.
+    pub fn json(value: Value) -> Self {
+        let bytes = serde_json::to_vec(&value).expect("JSON values always serialise");
+        Self::Json(value, bytes.into())
+    }
 }
 
 /// A change of the ordinary answer's JSON body.
@@ -182,7 +191,7 @@ impl Delay {
                 const Z99: f64 = 2.326_347_874;
                 let (middle, high) = (median.as_secs_f64().max(1e-9), p99.max(median).as_secs_f64().max(1e-9));
                 let sigma = (high / middle).ln() / Z99;
-                // Box and Muller: two even draws make one normal draw. The first is kept off zero for the logarithm.
+                // Box and Muller: two uniform draws make one normal draw. The first is kept off zero for the logarithm.
                 let (first, second): (f64, f64) = (1.0 - random.random::<f64>(), random.random());
                 let normal = (-2.0 * first.ln()).sqrt() * (std::f64::consts::TAU * second).cos();
                 let seconds = (middle * (sigma * normal).exp()).clamp(0.0, high * 10.0);

@@ -39,7 +39,7 @@ pub enum HeldBack {
     Deleted,
 }
 
-/// What a reset goes back to; files are as they are saved.
+/// What a reset returns to. Scenarios from files are not part of it: they stay as their files are saved.
 #[derive(Debug, Default)]
 pub(super) struct Start {
     pub(super) inline: ByName,
@@ -116,7 +116,7 @@ impl LibraryContent {
         })
     }
 
-    /// The scenarios of a list that is in force; a file that broke since takes nothing from it.
+    /// The scenarios of a list that is in force; a file that has become invalid since takes nothing from it.
     pub(super) fn resolve_listed(&self, list: &Activation) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
         let names = list.names.iter().map(AsRef::as_ref);
         Self::resolve_by(names, |name| self.find(name).ok_or_else(|| Box::new(self.unknown(name))))

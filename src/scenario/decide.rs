@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::SeedableRng;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::matcher::{Found, Reading, RequestView, Subject};
 use super::rule::{Decision, Rule};
@@ -19,19 +19,20 @@ use crate::rule_counters::RuleCounters;
 /// Rules with one exact condition on the same subject are looked up instead of tried, from this many on.
 const WORTH_LOOKING_UP: usize = 8;
 
-/// What one rule did with a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RuleTrace {
-    /// The scenario's name.
-    pub scenario: String,
+/// What one rule does with a request.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct RuleTrace {
+    pub(crate) scenario: String,
     /// The rule's name, or its position.
-    pub rule: String,
+    pub(crate) rule: String,
     /// Where it begins in the scenario's text; from 1.
-    pub line: usize,
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    pub(crate) line: usize,
     /// Whether it decided the request.
-    pub applied: bool,
+    pub(crate) applied: bool,
     /// What it did, or the first condition that failed, in words.
-    pub outcome: String,
+    pub(crate) outcome: String,
 }
 
 /// The rules of the active scenarios, in order. Each scenario's are indexed once, whatever they are combined with.
@@ -95,7 +96,7 @@ impl RuleSet {
     }
 
     /// Like [`Self::decide`], and traces each rule up to the deciding one.
-    pub fn decide_traced(
+    pub(crate) fn decide_traced(
         &self,
         view: &RequestView<'_>,
         counters: &mut RuleCounters,
@@ -122,7 +123,12 @@ impl RuleSet {
 
     /// What each rule would do with a request, by the present counters; nothing is counted. Chances are rolled with a random
     /// source of their own.
-    pub fn trace(&self, view: &RequestView<'_>, counters: &RuleCounters, since_activation: Duration) -> Vec<RuleTrace> {
+    pub(crate) fn trace(
+        &self,
+        view: &RequestView<'_>,
+        counters: &RuleCounters,
+        since_activation: Duration,
+    ) -> Vec<RuleTrace> {
         self.decide_traced(view, &mut counters.clone(), since_activation, &mut Random::seed_from_u64(0)).1
     }
 }

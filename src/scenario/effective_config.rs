@@ -39,7 +39,8 @@ pub struct EffectiveConfig {
 
 impl EffectiveConfig {
     /// The effective configuration of these scenarios over a profile and what was changed for the key. All are merged before
-    /// anything is validated: a setting that is valid alone may clash with one of another scenario, and the other way round.
+    /// anything is validated: a setting that is valid alone may clash with one of another scenario, and one that
+    /// is invalid alone may be valid with it.
     pub(crate) fn build(
         base: &Layered,
         patch: Option<&KnobPatch>,
@@ -76,7 +77,7 @@ impl EffectiveConfig {
         })
     }
 
-    /// The decision of the scenarios on a request, so long after activation; `None` for the ordinary answer.
+    /// The decision of the scenarios on a request, at this time after activation; `None` for the ordinary answer.
     pub fn decide(
         &self,
         view: &RequestView<'_>,
@@ -88,7 +89,7 @@ impl EffectiveConfig {
         self.rules.decide(view, counters, since_activation, random)
     }
 
-    /// The emissions that time has set off so long after activation, given how often each (by fingerprint) was already.
+    /// The emissions that time has set off by this time after activation, given how often each (by fingerprint) has been set off already.
     pub fn due_emits(&self, since_activation: Duration, fired: impl Fn(u64) -> u64) -> DueEmits {
         due_emits(self.emits.iter(), since_activation, fired)
     }

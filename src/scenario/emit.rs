@@ -13,7 +13,7 @@ use super::matcher::{Reading, RequestView, When};
 use crate::clock::Random;
 use crate::contract::signature::Tamper;
 
-/// Most emissions named due at a time, so that a large step of the clock is worked off in pieces.
+/// Most emissions reported as due at a time, so that a large step of the clock is handled in pieces.
 const MOST_AT_A_TIME: usize = 1_000;
 
 /// A checked `[[emit]]`.
@@ -59,7 +59,7 @@ pub enum Trigger {
     },
     /// Again and again after activation.
     Every(Duration),
-    /// Once, so long after activation.
+    /// Once, this long after activation.
     After(Duration),
 }
 
@@ -83,8 +83,8 @@ impl Default for Delivery {
 }
 
 impl Emit {
-    /// When the passing of time sets it off for this time (from 0), counted from activation; `None` past the last time, and
-    /// for a trigger that is no time.
+    /// The time after activation at which it is set off; `number` counts the times from 0. `None` after the last time, and
+    /// if its trigger is not a time.
     pub fn fires_at(&self, number: u64) -> Option<Duration> {
         match self.trigger {
             Trigger::Activation => (number == 0).then_some(Duration::ZERO),
@@ -125,15 +125,15 @@ impl Emit {
 /// What is due, and when to ask again.
 #[derive(Clone, Debug, Default)]
 pub struct DueEmits {
-    /// Each emission that is set off, with how often it was before: in the order of time, then of the files. The driver
-    /// raises its count by one for each, and fires what [`Emit::plan`] returns.
+    /// Each emission that is set off, with how often it was set off before: in the order of time, then of the files.
+    /// The driver raises its count by one for each, and fires what [`Emit::plan`] returns.
     pub due: Vec<(Arc<Emit>, u64)>,
     /// The time after activation at which the next one is set off; `None` if there is none.
     pub next: Option<Duration>,
 }
 
-/// The emissions that time has set off so long after activation, given how often each was already. At most a thousand at a
-/// time: if there are more, `next` is not later than now.
+/// The emissions that time has set off by this time after activation, given how often each has been set off already. At
+/// most a thousand at a time: if there are more, `next` is not later than now.
 pub fn due_emits<'e>(
     emits: impl IntoIterator<Item = &'e Arc<Emit>>,
     since_activation: Duration,

@@ -19,10 +19,10 @@ use crate::diagnostic::Diagnostic;
 const MOST_PROBLEMS: usize = 10_000;
 
 /// Scenario files as they were read, in the order of their paths; for one that could not be read, why. It is a warning if the
-/// other files are taken all the same.
+/// other files are accepted all the same.
 pub type FileTexts = Vec<(PathBuf, Result<String, Box<Diagnostic>>)>;
 
-/// The files as they can be taken.
+/// The files as they are accepted: in their present version, in the last good one, or not at all.
 #[derive(Default)]
 struct Taken {
     files: ByName,
@@ -41,7 +41,7 @@ impl Taken {
         self.held.insert(name, HeldBack::Broken(Arc::new(problem)));
     }
 
-    /// Holds back what is valid alone and clashes with other active scenarios; returns whether that changes anything.
+    /// Holds back scenarios that are valid alone but clash with other active ones; returns whether that changes anything.
     fn hold_back_clashing(
         &mut self,
         current: &Generation,
@@ -59,7 +59,7 @@ impl Taken {
         let new: Vec<Arc<Scenario>> = self.files.values().filter(is_new).cloned().collect();
         let named = new.iter().any(|scenario| problem_of(scenario).is_some());
         for scenario in &new {
-            // A clash that shows in a file that stayed as it was comes from any of those that changed.
+            // A clash reported for an unchanged file may come from any of those that changed.
             let problem = problem_of(scenario).or_else(|| problems.first().filter(|_| !named));
             if let Some(problem) = problem {
                 self.hold_back(current, &scenario.name, problem.clone());
@@ -70,9 +70,9 @@ impl Taken {
 }
 
 impl Library {
-    /// Takes the contents of all scenario files in place of those before. A file with an error leaves its scenario at the last
-    /// good version; one that is gone does so as long as a list names it. Files that did not change keep everything, and if
-    /// none changed, the generation stays.
+    /// Replaces the previous contents of all scenario files by these. A file with an error leaves its scenario at the last
+    /// good version; so does a deleted file, as long as a list names the scenario. Files that did not change keep everything,
+    /// and if none changed, the generation stays.
     pub fn reload_files(&self, files: FileTexts, now: Instant) -> Reload {
         let changing = self.changing();
         let current = self.load();

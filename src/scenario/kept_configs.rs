@@ -1,5 +1,5 @@
-//! Effective configurations kept beside those in force: the ones that requests choose by name, and the ones replaced a short
-//! while ago. Both are bounded; what a scenario means is not known here.
+//! Effective configurations kept in addition to those in force: the ones that requests choose by name, and the ones replaced
+//! a short while ago. Both are bounded; what a scenario means is not known here.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Knobs changed while the emulator runs, for all keys or for one: a layer between the profile it was started with and the
 //! `[profile]` of the active scenarios.
 //!
-//! A patch is kept as what was asked for, knob by knob, so that it can be taken back, shown, saved and put in place again.
+//! A patch is kept as it was requested, knob by knob, so that it can be undone, shown, saved and restored.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl KnobPatch {
     /// A patch from its JSON text: an object as `PATCH profile` takes it.
     pub fn from_text(text: &str) -> Result<Self, Vec<Diagnostic>> {
         let changes: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
-            vec![Diagnostic::of_file("profile/syntax", format!("expected a JSON object of knobs: {error}"), "")]
+            vec![Diagnostic::of_file("profile/syntax", format!("expected a JSON object of settings: {error}"), "")]
         })?;
         Self::default().with(&changes)
     }
@@ -65,7 +65,7 @@ impl KnobPatch {
         found.into_iter().map(|(path, _)| path).collect()
     }
 
-    /// This patch with another on top: nested like a scenario's `[profile]`, by dotted names, or both. `null` takes back.
+    /// This patch with another on top: nested like a scenario's `[profile]`, by dotted names, or both. `null` undoes a change.
     pub(super) fn with(&self, changes: &Map<String, Value>) -> Result<Self, Vec<Diagnostic>> {
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         collect(changes, "", &mut found, &mut problems);
@@ -73,7 +73,7 @@ impl KnobPatch {
             return Err(problems.into_iter().map(diagnostic).collect());
         }
         let too_many = || {
-            let message = format!("a patch holds at most {MOST_ENTRIES} knobs and {MOST_BYTES} bytes");
+            let message = format!("a patch has at most {MOST_ENTRIES} settings and {MOST_BYTES} bytes");
             vec![Diagnostic::of_file("profile/bad-value", message, "take some back with null")]
         };
         if found.len() > 2 * MOST_ENTRIES {
@@ -82,7 +82,7 @@ impl KnobPatch {
         let mut entries = self.0.clone();
         for (path, value) in found {
             let below = format!("{path}.");
-            // What was set below is covered by the new value, or taken back with it.
+            // What was set below is covered by the new value, or undone with it.
             entries.retain(|known, _| *known != path && !known.starts_with(&below));
             if !value.is_null() {
                 entries.insert(path, value);
@@ -123,7 +123,7 @@ impl KnobPatches {
 }
 
 /// Walks changes down to the settings. Entries of knobs that are merged entry by entry are kept one by one, so that each can be
-/// taken back alone.
+/// undone alone.
 fn collect(
     changes: &Map<String, Value>,
     above: &str,
@@ -131,7 +131,7 @@ fn collect(
     problems: &mut Vec<ProfileProblem>,
 ) {
     for (name, value) in changes {
-        // More than any patch has, even one that takes back everything and sets as much.
+        // More than any patch has, even one that undoes everything and sets as much.
         if found.len() + problems.len() > 2 * MOST_ENTRIES {
             return;
         }
@@ -146,7 +146,7 @@ fn collect(
                 }
             }
             Value::Object(entries) if knob.is_none() && on_the_way => collect(entries, &path, found, problems),
-            // A whole group of knobs is taken back.
+            // A whole group of knobs is undone.
             Value::Null if on_the_way => found.push((path, Value::Null)),
             _ => push(path, value, found, problems),
         }

@@ -12,9 +12,9 @@ fn library() -> Library {
     Library::new(Layered::default().with_assignment("rate_limit.requests=50", "--set").expect("valid"))
 }
 
-fn patch(library: &Library, key: Option<&str>, wish: Value) -> Result<u64, Vec<Diagnostic>> {
-    let Value::Object(wish) = wish else { panic!("a patch is an object") };
-    library.patch_profile(key, &wish, NOW)
+fn patch(library: &Library, key: Option<&str>, requested: Value) -> Result<u64, Vec<Diagnostic>> {
+    let Value::Object(requested) = requested else { panic!("a patch is an object") };
+    library.patch_profile(key, &requested, NOW)
 }
 
 fn requests(generation: &Generation, key: Option<&str>) -> (u32, String) {
@@ -40,7 +40,7 @@ fn the_layers_lie_in_their_order() {
         assert_eq!(named.profile.rate_limit.requests, expected, "{key:?}: the patch for all, then that of the key");
     }
     let over = generation.config_named(Some("k"), &["few"]).expect("it is there");
-    assert_eq!(over.profile.rate_limit.requests, 3, "what a scenario wants lies over the key's own knobs");
+    assert_eq!(over.profile.rate_limit.requests, 3, "a scenario's settings lie over the key's own knobs");
     library.activate(None, &[], NOW).expect("known");
     patch(&library, Some("k"), json!({ "rate_limit": null })).expect("a group is taken back");
     assert_eq!(requests(&library.load(), Some("k")).0, 40);
@@ -67,7 +67,7 @@ fn a_key_with_a_patch_follows_the_global_list_and_keeps_its_activation() {
 #[test]
 fn wrong_patches_change_nothing_and_say_why() {
     let library = library();
-    for (wish, code, said) in [
+    for (requested, code, expected) in [
         (json!({ "rate_limit": { "request": 5 } }), "profile/unknown-knob", "rate_limit.requests"),
         (json!({ "rate_limit.request": null }), "profile/unknown-knob", "rate_limit.requests"),
         (json!({ "rate_limit": 5 }), "profile/unknown-knob", "rate_limit"),
@@ -76,9 +76,9 @@ fn wrong_patches_change_nothing_and_say_why() {
         (json!({ "hello.body": { "a": null } }), "profile/bad-value", "null"),
         (json!({ "a b": 1 }), "profile/syntax", "a b"),
     ] {
-        let problems = patch(&library, None, wish.clone()).expect_err("it is wrong");
-        let told = format!("{} {}", problems[0].message, problems[0].hint);
-        assert!(problems[0].code == code && told.contains(said), "{wish}: {problems:?}");
+        let problems = patch(&library, None, requested.clone()).expect_err("it is wrong");
+        let text = format!("{} {}", problems[0].message, problems[0].hint);
+        assert!(problems[0].code == code && text.contains(expected), "{requested}: {problems:?}");
     }
     let many: Map<String, Value> = (0..300).map(|n| (format!("type{n}"), json!({ "a": 1 }))).collect();
     assert!(patch(&library, None, json!({ "events": { "data": many } })).is_err(), "a patch is bounded");
@@ -86,7 +86,7 @@ fn wrong_patches_change_nothing_and_say_why() {
     library.activate(None, &["a"], NOW).expect("known");
     let before = library.load().number;
     let clash = patch(&library, None, json!({ "rate_limit.header_names.remaining": "X-A" }));
-    assert!(clash.is_err(), "a value that fits alone may clash with an active scenario");
+    assert!(clash.is_err(), "a value that is valid alone may clash with an active scenario");
     assert_eq!((library.load().number, library.load().patches().clone()), (before, KnobPatches::default()));
 }
 

@@ -1,7 +1,7 @@
 //! The scenarios there are and which are active, as one generation that is swapped whole.
 //!
 //! Readers take the present generation without a lock. Every change parses and builds everything first and swaps once; if
-//! anything is wrong, nothing changes. What a rule means is not known here; `files` takes files.
+//! anything is wrong, nothing changes. What a rule means is not known here; `files` handles files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -202,7 +202,7 @@ impl Library {
     }
 
     /// Makes these scenarios, in order, the active ones: for one key, or for every key without a list of its own. Their
-    /// rules and stories start afresh. An empty list for a key shuts the global one out; see [`Self::follow_global`].
+    /// rules and stories start afresh. An empty list for a key turns the global one off for it; see [`Self::follow_global`].
     pub fn activate(&self, key: Option<&str>, names: &[&str], now: Instant) -> Result<u64, Vec<Diagnostic>> {
         self.change(now, |content, now| {
             let active = content.resolve(names.iter().copied())?;

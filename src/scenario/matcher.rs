@@ -140,7 +140,7 @@ impl<'a> Reading<'a> {
         Self { view, body: OnceCell::new(), query: OnceCell::new() }
     }
 
-    /// The body as JSON; `None` if it is none.
+    /// The body as JSON; `None` if it is not JSON.
     pub(crate) fn body(&self) -> Option<&Value> {
         self.body.get_or_init(|| serde_json::from_slice(self.view.body).ok()).as_ref()
     }
@@ -194,7 +194,7 @@ impl Condition {
         let is = match (&self.subject, &found) {
             (_, Found::Absent) => "is absent".to_owned(),
             (Subject::Key, Found::Text(text)) => format!("is {}", redactor.key(text)),
-            // Before it is cut: half a credential is not known for one.
+            // Masked before it is cut: half a credential would not be recognised.
             (_, Found::Text(text)) => {
                 format!("is {}", shortened(&format!("\"{}\"", redactor.text(text).escape_debug())))
             }
@@ -278,7 +278,7 @@ impl Found<'_> {
     }
 }
 
-/// Equality in which `1` is `1.0`, deep down too: TOML and JSON writers differ there without meaning to.
+/// Equality in which `1` is `1.0`, at any depth: TOML and JSON writers differ there without meaning to.
 fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => {

@@ -1,4 +1,4 @@
-//! Tests of conditions: what holds of what, and what is told of a condition that does not hold.
+//! Tests of conditions: what matches what, and what is reported about a condition that does not hold.
 
 use hyper::header::{AUTHORIZATION, COOKIE};
 use serde_json::json;
@@ -135,8 +135,8 @@ fn a_failure_shows_what_is_there_but_no_secret() {
         (Subject::Header("x-shown".parse().expect("a name")), "seen"),
         (Subject::Path, "/v1/events/subscribe"),
     ] {
-        let told = failure(subject);
-        assert!(told.contains(shown) && told.ends_with("expected \"expected\""), "{told}");
+        let text = failure(subject);
+        assert!(text.contains(shown) && text.ends_with("expected \"expected\""), "{text}");
     }
     for subject in [
         body("/secret"),
@@ -147,8 +147,8 @@ fn a_failure_shows_what_is_there_but_no_secret() {
         Subject::Query("token".into()),
         Subject::Key,
     ] {
-        let told = failure(subject);
-        assert!(!told.contains("hidden"), "{told}");
+        let text = failure(subject);
+        assert!(!text.contains("hidden"), "{text}");
     }
     assert_eq!(failure(Subject::Header(AUTHORIZATION)), "header.authorization is another");
     assert_eq!(failure(Subject::Key), "the key is sk_live_…1234; another was expected");

@@ -3,8 +3,9 @@
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `decide` (which rule applies),
 //! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active, as one generation: `content` is what it
-//! is made from, `files` takes files into it, `changes` is what a reload reports, `knob_patch` holds settings changed while
-//! running, `overrides` what single keys have of their own), `progress` (how far rules and stories are), `watch` (files on disk).
+//! is made from, `files` adds files to it, `changes` is what a reload reports, `knob_patch` holds settings changed while running,
+//! `overrides` what single keys have of their own), `progress` (how far rules and stories are), `watch` (files on disk) with
+//! `reports` (what the system says about them).
 
 mod action;
 mod built_in;
@@ -24,6 +25,7 @@ mod parse;
 mod progress;
 mod reference;
 mod render;
+mod reports;
 mod rule;
 mod schema;
 mod watch;
@@ -38,13 +40,15 @@ pub use built_in::{STARTER_TEXT, built_in, built_in_names};
 pub use changes::Reload;
 pub use content::{Activation, HeldBack};
 use decide::RuleIndex;
-pub use decide::{RuleSet, RuleTrace};
+pub use decide::RuleSet;
+pub(crate) use decide::RuleTrace;
 pub use effective_config::EffectiveConfig;
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use files::FileTexts;
 pub use knob_patch::{KnobPatch, KnobPatches, PATCH_SOURCE};
 pub use library::{Generation, Library, generation_text};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
+pub(crate) use merge::Fields;
 pub use overrides::{Restored, RestoredKey, RestoredWhole};
 pub use parse::{check_text, json_to_toml};
 pub use progress::{RuleProgress, StoryProgress, counts_for, rule_progress, story_progress};
@@ -54,7 +58,7 @@ pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, Then};
 pub use schema::schema;
 pub use watch::{Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
-/// How much there may be, for the page that lists it.
+/// Limits, for the page `docs/limits.md`.
 pub(crate) mod limits {
     pub(crate) use super::content::{MOST_ACTIVE as ACTIVE, MOST_INLINE as INLINE, MOST_INLINE_TEXT as INLINE_BYTES};
     pub(crate) use super::kept_configs::{
@@ -70,6 +74,8 @@ pub(crate) mod limits {
     pub(crate) use super::watch::{MOST_BYTES as FOLDER_BYTES, MOST_FILES as FOLDER_FILES};
 }
 
+use crate::contract::preview::{WorkflowFields, WorkflowStatus};
+use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::profile::{Draft, OverlaySettings, ProfileProblem};
 
@@ -94,7 +100,7 @@ pub struct Scenario {
     pub rules: Vec<Arc<Rule>>,
     /// The events it fires.
     pub emits: Vec<Arc<Emit>>,
-    /// About how many bytes of memory it takes, text included; rather more than less.
+    /// About how many bytes of memory it takes, text included; an estimate on the high side.
     pub weight: usize,
     /// The rules as requests look them up; made when the scenario first answers.
     index: OnceLock<Arc<RuleIndex>>,
@@ -128,45 +134,23 @@ impl Overlay {
 /// State put in place when a scenario is activated.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Given {
-    /// Subscriptions, as a client would make them.
-    pub subscriptions: Vec<GivenSubscription>,
+    /// Subscriptions, as a client would make them: URL and events were checked as for a client's request.
+    pub subscriptions: Vec<SubscribeRequest>,
     /// Workflows, for the preview.
     pub workflows: Vec<GivenWorkflow>,
     /// Users, for the preview: any fields, `id` among them if it was given.
     pub users: Vec<Map<String, Value>>,
 }
 
-impl Given {
-    /// Whether nothing is put in place.
-    pub fn is_empty(&self) -> bool {
-        self.subscriptions.is_empty() && self.workflows.is_empty() && self.users.is_empty()
-    }
-}
-
-/// A subscription that is there from the start. The URL and events were checked as for a client's request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenSubscription {
-    /// Where events go.
-    pub url: String,
-    /// Event types.
-    pub events: Vec<String>,
-    /// The signing secret; generated when absent.
-    pub secret: Option<String>,
-    /// Short label.
-    pub description: Option<String>,
-}
-
-/// A workflow that is there from the start.
+/// A workflow that is there from the start, or that is put in place over the control API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenWorkflow {
     /// Form `wf_<id>`; generated when absent.
     pub id: Option<String>,
-    /// A label.
-    pub name: Option<String>,
-    /// The reference it is about.
-    pub reference: Option<String>,
-    /// `running`, `completed` or `cancelled`.
-    pub status: String,
+    /// A label, and the reference it is about.
+    pub fields: WorkflowFields,
+    /// Its status.
+    pub status: WorkflowStatus,
 }
 
 impl Scenario {

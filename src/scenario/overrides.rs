@@ -14,7 +14,6 @@ use super::library::Library;
 use super::parse::parse_scenario;
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
-use crate::order;
 use crate::profile::Layered;
 use crate::redact::Redactor;
 
@@ -65,7 +64,7 @@ impl Library {
             let is_new = known.is_none();
             let patch = known.map_or_else(KnobPatch::default, |known| KnobPatch::clone(known)).with(changes)?;
             if is_new && !patch.is_empty() && content.patches.keys.len() >= MOST_KEYS {
-                let message = format!("at most {MOST_KEYS} keys can have knobs of their own");
+                let message = format!("at most {MOST_KEYS} keys can have settings of their own");
                 let hint = "take the patches of other keys back";
                 return Err(vec![Diagnostic::of_file("profile/bad-value", message, hint)]);
             }
@@ -100,7 +99,7 @@ impl Library {
         self.start.store(Arc::new(Start { inline: content.inline.clone(), active: content.global.names.clone() }));
     }
 
-    /// Goes back to the scenarios of the start: none but those is active or given as text, and their rules start afresh.
+    /// Returns to the scenarios of the start: only those are active or given as text, and their rules start afresh.
     pub fn restart(&self, now: Instant) -> Result<u64, Vec<Diagnostic>> {
         let start = self.start.load_full();
         self.change(now, |content, now| {
@@ -117,7 +116,7 @@ impl Library {
     pub fn inline_texts(&self) -> BTreeMap<String, String> {
         let generation = self.load();
         let inline = generation.content().inline.values();
-        order::map(inline.map(|scenario| (scenario.name.to_string(), scenario.text.to_string())))
+        inline.map(|scenario| (scenario.name.to_string(), scenario.text.to_string())).collect()
     }
 
     /// Puts in place what a snapshot kept. Every list that is restored is a new activation; with any error nothing changes.
@@ -183,7 +182,7 @@ fn inline_still_valid(content: &LibraryContent, unpatched: &Layered) -> Result<(
     Ok(())
 }
 
-/// The problems of scenarios that a list names which is to be put in place.
+/// The problems of the scenarios in a list that is to be restored.
 fn named_by(mut found: Vec<Diagnostic>, whose: &str) -> Vec<Diagnostic> {
     for problem in &mut found {
         problem.message = format!("{}, and the list of {whose} names it", problem.message);

@@ -1,6 +1,6 @@
-//! What is left of a scenario in one workspace: turns of its rules, and the way to the end of its story.
+//! What is left of a scenario in one workspace: how often its rules still apply, and how far its story is from an end.
 //!
-//! Counters are an argument, turned to the activation that is meant. A rule without end has nothing left, and a story that
+//! Counters are an argument, switched to the activation in question. A rule without end has nothing left, and a story that
 //! goes round for ever has no end. Knows no workspaces and no requests.
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use super::Scenario;
 use super::rule::{FIRST_STEP, Rule};
 use crate::rule_counters::RuleCounters;
 
-/// How far a rule with a bounded number of turns is.
+/// The progress of a rule that applies a limited number of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleProgress {
     /// How often it has applied.
@@ -26,7 +26,7 @@ impl RuleProgress {
     }
 }
 
-/// How far a story that has an end is.
+/// The progress of a story that has an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoryProgress {
     /// The present step.
@@ -44,7 +44,7 @@ impl StoryProgress {
 
 /// Whether a rule counts for these keys; `None` means requests without a key.
 ///
-/// A rule that names neither operation nor key would match requests without a key as well; it counts there once it has.
+/// A rule that names neither operation nor key may match requests without a key as well; for those it counts only once it has matched one.
 pub fn counts_for(rule: &Rule, keys: &[Option<&str>], counters: &RuleCounters) -> bool {
     keys.iter().any(|key| {
         let meant = key.is_some() || !rule.when.operations.is_empty() || counters.get(rule.fingerprint).matched > 0;
@@ -52,16 +52,16 @@ pub fn counts_for(rule: &Rule, keys: &[Option<&str>], counters: &RuleCounters) -
     })
 }
 
-/// How far a rule is; `None` for one without end.
+/// The progress of a rule; `None` for one without end.
 pub fn rule_progress(rule: &Rule, counters: &RuleCounters) -> Option<RuleProgress> {
     Some(RuleProgress { applied: counters.get(rule.fingerprint).applied, turns: rule.turns_in_all()? })
 }
 
-/// How far a scenario's story is; `None` without a story, and for one that has no end.
+/// The progress of a scenario's story; `None` without a story, and for one that has no end.
 pub fn story_progress(scenario: &Scenario, counters: &RuleCounters) -> Option<StoryProgress> {
     let leading: Vec<(Option<&Arc<str>>, &Arc<str>)> =
         scenario.rules.iter().filter_map(|rule| Some((rule.step.as_ref(), &rule.next.as_ref()?.step))).collect();
-    // A rule that names no step leads on from each.
+    // A rule that names no step leads on from every step.
     let leads_on =
         |step: &Arc<str>| leading.iter().any(|(from, to)| from.is_none_or(|from| from == step) && *to != step);
     let ends: BTreeSet<&Arc<str>> = leading.iter().map(|(_, to)| *to).filter(|step| !leads_on(step)).collect();

@@ -66,7 +66,7 @@ impl Action {
 }
 
 /// Templates of an action that are longer than this together, with the body they may copy, take long enough to hold up
-/// whoever else the thread serves.
+/// other requests on the thread.
 const LARGE: usize = 8 * 1024;
 
 /// An action with templates in it.
@@ -78,7 +78,7 @@ pub trait Templated: Sized {
     fn rendered(&self, inputs: Inputs) -> Result<(Self, Vec<Gap>), TemplateProblem>;
 }
 
-/// What rendering needs beside the action; its own, so that any thread can do it.
+/// What rendering needs besides the action; owned, so that any thread can do it.
 #[derive(Debug)]
 pub struct Inputs {
     facts: Map<String, Value>,
@@ -105,7 +105,7 @@ impl Inputs {
         (bytes > 0).then(|| Self { facts, wall, random: random(), large: bytes + view.body.len() > LARGE })
     }
 
-    /// Whether rendering may take so long that it belongs beside the async workers.
+    /// Whether rendering may take so long that it belongs on a blocking thread.
     pub fn is_large(&self) -> bool {
         self.large
     }
@@ -121,7 +121,7 @@ impl Templated for ScriptedReply {
         self.message.as_deref().map(&mut text);
         match &self.body {
             Some(ReplyBody::Text(body)) => text(body),
-            Some(ReplyBody::Json(body)) => each_template(body, see),
+            Some(ReplyBody::Json(body, _)) => each_template(body, see),
             None => {}
         }
     }
@@ -133,7 +133,7 @@ impl Templated for ScriptedReply {
         }
         if let Some(body) = &self.body {
             let value = match body {
-                ReplyBody::Json(value) => value.clone(),
+                ReplyBody::Json(value, _) => value.clone(),
                 ReplyBody::Text(text) => text.clone().into(),
             };
             values.insert("body".to_owned(), value);
@@ -142,7 +142,7 @@ impl Templated for ScriptedReply {
         let message = rendered.remove("message").and_then(|message| message.as_str().map(str::to_owned));
         let body = match (&self.body, rendered.remove("body")) {
             (Some(ReplyBody::Text(_)), Some(Value::String(text))) => Some(ReplyBody::Text(text)),
-            (_, value) => value.map(ReplyBody::Json),
+            (_, value) => value.map(ReplyBody::json),
         };
         Ok((Self { message, body, ..self.clone() }, gaps))
     }
@@ -203,7 +203,7 @@ mod tests {
             Err(problem) => format!("problem: {problem}"),
             Ok(ScriptedReply { message, body: None, .. }) => message.unwrap_or_default(),
             Ok(ScriptedReply { body: Some(ReplyBody::Text(text)), .. }) => text,
-            Ok(ScriptedReply { body: Some(ReplyBody::Json(value)), .. }) => value.to_string(),
+            Ok(ScriptedReply { body: Some(ReplyBody::Json(value, _)), .. }) => value.to_string(),
         }
     }
 

@@ -4,7 +4,6 @@
 //! `skip` through, then applies to every `every`th, by `chance`, at most `times` times.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,9 +36,9 @@ pub struct Rule {
     pub when: When,
     /// The step at which the story must be.
     pub step: Option<Arc<str>>,
-    /// Applies from this time after activation on.
+    /// Applies from this long after activation.
     pub from: Option<Duration>,
-    /// Applies until this time after activation.
+    /// Applies until this long after activation.
     pub to: Option<Duration>,
     /// Matching requests let through first.
     pub skip: u64,
@@ -140,7 +139,7 @@ impl Sequence {
         self.spelled_out
     }
 
-    /// The step for a rule that has applied so often before; `None` at the end.
+    /// The step for a rule that has applied this often before; `None` at the end.
     pub fn step(&self, applied: u64) -> Option<&Step> {
         let length = self.length();
         let at = match self.then {
@@ -258,7 +257,8 @@ impl Rule {
 
     /// Takes the status of the answer to a request that the rule decided with this action; 0 for none. An ordinary answer
     /// with another status than the story waits for gives its turn back, so that `times` counts the right ones alone; what
-    /// the rule itself answered keeps it. The story moves on once the rule is used up by answers, the last with the status.
+    /// the rule itself answered keeps it. The story moves on once the rule is used up and
+    /// its last answer had that status.
     pub fn settle(&self, action: &Action, status: u16, counters: &mut RuleCounters) {
         let Some(NextStep { step, status: Some(expected) }) = &self.next else { return };
         let turn = counters.of(self.fingerprint);
@@ -289,7 +289,7 @@ impl Rule {
     }
 
     /// Whether a request with this key, or without one, can match at all, as far as operations and conditions on the key
-    /// tell. Requests to operations without authentication count as requests without a key.
+    /// show. Requests to operations without authentication count as requests without a key.
     pub(crate) fn may_match(&self, key: Option<&str>) -> bool {
         let credential = if key.is_some() { Credential::Bearer } else { Credential::None };
         let takes = |operation: &Operation| {
@@ -301,7 +301,7 @@ impl Rule {
             && on_key.flat_map(|condition| &condition.tests).all(|test| test.holds(&found))
     }
 
-    /// Whether the story moves on after the rule has applied so often.
+    /// Whether the story moves on after the rule has applied this often.
     fn is_used_up(&self, applied: u64) -> bool {
         match self.times {
             Some(times) => applied >= times,
@@ -327,7 +327,7 @@ impl Rule {
                 self.step.as_deref().unwrap_or_default().escape_debug()
             ),
             Refusal::TooEarly => {
-                format!("applies from {:?} after activation on; it was {since:?}", self.from.unwrap_or_default())
+                format!("applies from {:?} after activation; it was {since:?}", self.from.unwrap_or_default())
             }
             Refusal::TooLate => {
                 format!("applies until {:?} after activation; it was {since:?}", self.to.unwrap_or_default())
@@ -355,16 +355,6 @@ impl Rule {
             && self.chance.is_none_or(|chance| chance >= 1.0)
             && self.times.is_none()
             && self.sequence.then != Then::End
-    }
-}
-
-impl fmt::Display for Then {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::End => "end",
-            Self::Stay => "stay",
-            Self::Repeat => "repeat",
-        })
     }
 }
 

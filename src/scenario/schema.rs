@@ -87,7 +87,7 @@ fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/$defs/{name}")})
 }
 
-/// A table with any keys, which readers such as Tombi expect to be said.
+/// A table with any keys, which readers such as Tombi expect to be stated.
 fn free_form() -> Value {
     json!({"type": "object", "additionalProperties": true})
 }

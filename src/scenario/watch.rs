@@ -1,21 +1,22 @@
 //! Watches scenario directories: reports when contents changed, however an editor or a container platform changed them.
 //!
 //! The directory is watched, not its files, as a watch on a file dies when an editor saves by renaming; it is polled as well, for
-//! mounts where no event arrives. Contents are compared by hash, and read only if a file's stamp changed or is too young to be sure of. What a rule means is not known here.
+//! mounts where no event arrives. Contents are compared by hash, and read only if a file's stamp changed or is too recent to be
+//! relied on. What a rule means is not known here.
 
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use notify::event::{AccessKind, AccessMode, ModifyKind};
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::files::FileTexts;
+use super::reports::{Next, Reports, Waited, is_hidden, is_scenario};
 use crate::clock::machine;
 use crate::diagnostic::Diagnostic;
 use crate::file::{self, FileProblem, Stamp};
@@ -24,27 +25,25 @@ use crate::file::{self, FileProblem, Stamp};
 pub const LARGEST_FILE: u64 = 1024 * 1024;
 /// Most files read from one directory.
 pub(crate) const MOST_FILES: usize = 1_000;
-/// Most entries of a folder named that are not read.
+/// Most entries of a folder that are named in warnings because they are not read.
 const MOST_IGNORED: usize = 20;
-/// Most bytes of their texts.
+/// Most bytes of the files read from one directory.
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// For how many seconds after its last change a file's stamp does not prove that it is the same.
 const YOUNG: u64 = 2;
 /// How often contents are compared without an event.
 const POLL: Duration = Duration::from_secs(1);
-/// Events within this time are one change, and contents must stay the same for as long before they are read.
-const SETTLE: Duration = Duration::from_millis(25);
 /// How long dropping a watcher waits for its thread, which a slow disk may hold up.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// How often contents may still be changing, or a file still be open for writing, before they are read all the same.
-const PATIENCE: usize = 30;
+/// How often contents are compared where nothing reports that they are complete.
+const MOST_COMPARED: usize = 30;
 
 /// The folders that scenarios are read from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders {
-    /// Those that were asked for.
+    /// Those that the user named.
     pub given: Vec<PathBuf>,
-    /// One that nobody asked for: while it is not there, it holds nothing.
+    /// The default folder, which nobody named: while it does not exist, it counts as empty.
     pub usual: Option<PathBuf>,
 }
 
@@ -87,9 +86,9 @@ pub fn read_file(path: &Path) -> Result<String, Box<Diagnostic>> {
     Ok(text)
 }
 
-/// Reads every `*.toml` of the directory, in the order of names. A sub-directory, or a file that somebody may take for a
-/// scenario, is an entry with a warning. Hidden files, as editors make them while saving, are passed over. A directory that cannot be read is one entry with its problem; a path that is a file
-/// is read as one.
+/// Reads every `*.toml` of the directory, in the order of names. A sub-directory, or a file that somebody may take for a scenario,
+/// is an entry with a warning. Hidden files, as editors make them while saving, are skipped. A directory that cannot be read is one
+/// entry with its problem; a path that is a file is read as one.
 pub fn read_directory(directory: &Path) -> FileTexts {
     if directory.is_file() {
         return vec![(directory.to_owned(), read_file(directory))];
@@ -110,7 +109,7 @@ pub fn read_directory(directory: &Path) -> FileTexts {
         bytes += text.as_ref().map_or(0, String::len);
         if files.len() == MOST_FILES || bytes > MOST_BYTES {
             let message = format!(
-                "of {count} scenario files the first {} by name are read: at most {MOST_FILES} and {} MiB of a folder are",
+                "only the first {} of {count} scenario files, by name, are read: at most {MOST_FILES} per folder, and {} MiB together",
                 files.len(),
                 MOST_BYTES / (1024 * 1024)
             );
@@ -141,14 +140,6 @@ fn listed(entries: std::fs::ReadDir) -> (Vec<PathBuf>, Vec<PathBuf>) {
     (scenarios, others.into_iter().filter(|path| is_mistaken(path)).collect())
 }
 
-fn is_scenario(path: &Path) -> bool {
-    !is_hidden(path) && path.extension().is_some_and(|extension| extension == "toml")
-}
-
-fn is_hidden(path: &Path) -> bool {
-    path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."))
-}
-
 /// Whether somebody may expect that scenarios are read from this entry. A JSON Schema is there for editors.
 fn is_mistaken(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
@@ -171,7 +162,7 @@ fn not_taken(message: impl Into<String>, hint: &str) -> Box<Diagnostic> {
     Diagnostic::of_file("file/ignored", message, hint).as_warning().into()
 }
 
-/// What the folders were when they were read.
+/// The state of the folders when they were read.
 struct Known {
     stamps: Vec<(PathBuf, Option<Stamp>)>,
     hash: [u8; 32],
@@ -189,13 +180,13 @@ impl Known {
         (Self { stamps, hash, young }, files)
     }
 
-    /// Whether the folders hold the same, as far as can be known without reading them.
+    /// Whether the folders are unchanged, as far as can be known without reading them.
     fn holds(&self, folders: &Folders) -> bool {
         !self.young && self.stamps == stamps(folders)
     }
 }
 
-/// Every entry of the folders that matters with its stamp; none where there is none to be had.
+/// Every entry of the folders that matters, with its stamp if it has one.
 fn stamps(folders: &Folders) -> Vec<(PathBuf, Option<Stamp>)> {
     let mut found = Vec::new();
     for folder in folders.paths() {
@@ -235,95 +226,62 @@ fn read(folders: &Folders) -> ([u8; 32], FileTexts) {
     (hash.finalize().into(), files)
 }
 
-enum Message {
-    Changed,
-    /// A program is writing this file; its close is reported.
-    Writing(PathBuf),
-    /// The file is closed, renamed or gone.
-    Closed(PathBuf),
-    Stop,
-}
-
 /// A thread that watches directories; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Watcher {
-    sender: Sender<Message>,
+    reports: Arc<Reports>,
     /// Disconnected once the thread has ended.
     ended: Mutex<Receiver<Infallible>>,
 }
 
 impl Watcher {
-    /// Calls `on_change` with the contents of the folders each time that they have changed and settled: those that were compared,
-    /// so that nothing half-written can come between the telling and the reading. The contents at present come back, and
-    /// count as known. Folders need not be there yet.
+    /// Calls `on_change` with the contents of the folders each time that they have changed and settled. These are the contents
+    /// that were compared, so that nothing half-written can come between the notification and the read. The present contents are
+    /// returned, and count as known. Folders need not be there yet.
     pub fn start(
         folders: Folders,
         on_change: impl Fn(FileTexts) + Send + 'static,
     ) -> std::io::Result<(Self, FileTexts)> {
-        let (sender, messages) = channel();
+        let reports = Arc::new(Reports::default());
         // Without events there is still the polling, so a platform that has none is no error.
-        let mut events = watch_events(sender.clone());
+        let mut events = Reports::watch(&reports);
         // Before the first reading, so that nothing falls between the two.
         watch_again(&mut events, &folders);
         let (known, files) = Known::read(&folders);
         let (running, ended) = channel();
+        let reading = Arc::clone(&reports);
         std::thread::Builder::new().name("scenario-watch".to_owned()).spawn(move || {
             let _running = running;
-            run(&folders, known, events, &messages, &on_change);
+            run(&folders, known, events, &reading, &on_change);
         })?;
-        Ok((Self { sender, ended: Mutex::new(ended) }, files))
+        Ok((Self { reports, ended: Mutex::new(ended) }, files))
     }
 }
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        // If the thread is gone already there is nobody to stop.
-        let _ = self.sender.send(Message::Stop);
+        self.reports.stop();
         let _ = self.ended.get_mut().recv_timeout(FAREWELL);
     }
-}
-
-fn watch_events(sender: Sender<Message>) -> Option<RecommendedWatcher> {
-    notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        let (kind, paths) = event.map_or((EventKind::Other, Vec::new()), |event| (event.kind, event.paths));
-        let message: fn(PathBuf) -> Message = match kind {
-            EventKind::Access(AccessKind::Close(AccessMode::Write))
-            | EventKind::Remove(_)
-            | EventKind::Modify(ModifyKind::Name(_)) => Message::Closed,
-            // Our own reading is an event as well; taking it for a change would never end.
-            EventKind::Access(_) => return,
-            // Only Linux reports the close that ends the writing.
-            EventKind::Modify(ModifyKind::Data(_)) if cfg!(target_os = "linux") => Message::Writing,
-            _ => |_| Message::Changed,
-        };
-        // A watcher that is gone has nobody to tell.
-        let _ = sender.send(Message::Changed);
-        for path in paths {
-            let _ = sender.send(message(path));
-        }
-    })
-    .ok()
 }
 
 fn run(
     folders: &Folders,
     mut known: Known,
     mut events: Option<RecommendedWatcher>,
-    messages: &Receiver<Message>,
+    reports: &Reports,
     on_change: &impl Fn(FileTexts),
 ) {
-    let mut open = BTreeSet::new();
+    let mut seen = 0;
     loop {
         watch_again(&mut events, folders);
-        match messages.recv_timeout(POLL) {
-            Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(message) => {
-                note(message, &mut open);
-                if stopped_while_waiting(messages, &mut open) {
-                    return;
-                }
-            }
+        let waited = match reports.next(&mut seen, POLL) {
+            Next::Change => reports.settled(&mut seen),
+            Next::Quiet | Next::Open => Waited::ForNothing,
+            Next::Stop => Waited::Stopped,
+        };
+        if waited == Waited::Stopped {
+            return;
         }
         if known.holds(folders) {
             continue;
@@ -334,52 +292,38 @@ fn run(
         if known.hash == told {
             continue;
         }
-        for _ in 0..PATIENCE {
-            if stopped_while_waiting(messages, &mut open) {
+        // Without events that report a file as complete, its contents must be the same twice.
+        let mut is_whole = waited != Waited::ForNothing && cfg!(target_os = "linux");
+        for _ in 0..MOST_COMPARED {
+            if is_whole {
+                break;
+            }
+            let again = reports.settled(&mut seen);
+            if again == Waited::Stopped {
                 return;
             }
             let before = known.hash;
             (known, files) = Known::read(folders);
-            if known.hash == before && open.is_empty() {
-                break;
-            }
+            is_whole = known.hash == before || again == Waited::StillChanging;
         }
-        // A program that never closes its file must not hold every later change back.
-        open.clear();
+        reports.close_all();
         if known.hash != told {
             on_change(files);
         }
     }
 }
 
-/// Again each time: a directory that was deleted and made anew has lost its watch. One that is not there is polled for.
+/// Done again each time: a directory that was deleted and made anew has lost its watch. One that is not there is polled for.
 fn watch_again(events: &mut Option<RecommendedWatcher>, folders: &Folders) {
     for directory in folders.paths() {
         if let Some(events) = events {
             if cfg!(windows) {
-                // There a second watch does not take the place of the first, which would never be closed.
+                // On Windows a second watch does not replace the first, which would then never be closed.
                 let _ = events.unwatch(directory);
             }
             let _ = events.watch(directory, RecursiveMode::NonRecursive);
         }
     }
-}
-
-/// Waits until contents may have settled, and folds the events of that time into one.
-fn stopped_while_waiting(messages: &Receiver<Message>, open: &mut BTreeSet<PathBuf>) -> bool {
-    std::thread::sleep(SETTLE);
-    messages.try_iter().any(|message| note(message, open))
-}
-
-/// Keeps the list of scenario files that are being written. Says whether to stop.
-fn note(message: Message, open: &mut BTreeSet<PathBuf>) -> bool {
-    match message {
-        Message::Writing(path) if is_scenario(&path) => drop(open.insert(path)),
-        Message::Closed(path) => drop(open.remove(&path)),
-        Message::Changed | Message::Writing(_) => {}
-        Message::Stop => return true,
-    }
-    false
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::*;
 
 const BOUND: Duration = Duration::from_secs(20);
 
-/// A folder that was asked for.
+/// A folder that the user named.
 fn given(folder: PathBuf) -> Folders {
     Folders { given: vec![folder], usual: None }
 }
@@ -37,10 +37,10 @@ impl Scene {
         self.directory.path().join(name)
     }
 
-    /// Waits until these files are told of.
+    /// Waits until these files are reported.
     fn expect(&self, expected: &[(&str, &str)]) {
         loop {
-            let read = self.changes.recv_timeout(BOUND).expect("the change is told");
+            let read = self.changes.recv_timeout(BOUND).expect("the change is reported");
             let found: Vec<_> = read
                 .iter()
                 .map(|(path, text)| {
@@ -74,7 +74,7 @@ fn every_way_of_saving_is_seen() {
     scene.expect(&[("a.toml", "four"), ("b.toml", "five")]);
 }
 
-/// Only Linux tells when a file that is being written is closed.
+/// Only Linux reports when a file that is being written is closed.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_is_not_read_while_it_is_being_written() {
@@ -84,12 +84,12 @@ fn a_file_is_not_read_while_it_is_being_written() {
     for piece in ["first half, ", "second half"] {
         file.write_all(piece.as_bytes()).expect("it can be written");
         // Longer than contents take to settle, shorter than patience lasts.
-        std::thread::sleep(SETTLE * 8);
+        std::thread::sleep(crate::scenario::reports::SETTLE * 8);
     }
     drop(file);
-    let read = scene.changes.recv_timeout(BOUND).expect("the change is told");
+    let read = scene.changes.recv_timeout(BOUND).expect("the change is reported");
     assert_eq!(read[0].1.as_deref(), Ok("first half, second half"));
-    assert!(scene.changes.try_recv().is_err(), "it is told once");
+    assert!(scene.changes.try_recv().is_err(), "it is reported once");
 }
 
 #[test]
@@ -177,10 +177,11 @@ fn a_folder_that_nobody_asked_for_may_come_later_and_go_again() {
     assert_eq!(changes.recv_timeout(BOUND), Ok(1));
     fs::remove_dir_all(&later).expect("it can be removed");
     assert_eq!(changes.recv_timeout(BOUND), Ok(0));
-    // One that was asked for is missed.
+    // A missing folder that the user named is a problem.
     assert_eq!(given(later).read().len(), 1);
 }
 
+/// A file that is closed is read at once. One that stays open, or changes again and again, is waited for, but not forever.
 #[test]
 fn a_quiet_directory_stays_quiet_and_dropping_ends_the_thread() {
     let scene = Scene::new(|directory| write(&directory.join("a.toml"), "one"), Path::to_owned);
@@ -204,7 +205,7 @@ fn dropping_does_not_wait_for_a_thread_that_is_held_up() {
     })
     .expect("a thread can be started");
     write(&directory.path().join("a.toml"), "one");
-    entries.recv_timeout(BOUND).expect("the change is told");
+    entries.recv_timeout(BOUND).expect("the change is reported");
     let (dropped, drops) = mpsc::channel();
     std::thread::spawn(move || {
         drop(watcher);

@@ -35,7 +35,7 @@ pub struct Snapshot {
     /// [`VERSION`].
     pub version: u32,
     /// The emulator's clock when the snapshot was taken.
-    pub clock: SavedClockForm,
+    pub clock: SavedClock,
     /// What does not belong to a workspace; present if everything was saved.
     pub whole: Option<GlobalState>,
     /// The workspaces, by id.
@@ -71,9 +71,9 @@ pub struct GlobalState {
 }
 
 /// A clock.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SavedClockForm {
+pub struct SavedClock {
     /// Its instant.
     pub moment: Nanos,
     /// Its wall time.
@@ -107,7 +107,7 @@ pub struct SavedWorkspace {
     /// The key, or the name of the group of keys.
     pub key: String,
     /// Its clock.
-    pub clock: SavedClockForm,
+    pub clock: SavedClock,
     /// Its random sources.
     pub sources: Sources,
     /// What each key has used.

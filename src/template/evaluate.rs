@@ -1,4 +1,4 @@
-//! What expressions mean: values from the request, the clock and chance, and the filters. Every step is paid for in bytes from
+//! What expressions mean: values from the request, the clock and chance, and the filters. Every step is charged in bytes to
 //! one budget, so that a body of many templates cannot keep a processor busy.
 
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ pub const LONGEST_TEXT: usize = 64 * 1024;
 /// Most gaps reported of one body, and the longest path named.
 const MOST_GAPS: usize = 10;
 const LONGEST_PATH: usize = 100;
-/// What one step costs beside the bytes that it handles.
+/// What one step costs besides the bytes that it handles.
 const STEP: usize = 16;
 
 /// What templates see, and what they may still do.
@@ -123,7 +123,7 @@ impl<'s> Scope<'s> {
 
     fn pay(&mut self, bytes: usize) -> Result<(), String> {
         let left = self.budget.checked_sub(bytes + STEP);
-        // Nothing more is done then: what failed may have taken its time before it was paid for.
+        // Nothing more is done then: what failed may have taken time before it was charged for.
         self.budget = left.unwrap_or(0);
         left.map(drop).ok_or_else(|| "the templates of one body handle more than 1 MiB of text".to_owned())
     }
@@ -195,7 +195,7 @@ impl<'s> Scope<'s> {
 
     fn filter(&mut self, term: Term<'s>, filter: Filter, arguments: &[Expression<'_>]) -> Result<Term<'s>, String> {
         Ok(Term::Owned(match filter {
-            // Nothing stays nothing, so that a number may still be missing after it.
+            // A missing value stays missing, so that filters after it still see it as missing.
             Filter::Lower | Filter::Upper | Filter::Trim if matches!(term, Term::Missing(_)) => return Ok(term),
             Filter::Default => match term {
                 Term::Missing(_) | Term::Borrowed(Value::Null) => return self.evaluate(&arguments[0]),

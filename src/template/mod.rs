@@ -33,8 +33,8 @@ pub struct TemplateProblem {
 }
 
 /// Renders every string in `values`, and returns the first few gaps: what gave an empty string in place of a value. `facts` are
-/// the values that paths can begin with beside the time; a part that they lack, or that a filter cannot use, is an empty string.
-/// `random` makes a source for what the templates draw, and is called only if there is a template.
+/// the values that paths can begin with besides the time; a part that they lack, or that a filter cannot use, is an empty
+/// string. `random` makes a source for what the templates draw, and is called only if there is a template.
 pub fn render_map(
     values: &Map<String, Value>,
     facts: &Map<String, Value>,
@@ -58,8 +58,8 @@ pub fn check_template(text: &str) -> Result<(), TemplateProblem> {
     parse::parse(text).map(drop).map_err(|message| TemplateProblem { message })
 }
 
-/// Tries a template without a request. What fails then fails with every request that lacks what the template names: a mistake
-/// of its author. One that handles too much for a trial passes.
+/// Tries a template without a request. What fails in this trial fails with every request that lacks what the template names,
+/// and is a mistake of its author. A template that handles too much for a trial passes.
 pub fn try_template(text: &str) -> Result<(), TemplateProblem> {
     let Ok(pieces) = parse::parse(text) else { return Ok(()) };
     let (facts, random) = (Map::new(), Seed::from_number(0).source("trial"));
@@ -86,7 +86,7 @@ pub fn each_template(value: &Value, see: &mut impl FnMut(&str)) {
     }
 }
 
-/// The paths into the request that a template names and gives nothing else for, each as its steps behind `request`.
+/// The paths into the request that a template names without a default, each as its steps after `request`.
 pub fn request_paths(text: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for piece in parse::parse(text).unwrap_or_default() {
@@ -232,7 +232,7 @@ mod tests {
             ("{{ request.body.n | upper | plus(1) }}", None),
             ("{{ request.body.n | plus(request.body.m) }}", None),
             ("{{ 4 | plus(1) }}", None),
-            // For somebody else to say.
+            // Not found by a trial: `check_template` refuses it.
             ("{{ nothing }}", None),
         ] {
             let found = try_template(template).err().map(|problem| problem.to_string());

@@ -21,7 +21,7 @@ pub const DEEPEST: usize = 64;
 pub(super) enum Piece<'t> {
     /// Text as it is.
     Text(&'t str),
-    /// What stood between `{{` and `}}`.
+    /// The expression between `{{` and `}}`.
     Value(Expression<'t>),
 }
 

@@ -11,12 +11,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::assets::{ASSETS, Asset, find};
 
-/// What stands before and after the document in a report.
+/// What comes before and after the document in a report.
 pub const DATA_START: &str = "<script type=\"application/json\" id=\"run\">";
 /// See [`DATA_START`].
 pub const DATA_END: &str = "</script>";
 
-/// The lines of `index.html` that a report has something else for.
+/// The lines of `index.html` that a report replaces.
 const STYLE_LINE: &str = "<link rel=\"stylesheet\" href=\"style.css\">\n";
 const ICON_LINE: &str = "<link rel=\"icon\" href=\"icon.svg\">\n";
 const SCRIPT_LINE: &str = "<script type=\"module\" src=\"app.js\"></script>\n";

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use crate::clock::{Clock, ClockMode, Now, machine};
 use crate::contract::signature::{Message, Scheme, SigningKey, sign_tampered, verify};
+use crate::header_lines::{HeaderLines, push_header};
 use crate::profile::{Profile, SignatureTime};
 use crate::workspace::Job;
 use crate::workspace::Secret;
@@ -19,6 +20,8 @@ const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
 pub struct Prepared {
     /// Headers in sending order, without `host` and `content-length`.
     pub headers: HeaderMap,
+    /// The same as lines.
+    pub lines: HeaderLines,
     /// The body: the event's bytes, unless the delivery is forged.
     pub body: Bytes,
     /// The exact bytes that the first scheme signed.
@@ -30,32 +33,34 @@ pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) 
     let message =
         Message { id: &job.event.id, timestamp: at.as_second(), url: &job.delivery.url, body: &job.event.body };
     let mut content = None;
-    let mut values = String::with_capacity(256);
-    values.push_str(&job.delivery.id);
+    let mut lines = Vec::with_capacity(384);
     let mut names = Vec::with_capacity(8);
-    names.push((DELIVERY, values.len()));
+    let mut push = |name: HeaderName, value: &str| {
+        push_header(&mut lines, name.as_str(), value.as_bytes());
+        let end = lines.len() - "\r\n".len();
+        names.push((name, end - value.len()..end));
+    };
+    push(CONTENT_TYPE, "application/json");
+    push(DELIVERY, &job.delivery.id);
     for scheme in profile.schemes() {
         let keys = signing_keys(secrets, &scheme, profile).map_err(|problem| format!("the secret {problem}"))?;
         let signed = sign_tampered(&scheme, &keys, &message, job.event.tamper);
         for (name, value) in signed.headers {
-            values.push_str(&value);
-            names.push((header_name(&name)?, values.len()));
+            push(header_name(&name)?, &value);
         }
         content.get_or_insert(signed.content);
     }
-    // With room for the two that are added when it is sent. The values share their bytes, so that a copy of them costs little.
-    let mut headers = HeaderMap::with_capacity(7);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let (values, mut start) = (Bytes::from(values), 0);
-    for (name, end) in names {
-        let value = HeaderValue::from_maybe_shared(values.slice(start..end)).map_err(|error| error.to_string())?;
-        headers.insert(name, value);
-        start = end;
+    // With room for the two that are added when it is sent. The values are parts of the lines.
+    let (mut headers, lines, mut is_twice) = (HeaderMap::with_capacity(7), Bytes::from(lines), false);
+    for (name, value) in names {
+        let value = HeaderValue::from_maybe_shared(lines.slice(value)).map_err(|error| error.to_string())?;
+        is_twice |= headers.insert(name, value).is_some();
     }
+    let lines = if is_twice { HeaderLines::of(&headers) } else { HeaderLines::of_lines(lines) };
     let forged = job.event.tamper.and_then(|tamper| tamper.falsify_body(&job.event.body));
     let body = forged.map_or_else(|| job.event.body.clone(), Bytes::from);
     let signed = content.map(|content| SignedContent::new(content, &job.event.body)).unwrap_or_default();
-    Ok(Prepared { headers, body, signed })
+    Ok(Prepared { headers, lines, body, signed })
 }
 
 /// The keys that secrets stand for under a scheme. The error says what is wrong with the first invalid one.

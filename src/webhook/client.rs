@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Either, Full};
+use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
 use hyper::header::{DATE, HOST, HeaderMap, RETRY_AFTER};
 use hyper::{Method, Request, Version};
@@ -16,10 +16,11 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::clock::machine;
+use crate::http::outgoing::Outgoing;
 use crate::tasks::spawn;
 use crate::webhook::dial::{DialProblem, Reach, dial, permitted, resolve};
 use crate::webhook::egress::Target;
-use crate::webhook::link::{Link, Sender, SentBody};
+use crate::webhook::link::{Link, Sender};
 use crate::workspace::{AttemptOutcome, FailureReason};
 
 /// At most this much of an answer's body is read.
@@ -224,13 +225,13 @@ enum Exchange {
     /// An answer came. `is_whole` unless its body was too long or broke off.
     Answered { outcome: AttemptOutcome, is_whole: bool },
     /// The connection was closed before the request was sent.
-    Unsent(Box<(Request<SentBody>, DialProblem)>),
+    Unsent(Box<(Request<Outgoing>, DialProblem)>),
     /// No valid answer came.
     Broken(DialProblem),
 }
 
 /// Sends a request and reads its answer.
-async fn exchange(sender: &mut Sender, request: Request<SentBody>) -> Exchange {
+async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Exchange {
     if let Err(error) = sender.ready().await {
         return Exchange::Unsent(Box::new((request, broken(&error))));
     }
@@ -266,8 +267,8 @@ async fn exchange(sender: &mut Sender, request: Request<SentBody>) -> Exchange {
     Exchange::Answered { outcome: AttemptOutcome::Answered { status, retry_after, body: Bytes::from(read) }, is_whole }
 }
 
-fn request(post: Post) -> Request<SentBody> {
-    let mut request = Request::new(Either::Left(Full::new(post.body)));
+fn request(post: Post) -> Request<Outgoing> {
+    let mut request = Request::new(Outgoing::from(post.body));
     *request.method_mut() = Method::POST;
     *request.version_mut() = Version::HTTP_11;
     *request.uri_mut() = post.target.uri.clone();

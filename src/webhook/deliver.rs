@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use hyper::header::HeaderMap;
 use jiff::Timestamp;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::clock::{Instant, machine};
 use crate::engine::deliveries::DeliveryStatus;
 use crate::engine::sink::Receipt;
 use crate::engine::{Engine, GONE};
+use crate::header_lines::HeaderLines;
 use crate::journal::Entry;
 use crate::profile::Profile;
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
@@ -67,27 +67,31 @@ impl Deliverer {
     /// Makes one attempt and reports how it ended.
     pub(super) async fn make(&self, state: &WorkerState, job: Job) {
         if state.workspace.has_left() {
-            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery.id, GONE);
+            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery, GONE);
         }
-        let route = self.route(state, &job.delivery).await;
+        let mut profile = self.profile_of(&state.workspace);
+        let route = self.route(state, &job.delivery, &profile).await;
+        let mut has_waited = matches!(&route, Some(Route::Dial { took: (look_up, _), .. }) if !look_up.is_zero());
         // Acquired after the look-up, so that one that hangs does not take a slot from other attempts.
         let _slots = match &route {
             Some(Route::Dial { addresses: Ok(_), .. }) => {
-                Some((state.slots.acquire().await, self.slots.acquire().await))
+                Some((slot(&state.slots, &mut has_waited).await, slot(&self.slots, &mut has_waited).await))
             }
             _ => None,
         };
-        if state.workspace.has_left() {
-            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery.id, GONE);
+        // The settings may have changed meanwhile.
+        if has_waited {
+            profile = self.profile_of(&state.workspace);
         }
-        let profile = self.profile_of(&state.workspace);
+        if state.workspace.has_left() {
+            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery, GONE);
+        }
         let (record, began) = self.attempt(job, route, state, &profile).await;
         self.settle(state, &profile, record, began);
     }
 
     /// Where an attempt goes; `None` if no request can be made for its URL. Looks up the name, limited by the attempt's timeout.
-    async fn route(&self, state: &WorkerState, delivery: &PlannedDelivery) -> Option<Route> {
-        let profile = self.profile_of(&state.workspace);
+    async fn route(&self, state: &WorkerState, delivery: &PlannedDelivery, profile: &Profile) -> Option<Route> {
         match self.egress.destination(&profile.webhooks.forwards, &delivery.target, &delivery.url)? {
             Destination::Sink(name) => Some(Route::Sink(name)),
             Destination::Dial(target) => {
@@ -166,8 +170,8 @@ impl Deliverer {
             },
         };
         let (headers, body, signed) = match prepared {
-            Some(prepared) => (prepared.headers, prepared.body, prepared.signed),
-            None => (HeaderMap::new(), job.event.body.clone(), SignedContent::default()),
+            Some(prepared) => (prepared.lines, prepared.body, prepared.signed),
+            None => (HeaderLines::default(), job.event.body.clone(), SignedContent::default()),
         };
         let record = AttemptRecord {
             delivery: job.delivery,
@@ -196,13 +200,11 @@ impl Deliverer {
         now: Timestamp,
     ) -> (AttemptOutcome, Arc<str>) {
         let url = delivery.target.as_ref();
-        let headers = prepared.headers.iter();
+        let headers = prepared.lines.iter();
         let receipt = Receipt {
             at: now,
             target: url[url::Position::BeforePath..].to_owned(),
-            headers: headers
-                .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
-                .collect(),
+            headers: headers.map(|(name, value)| (name.to_owned(), value.into_owned())).collect(),
             body: prepared.body.clone(),
             verified,
             status: 200,
@@ -226,11 +228,9 @@ impl Deliverer {
         let outcome = match addresses {
             Err(DialProblem { reason, detail }) => AttemptOutcome::Failed { reason, detail },
             Ok(addresses) => {
-                // The copy without room for more is the one that is kept.
-                let kept = prepared.headers.clone();
                 let post = Post {
                     target,
-                    headers: std::mem::replace(&mut prepared.headers, kept),
+                    headers: std::mem::take(&mut prepared.headers),
                     body: prepared.body.clone(),
                     timeout: profile.webhooks.timeout.get(),
                     looked_up: took,
@@ -249,7 +249,7 @@ impl Deliverer {
         let workspace = &state.workspace;
         let (delivery, event) = (Arc::clone(&record.delivery), Arc::clone(&record.event));
         if workspace.has_left() {
-            return self.engine.deliveries.note_cancelled(&event, &delivery.id, GONE);
+            return self.engine.deliveries.note_cancelled(&event, &delivery, GONE);
         }
         let now = workspace.clock().now();
         // Jitter depends on the delivery alone, so the order in which receivers answer does not matter.
@@ -271,7 +271,7 @@ impl Deliverer {
             }
         };
         let record = Arc::new(record);
-        self.engine.deliveries.note_attempt(&event, Arc::clone(&record), status);
+        self.engine.deliveries.note_attempt(Arc::clone(&record), status);
         self.engine.journal.append_of(Some(workspace), Entry::Attempt(record));
         if let Next::Gone(waiting) = next {
             workspace.lock().disable_subscription(subscription);
@@ -283,17 +283,27 @@ impl Deliverer {
         } else if gone {
             let waiting = workspace.with_queue(|queue| queue.cancel(subscription));
             self.cancel(waiting, "the subscription was deleted or disabled");
-            self.engine.deliveries.note_cancelled(&event, &delivery.id, "the subscription was deleted or disabled");
+            self.engine.deliveries.note_cancelled(&event, &delivery, "the subscription was deleted or disabled");
         }
     }
 
     pub(super) fn cancel(&self, jobs: Vec<Job>, note: &str) {
         for job in jobs {
-            self.engine.deliveries.note_cancelled(&job.event, &job.delivery.id, note);
+            self.engine.deliveries.note_cancelled(&job.event, &job.delivery, note);
         }
     }
 }
 
 fn failed(reason: FailureReason, detail: &str) -> AttemptOutcome {
     AttemptOutcome::Failed { reason, detail: detail.to_owned() }
+}
+
+/// One of these slots; notes whether it had to be waited for.
+async fn slot<'s>(slots: &'s Semaphore, has_waited: &mut bool) -> Option<SemaphorePermit<'s>> {
+    if let Ok(slot) = slots.try_acquire() {
+        return Some(slot);
+    }
+    *has_waited = true;
+    // The semaphore is never closed.
+    slots.acquire().await.ok()
 }

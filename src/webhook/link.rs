@@ -3,7 +3,6 @@
 //!
 //! Which connections are kept is in `client`; how one is opened is in `dial`.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -12,14 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{Either, Full};
-use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 
+use crate::http::outgoing::Outgoing;
 use crate::tasks::{boxed, spawn};
 
 /// What bytes are read from and written to, in the clear or over TLS.
@@ -27,13 +24,10 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
-/// The body of a request: bytes, or pieces that come one after the other.
-pub type SentBody = Either<Full<Bytes>, UnsyncBoxBody<Bytes, Infallible>>;
-
 /// Sends requests on a connection. One type, so that the code of a client's connection is compiled once.
-pub type Sender = SendRequest<SentBody>;
+pub type Sender = SendRequest<Outgoing>;
 
-type Connection = http1::Connection<TokioIo<Box<dyn ByteStream>>, SentBody>;
+type Connection = http1::Connection<TokioIo<Box<dyn ByteStream>>, Outgoing>;
 
 /// Speaks HTTP on a stream, whose connection has a task of its own.
 pub async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Sender> {
@@ -44,7 +38,7 @@ pub async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Sender> {
 }
 
 async fn handshake(stream: Box<dyn ByteStream>) -> hyper::Result<(Sender, Connection)> {
-    http1::Builder::new().max_buf_size(64 * 1024).max_headers(128).handshake(TokioIo::new(stream)).await
+    http1::Builder::new().max_buf_size(64 * 1024).max_headers(128).writev(false).handshake(TokioIo::new(stream)).await
 }
 
 /// How often connection and work are polled for one wake-up, at most. Usually twice; a runtime that wants a task to yield wakes it
@@ -116,7 +110,7 @@ impl Link {
 }
 
 impl Drop for Link {
-    /// Ends the connection in a task, as TLS says goodbye.
+    /// Ends the connection in a task, as TLS sends a closing message.
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take()
             && let Ok(runtime) = Handle::try_current()

@@ -65,7 +65,7 @@ impl Trust {
         Ok(Self { extra, insecure, config: OnceLock::new() })
     }
 
-    /// Whether there are authorities beside the system's.
+    /// Whether there are authorities besides the system's.
     pub(super) fn has_authorities(&self) -> bool {
         !self.extra.is_empty()
     }

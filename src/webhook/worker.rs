@@ -119,15 +119,13 @@ impl Deliverer {
         made
     }
 
-    /// Makes one attempt and then any further ones that are due, without waking the worker for each.
-    async fn work(self: Arc<Self>, state: Arc<WorkerState>, first: Job, task: Task) {
-        let mut next = Some((first, task));
-        while let Some((job, _task)) = next {
+    /// Makes one attempt and then any further ones that are due, without waking the worker for each. The agenda counts them as one
+    /// task.
+    async fn work(self: Arc<Self>, state: Arc<WorkerState>, first: Job, _task: Task) {
+        let mut next = Some(first);
+        while let Some(job) = next {
             self.make(&state, job).await;
-            next = state
-                .workspace
-                .with_queue(|queue| take_due(&state.workspace, queue, state.workspace.clock().instant()))
-                .map(|(job, task)| (job, task.outside()));
+            next = state.workspace.with_queue(|queue| queue.take_due(state.workspace.clock().instant()));
         }
     }
 }

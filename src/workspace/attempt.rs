@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use hyper::header::HeaderMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{EventRecord, PlannedDelivery};
 use crate::clock::Instant;
+use crate::header_lines::HeaderLines;
 
 /// One attempt to deliver one event to one subscription.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct AttemptRecord {
     /// The URL that was dialled, which differs from the subscription's with `--forward` or the built-in receiver; empty if none was.
     pub dialled: Arc<str>,
     /// The request's headers in sending order.
-    pub headers: HeaderMap,
+    pub headers: HeaderLines,
     /// The exact bytes that were signed, for the first scheme.
     pub signed: SignedContent,
     /// The body as sent.
@@ -53,18 +53,16 @@ impl AttemptRecord {
     /// Roughly the bytes that it takes in memory. The event's body is shared by all attempts and is counted with the event.
     pub fn bytes(&self) -> usize {
         const FIXED: usize = 1024;
-        let headers: usize = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 48).sum();
         let answer = match &self.outcome {
             AttemptOutcome::Answered { body, .. } => body.len(),
             AttemptOutcome::Failed { detail, .. } => detail.len(),
         };
-        FIXED + headers + self.signed.before.len() + self.dialled.len() + answer
+        FIXED + self.headers.size() + self.signed.before.len() + self.dialled.len() + answer
     }
 }
 
 /// How a receiver answered a forged delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgery {
     /// It answered 2xx, so it does not verify signatures.
     Accepted,

@@ -1,7 +1,7 @@
 //! Events as they are requested and recorded: what to fire, for whom, and which subscriptions it goes to. How one is fired is in
 //! `fire`.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
@@ -68,7 +68,7 @@ pub struct FireRequest {
     pub due: Option<Instant>,
     /// What is falsified in each delivery.
     pub tamper: Option<Tamper>,
-    /// Copies of each delivery beside the first; the profile may set a higher total.
+    /// Copies of each delivery besides the first; the profile may set a higher total.
     pub extra_copies: u32,
     /// Whether the events of one call or trigger are sent in another order than they happen.
     pub shuffled: bool,
@@ -112,30 +112,28 @@ pub struct EventRecord {
 }
 
 /// One event on its way to one subscription.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct PlannedDelivery {
     /// Form `dlv_<id>`.
     pub id: String,
     /// The subscription.
     pub subscription: String,
     /// The subscription's URL as it is dialled.
-    #[serde(serialize_with = "as_text")]
     pub url: Arc<str>,
     /// The same URL, parsed.
-    #[serde(skip)]
     pub target: Arc<Url>,
     /// Attempts made before it was queued: more than 0 only after a snapshot was loaded.
-    #[serde(skip)]
     pub attempts_before: u32,
+    /// Its number in the delivery store, once it is entered there.
+    pub serial: OnceLock<u64>,
 }
 
 /// A subscription that an event does not go to.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct SkippedSubscription {
     /// The subscription.
     pub subscription: String,
     /// Its URL.
-    #[serde(serialize_with = "as_text")]
     pub url: Arc<str>,
     /// Why.
     pub reason: SkipReason,
@@ -151,8 +149,4 @@ pub enum SkipReason {
     Disabled,
     /// The request names another subscription.
     NotNamed,
-}
-
-fn as_text<S: serde::Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(text)
 }

@@ -1,7 +1,7 @@
 //! Firing an event: which subscriptions it goes to, and why not to the others. The envelope is serialised once, here; every
 //! attempt signs and sends these bytes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rand::RngExt as _;
@@ -109,7 +109,7 @@ impl State {
             .flat_map(|target| std::iter::repeat_n(target, copies))
             .map(|(subscription, url, target)| {
                 let id = self.make_id(IdKind::Delivery, profile, now);
-                Arc::new(PlannedDelivery { id, subscription, url, target, attempts_before: 0 })
+                Arc::new(PlannedDelivery { id, subscription, url, target, attempts_before: 0, serial: OnceLock::new() })
             })
             .collect();
         Ok(EventRecord {

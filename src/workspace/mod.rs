@@ -31,11 +31,10 @@ use tokio::sync::{Notify, watch};
 pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason, Forgery, SignedContent, is_elsewhere};
 pub use events::{EventRecord, FireRequest, Origin, PlannedDelivery, SkipReason, SkippedSubscription};
 pub use fire::FireProblem;
-pub use preview::{Listed, PlacedWorkflow};
+pub use preview::Listed;
 pub use queue::{Job, Next, Queue};
 pub use registry::{MOST_WORKSPACES, Registry};
 pub use room::{Bounds, MOST_PLANNED, SUBSCRIPTIONS, WORKFLOWS};
-pub use saved::{restore_clock, save_clock};
 pub use subscribe::Subscribed;
 pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, SubscriptionRecord};
 pub use timeline::{PlannedEvent, Timeline};
@@ -62,6 +61,7 @@ pub struct Workspace {
     clock: Clock,
     agenda: Agenda,
     left: watch::Sender<bool>,
+    has_left: AtomicBool,
     forgotten: AtomicBool,
     last_used: AtomicU64,
     state: Mutex<State>,
@@ -78,9 +78,12 @@ pub struct State {
     /// Events have their own source: they are fired by time, between requests, and must not change what requests draw.
     event_random: Random,
     event_serial: u64,
-    /// Whether the event before was held back by the setting `webhooks.swap`.
+    /// Whether the previous event was held back by the setting `webhooks.swap`.
     held_back: bool,
-    quotas: BTreeMap<Arc<str>, Quota>,
+    /// The quota of the key that the workspace is named after: a request finds it without another look-up.
+    quota: Quota,
+    /// Those of the keys of a group.
+    group_quotas: BTreeMap<Arc<str>, Quota>,
     pub(crate) subscriptions: Subscriptions,
     workflows: Workflows,
     /// The events that emissions have planned.
@@ -105,7 +108,8 @@ impl Workspace {
             event_random: seed.source(&format!("{name} events")),
             event_serial: 0,
             held_back: false,
-            quotas: BTreeMap::new(),
+            quota: Quota::default(),
+            group_quotas: BTreeMap::new(),
             subscriptions: Subscriptions::within(&rooms.subscriptions),
             workflows: Workflows::within(&rooms.workflows),
             timeline: Timeline::new(&agenda, &rooms.planned),
@@ -113,7 +117,7 @@ impl Workspace {
             met: 0,
             met_at: Instant::default(),
         };
-        let (left, forgotten) = (watch::Sender::new(false), AtomicBool::new(false));
+        let (left, has_left, forgotten) = (watch::Sender::new(false), AtomicBool::new(false), AtomicBool::new(false));
         let queue = Mutex::new((Queue::default(), agenda.slot()));
         Self {
             name,
@@ -121,6 +125,7 @@ impl Workspace {
             clock,
             agenda,
             left,
+            has_left,
             forgotten,
             last_used: AtomicU64::new(0),
             state: Mutex::new(state),
@@ -151,7 +156,7 @@ impl Workspace {
 
     /// Whether the workspace was evicted or reset. Tasks that work for it then stop.
     pub fn has_left(&self) -> bool {
-        *self.left.borrow()
+        self.has_left.load(Ordering::SeqCst)
     }
 
     /// Becomes true once the workspace is evicted or reset.
@@ -171,6 +176,7 @@ impl Workspace {
     }
 
     fn leave(&self) {
+        self.has_left.store(true, Ordering::SeqCst);
         self.left.send_replace(true);
     }
 
@@ -204,7 +210,8 @@ impl Workspace {
         &self.queue_changed
     }
 
-    fn touch(&self, instant: Instant) {
+    /// Records a use, which puts off an eviction.
+    pub fn touch(&self, instant: Instant) {
         let millis = u64::try_from(instant.since_start().as_millis()).unwrap_or(u64::MAX);
         // Most requests of a busy key come within one millisecond; a write would take the cache line from other processors.
         if self.last_used.load(Ordering::Relaxed) != millis {
@@ -253,9 +260,9 @@ impl State {
         &self.counters
     }
 
-    /// Records that this activation of scenarios is in force; returns true the first time. 0 stands for no activation. Time since
+    /// Records that this activation of scenarios is in force; returns true the first time. 0 means no activation. Time since
     /// activation counts from `since`, by the workspace's own clock.
-    pub fn meets(&mut self, activation: u64, since: Instant) -> bool {
+    pub fn record_activation(&mut self, activation: u64, since: Instant) -> bool {
         let first = activation != 0 && self.met != activation;
         if first {
             self.met = activation;
@@ -269,37 +276,37 @@ impl State {
         (activation != 0 && self.met == activation).then_some(self.met_at)
     }
 
-    /// Counts a request against the quota of `key`.
-    pub fn count_request(&mut self, key: &str, profile: &Profile, now: Now) -> Verdict {
-        let quota = match self.quotas.get_mut(key) {
-            Some(quota) => quota,
-            None => self.quotas.entry(Arc::from(key)).or_default(),
-        };
-        quota.check(&profile.rate_limit, now.instant)
+    /// The quota of this key of a group, or of the key that the workspace is named after.
+    fn quota_of(&mut self, group_key: Option<&Arc<str>>) -> &mut Quota {
+        match group_key {
+            None => &mut self.quota,
+            Some(key) => self.group_quotas.entry(Arc::clone(key)).or_default(),
+        }
     }
 
-    /// What is left of the quota at `now`; of a group's keys, that of the one with the least. `None` if no quota is in force.
+    /// Counts a request against the quota of its key.
+    pub fn count_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, now: Now) -> Verdict {
+        self.quota_of(group_key).check(&profile.rate_limit, now.instant)
+    }
+
+    /// What is left of the quota at `now`; for a group of keys, that of the key with the least left. `None` if no quota is in force.
     pub fn quota(&self, profile: &Profile, now: Now) -> Option<Verdict> {
         let policy = Some(&profile.rate_limit).filter(|policy| policy.enabled)?;
-        let left = self.quotas.values().map(|quota| quota.look(policy, now.instant));
-        left.min_by_key(|verdict| (verdict.allowed, verdict.remaining))
-            .or_else(|| Some(Quota::default().look(policy, now.instant)))
+        let quotas = std::iter::once(&self.quota).chain(self.group_quotas.values());
+        quotas.map(|quota| quota.look(policy, now.instant)).min_by_key(|verdict| (verdict.allowed, verdict.remaining))
     }
 
     /// Undoes the counting of a request.
-    pub fn uncount_request(&mut self, key: &str, profile: &Profile) {
-        if let Some(quota) = self.quotas.get_mut(key).filter(|_| profile.rate_limit.enabled) {
-            quota.refund();
+    pub fn uncount_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile) {
+        if profile.rate_limit.enabled {
+            self.quota_of(group_key).refund();
         }
     }
 
     /// Undoes the counting of a request if only successful requests count.
-    pub fn refund_request(&mut self, key: &str, profile: &Profile, verdict: &mut Verdict) {
-        if profile.rate_limit.count != CountRule::Successful || !profile.rate_limit.enabled {
-            return;
-        }
-        if let Some(quota) = self.quotas.get_mut(key) {
-            quota.refund();
+    pub fn refund_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, verdict: &mut Verdict) {
+        if profile.rate_limit.count == CountRule::Successful && profile.rate_limit.enabled {
+            self.quota_of(group_key).refund();
             verdict.remaining = verdict.remaining.saturating_add(1).min(verdict.limit);
         }
     }

@@ -13,6 +13,7 @@ use crate::contract::ids::IdKind;
 use crate::contract::preview::{Page, Workflow, WorkflowFields, WorkflowQuery, WorkflowStatus, bad_cursor};
 use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
 use crate::profile::Profile;
+use crate::scenario::GivenWorkflow;
 
 /// A page of a list.
 #[derive(Clone, Debug)]
@@ -23,25 +24,14 @@ pub struct Listed<T> {
     pub next_cursor: Option<String>,
 }
 
-/// A workflow that a scenario or the control API puts in place.
-#[derive(Clone, Debug)]
-pub struct PlacedWorkflow {
-    /// The id; generated when absent.
-    pub id: Option<String>,
-    /// Name and reference.
-    pub fields: WorkflowFields,
-    /// Its status.
-    pub status: WorkflowStatus,
-}
-
 impl State {
     /// Creates a workflow.
     pub fn create_workflow(&mut self, fields: WorkflowFields, profile: &Profile, now: Now) -> Result<Workflow, Error> {
-        self.place_workflow(PlacedWorkflow { id: None, fields, status: WorkflowStatus::Running }, profile, now)
+        self.place_workflow(GivenWorkflow { id: None, fields, status: WorkflowStatus::Running }, profile, now)
     }
 
     /// Adds a workflow or replaces the one with the same id.
-    pub fn place_workflow(&mut self, placed: PlacedWorkflow, profile: &Profile, now: Now) -> Result<Workflow, Error> {
+    pub fn place_workflow(&mut self, placed: GivenWorkflow, profile: &Profile, now: Now) -> Result<Workflow, Error> {
         let known = placed.id.as_ref().and_then(|id| self.workflows.serial_by_id.get(id).copied());
         if known.is_none() {
             let full = |reason| Error::validation(vec![FieldProblem::new("body", reason)]);

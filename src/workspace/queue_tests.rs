@@ -19,6 +19,7 @@ fn event(number: u64, due: Instant, subscriptions: &[usize]) -> Arc<EventRecord>
             url: Arc::from("https://a.example/"),
             target: Arc::new(url::Url::parse("https://a.example/").expect("a URL")),
             attempts_before: 0,
+            serial: std::sync::OnceLock::new(),
         })
     });
     Arc::new(EventRecord {

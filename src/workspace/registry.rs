@@ -12,7 +12,6 @@ use super::room::Rooms;
 use super::{Tokens, Workspace};
 use crate::clock::{Clock, Now, Random, Seed};
 use crate::journal::Journal;
-use crate::order::by_text;
 
 /// Most workspaces kept at a time.
 pub const MOST_WORKSPACES: usize = 10_000;
@@ -170,7 +169,7 @@ impl Registry {
     /// Every workspace, by id.
     pub fn all(&self) -> Vec<Arc<Workspace>> {
         let mut all: Vec<_> = self.workspaces.read().values().cloned().collect();
-        by_text(&mut all, |workspace| workspace.id());
+        all.sort_by(|a, b| a.id().cmp(b.id()));
         all
     }
 

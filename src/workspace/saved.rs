@@ -11,10 +11,9 @@ use super::room::Rooms;
 use super::subscriptions::Subscriptions;
 use super::workflows::Workflows;
 use super::{Registry, State, Workspace};
-use crate::clock::{Instant, Now, Random, SavedClock, restore_random, save_random};
-use crate::order;
+use crate::clock::{Instant, Random, restore_random, save_random};
 use crate::rate_limit::Quota;
-use crate::snapshot::{SavedClockForm, SavedScenarios, SavedWorkspace, Sources};
+use crate::snapshot::{SavedQuota, SavedScenarios, SavedWorkspace, Sources};
 
 impl Workspace {
     /// The workspace for a snapshot; `activation` is the activation of scenarios in force for it. Lists that the engine fills are
@@ -25,9 +24,9 @@ impl Workspace {
         let (named_turns, named_steps) = state.counters.save(0);
         SavedWorkspace {
             key: self.name().to_string(),
-            clock: save_clock(self.clock().save()),
+            clock: self.clock().save(),
             sources: state.save_sources(),
-            quotas: order::map(state.quotas.iter().map(|(key, quota)| (key.to_string(), quota.save()))),
+            quotas: state.saved_quotas(self.name()).collect(),
             subscriptions: state.subscriptions.save(),
             workflows: state.workflows.save(),
             users: state.workflows.save_users(),
@@ -54,7 +53,7 @@ impl Registry {
     /// its saved instant, `elapsed` later if it was running.
     pub fn restored(&self, saved: &SavedWorkspace, elapsed: Duration) -> Result<Arc<Workspace>, String> {
         let workspace = self.fresh(Arc::from(saved.key.as_str()));
-        workspace.clock.restore(restore_clock(&saved.clock), elapsed);
+        workspace.clock.restore(&saved.clock, elapsed);
         workspace.lock().restore(saved, self.rooms())?;
         Ok(Arc::new(workspace))
     }
@@ -70,19 +69,27 @@ impl Registry {
 impl State {
     fn restore(&mut self, saved: &SavedWorkspace, rooms: &Rooms) -> Result<(), String> {
         self.restore_sources(&saved.sources)?;
+        let (own, others) = saved.quotas.iter().partition::<Vec<_>, _>(|(key, _)| **key == saved.key);
+        self.quota = own.first().map(|(_, quota)| Quota::restore(quota)).unwrap_or_default();
         let quota = |(key, quota): (&String, _)| (Arc::from(key.as_str()), Quota::restore(quota));
-        self.quotas = order::map(saved.quotas.iter().map(quota));
+        self.group_quotas = others.into_iter().map(quota).collect();
         self.subscriptions = Subscriptions::restore(&saved.subscriptions, &rooms.subscriptions)?;
         self.workflows = Workflows::restore(&saved.workflows, &saved.users, &rooms.workflows)?;
         self.counters.restore(0, &saved.scenarios.named_turns, &saved.scenarios.named_steps);
         Ok(())
     }
 
+    /// The quotas that were used, by key.
+    fn saved_quotas<'a>(&'a self, name: &'a Arc<str>) -> impl Iterator<Item = (String, SavedQuota)> + 'a {
+        let all = std::iter::once((name, &self.quota)).chain(&self.group_quotas);
+        all.map(|(key, quota)| (key.to_string(), quota.save())).filter(|(_, saved)| *saved != SavedQuota::None)
+    }
+
     /// Restores the progress of the scenarios, under their present activation.
     pub fn restore_scenarios(&mut self, saved: &SavedScenarios, activation: u64) {
         self.counters.restore(activation, &saved.turns, &saved.steps);
         if let Some(began) = saved.began {
-            self.meets(activation, Instant::from_nanos(began));
+            self.record_activation(activation, Instant::from_nanos(began));
         }
     }
 
@@ -110,20 +117,4 @@ fn restore_sources(saved: &Sources) -> Result<(Random, Random), String> {
         bytes.map(|bytes| restore_random(&bytes)).ok_or_else(|| format!("sources.{name}: expected 49 bytes as base64"))
     };
     Ok((source("random", &saved.random)?, source("event_random", &saved.event_random)?))
-}
-
-/// A clock for a snapshot.
-pub fn save_clock(saved: SavedClock) -> SavedClockForm {
-    SavedClockForm {
-        moment: saved.now.instant.nanos(),
-        now: saved.now.wall,
-        frozen: saved.frozen,
-        ahead: saved.wall_offset,
-    }
-}
-
-/// The clock of a snapshot.
-pub fn restore_clock(form: &SavedClockForm) -> SavedClock {
-    let now = Now { instant: Instant::from_nanos(form.moment), wall: form.now };
-    SavedClock { now, frozen: form.frozen, wall_offset: form.ahead }
 }

@@ -54,7 +54,8 @@ impl Secret {
         Ok(key)
     }
 
-    pub(super) fn generate(random: &mut impl Rng) -> Self {
+    /// A fresh one, in the form that the contract shows.
+    pub fn generate(random: &mut impl Rng) -> Self {
         let mut bytes = [0; 32];
         random.fill_bytes(&mut bytes);
         Self::new(format!("whsec_{}", STANDARD.encode(bytes)))

@@ -18,7 +18,7 @@ pub const MOST_TOKENS: usize = 10_000;
 /// Every access token of one emulator.
 #[derive(Debug, Default)]
 pub struct Tokens {
-    /// Whether any was ever issued; without, requests skip the lock.
+    /// Whether any was ever issued; if not, requests skip the lock.
     any: AtomicBool,
     kept: RwLock<Kept>,
     evicted: AtomicU64,

@@ -285,7 +285,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
     """Takes deliveries and fails three in ten."""
 
     protocol_version = "HTTP/1.1"
-    # Connections that the emulator keeps for later are ended here, so that what is still open afterwards is its own.
+    # So that no thread here outlives the traffic for long.
     timeout = 2
     chance = random.Random(SEED)
 
@@ -407,7 +407,8 @@ def soak(seconds, binary):
         asked = time.monotonic()
         Client(traffic).ask("GET", "/v1/hello", key="sk_test_afterwards", expect={200, 422})
         answered = time.monotonic() - asked
-        for _ in range(100):
+        # The emulator keeps an idle connection to a receiver for at most 30 s, which is the longest that one may stay.
+        for _ in range(400):
             left = sample(server.pid)
             if left[1] <= idle[1] + MOST_DESCRIPTORS:
                 break

@@ -1,6 +1,8 @@
 //! 401: which keys are valid, which reason is reported, and what comes before and after the key.
 
-use crate::support::{get_as, send, start, start_with};
+use serde_json::json;
+
+use crate::support::{control, get_as, send, start, start_with};
 
 #[tokio::test]
 async fn refused_keys_get_401_with_a_challenge_and_no_quota_headers() {
@@ -53,4 +55,30 @@ async fn checks_come_in_the_documented_order() {
     assert_eq!(send(&emulator, "POST", "/v1/events/subscribe", &[json, bearer], huge).await.status, 429);
     assert_eq!(get_as(&emulator, "sk_test_order2", "/v1/system/status?include_checks=1").await.status, 422);
     assert_eq!(get_as(&emulator, "sk_test_order2", "/v1/system/status?include_checks=1").await.status, 429);
+}
+
+/// The last valid key and host are remembered; a change of the settings, another key and a reset count all the same.
+#[tokio::test]
+async fn a_key_that_was_valid_is_judged_again_after_every_change() {
+    let emulator = start().await;
+    let ask = async |key: &str| {
+        let answer = get_as(&emulator, key, "/v1/system/status").await;
+        (answer.status, answer.header("x-ratelimit-remaining").map(str::to_owned))
+    };
+    let left = |left: u32| (200, Some(left.to_string()));
+    let change = async |body| assert_eq!(control(&emulator, "PATCH", "profile", &body).await.status, 200, "{body}");
+    for (key, expected) in [("sk_test_a", 99), ("sk_test_b", 99), ("sk_test_a", 98), ("sk_test_a", 97)] {
+        assert_eq!(ask(key).await, left(expected), "{key}");
+    }
+    change(json!({ "keys": { "mode": "list", "list": ["sk_test_b"] } })).await;
+    assert_eq!((ask("sk_test_a").await, ask("sk_test_b").await), ((401, None), left(98)));
+    change(json!({ "keys": { "mode": null, "list": null, "workspaces": { "team": ["sk_test_a", "sk_test_b"] } } }))
+        .await;
+    assert_eq!((ask("sk_test_a").await, ask("sk_test_a").await), (left(99), left(98)), "a group is another workspace");
+    change(json!({ "keys": { "workspaces": null } })).await;
+    assert_eq!(ask("sk_test_a").await, left(96));
+    control(&emulator, "POST", "reset", &json!({ "key": "sk_test_a" })).await;
+    assert_eq!(ask("sk_test_a").await, left(99));
+    let twice = [("authorization", "Bearer sk_test_a"), ("authorization", "Bearer sk_test_a")];
+    assert_eq!(send(&emulator, "GET", "/v1/system/status", &twice, "").await.status, 401);
 }

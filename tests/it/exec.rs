@@ -139,7 +139,7 @@ fn settings_of_flags_are_judged_together_and_every_problem_is_reported() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     for part in [
         "--set rate_limit.window=0s: `rate_limit.window`: expected at least 1ms",
-        "--set rate_limit.request=1: unknown knob",
+        "--set rate_limit.request=1: unknown setting",
         "profile.toml:3:15: `keys.test_prefix`: test and live keys cannot both begin with \"sk_live_\" [profile/bad-value]",
     ] {
         assert!(said(&output).contains(part), "{part}: {}", said(&output));

@@ -119,7 +119,7 @@ const REWRITE: &str = "WRS_REWRITE_HELP";
 const REFERENCE_HEAD: &str = "\
 # Command line
 
-What `--help-all` says of every command; `--help` is shorter. `wrs-emulator` without a command is `wrs-emulator serve`. Data goes to stdout, messages go to stderr.
+What `--help-all` prints for every command; `--help` is shorter. `wrs-emulator` without a command is `wrs-emulator serve`. Data goes to stdout, messages go to stderr.
 Every flag of `serve` and `exec` has an environment variable: `--listen` is `WRS_EMULATOR_LISTEN`; the flag wins. Exit status: 0 done,
 1 a check found problems or what is named does not exist, 2 wrong usage or an invalid file, 3 the emulator cannot be reached.
 
@@ -128,12 +128,12 @@ This page is made from the definition of the command line; a test keeps it in st
 ## For scripts
 
 Every command has `--json`. With it, stdout has JSON and nothing else, and stderr has JSON objects, one a line. `completions` and
-`man` still print a script and a page, and `exec` leaves both streams to its command as well. The exit status is the same with and without it.
+`man` still print a script and a page, and `exec` leaves both streams to its command. The exit status is the same with and without it.
 
-**A document**, as of `requests show`, `verdict` or `clock`, is one JSON value on stdout. `check`, `verify`, `verdict`, `review` and
+**A document**, as printed by `requests show`, `verdict` or `clock`, is one JSON value on stdout. `check`, `verify`, `verdict`, `review` and
 `deliveries redeliver` print it even if they exit with 1: the document says what they found, so stderr has no error.
 
-**A listing**, as of `requests`, `deliveries wait`, `subscriptions`, `scenarios`, `forwards`, `profile show` or `assumptions`, is NDJSON: one record
+**A listing**, as printed by `requests`, `deliveries wait`, `subscriptions`, `scenarios`, `forwards`, `profile show` or `assumptions`, is NDJSON: one record
 a line, then always a last line that states whether records are missing. Fields that belong to no record are in the last line.
 
 ```text

@@ -1,5 +1,4 @@
 //! Everything over a socket, in one binary: one module per group of behaviour, `support` for what they share.
-#![allow(missing_docs, reason = "tests say what they show in their names")]
 
 mod attacks;
 mod authentication;

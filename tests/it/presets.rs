@@ -221,7 +221,7 @@ fn order_of_all(run: &Run) -> Vec<Vec<String>> {
     run.statuses.iter().map(|answer| order(&answer.json(), SYSTEM_STATUS)).collect()
 }
 
-/// These are the ids of seed 7 from before there was anything to vary: while it is off, no chance is drawn for it.
+/// These are the ids of seed 7 from before there was anything to vary: while it is off, nothing is drawn at random for it.
 #[tokio::test]
 async fn what_is_off_shifts_no_id() {
     let emulator = builder().preset("contract").start().await.expect("the emulator starts");

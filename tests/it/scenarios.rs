@@ -225,6 +225,22 @@ delivery = { duplicate = 2 }
     assert_eq!(ids[3], ids[4], "a duplicate is the same event");
     let unknown = control(&emulator, "POST", "events", &json!({ "emit": "by heart" })).await;
     assert_eq!((unknown.status, unknown.message().contains("by hand")), (404, true), "{unknown:?}");
+    for (path, further) in [
+        ("events?wait=1s", json!({})),
+        ("events", json!({ "type": "workflow.completed" })),
+        ("events", json!({ "subscription": "sub_1" })),
+        ("events", json!({ "count": 2 })),
+        ("events", json!({ "delay": "1s" })),
+        ("events", json!({ "tamper": "body" })),
+        ("events", json!({ "duplicate": 2 })),
+        ("events", json!({ "shuffle": true })),
+        ("events", json!({ "drop": true })),
+    ] {
+        let mut body = json!({ "emit": "by hand" });
+        body.as_object_mut().expect("an object").extend(further.as_object().cloned().expect("an object"));
+        let refused = control(&emulator, "POST", path, &body).await;
+        assert_eq!((refused.status, refused.message().contains("leave")), (422, true), "{path} {body}: {refused:?}");
+    }
 }
 
 #[tokio::test]

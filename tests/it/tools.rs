@@ -195,7 +195,7 @@ fn bad_input_is_exit_2_with_its_reason() {
             &["sign", &body, "--scheme", "custom", "--set", "webhooks.custom.content=x"],
             &["--set webhooks.custom.content=x", "leaves out"],
         ),
-        (&["sign", &body, "--set", "webhook.custom.hash=sha1"], &["unknown knob"]),
+        (&["sign", &body, "--set", "webhook.custom.hash=sha1"], &["unknown setting"]),
         (&["verify", &body], &["expected the delivery's headers", "--header"]),
         (&["verify", &body, "--header", "nothing"], &["--header", "`nothing`"]),
         (&["verify", &body, "--headers", &lines], &["line 2", "`no header`"]),

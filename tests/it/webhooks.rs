@@ -194,15 +194,16 @@ async fn each_way_to_fail_has_its_reason_and_names_what_helps() {
     let plain = Receiver::plain(&[]).await;
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let silent_port = silent.local_addr().expect("an address").port();
-    let closed_port = {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        listener.local_addr().expect("an address").port()
-    };
+    // Bound and not listening, so that no other test gets the port.
+    let closed = tokio::net::TcpSocket::new_v4().expect("a socket");
+    closed.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let closed_port = closed.local_addr().expect("an address").port();
     let emulator = builder()
         .webhook_ca(other_name.ca_file())
         .webhook_ca(old.ca_file())
         .set("webhooks.retry.preset=none")
-        .set("webhooks.connect_timeout=300ms")
+        // Long enough for a handshake on a busy machine.
+        .set("webhooks.connect_timeout=2s")
         .start()
         .await
         .expect("it starts");

@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// The subscribed host in examples if nothing is subscribed yet.
 const EXAMPLE: &str = "https://app.example.com";
 
-/// The note to print if nothing is delivered to the receiver at `here`, bound to `local`; `None` if something is, or that is unknown.
+/// The note to print if nothing is delivered to the receiver at `here`, bound to `local`; `None` if something is, or if it is unknown.
 pub(super) async fn note(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
     let (args, here) = (args.clone(), here.to_owned());
     let looked = beside(move || look(&args.target, &args.key, &here, local)).await;

@@ -25,10 +25,10 @@ use super::help::examples;
 use super::output::{Ready, print};
 use super::signals::Signals;
 use super::signing::{Signing, SigningArgs, check_url};
-use super::target::address;
+use super::target::{address, bound};
 use crate::http::limits::Limits;
+use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
-use crate::http::{bind, serve};
 use crate::tasks::{block_on, spawn};
 use application::{Application, application_url};
 use receiver::{Answers, Receiver, Tally};
@@ -104,12 +104,7 @@ async fn listen(
     // Installed before the ready line, as a signal may follow it at once.
     let mut signals = Signals::install()?;
     let requested = address("--listen", &args.listen)?;
-    let cannot_bind = |error: std::io::Error| {
-        Failure::io(format!("cannot listen on {requested}: {error}"))
-            .with_hint("choose another with --listen 127.0.0.1:0 (a free port)")
-    };
-    let listener = bind(requested).map_err(cannot_bind)?;
-    let local = listener.local_addr().map_err(cannot_bind)?;
+    let (listener, local) = bound(requested)?;
     let url = format!("{}://{local}", if tls.is_some() { "https" } else { "http" });
     let application = application.map(|to| Application::new(to, url.clone(), &args.allow_egress));
     if let Some(application) = &application {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
@@ -24,11 +23,12 @@ use crate::clock::{Instant, Now, machine};
 use crate::contract::signature::{Evidence, Rejection, Remedy};
 use crate::contract::timestamp::Precision;
 use crate::contract::timestamp::format_timestamp;
-use crate::http::answer::{AnswerBody, answer};
+use crate::http::answer::answer;
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::Progress;
 use crate::http::handler::{Answering, Handler, PLAIN_ON_TLS, Sent};
 use crate::http::limits::Limits;
+use crate::http::outgoing::Outgoing;
 use crate::redact::{Redactor, visible};
 
 /// Seconds a timestamp may be off, as in the libraries of all schemes.
@@ -272,7 +272,7 @@ enum Body {
 }
 
 /// A plain-text answer, without a body if the status does not allow one.
-fn text_answer(status: u16, said: &str) -> Response<AnswerBody> {
+fn text_answer(status: u16, said: &str) -> Response<Outgoing> {
     let status = StatusCode::from_u16(status).expect("statuses are checked when the flags are read");
     let body = match status {
         StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED => String::new(),
@@ -284,14 +284,14 @@ fn text_answer(status: u16, said: &str) -> Response<AnswerBody> {
 
 impl Forwarded {
     /// The parts of the application's answer that a sender of webhooks uses.
-    fn into_answer(self) -> Response<AnswerBody> {
+    fn into_answer(self) -> Response<Outgoing> {
         let mut response =
             text_answer(self.status, if self.problem.is_some() { "the application gave no answer" } else { "" });
         if let Some(wait) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, wait.as_secs().into());
         }
         if !self.body.is_empty() {
-            *response.body_mut() = Either::Left(Full::new(self.body));
+            *response.body_mut() = self.body.into();
         }
         response
     }
@@ -324,7 +324,7 @@ impl Handler for Arc<Receiver> {
 }
 
 impl Receiver {
-    async fn receive(&self, request: Request<Incoming>) -> Response<AnswerBody> {
+    async fn receive(&self, request: Request<Incoming>) -> Response<Outgoing> {
         let (parts, body) = request.into_parts();
         if parts.method != Method::POST {
             let mut response = text_answer(405, "only POST is a delivery");

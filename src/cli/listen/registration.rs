@@ -1,19 +1,17 @@
 //! `listen --forward-to` without a secret: subscribes at the running emulator and forwards the deliveries here until the end.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use rand::Rng as _;
 use serde_json::{Map, Value};
 
 use crate::cli::client::Call;
 use crate::cli::failure::{Failure, warn};
 use crate::cli::forwards::settings;
 use crate::cli::target::{Target, is_webhook_url};
-use crate::clock::{Random, Seed};
+use crate::clock::Seed;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
 use crate::tasks::{beside, spawn_beside};
+use crate::workspace::Secret;
 
 /// The emulator that delivers here, and the key.
 #[derive(Clone, Debug, Args)]
@@ -56,7 +54,8 @@ pub(super) async fn registered(args: &RegistrationArgs, here: &str) -> Result<Op
 fn register(args: RegistrationArgs, here: &str) -> Result<Registration, Failure> {
     let RegistrationArgs { target, key } = args;
     let port = here.rsplit(':').next().unwrap_or_default();
-    let (url, secret) = (format!("https://listen.localhost:{port}"), fresh_secret());
+    let url = format!("https://listen.localhost:{port}");
+    let secret = Secret::generate(&mut Seed::from_entropy().source("listen")).reveal().to_owned();
     let body = api::NewSubscription {
         url: url.clone(),
         secret: Some(secret.clone()),
@@ -81,13 +80,6 @@ pub(super) fn no_emulator(target: &Target, failure: Failure) -> Result<(), Failu
         return Err(Failure::usage(message).with_hint(hint));
     }
     Ok(())
-}
-
-fn fresh_secret() -> String {
-    let mut random: Random = Seed::from_entropy().source("listen");
-    let mut bytes = [0; 32];
-    random.fill_bytes(&mut bytes);
-    format!("whsec_{}", STANDARD.encode(bytes))
 }
 
 impl Registration {

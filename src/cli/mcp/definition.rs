@@ -19,7 +19,7 @@ pub(super) struct Tool {
     /// Arguments that the document does not describe well, or that are the tool's own texts.
     pub(super) fields: &'static [(&'static str, &'static str)],
     pub(super) required: &'static [&'static str],
-    /// What it answers: a name, the call whose answer it is, and where in that answer's schema.
+    /// The parts of its answer: for each its name, the call whose answer it comes from, and its place in that answer's schema.
     pub(super) parts: &'static [(&'static str, &'static str, &'static str)],
     pub(super) run: fn(&Session, Arguments) -> Result<Outcome, Failure>,
 }
@@ -176,7 +176,7 @@ fn object<'a>(
     schema
 }
 
-/// Lets references lead to `$defs` and collects their names; drops formats that validators do not know.
+/// Points references at `$defs` and collects their names; drops formats that validators do not know.
 fn rewrite(schema: &mut Value, found: &mut Vec<String>) {
     match schema {
         Value::Object(fields) => {

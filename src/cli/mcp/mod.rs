@@ -117,7 +117,7 @@ fn answer(server: &Server, pending: &Pending, lines: Receiver<Line>) {
     }
 }
 
-/// Writes one message. Gives whether somebody reads it.
+/// Writes one message. Returns whether anybody still reads.
 fn write(message: &impl Serialize) -> bool {
     let mut line = serde_json::to_vec(message).expect("texts, flags and JSON always serialise");
     line.push(b'\n');

@@ -89,7 +89,7 @@ impl Message {
         };
         let id = message.remove("id");
         if id.as_ref().is_some_and(|id| !id.is_string() && !id.is_number()) {
-            return invalid(Value::Null, "id: expected a text or a number");
+            return invalid(Value::Null, "id: expected a string or a number");
         }
         if message.get("jsonrpc").is_none_or(|version| version != "2.0") {
             return invalid(id.unwrap_or_default(), "jsonrpc: expected \"2.0\"");
@@ -106,7 +106,7 @@ impl Message {
             }
             (Some(Value::String(_)), None) => Self::Other,
             (None, Some(_)) if message.contains_key("result") || message.contains_key("error") => Self::Other,
-            (_, id) => invalid(id.unwrap_or_default(), "method: expected a text"),
+            (_, id) => invalid(id.unwrap_or_default(), "method: expected a string"),
         }
     }
 }
@@ -202,7 +202,7 @@ impl Server {
 
     fn called(&self, mut params: Map<String, Value>) -> Result<ToolResult, RpcError> {
         let invalid = |message: &str| Err(RpcError::new(INVALID_PARAMS, message));
-        let Some(Value::String(called)) = params.remove("name") else { return invalid("name: expected a text") };
+        let Some(Value::String(called)) = params.remove("name") else { return invalid("name: expected a string") };
         let arguments = match params.remove("arguments") {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(arguments)) => arguments,

@@ -311,7 +311,7 @@ fn reviewed(session: &Session, mut arguments: Arguments) -> Result<Outcome, Fail
 
 fn assumed(session: &Session, mut arguments: Arguments) -> Result<Outcome, Failure> {
     let (about, key) = (arguments.text("about").unwrap_or_default(), any_key(&mut arguments));
-    // The settings of all keys together are those of none.
+    // For `*`, the settings of keys without their own.
     let call: Call<'_, api::Assumptions> = session.call().key(Some(&*key).filter(|key| *key != "*"));
     let mut answer = call.send()?.body;
     answer.data.retain(|row| row.knob.contains(&about));
@@ -329,7 +329,7 @@ fn reset(session: &Session, mut arguments: Arguments) -> Result<Outcome, Failure
     let key = session.one_key(&mut arguments)?;
     session.check_own(&key)?;
     let answer = session.call::<api::Reset>().key(&*key).send()?;
-    // Nothing is left of the session, unless another of its keys still plays it.
+    // So that nothing is left of the session; refused while another of its keys still plays the scenario.
     let _ = session.call::<api::RemoveScenario>().id(&session.scenario).outcome();
     Ok(one(key.clone(), &answer, |_| format!("{key} is as before its first request\n")))
 }

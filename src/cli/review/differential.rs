@@ -17,6 +17,7 @@ use tokio::runtime::Builder;
 use super::differential_report::{Judged, Outcome, Plain, Report, listed, suite, text};
 use super::differential_run::{Folder, Ran, Runner, tail};
 use crate::app::Raised;
+use crate::cli::arguments::created;
 use crate::cli::client::runtime;
 use crate::cli::command::shown;
 use crate::cli::failure::{Failure, colored, is_json, note};
@@ -28,19 +29,18 @@ use crate::cli::signals::Signals;
 use crate::clock::machine;
 use crate::control::api::List;
 use crate::duration::parse_duration;
-use crate::file;
 use crate::review::differential::{Aspect, CHANGES, Part, Record, UnpromisedChange, compare, is_exercised};
 use crate::tasks::block_on;
 
 /// The limit of the first run, unless --timeout gives one.
 const FIRST: Duration = Duration::from_mins(10);
-/// The limit of the others: so many times what the plain run took, and at least so long.
+/// The limit of the other runs: this many times as long as the plain run took, and at least `LEAST`.
 const TIMES: u32 = 5;
 const LEAST: Duration = Duration::from_secs(30);
 
 const NOTES: &str = "
 
-Each run has an emulator of its own on a free port, and finds it as with `exec`: WRS_BASE_URL, WRS_API_KEY and so on. \
+Each run has an emulator of its own on a free port, and the command finds it as with `exec`: WRS_BASE_URL, WRS_API_KEY and so on. \
 All runs have the same seed. What the command leaves running is ended with it.
 
 Exit status: 0 no change makes the command fail, 1 one does, or it fails without any; 2 wrong usage, or a command that cannot be run.";
@@ -64,13 +64,13 @@ pub(crate) struct DifferentialArgs {
     /// List the changes, and run nothing.
     #[arg(long)]
     list: bool,
-    /// Runs at a time. More than one only if the command can run beside itself: without ports and files that are always the same.
+    /// Runs at a time. More than one only if the command can run several times at once: without fixed ports or files.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=64))]
     jobs: u8,
     /// Limit for each run; by default five times as long as the plain run, and at least 30 s. A run that takes longer has failed.
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     timeout: Option<Duration>,
-    /// Keep what each run printed and what happened in it in this folder; otherwise a temporary one, removed if nothing failed.
+    /// Keep what each run printed and what happened in it in this folder; otherwise in a temporary one, removed if nothing failed.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Write the results to this file as well, as XML that CI systems read.
@@ -111,12 +111,7 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
             .with_hint("leave out --listen: each takes a free port, and the command reads it from WRS_BASE_URL"));
     }
     let seed = *settings.seed.get_or_insert(1);
-    // Opened before anything runs: a path that cannot be written fails at once, and no older results stay there.
-    let cannot = |path: &PathBuf, problem: &dyn std::fmt::Display| {
-        Failure::io(format!("--junit: cannot write `{}`: {problem}", path.display()))
-    };
-    let open = |path: &PathBuf| file::create(path).map_err(|problem| cannot(path, &problem));
-    let mut results = args.junit.as_ref().map(open).transpose()?;
+    let mut results = args.junit.as_deref().map(|path| created("--junit", path)).transpose()?;
     let mut folder = Folder::at(args.keep.as_deref())?;
     let raised = Raised::raise();
     let runtime = runtime(Builder::new_multi_thread())?;
@@ -131,7 +126,7 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
     };
     let found = block_on(&runtime, async {
         let mut signals = Signals::install()?;
-        // Whoever is dropped ends its command.
+        // A run that is dropped ends its command.
         tokio::select! {
             found = examine(args, &runner, seed) => found.map(Ok),
             number = signals.wait() => Ok(Err(number)),
@@ -139,7 +134,7 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
     });
     runtime.shutdown_background();
     if args.jobs == 1 && !is_json() && !matches!(found, Ok(Ok(_))) {
-        // The line of the run that did not end.
+        // Ends the progress line of the run that was interrupted.
         say("\n");
     }
     let mut report = match found? {
@@ -152,7 +147,8 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
         report.folder = Some(folder.path.display().to_string());
     }
     if let (Some(file), Some(path)) = (&mut results, &args.junit) {
-        file.write_all(junit(&suite(&report)).as_bytes()).map_err(|error| cannot(path, &error))?;
+        let written = file.write_all(junit(&suite(&report)).as_bytes());
+        written.map_err(|error| Failure::io(format!("--junit: cannot write `{}`: {error}", path.display())))?;
     }
     if args.serve.json {
         print_json(&report);

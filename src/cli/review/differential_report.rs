@@ -80,7 +80,7 @@ pub(super) struct Judged {
     pub(super) smallest: Vec<Part>,
     /// The first request that differs from the plain run.
     pub(super) difference: Option<Difference>,
-    /// What the command saw of the change last before that.
+    /// What the command last saw of the change before that request.
     pub(super) seen: Option<Sight>,
     /// The last lines that the command printed, if it failed.
     pub(super) printed: Vec<String>,

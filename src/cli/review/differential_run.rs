@@ -24,7 +24,7 @@ use crate::redact::Redactor;
 use crate::review::differential::{Delivered, Exchange, Record};
 use crate::tasks::beside;
 
-/// How long the processes of a command may take to end once they are asked to, looked at so often.
+/// How often, and at what interval, processes that were asked to end are checked; those still running are then killed.
 const LAST_STEPS: u32 = 40;
 const STEP: Duration = Duration::from_millis(50);
 /// Lines of a command's output that are shown, and the most bytes of it that are read for them.
@@ -38,7 +38,7 @@ pub(super) struct Runner<'a> {
     pub(super) serve: &'a ServeArgs,
     pub(super) folder: &'a Path,
     pub(super) raised: Raised,
-    /// The limit of a run, once the plain run has shown it.
+    /// The limit of a run, once it is known from the plain run.
     pub(super) limit: OnceLock<Duration>,
     /// Runs so far.
     pub(super) count: AtomicUsize,
@@ -79,11 +79,11 @@ impl Runner<'_> {
             Group::start(command.stdin(Stdio::null()).stdout(stdout).stderr(stderr))
         })
         .map_err(|failure| Failure { status: 2, ..failure })?;
-        // Dropped before the child, which is not reaped until then, so that the group is still its own.
+        // Dropped before the child, which is not reaped until then, so that no other process can have taken over the id of the group.
         let ending = Ending(group);
         let is_late = timeout(limit, beside(move || group.wait())).await.is_err();
         let took = began.elapsed();
-        // What it started must not meet the next run.
+        // What it started must not still run during the next run.
         block_in_place(|| drop(ending));
         let status = child.wait().await;
         let status = status.map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
@@ -162,7 +162,7 @@ fn record(run: &Run) -> serde_json::Result<Record> {
 
 /// The last lines of a file.
 pub(super) fn tail(path: &Path) -> Vec<String> {
-    // It was written a moment ago; whoever has removed it since has seen it.
+    // It was written a moment ago; if somebody has removed it since, there is nothing to show.
     let bytes = file::read_end(path, TAIL_BYTES).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();

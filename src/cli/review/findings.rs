@@ -62,7 +62,7 @@ A file for --accept:
 
 If an accepted finding no longer occurs, the review fails until its entry is removed.
 
-Exit status: 0 nothing that fails was found, 1 something was, 2 wrong usage, 3 the emulator cannot be reached.";
+Exit status: 0 nothing fails the review, 1 something does, 2 wrong usage, 3 the emulator cannot be reached.";
 
 pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     // Read first: a file that is wrong is found before anything is asked.

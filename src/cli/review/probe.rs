@@ -1,8 +1,7 @@
 //! `review probe`: the flags, and what is printed where. `crate::review::probe` sends and judges; `probe_text` renders.
 
-use std::fs::File;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +14,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use url::Url;
 
 use super::probe_text::{listed, suite, text};
+use crate::cli::arguments::created;
 use crate::cli::client::runtime;
 use crate::cli::failure::{Code, Failure, colored, note};
 use crate::cli::help::examples;
@@ -24,7 +24,6 @@ use crate::cli::profile_source::with_forwards;
 use crate::cli::signing::{Signing, SigningArgs};
 use crate::control::api::List;
 use crate::duration::parse_duration;
-use crate::file;
 use crate::review::probe::{CASES, EffectCommand, LONGEST, Probe, ProbeProblem, ProbeReport, ProbeSigning};
 use crate::tasks::block_on;
 use crate::webhook::dial::Reach;
@@ -52,16 +51,16 @@ pub(crate) struct ProbeArgs {
     #[command(flatten)]
     signing: SigningArgs,
     /// Send what is for FROM, or below it, to TO. Repeatable.
-    #[arg(long, env = "WRS_EMULATOR_FORWARD", value_name = "FROM=TO", value_delimiter = ';')]
+    #[arg(long, env, value_name = "FROM=TO", value_delimiter = ';')]
     forward: Vec<String>,
     /// Trust the authorities in this PEM file. Repeatable.
-    #[arg(long, env = "WRS_EMULATOR_WEBHOOK_CA", value_name = "FILE", value_delimiter = ';')]
+    #[arg(long, env, value_name = "FILE", value_delimiter = ';')]
     webhook_ca: Vec<PathBuf>,
     /// Accept any certificate of the receiver.
-    #[arg(long, env = "WRS_EMULATOR_WEBHOOK_INSECURE")]
+    #[arg(long, env)]
     webhook_insecure: bool,
     /// Allow the probe of this public host, or of `any`. Repeatable.
-    #[arg(long, env = "WRS_EMULATOR_ALLOW_EGRESS", value_name = "HOST", value_delimiter = ',')]
+    #[arg(long, env, value_name = "HOST", value_delimiter = ',')]
     allow_egress: Vec<String>,
     /// Limit for each answer; 5 s, or webhooks.timeout if that is less. The whole probe takes at most 10 s.
     #[arg(long, value_name = "DURATION", value_parser = limit)]
@@ -102,8 +101,7 @@ pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
         return Ok(show_list(args.json, &cases, || listed(CASES)));
     };
     let probe = probe(&args, url)?;
-    // Opened before anything is sent: a path that cannot be written fails at once, and no older results stay there.
-    let mut file = args.junit.as_deref().map(open).transpose()?;
+    let mut file = args.junit.as_deref().map(|path| created("--junit", path)).transpose()?;
     let runtime = runtime(Builder::new_multi_thread())?;
     let probed = block_on(&runtime, probe_with_progress(&probe));
     runtime.shutdown_background();
@@ -186,8 +184,4 @@ fn failure(url: &str, problem: ProbeProblem) -> Failure {
             Failure::new(2, Code::Unreachable, format!("there is no receiver to probe at `{url}`: {}", problem.detail))
         }
     }
-}
-
-fn open(path: &Path) -> Result<File, Failure> {
-    file::create(path).map_err(|problem| Failure::io(format!("--junit: cannot write `{}`: {problem}", path.display())))
 }

@@ -64,7 +64,7 @@ impl Review {
     pub(crate) fn problems(&self) -> Vec<String> {
         let stale = self.accepted.iter().filter(|accepted| accepted.fails);
         let is_stale = |code: &str| stale.clone().any(|accepted| accepted.code == code);
-        // Of two findings with a code the certain one is the first.
+        // Of two findings with the same code, the certain one comes first.
         let failing = self.failing.iter().filter(|code| !is_stale(code));
         let failing = failing.filter_map(|code| self.findings.data.iter().find(|finding| finding.code == *code));
         let line = |finding: &Finding| {

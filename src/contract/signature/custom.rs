@@ -1,4 +1,4 @@
-//! The scheme a profile describes itself, and what makes such a description unusable.
+//! The signature scheme that a profile itself describes, and what makes such a description unusable.
 //!
 //! Must not know about TOML, files or the other schemes; `scheme` turns it into a row like theirs.
 
@@ -8,14 +8,13 @@ use super::mac::{Encoding, Hash};
 use super::reading::KeyReading;
 use super::template::{self, ContentPiece, Field};
 
-/// What `webhooks.custom` in the profile holds; unset knobs keep their default.
+/// The settings in `webhooks.custom`; those left out keep their defaults.
 ///
 /// The default signs `{timestamp}.{body}` the way GitHub signs bodies, under neutral names. The
 /// header carries one signature, that of the newest key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(!default))]
 #[serde(default, deny_unknown_fields)]
-#[cfg_attr(test, schemars(!default))]
 pub struct CustomScheme {
     /// The header for the event's id; empty for none.
     pub id_header: String,
@@ -69,8 +68,8 @@ const RESERVED: [&str; 13] = [
 ];
 
 impl CustomScheme {
-    /// Whether deliveries can be signed this way and receivers verify them; the first problem, which names the setting and the
-    /// way out.
+    /// Checks that deliveries can be signed this way and that receivers can verify them. The error is the first problem; it
+    /// names the setting and how to fix it.
     pub fn check(&self) -> Result<(), String> {
         self.check_headers()?;
         self.check_content()?;

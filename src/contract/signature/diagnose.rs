@@ -1,5 +1,5 @@
-//! Why a signature does not hold, in terms of what to change: each thing that commonly goes wrong is undone, one at a
-//! time, and what then verifies is named.
+//! Why a signature does not verify, in terms of what to change: each thing that commonly goes wrong is undone, one at
+//! a time, and each change after which the delivery verifies is reported.
 //!
 //! Pure like the rest of the layer: the clock is an argument, and nothing is tried that would need more secrets than
 //! those at hand. Must not know how findings are shown; never repeats a secret.
@@ -17,7 +17,7 @@ const SMALL: usize = 64 * 1024;
 pub struct Evidence<'a> {
     /// The scheme it should be signed by.
     pub scheme: &'a Scheme,
-    /// The custom scheme at hand, tried beside the named ones.
+    /// The custom scheme at hand, tried as well as the named ones.
     pub custom: &'a CustomScheme,
     /// The texts of the secrets, newest first.
     pub secrets: &'a [String],
@@ -38,7 +38,7 @@ pub struct Evidence<'a> {
 /// One change that would make the delivery verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Another time of verification: the signature holds, the timestamp is too far off.
+    /// Another time of verification: the signature matches, the timestamp is too far off.
     Time,
     /// The secrets read in another way.
     Reading(KeyReading),
@@ -46,7 +46,7 @@ pub enum Change {
     TrimmedSecret,
     /// The body as it was before something changed its bytes: what it would have to be.
     Body(&'static str),
-    /// The signature of another scheme, by the secrets read as given.
+    /// The signature of another scheme, with the secrets read as given.
     Scheme(SchemeName),
     /// The URL that is signed, with or without its last slash.
     Url,
@@ -76,7 +76,7 @@ impl Change {
     }
 }
 
-/// Changes that together make the delivery verify; one sentence for people by `Display`.
+/// Changes that together make the delivery verify. `Display` writes one sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remedy {
     /// At least one change.
@@ -219,7 +219,7 @@ impl Evidence<'_> {
         secrets.filter_map(|secret| SigningKey::read(secret, scheme, reading).ok()).collect()
     }
 
-    /// Whether the signature holds at any time.
+    /// Whether the signature matches, whatever the time.
     fn holds(&self, scheme: &Scheme, keys: &[SigningKey], url: &str, body: &[u8]) -> bool {
         verify(scheme, keys, self.header, url, body, self.now, i64::MAX).is_ok()
     }
@@ -230,7 +230,7 @@ impl Evidence<'_> {
             Change::Scheme(name) => Some(Scheme::new(*name, self.custom)),
             _ => None,
         });
-        // The time is looked at alone: a signature that is wrong for any key passes no judgement on it.
+        // The time is checked by itself: without a key, the verification still reports a timestamp that is off.
         let evidence = Evidence { scheme: other.as_ref().unwrap_or(self.scheme), ..*self };
         if evidence.is_out_of_time() {
             remedy.changes.push(Change::Time);

@@ -1,9 +1,9 @@
-//! From a signing secret, as people hand it about, to the key bytes that sign.
+//! Turns the text of a signing secret, as people pass it on, into the key bytes that sign.
 //!
 //! Services write secrets down differently: with or without `whsec_`, as base64 or as plain text,
-//! and libraries read one and the same text as different keys: [`KeyReading`] names the ways.
-//! `warning` describes where they differ. Must not know where secrets come from or are kept, and
-//! never puts one in a message.
+//! and libraries read the same text as different keys; [`KeyReading`] names the ways. `warning`
+//! describes where they differ. Must not know where secrets come from or are kept, and never puts
+//! one in a message.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -44,12 +44,12 @@ pub struct SigningKey(Arc<Key>);
 
 struct Key {
     bytes: Vec<u8>,
-    /// For the first hash that it signed with.
+    /// Prepared for the first hash that it signed with.
     keyed: OnceLock<Keyed>,
 }
 
 impl SigningKey {
-    /// Reads `secret` for `scheme`; a custom scheme's own `key` goes before `reading`.
+    /// Reads `secret` for `scheme`; a custom scheme's own `key` takes precedence over `reading`.
     ///
     /// Refuses a secret of no bytes, and bad base64 where base64 is asked for.
     pub fn read(secret: &str, scheme: &Scheme, reading: KeyReading) -> Result<Self, SecretProblem> {
@@ -71,7 +71,7 @@ impl SigningKey {
         Self::from_bytes(bytes)
     }
 
-    /// A key of these very bytes; refuses none at all.
+    /// A key of exactly these bytes; refuses an empty one.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, SecretProblem> {
         if bytes.is_empty() {
             return Err(SecretProblem::Empty { found: "a key of no bytes" });

@@ -63,7 +63,7 @@ impl Keyed {
     }
 }
 
-/// The HMAC as another library computes it. What the one has signed, the other verifies, so that an error in either is seen.
+/// The HMAC as another library computes it. What one library signs, the other verifies, so that an error in either is noticed.
 pub(super) fn recomputed(hash: Hash, key: &[u8], content: &[u8]) -> Vec<u8> {
     fn by<M: KeyInit + Mac>(key: &[u8], content: &[u8]) -> Vec<u8> {
         let keyed = <M as KeyInit>::new_from_slice(key).expect("HMAC hashes or pads a key of any length");

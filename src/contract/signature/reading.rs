@@ -12,13 +12,14 @@ named! {
     #[cfg_attr(test, derive(schemars::JsonSchema))]
     #[serde(rename_all = "snake_case")]
     pub enum KeyReading {
-        /// As the scheme's own libraries do: base64 after `whsec_` for `standard` and `svix`, and for
-        /// them the UTF-8 bytes of a text without it; the UTF-8 bytes of the whole text for the others.
+        /// As the scheme's own libraries do. For `standard` and `svix`: base64 after `whsec_`, or the
+        /// UTF-8 bytes of a text without that prefix. For the others: the UTF-8 bytes of the whole
+        /// text.
         #[default]
         Auto = "auto",
-        /// The text, after `whsec_` if it starts so, is base64 (standard alphabet, padded).
+        /// The text, after `whsec_` if it starts with that, is base64 (standard alphabet, padded).
         Base64 = "base64",
-        /// The UTF-8 bytes of the text after `whsec_` if it starts so.
+        /// The UTF-8 bytes of the text, after `whsec_` if it starts with that.
         Utf8 = "utf8",
         /// The UTF-8 bytes of the whole text.
         Utf8WithPrefix = "utf8_with_prefix",

@@ -24,7 +24,7 @@ pub enum Rejection {
         /// The header's name in lower case.
         header: String,
     },
-    /// The timestamp is no plain number of seconds.
+    /// The timestamp is not a plain number of seconds.
     #[error("expected the timestamp in whole Unix seconds, found `{}`", value.escape_debug())]
     BadTimestamp {
         /// What was found.
@@ -55,7 +55,7 @@ pub enum Rejection {
     /// The signature header does not have the scheme's form.
     #[error(
         "the `{header}` header `{}` does not have the scheme's form: \
-         check the scheme, and that the header is taken whole", value.escape_debug()
+         check the scheme, and that all of the header is passed on", value.escape_debug()
     )]
     MalformedSignature {
         /// The header's name in lower case.

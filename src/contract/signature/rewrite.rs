@@ -1,4 +1,4 @@
-//! What commonly happens to a body on its way to the code that verifies it, undone: newlines added or taken away, JSON
+//! Undoes what commonly happens to a body on its way to the code that verifies it: newlines added or removed, JSON
 //! parsed and written again. Must not know about signatures.
 
 use serde::Serialize as _;
@@ -89,7 +89,7 @@ fn written(value: &Value, formatter: impl Formatter) -> String {
     String::from_utf8(out).expect("JSON is UTF-8")
 }
 
-/// Beyond ASCII only strings have anything, so the text can be escaped as a whole.
+/// Only strings contain anything beyond ASCII, so the text can be escaped as a whole.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

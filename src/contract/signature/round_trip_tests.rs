@@ -26,7 +26,7 @@ fn look_up(headers: &[(Cow<'static, str>, String)]) -> impl Fn(&str) -> Option<S
 
 #[test]
 fn standard_deliveries_satisfy_an_independent_library() {
-    // The library reads the OS clock itself and lets nobody pass the time.
+    // The library reads the OS clock itself and accepts no other time.
     #[allow(clippy::disallowed_methods)]
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let now = i64::try_from(now.as_secs()).unwrap();

@@ -44,9 +44,9 @@ impl fmt::Display for SchemeName {
 }
 
 /// One scheme, or a list of at least one without repetition; a single name is written without brackets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "OneOrMany", into = "OneOrMany")]
+#[serde(try_from = "OneOrMany")]
 pub struct SchemeNames(Vec<SchemeName>);
 
 impl SchemeNames {
@@ -56,7 +56,7 @@ impl SchemeNames {
     }
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(
     untagged,
@@ -82,15 +82,6 @@ impl TryFrom<OneOrMany> for SchemeNames {
             return Err("a signature scheme is listed twice".to_owned());
         }
         Ok(Self(names))
-    }
-}
-
-impl From<SchemeNames> for OneOrMany {
-    fn from(names: SchemeNames) -> Self {
-        match names.0.as_slice() {
-            [one] => Self::One(*one),
-            _ => Self::Many(names.0),
-        }
     }
 }
 
@@ -208,7 +199,7 @@ impl Scheme {
         form: Form::One { prefix: Cow::Borrowed("") },
     };
 
-    /// The scheme of that name; `custom` is copied for [`SchemeName::Custom`] and else ignored.
+    /// The scheme of that name; `custom` is copied for [`SchemeName::Custom`] and otherwise ignored.
     pub fn new(name: SchemeName, custom: &CustomScheme) -> Self {
         match name {
             SchemeName::Standard => Self::STANDARD,
@@ -243,7 +234,7 @@ impl Scheme {
 
     /// The reading of secrets in force, and the setting that decided it.
     ///
-    /// A custom scheme's own `key` is the more particular setting and wins; its `auto` defers to `webhooks.secret_key`.
+    /// A custom scheme's own `key` is the more specific setting and wins; its `auto` defers to `webhooks.secret_key`.
     pub fn reading(&self, reading: KeyReading) -> (KeyReading, &'static str) {
         match self.key {
             KeyReading::Auto => (reading, "webhooks.secret_key"),

@@ -11,7 +11,7 @@ use super::template::{self, Values};
 /// One delivery as it is signed.
 ///
 /// `id` and `url` are written into headers and the signed content as they are, so they must be free of
-/// control characters; whoever makes them sees to that.
+/// control characters; the caller ensures that.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// The event's id, the same for every attempt.
@@ -44,7 +44,7 @@ pub fn sign(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>) -> Sign
     sign_as(scheme, keys, message, message.timestamp.to_string())
 }
 
-/// Like [`sign()`], with this text in place of the message's timestamp: no number, for one, which receivers must refuse.
+/// Like [`sign()`], with this text in place of the message's timestamp, for example one that is not a number, which receivers must refuse.
 pub fn sign_as(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, timestamp: String) -> Signed {
     let content = template::render(
         &scheme.content,

@@ -1,13 +1,13 @@
-//! Forged deliveries: what a receiver must refuse, made from a true one. Which deliveries are forged is not decided here.
+//! Forged deliveries: what a receiver must refuse, made from a genuine delivery. Which deliveries are forged is not decided here.
 
 use sha2::{Digest as _, Sha256};
 
 use super::{Message, Scheme, Signed, SigningKey, sign, verify};
 use crate::contract::named::named;
 
-/// How far a falsified timestamp lies off: beyond what any receiver tolerates.
+/// How far off a falsified timestamp is: beyond what any receiver tolerates.
 const OFF_SECONDS: i64 = 3600;
-/// How far one may lie off, as in every scheme's libraries.
+/// How far off a timestamp may be, as in every scheme's libraries.
 const TOLERANCE_SECONDS: i64 = 300;
 
 named! {
@@ -20,9 +20,9 @@ named! {
         Signature = "signature",
         /// Another secret signs.
         Secret = "secret",
-        /// The timestamp is an hour old, and signed so.
+        /// The timestamp is an hour old, and the signature covers it.
         Timestamp = "timestamp",
-        /// The timestamp is an hour ahead, and signed so.
+        /// The timestamp is an hour ahead, and the signature covers it.
         FutureTimestamp = "future_timestamp",
         /// The signature headers are missing.
         Headers = "headers",
@@ -42,7 +42,7 @@ impl Tamper {
         verify(scheme, &keys, &header, message.url, &sent, now, TOLERANCE_SECONDS).is_err()
     }
 
-    /// The body that is sent in place of the true one: still a JSON object where it was one, with a field more.
+    /// The body that is sent in place of the genuine one: a JSON object gets one more field and stays one.
     pub fn falsify_body(self, body: &[u8]) -> Option<Vec<u8>> {
         if self != Self::Body {
             return None;
@@ -86,7 +86,7 @@ pub fn sign_tampered(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>
     }
 }
 
-/// A key that follows from the true one, so that a run can be repeated, and that nobody knows.
+/// A key that nobody knows, derived from the genuine one so that a run can be repeated.
 pub fn another_key(key: &SigningKey) -> SigningKey {
     let bytes = Sha256::new().chain_update(b"another secret").chain_update(key.as_bytes()).finalize().to_vec();
     SigningKey::from_bytes(bytes).expect("a hash is never empty")

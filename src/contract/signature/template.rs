@@ -123,7 +123,7 @@ mod tests {
         let check = |template: &str, expected: &[u8]| {
             assert_eq!(render(template, &values), expected, "{template:?}");
         };
-        // What is filled in is not filled in again.
+        // Placeholders in a value that was filled in stay as they are.
         check("{id}.{timestamp}.{body}", b"{body}.7.\xff{id}\r\n");
         check("{url}|{{x}}", b"u|{x}");
         check("{nope}}", b"{nope}}");

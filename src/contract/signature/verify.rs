@@ -1,8 +1,8 @@
 //! Verifies one delivery as the scheme's receiver libraries do, and returns why if it fails.
 //!
 //! The order of the checks, and which way a timestamp may be off, are those of the libraries:
-//! most look at the time first and in both directions; Stripe's look at the signature first and
-//! let the future pass. Signatures are compared in constant time, as text, every one against
+//! most check the time first and in both directions; Stripe's check the signature first and accept
+//! timestamps from the future. Signatures are compared in constant time, as text, every one against
 //! every key. Must not know which clock `now` is from.
 
 use subtle::{Choice, ConstantTimeEq as _};
@@ -17,9 +17,9 @@ use super::{Rejection, SigningKey, Verified};
 ///
 /// `header` looks a header up by its lower-case name; `url` is the one the delivery was addressed
 /// to and matters to `custom` schemes only; `body` is the raw bytes; `now` is Unix seconds.
-/// A timestamp may be `tolerance_seconds` off, that many included; `i64::MAX` tolerates any. As in
-/// its libraries, `stripe` takes any timestamp from the future, and any at all with a tolerance of
-/// zero or less; `svix` falls back to the `webhook-` headers; `github` and `shopify` know no time.
+/// A timestamp may be up to `tolerance_seconds` off; `i64::MAX` tolerates any. As in its libraries,
+/// `stripe` accepts any timestamp from the future, and any at all with a tolerance of zero or less;
+/// `svix` falls back to the `webhook-` headers; `github` and `shopify` have no timestamp.
 pub fn verify(
     scheme: &Scheme,
     keys: &[SigningKey],
@@ -29,7 +29,7 @@ pub fn verify(
     now: i64,
     tolerance_seconds: i64,
 ) -> Result<Verified, Rejection> {
-    // An empty header is as good as none: every library tests for truth or for content.
+    // An empty header counts as missing: every library tests for truth or for content.
     let header = |name: &str| header(name).filter(|value| !value.is_empty());
     let scheme = scheme_sent(scheme, &header);
 
@@ -85,8 +85,8 @@ fn require(header: &impl Fn(&str) -> Option<String>, name: &str) -> Result<Strin
     header(name).ok_or_else(|| Rejection::MissingHeader { header: name.to_owned() })
 }
 
-/// Only the plain spelling is taken: libraries sign the text or the number they read from it, and
-/// the two agree for no other.
+/// Only the plain spelling is accepted: some libraries sign the text and others the number that
+/// they read from it, and the two differ for any other spelling.
 fn parse_timestamp(text: &str) -> Result<i64, Rejection> {
     text.parse::<i64>()
         .ok()
@@ -132,7 +132,7 @@ fn check_signature(scheme: &Scheme, keys: &[SigningKey], content: &[u8], header_
 
 /// The signatures a header carries, as written in it; at least one of them well-formed.
 ///
-/// Tokens and parts of other versions are passed over: that is how schemes grow.
+/// Tokens and parts of other versions are skipped: that is how schemes evolve.
 fn signatures(scheme: &Scheme, value: &str) -> Result<Vec<String>, Rejection> {
     let (candidates, prefix): (Vec<&str>, &str) = match &scheme.form {
         Form::Tokens => (value.split(' ').collect(), "v1,"),
@@ -151,7 +151,7 @@ fn signatures(scheme: &Scheme, value: &str) -> Result<Vec<String>, Rejection> {
     if well_formed { Ok(found) } else { Err(malformed(scheme, value)) }
 }
 
-/// The one `t=` part of Stripe's header; of two, some libraries take the first and some the last.
+/// The only `t=` part of Stripe's header; two are refused, as some libraries take the first and some the last.
 fn timestamp_part(scheme: &Scheme, value: &str) -> Result<String, Rejection> {
     let mut parts = value.split(',').filter_map(|part| part.strip_prefix("t="));
     match (parts.next(), parts.next()) {
@@ -175,7 +175,7 @@ mod tests {
     const URL: &str = "https://receiver.example/";
     const BODY: &[u8] = br#"{"type":"workflow.completed"}"#;
 
-    /// Signs a good delivery, lets `tamper` at its headers and body, and verifies it.
+    /// Signs a genuine delivery, applies `tamper` to its headers and body, and verifies it.
     fn check(name: SchemeName, tamper: impl FnOnce(&mut Headers, &mut Vec<u8>), now: i64, expected: Result<(), &str>) {
         let scheme = Scheme::new(name, &CustomScheme::default());
         let secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
@@ -250,7 +250,7 @@ mod tests {
             check(name, |_, _| {}, NOW - 301, Err("301 s ahead and 300 s"));
             check(name, |_, _| {}, i64::MIN, Err("ahead"));
             check(name, |_, _| {}, i64::MAX, Err("old"));
-            // A replayed timestamp made fresh breaks the signature; before that, its age does.
+            // A replay is refused for its age; with a fresh timestamp instead, its signature no longer matches.
             let at = usize::from(name != Slack);
             check(name, replace(at, "17", "18"), NOW, Err("s ahead"));
             check(name, replace(at, "1700000000", "1700000001"), NOW, Err("raw bytes"));

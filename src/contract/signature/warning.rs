@@ -18,7 +18,7 @@ const STANDARD_LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// Why a receiver might read `secret` as another key than [`SigningKey::read`] does here.
 ///
-/// Short sentences for people, without a final period, each naming the knob that decides; empty
+/// Short sentences for people, without a final period, each naming the setting that decides; empty
 /// for a secret that [`SigningKey::read`] refuses.
 pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Vec<String> {
     let Ok(key) = SigningKey::read(secret, scheme, reading) else {
@@ -45,12 +45,12 @@ fn length_warning(length: usize, scheme: &Scheme, reading: KeyReading, knob: &st
     if length < SHORT {
         let bytes = counted(length, "byte");
         Some(format!(
-            "the secret makes a key of {bytes}, under {SHORT} can be guessed; \
+            "the secret makes a key of {bytes}, and fewer than {SHORT} can be guessed; \
              it was read by `{knob} = \"{reading}\"`",
         ))
     } else if reads_base64(scheme) && !STANDARD_LENGTHS.contains(&length) {
         Some(format!(
-            "the secret makes a key of {length} bytes, some {} libraries refuse all but {} to {}; \
+            "the secret makes a key of {length} bytes, and some {} libraries refuse all but {} to {}; \
              it was read by `{knob} = \"{reading}\"`",
             scheme.name(),
             STANDARD_LENGTHS.start(),
@@ -90,7 +90,7 @@ fn whole_text_warning(
     let name = scheme.name();
     if key.as_bytes() != secret.as_bytes() {
         Some(format!(
-            "{name} libraries take the whole text of the secret as the key, \
+            "{name} libraries take the whole text of the secret as the key, and \
              `{knob} = \"{reading}\"` makes another key of it",
         ))
     } else if secret.starts_with(PREFIX) && scheme.name != SchemeName::Stripe {
@@ -113,7 +113,7 @@ fn custom_warning(secret: &str, key: &SigningKey, reading: KeyReading, knob: &st
     } else {
         "takes the text after `whsec_`"
     };
-    // Most hexadecimal texts would pass for base64 as well, and nobody means them so.
+    // Most hexadecimal texts would pass for base64 as well, and nobody means them as base64.
     let hexadecimal = secret.bytes().all(|byte| byte.is_ascii_hexdigit());
     if secret.starts_with(PREFIX) {
         Some(format!(

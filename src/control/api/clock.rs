@@ -36,9 +36,8 @@ pub(crate) struct Clock {
 
 /// The mode of a clock.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(test, schemars(inline))]
 pub(crate) enum ClockMode {
     Real,
     Frozen,
@@ -61,9 +60,8 @@ pub(crate) struct ClockChange {
 
 /// The requested mode of a clock.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(test, schemars(inline))]
 pub(crate) enum NewMode {
     /// Running from the time at which it was frozen.
     Real,
@@ -83,9 +81,8 @@ pub(crate) struct WasReset {
 
 /// A saved state. Only its frame is documented.
 #[derive(Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "SnapshotFrame", inline))]
 #[serde(transparent)]
-#[cfg_attr(test, schemars(with = "SnapshotFrame", inline))]
 pub(crate) struct Snapshot(pub(crate) Map<String, Value>);
 
 /// The frame of a saved state.

@@ -61,9 +61,8 @@ pub(crate) struct WaitForDeliveries {
 
 /// The status of a delivery.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(test, schemars(inline))]
 pub(crate) enum DeliveryStatus {
     Pending,
     Delivered,
@@ -98,9 +97,8 @@ pub(crate) struct DeliveryWith<A> {
 
 /// What a receiver did with a forged delivery.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(test, schemars(inline))]
 pub(crate) enum Forgery {
     Accepted,
     Refused,
@@ -113,16 +111,14 @@ pub(crate) type DeliveryWhole = DeliveryWith<Attempts>;
 
 /// How many attempts were made.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, rename = ""))]
 #[serde(transparent)]
-#[cfg_attr(test, schemars(inline, rename = ""))]
 pub(crate) struct AttemptCount(pub(crate) u64);
 
 /// Each attempt.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, rename = "Whole"))]
 #[serde(transparent)]
-#[cfg_attr(test, schemars(inline, rename = "Whole"))]
 pub(crate) struct Attempts(pub(crate) Vec<Attempt>);
 
 /// One attempt: what was signed and sent, what came back.
@@ -153,9 +149,8 @@ pub(crate) struct Sent {
 
 /// How an attempt ended.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(untagged)]
-#[cfg_attr(test, schemars(deny_unknown_fields))]
 pub(crate) enum Outcome {
     Answered { accepted: bool, status: u16, body: Bytes },
     Failed { accepted: bool, failure: String, detail: String },

@@ -48,7 +48,7 @@ pub(crate) struct Fire {
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Fired {
-    /// Of many, the ids alone.
+    /// If there are many, only their ids.
     pub(crate) events: Vec<FiredEvent>,
     /// What became of the deliveries, if the call waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,11 +60,10 @@ pub(crate) struct Fired {
     pub(crate) damage: Option<String>,
 }
 
-/// A delivery with its attempts, or, of many, their number.
+/// A delivery with its attempts, or, if there are many deliveries, with the number of its attempts.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(untagged)]
-#[cfg_attr(test, schemars(inline))]
 pub(crate) enum DeliveryShown {
     Whole(DeliveryWhole),
     Row(Delivery),
@@ -72,9 +71,8 @@ pub(crate) enum DeliveryShown {
 
 /// An event, or its id alone.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(untagged)]
-#[cfg_attr(test, schemars(inline))]
 pub(crate) enum FiredEvent {
     Whole(Event),
     Id(EventIdOnly),
@@ -82,9 +80,8 @@ pub(crate) enum FiredEvent {
 
 /// An event of which only the id is shown.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(test, schemars(inline))]
 pub(crate) struct EventIdOnly {
     pub(crate) id: EventId,
 }

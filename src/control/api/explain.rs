@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{DeliveryWhole, Event, Form, Nothing, RequestWhole, endpoint};
+pub(crate) use crate::scenario::RuleTrace;
 
 endpoint! {
-    /// Why a request was answered so, or where an event or delivery went; `latest` is the newest.
+    /// Why a request was answered as it was, or where an event or delivery went; `latest` is the newest.
     Explain: GET "explain/{id}", Form::Masked, Nothing, Nothing => Explanation;
 }
 
@@ -35,9 +36,8 @@ pub(crate) struct Explanation {
 
 /// What is explained.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(test, schemars(inline))]
 pub(crate) enum Explained {
     Request,
     Event,
@@ -65,9 +65,8 @@ impl Step {
 
 /// How a step went.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(test, schemars(inline))]
 pub(crate) enum StepVerdict {
     /// The check passed, or the attempt was accepted.
     Passed,
@@ -87,20 +86,4 @@ pub(crate) struct Advice {
     pub(crate) text: String,
     /// A command for a shell.
     pub(crate) command: Option<String>,
-}
-
-/// What one rule does with a request.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
-pub(crate) struct RuleTrace {
-    pub(crate) scenario: String,
-    /// The rule's name, or its position.
-    pub(crate) rule: String,
-    /// Where it begins in the scenario's text; from 1.
-    #[cfg_attr(test, schemars(range(min = 1)))]
-    pub(crate) line: usize,
-    /// Whether it decided the request.
-    pub(crate) applied: bool,
-    /// What it did, or the first condition that failed, in words.
-    pub(crate) outcome: String,
 }

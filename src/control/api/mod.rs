@@ -142,7 +142,7 @@ pub(crate) struct Page<T> {
     pub(crate) next_cursor: Option<String>,
 }
 
-/// What the `OpenAPI` document is made from. A test makes it, so otherwise every type fits.
+/// A type that the `OpenAPI` document describes. Only tests make the document, so in any other build every type is one.
 #[cfg(not(test))]
 pub(crate) trait Described {}
 #[cfg(not(test))]

@@ -18,7 +18,7 @@ pub(crate) struct Error {
     /// Events that were fired but matched no subscription.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) events: Option<Vec<FiredEvent>>,
-    /// The number of the scenarios and settings in force.
+    /// The number of the generation of scenarios and settings in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) generation: Option<u64>,
     /// The wrong parameter, if it is `key`.

@@ -10,7 +10,7 @@ endpoint! {
     Assumptions: GET "assumptions", Form::Masked, Nothing, Nothing => List<Assumption>;
     /// Every setting in force and where it comes from.
     ShowProfile: GET "profile", Form::Masked, Nothing, Nothing => Profile;
-    /// Change settings, for all keys or one; null takes a change back.
+    /// Change settings, for all keys or one; null undoes a change.
     PatchProfile: PATCH "profile", Form::Masked, Nothing, Patch => Patched;
     /// The document of the emulated API.
     EmulatedOpenApi: GET "v1/openapi.json", Form::Plain, Nothing, Nothing => Map<String, Value>;
@@ -70,6 +70,6 @@ pub(crate) struct Patched {
     pub(crate) patch: Map<String, Value>,
     /// What has another value or origin now, in words.
     pub(crate) changes: Vec<String>,
-    /// What was named and has neither.
+    /// What was named but did not change.
     pub(crate) unchanged: Vec<String>,
 }

@@ -54,7 +54,7 @@ pub(crate) struct WaitForRequests {
     /// 1 if absent.
     #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
     pub(crate) count: Option<Integer<usize>>,
-    /// Absent, what the journal has already counts.
+    /// If absent, requests already in the journal count, too.
     #[cfg_attr(test, schemars(with = "Option<Since>"))]
     pub(crate) since: Option<String>,
     /// 10s if absent.
@@ -68,7 +68,7 @@ pub(crate) struct Status(
     #[cfg_attr(test, schemars(extend("anyOf" = [{ "const": 0 }, { "minimum": 100, "maximum": 599 }])))] u16,
 );
 
-/// `now`, or the time from which on requests count.
+/// `now`, or the time from which requests count.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[expect(dead_code, reason = "a schema")]
 pub(crate) struct Since(
@@ -96,7 +96,7 @@ pub(crate) struct Request {
     /// The stable name of the reason for the answer.
     pub(crate) reason: String,
     pub(crate) latency_ms: Millis,
-    /// The number of the scenarios and settings that answered it.
+    /// The number of the generation of scenarios and settings that answered it.
     pub(crate) generation: u64,
     /// The scenario that decided.
     pub(crate) scenario: Option<String>,

@@ -150,9 +150,8 @@ pub(crate) struct Due {
 
 /// What is due.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(test, schemars(inline))]
 pub(crate) enum DueKind {
     /// An attempt at a delivery.
     Attempt,
@@ -286,12 +285,10 @@ pub(crate) struct Json<T> {
 impl<T> Json<T> {
     /// What serialises as a `T` does.
     pub(crate) fn of(value: &impl Serialize) -> Self {
-        // By way of a value, as answers are made: another serialiser would be a second copy of the code of each type.
-        let text = serde_json::to_value(value).and_then(|value| to_raw_value(&value));
-        Self { text: text.expect("texts and numbers always serialise"), of: PhantomData }
+        Self { text: to_raw_value(value).expect("texts and numbers always serialise"), of: PhantomData }
     }
 
-    /// The record, or what a `U` has of it.
+    /// The record, or the fields of it that a `U` has.
     pub(crate) fn read_as<U: DeserializeOwned>(&self) -> serde_json::Result<U> {
         serde_json::from_slice(self.text.get().as_bytes())
     }

@@ -52,16 +52,15 @@ pub(crate) struct Scenario {
     pub(crate) active: bool,
     pub(crate) rules: usize,
     pub(crate) emits: usize,
-    /// Whether it is as its file is saved; if not, its last valid version stays.
+    /// Whether it matches its saved file; if not, its last valid version stays.
     pub(crate) state: ScenarioState,
     pub(crate) problem: Option<Diagnostic>,
 }
 
 /// Whether a scenario is as its file is saved.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(test, schemars(inline))]
 pub(crate) enum ScenarioState {
     Ok,
     Broken,

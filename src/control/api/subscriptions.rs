@@ -39,9 +39,8 @@ pub(crate) struct Subscription {
 
 /// Whether events are delivered.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(test, schemars(inline))]
 pub(crate) enum SubscriptionState {
     Active,
     Disabled,
@@ -61,7 +60,7 @@ pub(crate) struct NewSubscription {
     pub(crate) description: Option<String>,
 }
 
-/// The subscription made, or the one of that URL.
+/// The new subscription, or the updated one with that URL.
 #[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Created {
@@ -80,7 +79,7 @@ pub(crate) struct SubscriptionChange {
     pub(crate) _key: KeyField,
     pub(crate) url: Option<String>,
     pub(crate) events: Option<Vec<String>>,
-    /// Null takes the description away; absent, it stays.
+    /// Null removes the description; absent, it stays.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) description: Option<Value>,

@@ -22,7 +22,7 @@ pub(crate) struct Ready {
     pub(crate) status: String,
     pub(crate) version: String,
     pub(crate) generation: u64,
-    /// Whether scenarios play as their files are saved.
+    /// Whether all scenarios match their saved files.
     #[cfg_attr(test, schemars(extend("enum" = ["as saved", "last good"])))]
     pub(crate) scenarios: String,
 }

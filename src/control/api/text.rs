@@ -84,9 +84,8 @@ impl From<std::time::Duration> for Millis {
 
 /// Bytes: as text where they are UTF-8, else as base64.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(untagged)]
-#[cfg_attr(test, schemars(deny_unknown_fields))]
 pub(crate) enum Bytes {
     Text(String),
     Binary { base64: String },

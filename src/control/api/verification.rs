@@ -70,9 +70,8 @@ pub(crate) struct Unfinished {
 
 /// What of a scenario is unfinished.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(untagged)]
-#[cfg_attr(test, schemars(inline))]
 pub(crate) enum UnfinishedPart {
     /// A rule that applied less often than it says.
     Rule { rule: String, applied: u64, turns: u64, left: u64 },

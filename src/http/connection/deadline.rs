@@ -15,18 +15,18 @@ use crate::clock::machine::monotonic;
 pub(super) struct Deadline(Option<Pin<Box<Sleep>>>);
 
 impl Deadline {
-    /// Ready once `timeout` is over since the first poll.
+    /// Ready once `timeout` has passed since the first poll.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, timeout: Duration) -> Poll<()> {
         self.0.get_or_insert_with(|| Box::pin(sleep(timeout))).as_mut().poll(cx)
     }
 
-    /// Nothing waits any longer.
+    /// Ends the wait; the next poll begins another.
     pub(super) fn end(&mut self) {
         self.0 = None;
     }
 }
 
-/// A timer for the wait between two requests, made once for a connection and put off only when it has expired: a request that
+/// A timer for the wait between two requests, made once for a connection and reset only when it has expired: a request that
 /// comes in time costs one reading of the clock.
 #[derive(Default)]
 pub(super) struct Idle(Option<Waiting>);
@@ -41,7 +41,7 @@ struct Waiting {
 }
 
 impl Idle {
-    /// Fails once `timeout` is over since this was first called with this number of requests begun.
+    /// Fails once `timeout` has passed since this was first called with this number of requests begun.
     pub(super) fn check(&mut self, cx: &mut Context<'_>, timeout: Duration, begun: u64) -> io::Result<()> {
         let waiting = self.0.get_or_insert_with(|| Waiting {
             sleep: Box::pin(sleep(timeout)),
@@ -57,7 +57,7 @@ impl Idle {
             return Ok(());
         }
         loop {
-            // A task that has used up its turn is not registered with the timer, but polled again soon.
+            // A task that has used up its budget is not registered with the timer, but polled again soon.
             let is_registered = has_budget_remaining();
             if waiting.sleep.as_mut().poll(cx).is_pending() {
                 waiting.is_armed = is_registered;

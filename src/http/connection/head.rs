@@ -1,4 +1,4 @@
-//! Header blocks as bytes: what a read left of the next one, and the answers that hyper writes by itself.
+//! Header blocks as bytes: how much of the next one a read has brought, and the answers that hyper writes by itself.
 
 use hyper::StatusCode;
 
@@ -11,7 +11,7 @@ pub(super) enum PartialHead {
 }
 
 impl PartialHead {
-    /// What a read left of the next header block.
+    /// How much of the next header block this read has brought.
     pub(super) fn after_blank_line(read: &[u8]) -> Self {
         if read.ends_with(b"\n\r\n") || read.ends_with(b"\n\n") {
             return Self::Nothing;

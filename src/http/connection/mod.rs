@@ -2,8 +2,9 @@
 //!
 //! - A header block must be complete in time, counted from the connect or from its first byte.
 //! - A peer must take bytes in time.
-//! - A peer that has closed its sending side gets its answers, and is given up once nothing was written for a while: it may be
-//!   gone. One that resets the connection is given up at once. hyper reads nothing while it answers, so both are seen here.
+//! - A peer that has closed its sending side gets its answers, and is given up once nothing has been written for a while: it
+//!   may be gone. One that resets the connection is given up at once. hyper reads nothing while it answers, so both are seen
+//!   here.
 //! - After an answer to a request that was not read whole, what still comes is read and dropped for a while: closing on
 //!   unread bytes would reset the connection, and the peer could lose the answer.
 //! - hyper answers what it cannot parse by itself, with an empty body; [`Handler::refuse`] puts the error envelope in its place.
@@ -16,7 +17,7 @@ mod deadline;
 mod head;
 mod progress;
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -62,7 +63,7 @@ pub struct TimedStream {
     progress: Arc<Progress>,
     handler: Arc<dyn Handler>,
     limits: Limits,
-    /// The number of requests begun when bytes of a further header block came: while it stays, the block is incomplete.
+    /// The number of requests begun when bytes of a further header block came: while that number is unchanged, the block is incomplete.
     head_began_at: Option<u64>,
     head_deadline: Deadline,
     idle: Idle,
@@ -70,7 +71,7 @@ pub struct TimedStream {
     line_ended: bool,
     /// The first bytes of the connection are those of a TLS handshake on a port without TLS.
     began_tls: bool,
-    /// What the last read left of a block to come.
+    /// How much of the next block the last read has brought.
     left: PartialHead,
     write_deadline: Deadline,
     linger_deadline: Deadline,
@@ -123,7 +124,7 @@ impl TimedStream {
         Poll::Ready(Err(timed_out("the header block did not arrive in time")))
     }
 
-    /// Passes a finished write on; one that has to wait does so no longer than the deadline.
+    /// Returns a finished write; one that has to wait does so no longer than the deadline.
     fn bound_write<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if result.is_ready() {
             self.write_deadline.end();
@@ -134,7 +135,7 @@ impl TimedStream {
     }
 
     /// While an answer is being made: fails if the peer is gone, or has closed its sending side and nothing was written for too
-    /// long. What comes after unread bytes does not wake the task, so it is checked each time that the deadline is over.
+    /// long. What comes after unread bytes does not wake the task, so it is checked each time that the deadline has passed.
     fn check_peer(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if !self.progress.is_answering() {
             self.unread_peer = None;
@@ -164,7 +165,7 @@ impl TimedStream {
         }
     }
 
-    /// What becomes of a write when a fault takes the place of the answer: the bytes of the answer go nowhere.
+    /// The result of a write when a fault takes the place of the answer: the bytes of the answer are discarded.
     fn divert(&mut self, size: usize) -> Option<Poll<io::Result<usize>>> {
         if self.phase == Phase::BrokenOff {
             return Some(Poll::Ready(Err(broken_off())));
@@ -183,7 +184,7 @@ impl TimedStream {
 
     /// Reads and drops what still comes until the peer is done or the time is up.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // First, as a peer that never stops sending would use up the task's turn below.
+        // First, as a peer that never stops sending would use up the task's budget below.
         if self.linger_deadline.poll(cx, LINGER).is_ready() {
             return Poll::Ready(());
         }
@@ -227,8 +228,8 @@ impl AsyncRead for TimedStream {
                     self.progress.read(Some(self.handler.now()));
                     let read = &buf.filled()[before..];
                     self.began_tls |= begun == 0 && read.starts_with(TLS_HANDSHAKE);
-                    self.line_ended = self.line_ended || read.contains(&b'\n');
                     self.left = PartialHead::after_blank_line(read);
+                    self.line_ended |= self.left == PartialHead::Nothing || read.contains(&b'\n');
                 }
                 Poll::Ready(Ok(()))
             }
@@ -254,40 +255,24 @@ impl AsyncRead for TimedStream {
 }
 
 impl AsyncWrite for TimedStream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let size = slices.iter().map(|slice| slice.len()).sum();
-        if let Some(result) = self.divert(size) {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if let Some(result) = self.divert(bytes.len()) {
             return result;
         }
-        // hyper's own answers are one slice; a served answer has its body beside its head.
-        if let [only] = slices
-            && let Some(mut status) = status_of_refusal(only)
-        {
+        if let Some(mut status) = status_of_refusal(bytes) {
             if status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE && !self.line_ended {
                 status = StatusCode::URI_TOO_LONG;
             }
             self.refused = true;
             let sent = if self.began_tls { Sent::Tls } else { Sent::Garbage };
             self.replacement = Some(self.handler.refuse(status, sent));
-            return Poll::Ready(Ok(size));
+            return Poll::Ready(Ok(bytes.len()));
         }
         self.unread_peer = None;
         // Before the write: a client that has the answer finds the time in the journal.
         self.progress.writing(|| self.handler.wall());
-        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.bound_write(cx, result)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -79,13 +79,13 @@ impl Progress {
         }
     }
 
-    /// When the last bytes of the head were read of the request that is being answered, if it did not come with another.
+    /// When the last bytes of the head of the request being answered were read; `None` if it came together with another.
     pub(crate) fn arrived(&self) -> Option<Now> {
         let arriving = self.arriving.lock();
         arriving.last_read.filter(|_| arriving.number == self.begun())
     }
 
-    /// How the request that is being answered came.
+    /// How the request that is being answered arrived.
     pub(crate) fn arrival(&self) -> Arrival {
         let sequence = self.begun();
         let arriving = self.arriving.lock();
@@ -150,7 +150,7 @@ impl Progress {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the peer may be sending still when the connection is shut down.
+    /// Whether the peer may still be sending when the connection is shut down.
     pub(super) fn may_have_more(&self) -> bool {
         self.has_body() && !self.stopping.load(Ordering::Relaxed)
     }

@@ -12,9 +12,9 @@ const SHOWN: usize = 400;
 pub struct Difference {
     /// What is different, in words.
     pub what: String,
-    /// The request of the plain run, unless there is one more than in it.
+    /// The request of the plain run; `None` if the changed run has an additional one.
     pub plain: Option<String>,
-    /// The request in its place, unless it is missing.
+    /// The request in its place in the changed run; `None` if it is missing.
     pub changed: Option<String>,
 }
 
@@ -84,12 +84,12 @@ fn first_difference(plain: &Record, changed: &Record) -> Option<(Difference, usi
         let of = |record| of_key(record, group.as_ref());
         difference_of(&of(plain), &of(changed))
     });
-    // Anything may have led to a request that is missing; of several the first of the plain run.
+    // Anything may have led to a request that is missing; of several, the first in the plain run is reported.
     let first = differences.min_by_key(|(_, [before, now])| (now.unwrap_or(usize::MAX), *before));
     first.map(|(difference, [_, now])| (difference, now.unwrap_or(usize::MAX)))
 }
 
-/// The exchanges of a key with their places; of all keys without one.
+/// The exchanges of a key with their places; without a key, those of all keys.
 fn of_key<'r>(record: &'r Record, key: Option<&Option<String>>) -> Vec<(usize, &'r Exchange)> {
     let all = record.exchanges.iter().enumerate();
     all.filter(|(_, exchange)| key.is_none_or(|key| *key == exchange.key)).collect()

@@ -92,7 +92,7 @@ impl Exchange {
         shape(&format!("{}\n{}", self.title(), self.body))
     }
 
-    /// What of one aspect shows in the answer.
+    /// What the answer shows of one aspect.
     pub(super) fn features(&self, aspect: Aspect) -> Features {
         match aspect {
             Aspect::Header => self.headers.iter().map(|name| name.to_ascii_lowercase()).collect(),
@@ -104,7 +104,7 @@ impl Exchange {
 }
 
 impl Delivered {
-    /// What of one aspect shows in the event.
+    /// What the event shows of one aspect.
     pub(super) fn features(&self, aspect: Aspect) -> Features {
         if matches!(aspect, Aspect::Keys | Aspect::Id | Aspect::Time) {
             of_body(&self.body, aspect)
@@ -115,7 +115,7 @@ impl Delivered {
 }
 
 impl Record {
-    /// What of one aspect shows in the whole run.
+    /// What the whole run shows of one aspect.
     pub(super) fn features(&self, aspect: Aspect) -> Features {
         let answers = self.exchanges.iter().flat_map(|exchange| exchange.features(aspect));
         let mut found: Features = answers.chain(self.delivered.iter().flat_map(|one| one.features(aspect))).collect();

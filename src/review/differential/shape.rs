@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 /// The prefixes of ids.
 const PREFIXES: [&str; 7] = ["sub_", "evt_", "req_", "wf_", "ref_", "usr_", "dlv_"];
-/// Words of at least this many characters with a digit in them are drawn by chance, and numbers of at least `LONG_NUMBER` are ports
-/// or times.
+/// Words of at least this many characters with a digit in them count as random, and numbers of at least `LONG_NUMBER` as ports or
+/// times.
 const LONG_WORD: usize = 16;
 const LONG_NUMBER: usize = 4;
 

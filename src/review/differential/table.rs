@@ -13,7 +13,7 @@ pub struct UnpromisedChange {
     pub changes: &'static str,
     /// What the contract says about it.
     pub clause: &'static str,
-    /// How a command that saw nothing of it can be made to.
+    /// How to make a command that saw nothing of it exercise it.
     pub exercise: &'static str,
     /// Where it shows.
     #[serde(skip)]
@@ -196,7 +196,7 @@ pub const CHANGES: &[UnpromisedChange] = &[
     },
     UnpromisedChange {
         name: "reordered-events",
-        changes: "of two events in a row the second is delivered first, up to half a second later",
+        changes: "of two events in a row, the first is held back by half a second, so the second comes first",
         clause: "Events: their order is not shown",
         exercise: "let the command receive two events that are fired within half a second, while the clock runs",
         aspect: Aspect::Order,

@@ -3,9 +3,34 @@
 use super::traffic::Traffic;
 use crate::contract::named::named;
 
+/// A subscribe request as on the wire: as most examples have it, perhaps with a further field; or with this key, content type, URL,
+/// and text after the events.
+macro_rules! subscribe {
+    () => {
+        subscribe!("sk_test_local", "application/json", r#""url":"https://a.sink.localhost/""#)
+    };
+    ($further:literal) => {
+        subscribe!("sk_test_local", "application/json", r#""url":"https://a.sink.localhost/""#, ",", $further)
+    };
+    ($key:literal, $media:literal, $url:literal $(, $further:literal)*) => {
+        concat!(
+            "POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer ",
+            $key,
+            "\ncontent-type: ",
+            $media,
+            "\n\n{",
+            $url,
+            r#","events":["workflow.completed"]"#,
+            $($further,)*
+            "}"
+        )
+    };
+}
+pub(super) use subscribe;
+
 pub(super) const ALWAYS: &str = "always certain";
 pub(super) const ON_ONE_CONNECTION: &str = "certain if the second request has the method and path of the first and came on the same \
-     connection, so that what sent it had read the answer; otherwise likely";
+     connection, so that its sender had read the answer; otherwise likely";
 pub(super) const SEND_REQUESTS: &str = "send any request";
 pub(super) const SUBSCRIBE: &str = "subscribe to events: POST /v1/events/subscribe";
 pub(super) const OWN_SECRET: &str = "subscribe with a secret of your own";
@@ -13,8 +38,7 @@ pub(super) const DELIVER: &str = "subscribe your receiver, then: wrs-emulator tr
 /// A call of the status check by a test key, as most examples have it.
 pub(super) const STATUS: &str =
     "GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n";
-pub(super) const SOUND_SUBSCRIBE: &str = "POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-     content-type: application/json\n\n{\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"]}";
+pub(super) const SOUND_SUBSCRIBE: &str = subscribe!();
 
 named! {
     /// How bad a finding is, the worst first.
@@ -101,7 +125,17 @@ pub(super) const fn requests(found: &'static [&'static str], sound: &'static [&'
     Example::Requests { settings: &[], found, sound }
 }
 
-/// What a rule made of the traffic.
+/// Example traffic of deliveries: the statuses that the receiver answers, in order, 0 standing for no answer.
+pub(super) const fn deliveries(
+    event: &'static str,
+    settings: &'static [&'static str],
+    found: &'static [u16],
+    sound: &'static [u16],
+) -> Example {
+    Example::Deliveries { event, settings, found, sound }
+}
+
+/// What a rule found in the traffic.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Judged {
     /// How many requests or deliveries could have shown the finding.

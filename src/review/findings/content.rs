@@ -1,19 +1,19 @@
 //! Rules about what is sent: paths, parameters, fields, content types.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use super::check::{
-    ALWAYS, Check, Judged, SEND_REQUESTS, SOUND_SUBSCRIBE, STATUS, SUBSCRIBE, Severity, Sighting, requests,
+    ALWAYS, Check, Judged, SEND_REQUESTS, SOUND_SUBSCRIBE, STATUS, SUBSCRIBE, Severity, Sighting, requests, subscribe,
 };
 use super::traffic::Traffic;
 use crate::contract::routes::Operation;
 use crate::journal::Reason;
 use crate::redact::visible;
+use crate::scenario::Fields;
 
 /// The checks of this subject.
 pub(super) const CHECKS: [Check; 5] = [
@@ -61,12 +61,7 @@ pub(super) const CHECKS: [Check; 5] = [
         cwe: None,
         exercise: SUBSCRIBE,
         judge: unknown_field,
-        example: requests(
-            &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-               content-type: application/json\n\n\
-               {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"name\":\"a\"}"],
-            &[SOUND_SUBSCRIBE],
-        ),
+        example: requests(&[subscribe!(r#""name":"a""#)], &[SOUND_SUBSCRIBE]),
     },
     Check {
         code: "duplicate-json-key",
@@ -80,9 +75,11 @@ pub(super) const CHECKS: [Check; 5] = [
         exercise: SUBSCRIBE,
         judge: duplicate_key,
         example: requests(
-            &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-               content-type: application/json\n\n\
-               {\"url\":\"https://b.sink.localhost/\",\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"]}"],
+            &[subscribe!(
+                "sk_test_local",
+                "application/json",
+                r#""url":"https://b.sink.localhost/","url":"https://a.sink.localhost/""#
+            )],
             &[SOUND_SUBSCRIBE],
         ),
     },
@@ -98,14 +95,13 @@ pub(super) const CHECKS: [Check; 5] = [
         exercise: SUBSCRIBE,
         judge: wrong_content_type,
         example: requests(
-            &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-               content-type: text/plain\n\n{\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"]}"],
+            &[subscribe!("sk_test_local", "text/plain", r#""url":"https://a.sink.localhost/""#)],
             &[SOUND_SUBSCRIBE],
         ),
     },
 ];
 
-/// The fields of a subscribe, by the contract.
+/// The fields of a subscribe request, by the contract.
 const SUBSCRIBE_FIELDS: [&str; 4] = ["url", "events", "secret", "description"];
 /// Most names that a text repeats, and most characters of each.
 const MOST_NAMES: usize = 3;
@@ -161,9 +157,12 @@ pub(super) fn unknown_field(traffic: &Traffic<'_>) -> Judged {
 
 pub(super) fn duplicate_key(traffic: &Traffic<'_>) -> Judged {
     Judged::each(traffic.of(Operation::EventsSubscribe), |request| {
-        let Doubled(doubled) = serde_json::from_slice(request.0.transcript.body()).ok()?;
+        let body = request.0.transcript.body();
+        // What is nested too deep is not judged.
+        serde_json::from_slice::<Value>(body).ok()?;
+        let name = doubled(serde_json::from_slice::<&RawValue>(body).ok()?.get());
         let detail = |name: String| format!("{}: {} twice in one object", request.line(), quoted([&*name].into_iter()));
-        Some(doubled.map(|name| Sighting::certain(request.id(), detail(name))))
+        Some(name.map(|name| Sighting::certain(request.id(), detail(name))))
     })
 }
 
@@ -180,60 +179,14 @@ pub(super) fn wrong_content_type(traffic: &Traffic<'_>) -> Judged {
 }
 
 /// The first name that one object of a JSON text has twice, at any depth.
-struct Doubled(Option<String>);
-
-impl<'de> Deserialize<'de> for Doubled {
-    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        value.deserialize_any(Self(None))
-    }
-}
-
-impl<'de> Visitor<'de> for Doubled {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any JSON")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<Self, A::Error> {
+fn doubled(text: &str) -> Option<String> {
+    if let Some(fields) = Fields::of(text) {
         let mut names = BTreeSet::new();
-        while let Some(name) = fields.next_key::<String>()? {
-            let Self(inner) = fields.next_value()?;
-            let doubled = names.contains(&name).then(|| name.clone()).or(inner);
-            self.0 = self.0.or(doubled);
-            names.insert(name);
-        }
-        Ok(self)
+        return fields.clone().find_map(|field| {
+            let value = fields.value(&field);
+            if names.insert(field.name.clone()) { doubled(value) } else { Some(field.name.into_owned()) }
+        });
     }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Self, A::Error> {
-        while let Some(Self(inner)) = items.next_element()? {
-            self.0 = self.0.or(inner);
-        }
-        Ok(self)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_unit<E>(self) -> Result<Self, E> {
-        Ok(self)
-    }
+    let items: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
+    items.into_iter().find_map(|item| doubled(item.get()))
 }

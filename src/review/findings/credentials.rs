@@ -1,7 +1,7 @@
 //! Rules about API keys: where they are sent, by whom, and which.
 
 use super::check::{
-    ALWAYS, Check, Judged, SEND_REQUESTS, SOUND_SUBSCRIBE, STATUS, SUBSCRIBE, Severity, Sighting, requests,
+    ALWAYS, Check, Judged, SEND_REQUESTS, SOUND_SUBSCRIBE, STATUS, SUBSCRIBE, Severity, Sighting, requests, subscribe,
 };
 use super::traffic::{Request, Traffic, key_in};
 use crate::contract::keys::KeyRefusal;
@@ -34,12 +34,7 @@ pub(super) const CHECKS: [Check; 6] = [
         cwe: Some(522),
         exercise: SUBSCRIBE,
         judge: in_body,
-        example: requests(
-            &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-               content-type: application/json\n\n\
-               {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"description\":\"sk_test_local\"}"],
-            &[SOUND_SUBSCRIBE],
-        ),
+        example: requests(&[subscribe!(r#""description":"sk_test_local""#)], &[SOUND_SUBSCRIBE]),
     },
     Check {
         code: "key-in-another-header",
@@ -79,7 +74,7 @@ pub(super) const CHECKS: [Check; 6] = [
         why: "Whoever opens the page can read the key.",
         clause: "Authentication 5: keys must not be embedded in client-side code",
         severity: Severity::High,
-        confidence: "certain where a header shows it that only browsers send; likely by Origin alone",
+        confidence: "certain if a header that only browsers send shows it; likely if only Origin does",
         remedy: "call the API from a server, and replace the key that was exposed",
         cwe: Some(522),
         exercise: SEND_REQUESTS,
@@ -127,7 +122,7 @@ pub(super) fn in_url(traffic: &Traffic<'_>) -> Judged {
 pub(super) fn in_body(traffic: &Traffic<'_>) -> Judged {
     Judged::each(traffic.requests(), |request| {
         let body = request.0.transcript.body();
-        // A secret that is a key is a finding of its own, and a client's secret belongs into its body.
+        // A secret that is a key is a finding of its own, and a client's secret belongs in its body.
         if body.is_empty() || request.0.operation == Some(Operation::OauthToken) {
             return None;
         }

@@ -33,5 +33,5 @@ pub const BEYOND: [&str; 5] = [
     "whether it branches on the message of an error instead of its code",
     "whether it looks at X-RateLimit-Remaining",
     "how it stores keys and secrets",
-    "whether a receiver recognizes an event that it has had before",
+    "whether a receiver recognizes an event that it has received before",
 ];

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::check::{ALWAYS, Check, Confidence, DELIVER, Example, Judged, Severity, Sighting};
+use super::check::{ALWAYS, Check, Confidence, DELIVER, Judged, Severity, Sighting, deliveries};
 use super::traffic::Traffic;
 use crate::contract::signature::Tamper;
 use crate::engine::deliveries::DeliveryRecord;
@@ -22,16 +22,11 @@ pub(super) const CHECKS: [Check; 7] = [
         cwe: Some(345),
         exercise: "wrs-emulator trigger workflow.completed --tamper signature",
         judge: accepted_forged,
-        example: Example::Deliveries {
-            event: "{\"type\":\"workflow.completed\",\"tamper\":\"signature\"}",
-            settings: &[],
-            found: &[200],
-            sound: &[401],
-        },
+        example: deliveries(r#"{"type":"workflow.completed","tamper":"signature"}"#, &[], &[200], &[401]),
     },
     Check {
         code: "receiver-accepts-stale",
-        title: "A receiver accepts a delivery of another time",
+        title: "A receiver accepts a delivery with an old or future timestamp",
         why: "A delivery that was recorded can be sent again.",
         clause: "Standard Webhooks: refuse timestamps more than five minutes off",
         severity: Severity::High,
@@ -40,12 +35,7 @@ pub(super) const CHECKS: [Check; 7] = [
         cwe: Some(294),
         exercise: "wrs-emulator trigger workflow.completed --tamper timestamp",
         judge: accepted_stale,
-        example: Example::Deliveries {
-            event: "{\"type\":\"workflow.completed\",\"tamper\":\"timestamp\"}",
-            settings: &[],
-            found: &[200],
-            sound: &[401],
-        },
+        example: deliveries(r#"{"type":"workflow.completed","tamper":"timestamp"}"#, &[], &[200], &[401]),
     },
     Check {
         code: "receiver-accepts-unsigned",
@@ -58,12 +48,7 @@ pub(super) const CHECKS: [Check; 7] = [
         cwe: Some(306),
         exercise: "wrs-emulator trigger workflow.completed --tamper headers",
         judge: accepted_unsigned,
-        example: Example::Deliveries {
-            event: "{\"type\":\"workflow.completed\",\"tamper\":\"headers\"}",
-            settings: &[],
-            found: &[204],
-            sound: &[400],
-        },
+        example: deliveries(r#"{"type":"workflow.completed","tamper":"headers"}"#, &[], &[204], &[400]),
     },
     Check {
         code: "receiver-refuses-valid",
@@ -76,16 +61,11 @@ pub(super) const CHECKS: [Check; 7] = [
         cwe: None,
         exercise: DELIVER,
         judge: refused_valid,
-        example: Example::Deliveries {
-            event: "{\"type\":\"workflow.completed\"}",
-            settings: &["webhooks.retry.preset=none"],
-            found: &[401],
-            sound: &[200],
-        },
+        example: deliveries(r#"{"type":"workflow.completed"}"#, &["webhooks.retry.preset=none"], &[401], &[200]),
     },
     Check {
         code: "receiver-refuses-duplicate",
-        title: "A receiver refuses an event that it has had before",
+        title: "A receiver refuses an event that it has received before",
         why: "Delivery is at least once: what it refuses is sent again and again.",
         clause: "Standard Webhooks: the id is the same for every attempt, so that receivers can recognize it",
         severity: Severity::Medium,
@@ -94,12 +74,12 @@ pub(super) const CHECKS: [Check; 7] = [
         cwe: None,
         exercise: "wrs-emulator trigger workflow.completed --duplicate 2",
         judge: refused_duplicate,
-        example: Example::Deliveries {
-            event: "{\"type\":\"workflow.completed\",\"duplicate\":2}",
-            settings: &["webhooks.retry.preset=none"],
-            found: &[200, 409],
-            sound: &[200, 200],
-        },
+        example: deliveries(
+            r#"{"type":"workflow.completed","duplicate":2}"#,
+            &["webhooks.retry.preset=none"],
+            &[200, 409],
+            &[200, 200],
+        ),
     },
     Check {
         code: "receiver-redirects",
@@ -112,12 +92,7 @@ pub(super) const CHECKS: [Check; 7] = [
         cwe: None,
         exercise: DELIVER,
         judge: redirected,
-        example: Example::Deliveries {
-            event: "{\"type\":\"workflow.completed\"}",
-            settings: &["webhooks.retry.preset=none"],
-            found: &[307],
-            sound: &[200],
-        },
+        example: deliveries(r#"{"type":"workflow.completed"}"#, &["webhooks.retry.preset=none"], &[307], &[200]),
     },
     Check {
         code: "receiver-slow",
@@ -130,13 +105,12 @@ pub(super) const CHECKS: [Check; 7] = [
         cwe: None,
         exercise: DELIVER,
         judge: slow,
-        example: Example::Deliveries {
-            event: "{\"type\":\"workflow.completed\"}",
-            settings: &["webhooks.retry.preset=none", "webhooks.timeout=1s"],
-            // No answer.
-            found: &[0],
-            sound: &[200],
-        },
+        example: deliveries(
+            r#"{"type":"workflow.completed"}"#,
+            &["webhooks.retry.preset=none", "webhooks.timeout=1s"],
+            &[0],
+            &[200],
+        ),
     },
 ];
 
@@ -167,7 +141,7 @@ pub(super) fn accepted_unsigned(traffic: &Traffic<'_>) -> Judged {
     accepted(traffic, |tamper| tamper == Tamper::Headers)
 }
 
-/// The statuses that receivers outside the emulator answered true deliveries with.
+/// The statuses with which receivers outside the emulator answered genuine deliveries.
 fn answers(delivery: &DeliveryRecord) -> impl Iterator<Item = u16> + '_ {
     let is_true = delivery.event.tamper.is_none();
     delivery.attempts.iter().filter(move |_| is_true).filter_map(|attempt| attempt.outcome.status())

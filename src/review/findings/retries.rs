@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::check::{Check, Confidence, Example, Judged, ON_ONE_CONNECTION, STATUS, Severity, Sighting, requests};
 use super::traffic::{Request, Traffic};
-use crate::order::by_number;
 
 /// The checks of this subject.
 pub(super) const CHECKS: [Check; 4] = [
@@ -34,7 +33,7 @@ pub(super) const CHECKS: [Check; 4] = [
         clause: "Limits: clients back off before retrying; RFC 9110 section 10.2.3: Retry-After",
         severity: Severity::Medium,
         confidence: ON_ONE_CONNECTION,
-        remedy: "read Retry-After, and wait at least so long",
+        remedy: "read Retry-After, and wait at least that long",
         cwe: None,
         exercise: "let requests meet a 429 with Retry-After: --set rate_limit.retry_after=seconds --scenario rate-limit-burst",
         judge: before_retry_after,
@@ -47,7 +46,7 @@ pub(super) const CHECKS: [Check; 4] = [
     Check {
         code: "loop-after-401",
         title: "A refused key is sent again and again",
-        why: "A 401 does not go away by repetition, and may lock the key out.",
+        why: "Repeating the request does not help, and may get the key locked.",
         clause: "Authentication 4: 401 means that the token is missing or invalid",
         severity: Severity::Medium,
         confidence: "certain if the requests came on one connection, likely otherwise",
@@ -84,7 +83,7 @@ pub(super) const CHECKS: [Check; 4] = [
 
 /// A request that follows an answer faster than this has not waited at all.
 const AT_ONCE: Duration = Duration::from_millis(100);
-/// What clocks and timers of a client may be early by.
+/// How early the clocks and timers of a client may be.
 const EARLY: Duration = Duration::from_millis(10);
 /// How many refusals in a row make a loop.
 const LOOP: usize = 3;
@@ -92,7 +91,7 @@ const LOOP: usize = 3;
 const SAME_LOOP: Duration = Duration::from_secs(2);
 
 /// Judges each request with this status by the next one that is alike, and began after its answer was written. Only those that are
-/// alike are compared: each with each, ten thousand would take a minute.
+/// alike are compared: comparing each of ten thousand with each would take a minute.
 fn after_each<'a, K: Hash + Eq>(
     traffic: &Traffic<'a>,
     status: u16,
@@ -121,7 +120,7 @@ fn after_each<'a, K: Hash + Eq>(
             );
         }
     }
-    by_number(&mut found, |(at, _)| (*at, 0));
+    found.sort_by_key(|(at, _)| *at);
     Judged { judged, found: found.into_iter().map(|(_, sighting)| sighting).collect() }
 }
 

@@ -4,15 +4,13 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::check::{ALWAYS, Check, Judged, OWN_SECRET, Severity, Sighting, requests};
+use super::check::{ALWAYS, Check, Judged, OWN_SECRET, Severity, Sighting, requests, subscribe};
 use super::traffic::{Request, Traffic, key_in};
 use crate::contract::routes::Operation;
 use crate::contract::signature::{SigningKey, secret_warnings};
 
 /// A subscription with a secret as it should be.
-const SOUND_SECRET: &str = "POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-     content-type: application/json\n\n\
-     {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"secret\":\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"}";
+const SOUND_SECRET: &str = subscribe!(r#""secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw""#);
 
 /// The checks of this subject.
 pub(super) const CHECKS: [Check; 4] = [
@@ -27,12 +25,7 @@ pub(super) const CHECKS: [Check; 4] = [
         cwe: Some(521),
         exercise: OWN_SECRET,
         judge: weak,
-        example: requests(
-            &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-               content-type: application/json\n\n\
-               {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"secret\":\"mysecret123\"}"],
-            &[SOUND_SECRET],
-        ),
+        example: requests(&[subscribe!(r#""secret":"mysecret123""#)], &[SOUND_SECRET]),
     },
     Check {
         code: "secret-reused",
@@ -47,17 +40,15 @@ pub(super) const CHECKS: [Check; 4] = [
         judge: reused,
         example: requests(
             &[
-                "POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-                 content-type: application/json\n\n\
-                 {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"secret\":\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"}",
-                "POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-                 content-type: application/json\n\n\
-                 {\"url\":\"https://b.sink.localhost/\",\"events\":[\"workflow.completed\"],\"secret\":\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"}",
+                SOUND_SECRET,
+                subscribe!(
+                    "sk_test_local",
+                    "application/json",
+                    r#""url":"https://b.sink.localhost/""#,
+                    r#","secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw""#
+                ),
             ],
-            &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-               content-type: application/json\n\n\
-               {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"secret\":\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"}";
-                2],
+            &[SOUND_SECRET; 2],
         ),
     },
     Check {
@@ -72,9 +63,12 @@ pub(super) const CHECKS: [Check; 4] = [
         exercise: OWN_SECRET,
         judge: is_key,
         example: requests(
-            &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local_abcdefgh\n\
-               content-type: application/json\n\n\
-               {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"secret\":\"sk_test_local_abcdefgh\"}"],
+            &[subscribe!(
+                "sk_test_local_abcdefgh",
+                "application/json",
+                r#""url":"https://a.sink.localhost/""#,
+                r#","secret":"sk_test_local_abcdefgh""#
+            )],
             &[SOUND_SECRET],
         ),
     },
@@ -89,12 +83,7 @@ pub(super) const CHECKS: [Check; 4] = [
         cwe: None,
         exercise: OWN_SECRET,
         judge: ambiguous,
-        example: requests(
-            &["POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-               content-type: application/json\n\n\
-               {\"url\":\"https://a.sink.localhost/\",\"events\":[\"workflow.completed\"],\"secret\":\"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"}"],
-            &[SOUND_SECRET],
-        ),
+        example: requests(&[subscribe!(r#""secret":"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw""#)], &[SOUND_SECRET]),
     },
 ];
 
@@ -103,7 +92,7 @@ const SHORT: usize = 16;
 /// Words that people put where a secret belongs.
 const WORDS: [&str; 8] = ["secret", "password", "changeme", "change-me", "test", "example", "dummy", "placeholder"];
 
-/// The URL and the secret of a subscribe that has one.
+/// The URL and the secret of a subscribe request that has one.
 fn secret_of(request: Request<'_>) -> Option<(String, String)> {
     let fields: Map<String, Value> = serde_json::from_slice(request.0.transcript.body()).ok()?;
     let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);

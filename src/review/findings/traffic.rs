@@ -22,7 +22,7 @@ pub struct Traffic<'a> {
     pub deliveries: &'a [DeliveryRecord],
     /// The settings in force.
     pub profile: &'a Profile,
-    /// Whether the clock runs. While it stands, how long a client waited is not known.
+    /// Whether the clock runs. While it is frozen, how long a client waited is not known.
     pub clock_runs: bool,
 }
 
@@ -84,13 +84,13 @@ impl<'a> Request<'a> {
         self.header("authorization")
     }
 
-    /// What two requests have in common that are the same to the last byte of target and body, with the same credentials.
+    /// The parts of a request that a repetition without a change has in common with it: target, body and credentials.
     pub(super) fn parts(self) -> ((&'a str, &'a str), &'a [u8], Option<Cow<'a, str>>) {
         (self.0.transcript.request_line(), self.0.transcript.body(), self.credentials())
     }
 
-    /// How long after the answer to `earlier` its first byte was read. `None` if it was under way before, or nobody knows. The
-    /// second value is whether both came on one connection: then what sent it had read that answer.
+    /// How long after the answer to `earlier` its first byte was read. `None` if it was under way before, or that is not known. The
+    /// second value is whether both came on one connection: in that case its sender had read that answer.
     pub(super) fn after(self, earlier: Self) -> Option<(Duration, bool)> {
         let (own, other) = (self.0.arrival, earlier.0.arrival);
         let same = own.connection == other.connection && own.connection > 0;

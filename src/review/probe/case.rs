@@ -30,7 +30,7 @@ named! {
     pub enum Expectation {
         /// A genuine delivery.
         Accepted = "2xx",
-        /// A forged delivery. A 5xx or a redirect refuses it as well, but has it sent again.
+        /// A forged delivery. A 5xx or a redirect refuses it as well, but makes the sender send it again.
         Refused = "4xx",
         /// A genuine delivery in a form that may be refused.
         Either = "2xx or 4xx",

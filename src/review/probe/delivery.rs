@@ -17,7 +17,7 @@ use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
 
 /// Seconds that a timestamp may be off, as in every scheme's libraries.
 const TOLERANCE_SECONDS: i64 = 300;
-/// Most requests that look for what the receiver verifies in place of a valid delivery.
+/// Most requests that try to find out what the receiver verifies in place of a valid delivery.
 pub(super) const MOST_VARIATIONS: usize = 32;
 
 /// What every delivery of a probe is signed with.
@@ -115,8 +115,8 @@ fn delivery(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>, b
     Made { method: sending.method.clone(), headers, body: body.into(), transfer: sending.transfer }
 }
 
-/// Valid deliveries by the secret read in another way, by another scheme, and of a body in another form, each with what a receiver
-/// does that accepts it and not the usual one.
+/// Valid deliveries signed with the secret read in another way, signed by another scheme, or with a body in another form. Each
+/// comes with an explanation: what a receiver does wrong if it accepts this one but not the usual delivery.
 pub(super) fn variations(signing: &ProbeSigning, occasion: Occasion<'_>) -> Vec<(String, Made)> {
     let mut found = Vec::new();
     let mut seen: Vec<Vec<u8>> = first_key(signing).into_iter().collect();

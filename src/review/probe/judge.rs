@@ -1,5 +1,7 @@
 //! Judges what came back for a case. Pure: replies and evidence go in, an outcome comes out.
 
+use serde::Serialize;
+
 use super::case::Expectation;
 use super::reply::ProbeReply;
 use crate::contract::named::named;
@@ -7,7 +9,8 @@ use crate::workspace::FailureReason;
 
 named! {
     /// How a case ended.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
     pub enum Outcome {
         /// As expected.
         Pass = "pass",
@@ -25,7 +28,7 @@ named! {
         Redirected = "redirected",
         /// There was no connection, although the receiver had answered before.
         NoAnswer = "no-answer",
-        /// What must have one effect or none had more.
+        /// A delivery that must have one effect, or none, had more.
         RepeatedEffect = "repeated-effect",
     }
 }

@@ -78,7 +78,7 @@ impl Probed {
             }
             Outcome::Redirected => "subscribe with the URL that answers: redirects are not followed",
             Outcome::Crashed if case.expects == Expectation::Refused => {
-                "refuse with a 4xx: a 5xx or a closed connection has the delivery sent again, and may be a crash"
+                "refuse with a 4xx: after a 5xx or a closed connection the delivery is sent again, and it may be a crash"
             }
             Outcome::NoAnswer => "look at the receiver's log: it stopped accepting connections during the probe",
             _ => case.remedy,
@@ -119,12 +119,6 @@ pub(super) fn observed(reply: &ProbeReply) -> String {
 
 fn beginning(body: &Bytes) -> String {
     String::from_utf8_lossy(&body[..body.len().min(MOST_SHOWN)]).into_owned()
-}
-
-impl Serialize for Outcome {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
 }
 
 impl Serialize for Expectation {

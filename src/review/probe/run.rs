@@ -19,7 +19,6 @@ use super::report::{ProbeReport, Probed, SentRequest, observed};
 use super::table::{CASES, VALID};
 use super::wire::exchange;
 use crate::clock::machine;
-use crate::order::by_number;
 use crate::webhook::dial::{DialProblem, Reach, resolve};
 use crate::webhook::egress::Target;
 use crate::workspace::FailureReason;
@@ -50,7 +49,7 @@ pub struct Probe {
     pub timeout: Duration,
     /// The command that shows effects.
     pub effect: Option<EffectCommand>,
-    /// Names of the cases to run beside the valid delivery; all if empty.
+    /// Names of the cases to run besides the valid delivery; all if empty.
     pub only: Vec<String>,
 }
 
@@ -132,7 +131,7 @@ impl Run<'_> {
         let answers = !matches!(probed[0].outcome, Outcome::Slow);
         let is_alone = |case: &&Case| self.probe.effect.is_some() && case.expects.needs_evidence();
         let (alone, rest): (Vec<_>, Vec<_>) = rest.iter().copied().partition(is_alone);
-        // One that handles one request at a time cannot answer others during a slow one.
+        // A receiver that handles one request at a time cannot answer others during a slow one.
         let is_slow =
             |case: &&Case| answers && case.requests.iter().any(|sending| sending.transfer == Transfer::InPieces);
         let (slow, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_slow);
@@ -142,7 +141,7 @@ impl Run<'_> {
             probed.extend(running.buffer_unordered(concurrent).collect::<Vec<_>>().await);
         }
         let place = |name: &str| CASES.iter().position(|case| case.name == name);
-        by_number(&mut probed, |probed| (place(probed.name).unwrap_or_default(), 0));
+        probed.sort_by_key(|probed| place(probed.name));
         Ok(ProbeReport {
             url: self.probe.signing.url.clone(),
             dialled: self.probe.target.text.to_string(),

@@ -130,7 +130,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "timestamp-not-a-number",
-        sends: "the timestamp `soon`, signed so",
+        sends: "the timestamp `soon`, with a signature over it",
         expects: Expectation::Refused,
         clause: "Standard Webhooks, Webhook headers: an integer unix timestamp",
         remedy: "answer 401 if the timestamp is not an integer: a comparison with NaN is never true",
@@ -260,7 +260,7 @@ pub const CASES: &[Case] = &[
         name: "wrong-content-type",
         sends: "a valid delivery as `text/plain`",
         expects: Expectation::Either,
-        clause: "contract, Events: \"a JSON body\"; neither requires another type to be accepted nor to be refused",
+        clause: "contract, Events: \"a JSON body\"; another type need be neither accepted nor refused",
         remedy: "answer 415, or read the body as JSON whatever its type",
         requests: &[Sending { content_type: "text/plain", ..Sending::VALID }],
     },

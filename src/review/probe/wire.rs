@@ -1,6 +1,5 @@
 //! One request to a receiver, on a connection of its own, so that no case depends on how another one left it.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -8,19 +7,19 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::stream;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Either, Full, StreamBody};
+use http_body_util::BodyExt as _;
 use hyper::Request;
-use hyper::body::{Bytes, Frame};
+use hyper::body::Bytes;
 use hyper::header::{HOST, LOCATION, USER_AGENT};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::case::Transfer;
 use super::delivery::Made;
 use super::reply::ProbeReply;
+use crate::http::outgoing::Outgoing;
 use crate::webhook::dial::{DialProblem, Reach, dial_stream};
 use crate::webhook::egress::Target;
-use crate::webhook::link::{ByteStream, SentBody, open};
+use crate::webhook::link::{ByteStream, open};
 use crate::workspace::FailureReason;
 
 /// How many pieces a slow body is cut into, and the pause before each but the first.
@@ -70,10 +69,10 @@ async fn answer(stream: Box<dyn ByteStream>, target: &Target, made: Made) -> Res
     Ok(ProbeReply::Answered { status, location, text: String::from_utf8_lossy(&text).into_owned() })
 }
 
-fn request(target: &Target, made: Made) -> Request<SentBody> {
+fn request(target: &Target, made: Made) -> Request<Outgoing> {
     let body = match made.transfer {
-        Transfer::InPieces => Either::Right(in_pieces(made.body)),
-        Transfer::AtOnce | Transfer::UpperCaseNames => Either::Left(Full::new(made.body)),
+        Transfer::InPieces => in_pieces(made.body),
+        Transfer::AtOnce | Transfer::UpperCaseNames => made.body.into(),
     };
     let mut request = Request::builder().method(made.method).uri(target.uri.clone()).header(HOST, target.host.clone());
     request = request.header(USER_AGENT, concat!("wrs-emulator/", env!("CARGO_PKG_VERSION"), " probe"));
@@ -83,7 +82,7 @@ fn request(target: &Target, made: Made) -> Request<SentBody> {
     request.body(body).expect("ids, numbers and signatures are valid in headers")
 }
 
-fn in_pieces(body: Bytes) -> UnsyncBoxBody<Bytes, Infallible> {
+fn in_pieces(body: Bytes) -> Outgoing {
     let size = body.len().div_ceil(PIECES).max(1);
     let pieces = stream::unfold((body, true), move |(mut rest, is_first)| async move {
         if rest.is_empty() {
@@ -93,9 +92,9 @@ fn in_pieces(body: Bytes) -> UnsyncBoxBody<Bytes, Infallible> {
             tokio::time::sleep(PAUSE).await;
         }
         let piece = rest.split_to(size.min(rest.len()));
-        Some((Ok(Frame::data(piece)), (rest, false)))
+        Some((Ok(piece), (rest, false)))
     });
-    StreamBody::new(pieces).boxed_unsync()
+    Outgoing::stream(pieces)
 }
 
 /// The part of a request that is being written.

@@ -25,7 +25,7 @@ impl Parser<'_> {
     /// What a `[[rule]]` does, whose keys were checked already.
     pub(super) fn rule_actions(&mut self, table: &DeTable<'_>, span: std::ops::Range<usize>) -> Option<Sequence> {
         if let (Some((then, _)), None) = (table.get_key_value("then"), table.get("sequence")) {
-            let message = "`then` stands without a `sequence`";
+            let message = "`then` needs a `sequence`";
             self.problems.error(
                 "scenario/clash",
                 then.span(),
@@ -45,8 +45,7 @@ impl Parser<'_> {
             }
             if action.is_none() && !table.contains_key("delay") && !table.contains_key("next") {
                 let hint = "add reply, patch, remove, delay, fault, sequence, or pass = true";
-                self.problems.error("scenario/missing-key", span, "the rule does not say what it does", hint);
-                return None;
+                return self.problems.refuse("scenario/missing-key", span, "the rule does not say what it does", hint);
             }
             return Some(Sequence::always(delay, action.unwrap_or(Action::Pass)));
         };
@@ -87,8 +86,7 @@ impl Parser<'_> {
         }
         if action.is_none() && !table.contains_key("delay") {
             let hint = "say { pass = true } for the ordinary answer";
-            self.problems.error("scenario/missing-key", span, "the step does not say what happens", hint);
-            return None;
+            return self.problems.refuse("scenario/missing-key", span, "the step does not say what happens", hint);
         }
         Some((times, delay, action.unwrap_or(Action::Pass)))
     }
@@ -111,8 +109,7 @@ impl Parser<'_> {
                     Action::Pass
                 } else {
                     let hint = "leave `pass` out, or say `pass = true`";
-                    self.problems.error("scenario/bad-value", value.span(), "`pass` can only be true", hint);
-                    return None;
+                    return self.problems.refuse("scenario/bad-value", value.span(), "`pass` can only be true", hint);
                 }
             }
             _ => Action::Patch(Arc::new(self.patch(table)?)),
@@ -141,7 +138,7 @@ impl Parser<'_> {
             }
             Some(match body.get_ref() {
                 DeValue::String(text) => ReplyBody::Text(text.to_string()),
-                _ => ReplyBody::Json(self.problems.json(body)?),
+                _ => ReplyBody::json(self.problems.json(body)?),
             })
         });
         let Some(status) = status.or_else(|| error.map(ErrorKind::status)) else {
@@ -187,8 +184,7 @@ impl Parser<'_> {
 
     fn headers(&mut self, table: &DeTable<'_>) -> Vec<(HeaderName, HeaderValue)> {
         let Some(value) = table.get("headers") else { return Vec::new() };
-        let DeValue::Table(named) = value.get_ref() else {
-            self.problems.wrong_type("headers", "a table of names and strings", value);
+        let Some(named) = self.problems.any_table("headers", "a table of names and strings", value) else {
             return Vec::new();
         };
         let mut headers = Vec::new();
@@ -232,10 +228,7 @@ impl Parser<'_> {
             None => Map::new(),
             Some(value) => {
                 self.problems.check_body([value]);
-                let DeValue::Table(fields) = value.get_ref() else {
-                    self.problems.wrong_type("patch", "a table of fields", value);
-                    return None;
-                };
+                let fields = self.problems.any_table("patch", "a table of fields", value)?;
                 self.problems.json_map(fields)?
             }
         };
@@ -277,8 +270,7 @@ impl Parser<'_> {
         let Some((low_key, high_key)) = whole else {
             let hint = "{ min = \"100ms\", max = \"2s\" } or { median = \"100ms\", p99 = \"2s\" }";
             let message = "a spread delay needs `min` and `max`, or `median` and `p99`";
-            self.problems.error("scenario/missing-key", value.span(), message, hint);
-            return None;
+            return self.problems.refuse("scenario/missing-key", value.span(), message, hint);
         };
         for (key, _) in spread.iter().filter(|(key, _)| {
             words::DELAY.has(key.get_ref()) && **key.get_ref() != *low_key && **key.get_ref() != *high_key
@@ -306,8 +298,7 @@ impl Parser<'_> {
                 self.problems.check_keys(table, &words::FAULT);
                 let Some(kind) = table.get("kind") else {
                     let hint = "for example { kind = \"truncate\", bytes = 20 }";
-                    self.problems.error("scenario/missing-key", value.span(), "`fault` needs a `kind`", hint);
-                    return None;
+                    return self.problems.refuse("scenario/missing-key", value.span(), "`fault` needs a `kind`", hint);
                 };
                 (self.problems.text(table, "kind")?, table, kind.span())
             }
@@ -323,8 +314,7 @@ impl Parser<'_> {
             "drip" => &["bytes", "interval"],
             _ => {
                 let message = format!("unknown fault `{}`", shown(kind));
-                self.problems.error("scenario/bad-value", span, message, nearest_hint(kind, &Fault::NAMES));
-                return None;
+                return self.problems.refuse("scenario/bad-value", span, message, nearest_hint(kind, &Fault::NAMES));
             }
         };
         for key in ["bytes", "duration", "interval"] {

@@ -103,7 +103,7 @@ fn one_mistake_in_the_form_is_one_message() {
     advised("title: Burst\nrules:\n  - when:\n      operation: system.status\n    reply:\n      status: 429\n", yaml);
     advised("# a comment\n---\ntitle: \"Burst\"\nrule:\n- name: a\n  reply: {status: 500}\n", yaml);
     advised("{ \"title\": \"Burst\", \"rule\": [{ \"pass\": true }] }", "this looks like JSON; scenarios are TOML");
-    // Mistakes of their own are told each.
+    // Independent mistakes are each reported.
     let (_, problems) = check_text("test", "title = \"unfinished\n[[rule]\npass = true\n[[rule]]\ntimes = \n");
     assert_eq!(problems.iter().map(|problem| problem.line).collect::<Vec<_>>(), [1, 2, 5], "{problems:?}");
 }
@@ -165,7 +165,7 @@ fn parts_that_no_request_has_are_noticed() {
     ] {
         valid(&reply(operation, template));
     }
-    // Whoever asks for a parameter knows that it comes, and a rule for every operation may meet any part.
+    // A rule with a condition on a parameter expects it, and a rule for every operation may meet any part.
     valid(
         "[[rule]]\nwhen = { operation = 'hello', query.page = { present = true } }\nreply = { status = 200, body = '{{ request.query.page }}' }\n",
     );

@@ -39,11 +39,8 @@ impl Parser<'_> {
                 "path" => self.condition(&mut when, Subject::Path, "path", value),
                 "key" => self.condition(&mut when, Subject::Key, "key", value),
                 group @ ("query" | "header" | "body") => {
-                    let DeValue::Table(named) = value.get_ref() else {
-                        self.problems.wrong_type(group, "a table of names", value);
-                        continue;
-                    };
-                    for (name, value) in named {
+                    for (name, value) in self.problems.any_table(group, "a table of names", value).into_iter().flatten()
+                    {
                         if let Some(subject) = self.subject(group, name) {
                             self.condition(&mut when, subject, name.get_ref(), value);
                         }
@@ -125,8 +122,7 @@ impl Parser<'_> {
             _ => {
                 let message = format!("expected a JSON pointer, found `{}`", shown(text));
                 let hint = format!("write body.\"/{}\": a pointer begins with a slash", shown(&text.replace('.', "/")));
-                self.problems.error("scenario/bad-pointer", name.span(), message, hint);
-                None
+                self.problems.refuse("scenario/bad-pointer", name.span(), message, hint)
             }
         }
     }
@@ -190,8 +186,8 @@ impl Parser<'_> {
     fn negated(&mut self, subject: &Subject, value: Place<'_, '_>, depth: usize) -> Option<Test> {
         if depth >= DEEPEST_NOT {
             let message = format!("`not` is nested more than {DEEPEST_NOT} deep");
-            self.problems.error("scenario/too-many", value.span(), message, "two of them cancel each other out");
-            return None;
+            let hint = "two of them cancel each other out";
+            return self.problems.refuse("scenario/too-many", value.span(), message, hint);
         }
         let tests = match value.get_ref() {
             DeValue::Table(table) => {
@@ -203,8 +199,7 @@ impl Parser<'_> {
         };
         if tests.is_empty() {
             let hint = "for example not = { starts_with = \"x\" }";
-            self.problems.error("scenario/missing-key", value.span(), "`not` has nothing to negate", hint);
-            return None;
+            return self.problems.refuse("scenario/missing-key", value.span(), "`not` has nothing to negate", hint);
         }
         Some(Test::Not(tests))
     }
@@ -225,8 +220,7 @@ impl Parser<'_> {
         self.patterns += 1;
         let too_many = |parser: &mut Self, what: &str| {
             let hint = "use `starts_with`, `one_of` or a shorter expression where it will do";
-            parser.problems.error("scenario/too-many", value.span(), what, hint);
-            None
+            parser.problems.refuse("scenario/too-many", value.span(), what, hint)
         };
         if self.patterns > MOST_PATTERNS {
             return too_many(self, &format!("a file may hold at most {MOST_PATTERNS} regular expressions"));
@@ -247,8 +241,7 @@ impl Parser<'_> {
                 let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
                 let hint = "text with special characters can be matched as it is with `contains`";
                 let message = format!("the regular expression is wrong: {reason}");
-                self.problems.error("scenario/bad-pattern", value.span(), message, hint);
-                return None;
+                return self.problems.refuse("scenario/bad-pattern", value.span(), message, hint);
             }
         }
         self.large_patterns += 1;

@@ -12,13 +12,14 @@ use super::reader::{Place, shown};
 use super::words;
 use super::{Parser, Prints};
 use crate::contract::nearest;
+use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::routes::{ROUTES, Stage};
 use crate::contract::signature::SigningKey;
 use crate::contract::signature::Tamper;
-use crate::contract::types::EVENT_TYPES;
+use crate::contract::types::{EVENT_TYPES, SubscribeRequest};
 use crate::contract::webhook_url::check_webhook_url;
 use crate::scenario::emit::{Delivery, Emit, Trigger};
-use crate::scenario::{Given, GivenSubscription, GivenWorkflow};
+use crate::scenario::{Given, GivenWorkflow};
 
 /// Shortest period of `every`: shorter ones would only keep the machine busy.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
@@ -50,10 +51,7 @@ impl Parser<'_> {
         let trigger = self.trigger(table, span);
         let data = table.get("data").and_then(|data| {
             self.problems.check_body([data]);
-            let DeValue::Table(fields) = data.get_ref() else {
-                self.problems.wrong_type("data", "a table of fields", data);
-                return None;
-            };
+            let fields = self.problems.any_table("data", "a table of fields", data)?;
             self.problems.json_map(fields)
         });
         self.warn_of_missing_parts(None);
@@ -92,8 +90,7 @@ impl Parser<'_> {
     fn event(&mut self, table: &DeTable<'_>, span: &Range<usize>) -> Option<String> {
         let Some(value) = table.get("event") else {
             let hint = "for example event = \"workflow.completed\"";
-            self.problems.error("scenario/missing-key", span.clone(), "an emission needs an `event`", hint);
-            return None;
+            return self.problems.refuse("scenario/missing-key", span.clone(), "an emission needs an `event`", hint);
         };
         let event = self.problems.text(table, "event")?;
         self.known_event(event, value.span()).then(|| event.to_owned())
@@ -104,7 +101,7 @@ impl Parser<'_> {
         if known.contains(&event) {
             return true;
         }
-        let hint = format!("{} the knob `events.extra` adds more", nearest_hint(event, &known));
+        let hint = format!("{} the setting `events.extra` adds more", nearest_hint(event, &known));
         let message = format!("unknown event type `{}`", shown(event));
         self.problems.error("scenario/unknown-event", span, message, hint);
         false
@@ -113,28 +110,24 @@ impl Parser<'_> {
     fn trigger(&mut self, table: &DeTable<'_>, span: Range<usize>) -> Option<Trigger> {
         let Some(on) = table.get("on") else {
             let hint = "for example on = \"activation\", or on = { operation = \"events.subscribe\", status = 200 }";
-            self.problems.error("scenario/missing-key", span, "an emission needs an `on`", hint);
-            return None;
+            return self.problems.refuse("scenario/missing-key", span, "an emission needs an `on`", hint);
         };
         match on.get_ref() {
             DeValue::String(text) if EVENT_TYPES.contains(&text.as_ref()) => {
                 let message = format!("unknown value \"{}\" for `on`", shown(text));
                 let hint = "the type goes into `event`; `on` says what sets the event off: \"activation\", \"command\", { every = … }, { after = … }, or a request such as { operation = \"events.subscribe\" }";
-                self.problems.error("scenario/bad-value", on.span(), message, hint);
-                None
+                self.problems.refuse("scenario/bad-value", on.span(), message, hint)
             }
             DeValue::String(text) if ["start", "startup", "begin"].contains(&text.as_ref()) => {
                 let message = format!("unknown value \"{}\" for `on`", shown(text));
-                self.problems.error("scenario/bad-value", on.span(), message, "did you mean `activation`?");
-                None
+                self.problems.refuse("scenario/bad-value", on.span(), message, "did you mean `activation`?")
             }
             DeValue::String(text) if let Some(operation) = operation_meant(text) => {
                 let message = format!("unknown value \"{}\" for `on`", shown(text));
                 let hint = format!(
                     "for an answer to a request, write on = {{ operation = \"{operation}\" }}; add status = 200 for answers with that status alone"
                 );
-                self.problems.error("scenario/bad-value", on.span(), message, hint);
-                None
+                self.problems.refuse("scenario/bad-value", on.span(), message, hint)
             }
             DeValue::String(_) => match self.problems.choice(table, &words::EMIT, "on")? {
                 "activation" => Some(Trigger::Activation),
@@ -169,8 +162,7 @@ impl Parser<'_> {
         }
         if table.is_empty() {
             let hint = "for example { operation = \"events.subscribe\", status = 200 }";
-            self.problems.error("scenario/missing-key", on.span(), "`on` names no trigger", hint);
-            return None;
+            return self.problems.refuse("scenario/missing-key", on.span(), "`on` names no trigger", hint);
         }
         let when = self.conditions(table);
         let status = self.status(table, &words::ON);
@@ -231,12 +223,9 @@ impl Parser<'_> {
                     self.problems.error("scenario/bad-value", value.span(), message, "for example \"wf_1\"");
                 }
                 let status = self.problems.choice(table, &words::WORKFLOW, "status");
-                given.workflows.push(GivenWorkflow {
-                    id,
-                    name,
-                    reference,
-                    status: status.unwrap_or("running").to_owned(),
-                });
+                let status = status.and_then(WorkflowStatus::from_name).unwrap_or(WorkflowStatus::Running);
+                let fields = WorkflowFields { name: Some(name), reference: Some(reference) };
+                given.workflows.push(GivenWorkflow { id, fields, status });
             }
         }
         if let Some(value) = table.get("user") {
@@ -254,7 +243,7 @@ impl Parser<'_> {
         given
     }
 
-    fn given_subscription(&mut self, table: &DeTable<'_>, span: Range<usize>) -> Option<GivenSubscription> {
+    fn given_subscription(&mut self, table: &DeTable<'_>, span: Range<usize>) -> Option<SubscribeRequest> {
         for key in ["url", "events"] {
             if !table.contains_key(key) {
                 let message = format!("a given subscription needs `{key}`");
@@ -295,7 +284,7 @@ impl Parser<'_> {
             }
         }
         let description = self.problems.text(table, "description").map(str::to_owned);
-        Some(GivenSubscription { url: url?.to_owned(), events, secret, description })
+        Some(SubscribeRequest { url: url?.to_owned(), events, secret, description })
     }
 }
 

@@ -77,7 +77,7 @@ fn problem_of_name(name: &str) -> Option<Diagnostic> {
     Some(Diagnostic::of_file("scenario/bad-name", message, hint))
 }
 
-/// About what a table becomes; measured on files that are dense with rules, conditions and bodies.
+/// About how many bytes a table takes once read; measured on files that are dense with rules, conditions and bodies.
 fn table_weight(table: &DeTable<'_>) -> usize {
     512 + table.values().map(|value| value_weight(value.get_ref())).sum::<usize>()
 }
@@ -94,7 +94,7 @@ fn value_weight(value: &DeValue<'_>) -> usize {
 /// One text being checked.
 struct Parser<'t> {
     problems: Problems<'t>,
-    /// The profile in force while the scenario is active: decides event types and what URLs are taken.
+    /// The profile in force while the scenario is active: decides which event types and URLs are accepted.
     profile: Arc<Profile>,
     patterns: usize,
     large_patterns: usize,
@@ -120,19 +120,17 @@ impl Parser<'_> {
             let hint = "`wrs-emulator scenarios new NAME` writes one to begin with";
             let is_blank = text.trim().is_empty();
             let message = if is_blank { "the file is empty" } else { "the file has nothing but comments" };
-            self.problems.error("scenario/no-effect", 0..0, message, hint);
-            return None;
+            return self.problems.refuse("scenario/no-effect", 0..0, message, hint);
         }
         let weight = text.len() + table_weight(file);
         if weight > MOST_WEIGHT {
             let message = format!("the scenario would take {weight} bytes once read; the most is {MOST_WEIGHT}");
-            self.problems.error(
+            return self.problems.refuse(
                 "scenario/too-many",
                 0..0,
                 message,
                 "a large body takes less as one string than as a table",
             );
-            return None;
         }
         self.problems.check_keys(file, &words::FILE);
         let name: Arc<str> = Arc::from(name);
@@ -157,14 +155,11 @@ impl Parser<'_> {
 
     fn overlay(&mut self, name: &str, base: &Layered, file: &DeTable<'_>) -> Option<Overlay> {
         let value = file.get("profile")?;
-        let DeValue::Table(table) = value.get_ref() else {
-            self.problems.wrong_type("profile", "a table of knobs", value);
-            return None;
-        };
+        let table = self.problems.any_table("profile", "a table of settings", value)?;
         if count(table) > MOST_KNOBS {
             let message = format!("`[profile]` has more than {MOST_KNOBS} entries");
-            self.problems.error("scenario/too-many", value.span(), message, "set only the knobs that the story needs");
-            return None;
+            let hint = "set only what the story needs";
+            return self.problems.refuse("scenario/too-many", value.span(), message, hint);
         }
         let source = format!("scenario {name}");
         let mut draft = Draft::of(base);

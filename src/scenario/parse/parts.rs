@@ -1,4 +1,4 @@
-//! Parts of a request that templates name and no request has, as far as the operations of a rule tell.
+//! Parts of a request that templates name and no request has, as far as the operations of a rule show.
 
 use super::Parser;
 use super::advice::nearest_hint;
@@ -32,7 +32,7 @@ impl Parser<'_> {
     }
 
     fn missing_part(&self, when: &When, path: &[String]) -> Option<(String, &'static str)> {
-        const OTHERWISE: &str = "`| default(\"…\")` says what stands there otherwise";
+        const OTHERWISE: &str = "`| default(\"…\")` gives a value in its place";
         let part = path.first()?.as_str();
         let inner = path.get(1).map(String::as_str);
         let named = &when.operations;

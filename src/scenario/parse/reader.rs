@@ -13,7 +13,6 @@ use super::advice::{BOOLEAN, INTEGER, NUMBER, STRING, hint_for_key, meaning, nea
 use super::words::{Kind, Words};
 use crate::diagnostic::{Diagnostic, Level};
 use crate::duration::parse_duration;
-use crate::order::by_number;
 use crate::template::{MOST_TEMPLATES as MOST_IN_A_BODY, check_template, is_template, request_paths, try_template};
 
 /// Most problems reported of one file; the rest would follow from the same mistake.
@@ -25,7 +24,7 @@ pub(super) struct Problems<'t> {
     found: Vec<Diagnostic>,
     unreported: usize,
     templates: usize,
-    /// The paths into the request that templates name, and where, until somebody asks.
+    /// The paths into the request that templates name, each with its place; kept until they are taken.
     request_paths: Vec<(Range<usize>, Vec<String>)>,
 }
 
@@ -52,6 +51,18 @@ impl<'t> Problems<'t> {
         hint: impl Into<String>,
     ) {
         self.note(Level::Error, code, span, message.into(), hint.into());
+    }
+
+    /// An error in place of a value.
+    pub(super) fn refuse<T>(
+        &mut self,
+        code: &'static str,
+        span: Range<usize>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Option<T> {
+        self.error(code, span, message, hint);
+        None
     }
 
     pub(super) fn warning(
@@ -85,7 +96,7 @@ impl<'t> Problems<'t> {
 
     /// Everything found, in the order of the text.
     pub(super) fn finish(mut self) -> Vec<Diagnostic> {
-        by_number(&mut self.found, |problem| (problem.span.start, problem.span.end));
+        self.found.sort_by_key(|problem| (problem.span.start, problem.span.end));
         if let Some(last) = self.found.last_mut().filter(|_| self.unreported > 0) {
             let more = format!("{} further problems are not shown", self.unreported);
             last.hint = if last.hint.is_empty() { more } else { format!("{}; {more}", last.hint) };
@@ -108,7 +119,7 @@ impl<'t> Problems<'t> {
         self.error("scenario/wrong-type", found.span(), message, hint);
     }
 
-    /// Notes every key that does not belong into the table.
+    /// Reports every key that does not belong in the table.
     pub(super) fn check_keys(&mut self, table: &DeTable<'_>, words: &Words) {
         for key in table.keys() {
             let name = key.get_ref().as_ref();
@@ -126,12 +137,23 @@ impl<'t> Problems<'t> {
     }
 
     pub(super) fn table<'v, 'i>(&mut self, key: &str, value: Place<'v, 'i>, words: &Words) -> Option<&'v DeTable<'i>> {
-        let DeValue::Table(table) = value.get_ref() else {
-            self.wrong_type(key, "a table", value);
-            return None;
-        };
+        let table = self.any_table(key, "a table", value)?;
         self.check_keys(table, words);
         Some(table)
+    }
+
+    /// A table with any keys; `expected` says of what.
+    pub(super) fn any_table<'v, 'i>(
+        &mut self,
+        key: &str,
+        expected: &str,
+        value: Place<'v, 'i>,
+    ) -> Option<&'v DeTable<'i>> {
+        let table = value.get_ref().as_table();
+        if table.is_none() {
+            self.wrong_type(key, expected, value);
+        }
+        table
     }
 
     /// The tables of a list: `[[key]]`, or a list of inline tables.
@@ -171,13 +193,12 @@ impl<'t> Problems<'t> {
         let text = self.text(table, key)?;
         if text.trim().is_empty() {
             let span = table.get(key).map_or(0..0, Spanned::span);
-            self.error(
+            return self.refuse(
                 "scenario/bad-value",
                 span,
                 format!("`{key}` must not be empty"),
                 "leave it out, or write a string",
             );
-            return None;
         }
         Some(text)
     }
@@ -235,8 +256,7 @@ impl<'t> Problems<'t> {
                 return None;
             }
         };
-        self.error("scenario/bad-duration", value.span(), problem, hint);
-        None
+        self.refuse("scenario/bad-duration", value.span(), problem, hint)
     }
 
     /// A finite number, with or without a fraction.
@@ -265,16 +285,14 @@ impl<'t> Problems<'t> {
             DeValue::Integer(number) => {
                 let Ok(number) = i64::from_str_radix(number.as_str(), number.radix()) else {
                     let message = format!("the number {number} is too large");
-                    self.error("scenario/bad-value", value.span(), message, "write it as a string");
-                    return None;
+                    return self.refuse("scenario/bad-value", value.span(), message, "write it as a string");
                 };
                 number.into()
             }
             DeValue::Float(number) => {
                 let read = number.as_str().parse().ok().and_then(serde_json::Number::from_f64);
                 let Some(read) = read else {
-                    self.error("scenario/bad-value", value.span(), "JSON has no such number", "");
-                    return None;
+                    return self.refuse("scenario/bad-value", value.span(), "JSON has no such number", "");
                 };
                 Value::Number(read)
             }
@@ -307,7 +325,7 @@ impl<'t> Problems<'t> {
         }
     }
 
-    /// Notes every text below `value` whose template cannot be read, or fails whatever the request is.
+    /// Reports every text below `value` whose template cannot be read, or fails whatever the request is.
     fn check_templates(&mut self, value: Place<'_, '_>) {
         match value.get_ref() {
             DeValue::String(text) if is_template(text) => {
@@ -328,7 +346,7 @@ impl<'t> Problems<'t> {
         }
     }
 
-    /// The paths into the request that templates named since this was asked last.
+    /// The paths into the request that templates named since the last call.
     pub(super) fn take_request_paths(&mut self) -> Vec<(Range<usize>, Vec<String>)> {
         std::mem::take(&mut self.request_paths)
     }
@@ -343,11 +361,10 @@ impl<'t> Problems<'t> {
         }
         let span = table.get(key).map_or(0..0, Spanned::span);
         let message = format!("unknown value \"{}\" for `{key}`", shown(text));
-        self.error("scenario/bad-value", span, message, nearest_hint(text, &choices));
-        None
+        self.refuse("scenario/bad-value", span, message, nearest_hint(text, &choices))
     }
 
-    /// Of keys that exclude each other, notes each but the first that is there; gives the first.
+    /// Of keys that exclude each other, reports each but the first that is there; returns the first.
     pub(super) fn only_one(&mut self, table: &DeTable<'_>, keys: &[&'static str], why: &str) -> Option<&'static str> {
         let mut there = keys.iter().filter_map(|key| Some((*key, table.get_key_value(*key)?.0.span())));
         let (first, _) = there.next()?;

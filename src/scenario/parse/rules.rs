@@ -25,7 +25,7 @@ impl Parser<'_> {
         let tables = self.problems.tables("rule", value, &words::RULE);
         let mut prints = Prints::new(scenario, "rule");
         let mut rules = Vec::new();
-        // Counted on from rule to rule, as a file may have thousands.
+        // Lines are counted from rule to rule, not each time from the start, as a file may have thousands of rules.
         let (mut line, mut counted) = (1, 0);
         for (at, (span, table)) in tables.iter().enumerate() {
             line += self.problems.line_ends(counted..span.start);
@@ -107,7 +107,7 @@ impl Parser<'_> {
         Some(NextStep { step: self.step_name(fields, "step")?, status })
     }
 
-    /// A story that waits for a status that neither the operation nor the rule answers with.
+    /// Warns of a story that waits for a status with which neither the operation nor the rule answers.
     fn warn_of_status_never_answered(
         &mut self,
         table: &DeTable<'_>,
@@ -139,8 +139,7 @@ impl Parser<'_> {
             return Some(chance);
         }
         let message = format!("`chance` must be greater than 0 and at most 1, found {chance}");
-        self.problems.error("scenario/bad-value", value.span(), message, "0.25 is one request in four");
-        None
+        self.problems.refuse("scenario/bad-value", value.span(), message, "0.25 is one request in four")
     }
 
     fn warn_of_clashing_times(&mut self, table: &DeTable<'_>, times: Option<u64>, sequence: &Sequence) {
@@ -187,8 +186,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Rules behind one that decides everything they match. Blankets are found by their conditions as a set, so that ten
-    /// thousand rules take no longer than the reading itself.
+    /// Warns of rules after one that decides everything they match: a blanket. Blankets are looked up by their set of
+    /// conditions, so that checking ten thousand rules takes no longer than reading them.
     fn warn_of_unreachable_rules(&mut self, rules: &[(Range<usize>, &DeTable<'_>, Rule)]) {
         let mut blankets: HashMap<String, Vec<(&[Operation], &Rule)>> = HashMap::new();
         for (span, _, rule) in rules {
@@ -217,7 +216,7 @@ impl Parser<'_> {
     }
 }
 
-/// The sets of conditions under which a blanket that covers a rule may be listed.
+/// The sets of conditions under which to look up a blanket that covers a rule with these conditions.
 fn combinations(conditions: &[String]) -> Vec<Vec<&str>> {
     if conditions.len() > MOST_COMBINED {
         let singles = conditions.iter().map(|condition| vec![condition.as_str()]);

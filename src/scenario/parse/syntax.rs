@@ -1,8 +1,7 @@
-//! What is wrong with a text that is no TOML: one message for each mistake, whatever follows from it.
+//! What is wrong with a text that is not TOML: one message for each mistake, without the errors that follow from it.
 
 use super::reader::shown;
 use crate::diagnostic::{Diagnostic, Level};
-use crate::order::by_number;
 use crate::profile::{other_language, syntax_problem};
 
 /// Most syntax errors reported: after the first few the TOML parser is guessing.
@@ -41,8 +40,8 @@ pub(super) fn problems_of(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnos
         })
         .collect();
     // Of several errors in a line, the one that is most likely the mistake; the others follow from it.
-    by_number(&mut problems, |(rank, problem)| (usize::from(*rank), problem.span.start));
-    by_number(&mut problems, |(_, problem)| (problem.line, 0));
+    problems.sort_by_key(|(rank, problem)| (*rank, problem.span.start));
+    problems.sort_by_key(|(_, problem)| problem.line);
     let lines: Vec<&str> = text.lines().collect();
     let is_heading = |line: &str| line.trim_start().starts_with('[');
     let mut kept: Vec<Diagnostic> = Vec::new();

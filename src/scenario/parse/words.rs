@@ -175,7 +175,7 @@ reply = { error = "rate_limit_exceeded" }
 "#, {
     "title": Kind::Text, "one line that says what the story is";
     "description": Kind::Text, "what happens and what a good client does, for people";
-    "profile": Kind::Settings, "knobs in force while the scenario is active; `wrs-emulator assumptions` lists them";
+    "profile": Kind::Settings, "settings in force while the scenario is active; `wrs-emulator assumptions` lists them";
     "given": Kind::Table(&GIVEN), "state put in place at activation";
     "rule": Kind::Tables(&RULE), "what happens to a request; the first rule that applies decides";
     "emit": Kind::Tables(&EMIT), "an event that is fired";
@@ -225,11 +225,11 @@ delay = "2s"
     "name": Kind::Text, "what listings and explanations call the rule";
     "when": Kind::Table(&WHEN), "what a request must look like; every request if left out";
     "skip": Kind::Integer(0, ANY), "matching requests let through first";
-    "times": Kind::Integer(1, ANY), "how often the rule applies; without end if left out";
+    "times": Kind::Integer(1, ANY), "how often the rule applies; without limit if left out";
     "every": Kind::Integer(1, ANY), "apply to each nth matching request";
     "chance": Kind::Chance, "apply with this probability, greater than 0 and at most 1; fixed by --seed";
-    "from": Kind::Duration, "apply from this time after activation on";
-    "to": Kind::Duration, "apply until this time after activation";
+    "from": Kind::Duration, "apply from this long after activation";
+    "to": Kind::Duration, "apply until this long after activation";
     "next": Kind::TextOr(&NEXT), "the step that the story moves to once the rule is used up; with { step = …, status = … }, only after an answer with this status";
     "reply": Kind::Table(&REPLY), "a scripted answer in place of the ordinary one";
     "patch": Kind::AnyTable, "fields merged into the ordinary answer's JSON body (RFC 7396)";
@@ -238,7 +238,7 @@ delay = "2s"
     "fault": Kind::NameOr(fault_names, &FAULT), "something that goes wrong on the connection";
     "pass": Kind::True, "true: the ordinary answer, and no later rule applies";
     "sequence": Kind::Steps, "steps played one after the other, request by request";
-    "then": Kind::OneOf(|| vec!["end", "stay", "repeat"]), "what follows the sequence: end (as if left out), stay at its last step, or repeat it";
+    "then": Kind::OneOf(|| vec!["end", "stay", "repeat"]), "what follows the sequence: end (the default), stay at its last step, or repeat it";
 });
 words!(WHEN, "when", "`when`", REQUEST, [],
     r#"[[rule]]
@@ -265,13 +265,13 @@ when = { query.include_checks = { one_of = ["true", "1"] }, key = { not = { ends
 fault = "reset"
 "#, {
     "equals": Kind::Any, "is this value";
-    "contains": Kind::Any, "text: holds this part; list: has this entry; object: has this key";
+    "contains": Kind::Any, "text: contains this part; list: has this entry; object: has this key";
     "starts_with": Kind::Text, "begins with this text";
     "ends_with": Kind::Text, "ends with this text";
     "matches": Kind::Text, "matches this regular expression, anywhere unless ^ and $ are used";
     "one_of": Kind::Array, "is one of these values";
     "present": Kind::Boolean, "true: is there; false: is not there";
-    "not": Kind::Condition, "the matcher given here does not hold";
+    "not": Kind::Condition, "the matcher given here does not match";
     "lt": Kind::Number, "is a number less than this";
     "gt": Kind::Number, "is a number greater than this";
 });
@@ -333,7 +333,7 @@ interval = "10s"
     "name": Kind::Text, "what `trigger --emit NAME` and listings call it";
     "event": Kind::Text, "the event type";
     "on": Kind::NameOr(|| vec!["activation", "command"], &ON), "what sets it off: \"activation\", \"command\", { every = … }, { after = … }, or an answered request";
-    "data": Kind::AnyTable, "the event's data; may use templates; the profile's for the type if left out";
+    "data": Kind::AnyTable, "the event's data; may use templates; if left out, the profile's data for the type";
     "delay": Kind::Delay, "from the trigger to the first event";
     "times": Kind::Integer(1, MOST_EVENTS), "events for each trigger; with `every`, events in all";
     "interval": Kind::Duration, "from one event to the next";
@@ -347,7 +347,7 @@ delay = "1s"
 "#, {
     "status": Kind::Integer(200, 599), "the status of the answer";
     "every": Kind::Duration, "again and again, from activation on";
-    "after": Kind::Duration, "once, so long after activation";
+    "after": Kind::Duration, "once, this long after activation";
 });
 words!(DELIVERY, "delivery", "`delivery`", &[], [],
     r#"[[emit]]

@@ -30,7 +30,7 @@ export class Activity {
     /** How many of the matching ones are shown. */
     this.shown = 0;
     this.paused = false;
-    /** What `matching` was computed of. */
+    /** What `matching` was computed from. */
     this.of = { filter: '', kind: '', key: '', epoch: -1, length: 0 };
     /** @type {(entry: Entry) => boolean} */
     this.test = () => true;
@@ -89,7 +89,7 @@ export class Activity {
     const waiting = matching.length - shown;
     const typed = (/** @type {Event} */ event) => page.go({ filter: /** @type {HTMLInputElement} */ (event.target).value }, true);
     const suggestions = page.ui.filterFocused ? completions(route.filter, store.entries) : [];
-    const left = [store.dropped ? `${count(store.dropped, 'older row')} dropped here` : '', store.missed ? `${count(store.missed, 'entry', 'entries')} forgotten by the journal` : ''].filter(Boolean);
+    const left = [store.dropped ? `${count(store.dropped, 'older row')} dropped here` : '', store.missed ? `${count(store.missed, 'entry', 'entries')} evicted from the journal` : ''].filter(Boolean);
     return [
       h('div.bar', null,
         h('h2', null, title),
@@ -104,7 +104,7 @@ export class Activity {
     ];
   }
 
-  /** The list, or what stands for it where it is in the document already and stays. @returns {Node} */
+  /** The list, or a placeholder for it if it is already in the document and stays there. @returns {Node} */
   place() {
     const { root } = this.list;
     return root.isConnected ? h('div', { island: 'list', key: 'list' }) : root;

@@ -27,7 +27,7 @@ const STATE_VIEWS = {
   trigger: triggerView, check: checkView,
 };
 
-/** What the page says of the answer to a call. @param {any} data @returns {string} */
+/** The message that the page shows for the answer to a call. @param {any} data @returns {string} */
 function outcomeOf(data) {
   if (data?.error) {
     const more = data.diagnostics?.[0]?.message ?? '';
@@ -62,7 +62,7 @@ class App {
     this.shownPhase = '';
     this.isMoved = false;
     this.isJudging = false;
-    /** What the findings are about that were asked for last. */
+    /** The key and the records of the findings that were requested last. */
     this.judged = '';
     /** @type {Set<string>} */
     this.loading = new Set();
@@ -132,7 +132,7 @@ class App {
     this.go({ view: ['activity', 'deliveries'].includes(this.route.view) ? this.route.view : 'activity', filter: withWord(this.route.filter, name, value) });
   }
 
-  /** Says something to whoever hears the page. @param {string} text */
+  /** Announces something to screen readers. @param {string} text */
   announce(text) {
     this.said = text;
     this.redraw();
@@ -155,7 +155,7 @@ class App {
     return results.get(action.id);
   }
 
-  /** Details whose record went on are read again. @param {Set<string>} ids */
+  /** Reads the open details again if their record has changed, and discards others that have. @param {Set<string>} ids */
   news(ids) {
     if (ids.has(this.route.id)) this.load(this.route.id);
     for (const id of ids) if (id !== this.route.id) this.store.details.delete(id);
@@ -171,14 +171,14 @@ class App {
     } catch (error) {
       this.store.keepDetail(id, { error: messageOf(error) });
     }
-    // What is in motion is read again at most four times a second.
+    // A record that keeps changing is read at most four times a second.
     setTimeout(() => {
       this.loading.delete(id);
       this.schedule();
     }, 250);
   }
 
-  /** Reads the findings while they are looked at and something came: at most once in two seconds, and if another key is chosen. */
+  /** Reads the findings while they are shown, when records arrived or another key was chosen: at most once in two seconds. */
   async judge() {
     const { store } = this;
     const { key } = this.route;
@@ -276,7 +276,7 @@ class App {
     return h('div', { key: this.route.id }, close, content);
   }
 
-  /** After a step: where the focus and the scrolled parts belong. */
+  /** After a change of address: puts the focus and the scrolled parts where they belong. */
   settle() {
     const pane = document.getElementById('pane');
     if (this.route.id && pane) {

@@ -24,7 +24,7 @@ export function curlLine({ method, path, body }, base, token) {
   return `${line}${header} ${quoted(new URL(path, base).href)}`;
 }
 
-/** A request of a client again. Headers of the connection are left out; a masked key is left to whoever pastes it. @param {RequestDetail} request @param {string} base */
+/** A client's request as a curl command. Headers of the connection are left out; whoever pastes it fills in a masked key. @param {RequestDetail} request @param {string} base */
 export function repeatLine(request, base) {
   const words = ['curl', '-s'];
   if (request.method !== 'GET') words.push('-X', request.method);

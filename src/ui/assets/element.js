@@ -3,7 +3,7 @@
 import { messageOf, visible } from './text.js';
 
 /**
- * What `h` makes of an element. Handlers are properties; `key` identifies a child among its siblings; `controlled` is an input's
+ * What `h` adds to an element. Handlers are properties; `key` identifies a child among its siblings; `controlled` is an input's
  * value where the page decides it; `island` marks a node that looks after its own children.
  * @typedef {HTMLElement & {nodeKey?: string, controlled?: string, island?: string}} Built
  * @typedef {Node | string | number | null | undefined | false} Child
@@ -59,7 +59,7 @@ export function s(name, props, ...children) {
   return node;
 }
 
-/** Text of others, isolated from what surrounds it. @param {unknown} value @param {string} [tag] @returns {Built} */
+/** Text that others wrote, isolated from what surrounds it. @param {unknown} value @param {string} [tag] @returns {Built} */
 export function foreign(value, tag = 'bdi') {
   return h(tag, null, value == null ? '' : String(value));
 }
@@ -124,7 +124,7 @@ export function morphChildren(parent, children) {
   /** @type {Map<string, Built>} */
   const keyed = new Map();
   for (const child of /** @type {Built[]} */ ([...parent.childNodes])) if (child.nodeKey !== undefined) keyed.set(child.nodeKey, child);
-  // What has gone makes way first, so that its neighbours are found where they are.
+  // Nodes that are gone are removed first, so that their neighbours are found in place.
   const wanted = new Set(/** @type {Built[]} */ (children).map((child) => child.nodeKey));
   for (const [key, child] of keyed) if (!wanted.has(key)) child.remove();
   let place = /** @type {Built | null} */ (parent.firstChild);

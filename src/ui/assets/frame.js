@@ -1,11 +1,11 @@
-// What stands around every view: header, rail, messages, the token's form, the keyboard map; the title and the icon.
+// What surrounds every view: header, rail, messages, the token's form, the keyboard map; the title and the icon.
 
 import { foreign, h } from './element.js';
 import { VIEWS } from './route.js';
 import { dateTime, listed, oneLine } from './text.js';
 
 const SHORTCUTS = [
-  ['j, k', 'next row, row before'], ['Enter', 'open the row'], ['Esc', 'close, go back'], ['/', 'filter'], ['p', 'pause, go on'],
+  ['j, k', 'next row, previous row'], ['Enter', 'open the row'], ['Esc', 'close, go back'], ['/', 'filter'], ['p', 'pause, continue'],
   ['n', 'show new rows'], ['a', 'activity'], ['r', 'review'], ['t', 'trigger an event'], ['?', 'this list'],
 ];
 
@@ -89,7 +89,7 @@ function helpDialog(page) {
   const dialog = h('dialog', { id: 'help', key: 'help', 'aria-labelledby': 'help-title' },
     h('h2', { id: 'help-title' }, 'Keyboard'),
     h('dl', null, SHORTCUTS.map(([key, what]) => h('div', null, h('dt', null, h('kbd', null, key)), h('dd', null, what)))),
-    h('label.check', null, h('input', { type: 'checkbox', checked: page.ui.shortcuts, onchange: toggle }), ' single keys do this'),
+    h('label.check', null, h('input', { type: 'checkbox', checked: page.ui.shortcuts, onchange: toggle }), ' use these single-key shortcuts'),
     h('button', { type: 'button', onclick: () => page.help(false) }, 'Close'));
   // Opened by the browser, which adds attributes that must stay.
   dialog.island = 'help';

@@ -10,7 +10,7 @@ function keyCard(page, one) {
   const { quota, key } = one;
   return h('article.card', { key },
     h('h3', null, foreign(key)),
-    quota ? h('p', null, meter(`${quota.remaining} of ${quota.limit} requests left`, quota.remaining, quota.limit), ` ${quota.remaining} of ${quota.limit} left${quota.resets_in_ms ? `, whole again in ${duration(quota.resets_in_ms)}` : ''}`) : h('p.quiet', null, 'No quota yet.'),
+    quota ? h('p', null, meter(`${quota.remaining} of ${quota.limit} requests left`, quota.remaining, quota.limit), ` ${quota.remaining} of ${quota.limit} left${quota.resets_in_ms ? `, full again in ${duration(quota.resets_in_ms)}` : ''}`) : h('p.quiet', null, 'No quota yet.'),
     pairs([
       ['Requests', link(page, { view: 'activity', id: '', key, filter: 'kind:request' }, String(one.requests ?? 0))],
       ['Subscriptions', link(page, { view: 'subscriptions', id: '', key, filter: '' }, String(one.subscriptions ?? 0))],

@@ -1,4 +1,4 @@
-// A list of rows of one height of which only the visible ones are in the document: a listbox, moved through by keyboard.
+// A list of rows of equal height, of which only the visible ones are in the document: a listbox with keyboard navigation.
 
 import { guarded, h } from './element.js';
 
@@ -50,7 +50,7 @@ export class VirtualList {
     return this.phone.matches ? 52 : 28;
   }
 
-  /** Whether the newest rows are in sight and nobody is among them by keyboard. */
+  /** Whether the newest rows are in view and the keyboard is not on a row. */
   get isAtTop() {
     return this.root.scrollTop < this.rowHeight / 2 && !(this.active && document.activeElement === this.root);
   }

@@ -45,7 +45,7 @@ export class Live {
     this.last = '0';
     this.failures = 0;
     this.refreshAt = 0;
-    /** Readings of the state begun, and the newest that was taken. */
+    /** How many readings of the state were begun, and which of them was used last. */
     this.asked = 0;
     this.answered = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -57,7 +57,7 @@ export class Live {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.idle = undefined;
     this.stop = new AbortController();
-    /** Rows of the journal as far as the stream has repeated them, while it does. @type {Entry[] | null} */
+    /** Rows of the journal that the stream has repeated so far; null when it repeats none. @type {Entry[] | null} */
     this.repeated = null;
   }
 
@@ -225,7 +225,7 @@ export class Live {
     if (this.timer !== undefined) return;
     const wait = Math.max(50, this.refreshAt + REFRESH_MS - performance.now());
     this.timer = setTimeout(async () => {
-      // Whoever asks from now on has something to show that this answer may not have yet.
+      // What leads to a refresh from now on may be missing from this answer.
       this.timer = undefined;
       this.refreshAt = performance.now();
       const asked = ++this.asked;

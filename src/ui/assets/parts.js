@@ -9,7 +9,7 @@ export function section(title, ...children) {
   return h('section', null, h('h3', null, title), ...children);
 }
 
-/** Copies text; says so. @param {Page} page @param {string} text @param {string} what @returns {Node} */
+/** A button that copies text and announces it. @param {Page} page @param {string} text @param {string} what @returns {Node} */
 export function copyButton(page, text, what) {
   const isDone = page.ui.copied === text;
   const copy = async () => {

@@ -31,7 +31,7 @@ function rulesTable(page, rules) {
 function quotaPart({ quota }) {
   if (!quota) return null;
   const { limit, remaining, resets_in_ms: left } = quota;
-  return h('p.quota', null, 'Quota ', meter(`${remaining} of ${limit} left`, remaining, limit), ` ${remaining} of ${limit} left, whole again ${duration(left)} after this request`);
+  return h('p.quota', null, 'Quota ', meter(`${remaining} of ${limit} left`, remaining, limit), ` ${remaining} of ${limit} left, full again ${duration(left)} after this request`);
 }
 
 /** @param {Page} page @param {Explanation} explanation @returns {Node} */

@@ -71,7 +71,7 @@ export function reviewView(page) {
   return [
     heading,
     h('p.verdict', null, readiness(findings)),
-    failing(findings).length ? h('p.quiet', null, 'What a file of --accept names is counted here, too.') : null,
+    failing(findings).length ? h('p.quiet', null, 'Findings that a file of --accept names are counted here, too.') : null,
     findings.forgotten_entries ? h('p.note', null, `${count(findings.forgotten_entries, 'entry', 'entries')} of the journal had been evicted and could not be judged.`) : null,
     key && page.isDocument ? h('p.note', null, 'These are the findings about every key in the file.') : null,
     id ? h('p', { key: 'back' }, link(page, { id: '' }, 'The whole review')) : findings.data.length ? choices(page, severity, confidence) : null,

@@ -45,7 +45,7 @@ export function takenApart(signed, { id, time, body }) {
   const add = (/** @type {Part['role']} */ role, /** @type {string} */ text) => {
     if (text) parts.push({ role, text });
   };
-  // The body is last; a falsified one is not what was signed, then everything from the first brace on.
+  // The body is last. If it was falsified, it is not what was signed: then the part from the first brace on is the body.
   const start = body && signed.endsWith(body) ? signed.length - body.length : Math.max(0, signed.search(/[[{]/));
   let head = signed.slice(0, start);
   const at = id ? head.indexOf(id) : -1;
@@ -54,7 +54,7 @@ export function takenApart(signed, { id, time, body }) {
     add('id', id);
     head = head.slice(at + id.length);
   }
-  // The time that was signed may be another than the header's.
+  // The time that was signed may differ from the header's.
   const found = time && head.includes(time) ? { 0: time, index: head.indexOf(time) } : /\d{9,}/.exec(head);
   if (found?.index !== undefined && found.index >= 0) {
     add('rest', head.slice(0, found.index));
@@ -125,7 +125,7 @@ export async function checkSignature(headerText, body, secret, now) {
   const [name] = schemesOf(headers);
   if (!name) {
     const names = Object.values(SCHEMES).map((scheme) => scheme.signature).join(', ');
-    return { ok: false, summary: 'These headers have no signature header.', findings: [`Known ones: ${names}. Each header stands on a line of its own, as name: value.`] };
+    return { ok: false, summary: 'These headers have no signature header.', findings: [`Known ones: ${names}. Write each header on a line of its own, as name: value.`] };
   }
   const scheme = SCHEMES[name];
   const { id, time, signatures } = signatureHeaders(scheme, headers);

@@ -62,7 +62,7 @@ export function noticeEntry(notice, id) {
   return entry('notice', id, notice.at, { text, failed: notice.warning, mark: notice.warning ? 'warning' : 'notice' });
 }
 
-/** A record that has not the expected form. @param {string} what @param {unknown} record @returns {Entry} */
+/** A record that does not have the expected form. @param {string} what @param {unknown} record @returns {Entry} */
 function oddEntry(what, record) {
   return entry('notice', '', null, { text: oneLine(`this ${what} could not be read: ${JSON.stringify(record)}`, MOST_TEXT), failed: true, mark: 'odd' });
 }
@@ -100,7 +100,7 @@ export class Store {
     this.entries = [];
     /** Rows of each kind. @type {Record<EntryKind, number>} */
     this.kinds = { request: 0, event: 0, delivery: 0, notice: 0 };
-    /** Rows dropped here to keep the tab small, and entries that the journal had forgotten. */
+    /** Rows dropped here to keep the tab small, and entries that had been evicted from the journal. */
     this.dropped = 0;
     this.missed = 0;
     /** Entries seen since the start, and how often rows were dropped or replaced: both only grow. */
@@ -203,7 +203,7 @@ export class Store {
     const delivery = deliveries?.find((one) => one.id === id);
     if (delivery) return { explanation: { steps: [], delivery } };
     const event = events?.find((one) => one.id === id);
-    return event ? { explanation: { steps: [], event } } : { error: 'This record is not in the file: it was left out, or forgotten before the file was made.' };
+    return event ? { explanation: { steps: [], event } } : { error: 'This record is not in the file: it was left out, or evicted before the file was made.' };
   }
 
   /** @param {string} id @param {Detail} detail */

@@ -63,14 +63,14 @@ function environment(page, run) {
     ['Scope', foreign(run.key ?? 'all keys')],
   ];
   if (emulator.scenario_folders?.length) facts.push(['Scenarios', foreign(emulator.scenario_folders.join(', '))]);
-  if (run.exec) facts.push(['Command', foreign(run.exec.command.join(' '), 'code')], ['Its end', foreign(run.exec.problem ?? (run.exec.signal ? `ended by signal ${run.exec.signal}` : `exit status ${run.exec.exit_status}`))]);
+  if (run.exec) facts.push(['Command', foreign(run.exec.command.join(' '), 'code')], ['Outcome', foreign(run.exec.problem ?? (run.exec.signal ? `ended by signal ${run.exec.signal}` : `exit status ${run.exec.exit_status}`))]);
   return section('Environment', pairs(facts));
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */
 export function summaryView(page) {
   const { run, entries } = page.store;
-  // Those of a live page may be of one key, and of a while ago.
+  // On a live page they may be about one key only, and out of date.
   const findings = page.isDocument ? page.store.findings : null;
   if (!run?.verification) return [h('h2', { tabindex: -1 }, 'Summary'), h('p.empty', null, 'Loading…')];
   const { ok, text } = verdictOf(run, findings);

@@ -1,6 +1,6 @@
 // Text for people: any characters made visible, times, durations, counts, bytes, shell quoting. Knows no DOM.
 
-// Control characters but tab and line feed, whatever changes the direction or hides, and halves of a pair.
+// Control characters except tab and line feed, characters that change the direction or are invisible, and unpaired surrogates.
 const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 const MOST_SHOWN = 200_000;
 

@@ -58,5 +58,5 @@ export function timeline(entries) {
       s('text', { x: 4, y: 58 }, 'requests'), s('text', { x: 4, y: 94 }, 'events'), s('text', { x: 4, y: 122 }, 'deliveries'),
       marks,
       s('text', { x: left, y: 174 }, timeOfDay(shown[0].at)), s('text', { x: WIDTH - 16, y: 174, 'text-anchor': 'end' }, timeOfDay(shown[shown.length - 1].at)))),
-    h('figcaption', null, foreign(`Longer marks were refused or failed. ${gaps.length ? 'Boxes are long silences, cut short. ' : ''}${label}.`)));
+    h('figcaption', null, foreign(`Longer marks: refused or failed. ${gaps.length ? 'Boxes are long silences, cut short. ' : ''}${label}.`)));
 }

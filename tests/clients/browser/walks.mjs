@@ -218,7 +218,7 @@ export async function review(emulator) {
   await page.keyboard.press("r");
   await main.getByText(/^\W*Not ready: \d+ findings? (is|are) certain and at least medium\. The worst: /).waitFor();
   const finding = main.getByRole("article").filter({ hasText: "A request matches no endpoint" });
-  await main.getByText("What a file of --accept names is counted here, too.").waitFor();
+  await main.getByText("Findings that a file of --accept names are counted here, too.").waitFor();
   await finding.getByRole("heading", { name: /medium certain wrong-path$/ }).waitFor();
   for (const part of [/^It does nothing/, /^correct the path/, /^Endpoints; Versioning/, /^wrs-emulator requests show req_/]) await finding.getByText(part).waitFor();
   await main.getByRole("combobox", { name: "Severity at least" }).selectOption("critical");
