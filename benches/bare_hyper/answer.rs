@@ -61,7 +61,7 @@ impl Layout {
     }
 
     /// Whether these bytes are a served answer of just this layout: all that is looked at while measuring.
-    pub(crate) fn fits(self, bytes: &[u8]) -> bool {
+    pub(crate) fn matches(self, bytes: &[u8]) -> bool {
         bytes.len() == self.whole && bytes.starts_with(SERVED) && bytes[..self.head].ends_with(b"\r\n\r\n")
     }
 }
@@ -103,7 +103,7 @@ pub(crate) fn ask(address: SocketAddr) -> io::Result<Answer> {
         }
     };
     let text = String::from_utf8_lossy(&bytes[..filled]).into_owned();
-    if !layout.fits(&bytes[..filled]) {
+    if !layout.matches(&bytes[..filled]) {
         return Err(io::Error::other(format!("not the answer expected:\n{text}")));
     }
     let (head, body) = text.split_at(layout.head);

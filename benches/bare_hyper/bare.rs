@@ -1,4 +1,4 @@
-//! The server compared with: hyper on tokio, set up as the emulator sets it up, giving one fixed answer to everything.
+//! The server to compare with: hyper on tokio, set up as the emulator sets it up, giving one fixed answer to everything.
 //!
 //! It runs as a child process, this same executable with [`FLAG`]. The answer is one that the emulator gave, so that
 //! both send the same headers and as many bytes. No time is spent here that any server on hyper would not spend.

@@ -30,7 +30,7 @@ pub(crate) enum Until {
 /// What is sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
-    /// Sent in turn by each connection, which all begin elsewhere in the list.
+    /// Each connection sends them in turn, and each begins at another place in the list.
     pub(crate) requests: Arc<[Vec<u8>]>,
     /// Between an answer and the next request of a connection; zero for as fast as can be.
     pub(crate) pause: Duration,
@@ -110,7 +110,7 @@ pub(crate) fn run_with(server: &Server, until: Until, load: &Load) -> io::Result
         connected.wait();
         let used = server.processor_time();
         let begun = moment();
-        // Whatever came of the reading, the clients wait to be let go.
+        // Whatever came of the reading, the clients wait to be released.
         release.wait();
         let (mut latencies, mut client_time) = (Vec::new(), Duration::ZERO);
         for client in clients {
@@ -243,7 +243,7 @@ impl Client {
 
     fn check(&self, filled: usize) -> io::Result<()> {
         let bytes = &self.bytes[..filled];
-        if self.layout.fits(bytes) {
+        if self.layout.matches(bytes) {
             return Ok(());
         }
         Err(io::Error::other(format!("not the answer expected:\n{}", String::from_utf8_lossy(bytes))))

@@ -1,12 +1,12 @@
 //! How much the emulator costs over the least an HTTP server can do: the release binary against a bare hyper server, in
 //! the same run, under the same load, with authentication, quota, journal and request ids all on.
 //!
-//! `cargo bench` prints one table. `-- --json` prints it for machines, `-- --quick` measures briefly, `-- --check` exits
-//! with 1 if a bound is missed. The load comes from this process; each server is a process of its own, so that its
-//! processor time and memory can be told apart. Figures are compared, never held to absolute numbers of a machine.
+//! `cargo bench` prints one table beside `benches/figures.json`, which `-- --write` rewrites. `-- --json` prints it for machines,
+//! `-- --quick` measures briefly. The load comes from this process; each server is a process of its own, so that its
+//! processor time and memory can be measured separately.
 //!
 //! Reading order: `measure` (what is measured, and how), `process` (a server and what it uses), `load` (the clients),
-//! `answer` (one exchange), `bare` (the server compared with), `pairs` and `table` (figures and bounds), `options` (the
+//! `answer` (one exchange), `bare` (the server compared with), `pairs` and `table` (figures beside the committed ones), `options` (the
 //! command line).
 
 mod answer;

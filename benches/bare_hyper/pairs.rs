@@ -5,7 +5,7 @@
 
 use std::io;
 
-use crate::table::{Bound, Compared, Figure};
+use crate::table::{Compared, Figure};
 
 /// The values of one figure, round by round.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ impl Pairs {
     }
 
     /// One line of the table.
-    pub(crate) fn figure(self, name: &str, unit: &'static str, compared: Compared, bound: Bound) -> Figure {
+    pub(crate) fn figure(self, name: &str, unit: &'static str, compared: Compared) -> Figure {
         let compare = |(emulator, bare): &(f64, f64)| match compared {
             Compared::Ratio => emulator / bare,
             Compared::Difference => emulator - bare,
@@ -37,7 +37,6 @@ impl Pairs {
             bare: median(self.0.iter().map(|pair| pair.1)),
             compared,
             result: median(self.0.iter().map(compare)),
-            bound,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A server as a process of its own: started, asked, measured by what the kernel counts (`/proc`), ended when dropped.
 //!
-//! Both servers are started the same way, with an empty environment in an empty folder, and tell where they listen through
+//! Both servers are started the same way, with an empty environment in an empty folder, and write their addresses to
 //! a file, so their starts can be compared. This is also the one file that reads the machine's time.
 
 use std::fs;
@@ -91,7 +91,7 @@ impl Server {
     fn read_address(&mut self, port_file: &Path) -> io::Result<SocketAddr> {
         for _ in 0..GLANCES {
             let text = fs::read_to_string(port_file).unwrap_or_default();
-            // The line's end tells that it was written whole.
+            // The line's end shows that the line was written whole.
             if let Some(url) = text.strip_suffix('\n') {
                 let address = url.strip_prefix("http://").unwrap_or(url);
                 return address.parse().map_err(|_| io::Error::other(format!("not an address: `{url}`")));
@@ -101,7 +101,7 @@ impl Server {
             }
             sleep(GLANCE);
         }
-        Err(io::Error::new(io::ErrorKind::TimedOut, "the server did not say where it listens"))
+        Err(io::Error::new(io::ErrorKind::TimedOut, "the server did not report its address"))
     }
 
     /// The processor time that all its threads have used. Neither server ends threads while it is measured, so nothing is
@@ -122,7 +122,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself, which has been told already.
+        // It may have ended by itself, which has been reported already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

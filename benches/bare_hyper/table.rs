@@ -1,10 +1,15 @@
-//! Figures with their bounds, as a table for people and as JSON for machines. Knows nothing of how they came about.
+//! Figures beside the committed ones, as a table for people and as JSON for machines. Knows nothing of how they came about.
 
-use std::fmt;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::{fmt, fs, io};
 
 use serde_json::{Value, json};
 
-/// What of a figure is held to its bound.
+/// Results that differ by more than this share from the committed ones are marked.
+const MARKED: f64 = 0.15;
+
+/// How the emulator is compared with the bare server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
     /// The emulator's value divided by the bare server's.
@@ -13,15 +18,6 @@ pub(crate) enum Compared {
     Difference,
     /// The emulator's value alone.
     Value,
-}
-
-/// A bound, in what is compared.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Bound {
-    /// No less than this.
-    AtLeast(f64),
-    /// No more than this.
-    AtMost(f64),
 }
 
 /// One line of the table.
@@ -39,20 +35,10 @@ pub(crate) struct Figure {
     pub(crate) compared: Compared,
     /// The comparison: the median over the pairs of rounds, not the comparison of the medians.
     pub(crate) result: f64,
-    /// What it is held to.
-    pub(crate) bound: Bound,
 }
 
 impl Figure {
-    /// Whether the bound holds.
-    pub(crate) fn is_met(&self) -> bool {
-        match self.bound {
-            Bound::AtLeast(least) => self.result >= least,
-            Bound::AtMost(most) => self.result <= most,
-        }
-    }
-
-    fn cells(&self) -> [String; 6] {
+    fn cells(&self, committed: Option<f64>) -> [String; 6] {
         let unit = self.unit;
         let places = |value: f64| usize::from(value.abs() < 1000.0);
         let value = |value: f64| format!("{value:.*} {unit}", places(value));
@@ -61,12 +47,20 @@ impl Figure {
             Compared::Difference => format!("{value:+.1} {unit}"),
             Compared::Value => format!("{value:.1} {unit}"),
         };
-        let bound = match self.bound {
-            Bound::AtLeast(least) => format!("≥ {}", compared(least)),
-            Bound::AtMost(most) => format!("≤ {}", compared(most)),
-        };
-        let verdict = if self.is_met() { "met" } else { "MISSED" };
-        [self.name.clone(), value(self.emulator), value(self.bare), compared(self.result), bound, verdict.to_owned()]
+        // As a share of the committed result; of a difference that may be near zero, of the value that it is added to.
+        let change = committed.map(|before| match self.compared {
+            Compared::Difference => (self.result - before) / self.emulator,
+            Compared::Ratio | Compared::Value => self.result / before - 1.0,
+        });
+        let mark = if change.is_some_and(|share| share.abs() > MARKED) { "!! " } else { "" };
+        [
+            self.name.clone(),
+            value(self.emulator),
+            value(self.bare),
+            compared(self.result),
+            committed.map(compared).unwrap_or_default(),
+            change.map(|share| format!("{mark}{:+.0} %", share * 100.0)).unwrap_or_default(),
+        ]
     }
 
     fn to_json(&self) -> Value {
@@ -75,10 +69,6 @@ impl Figure {
             Compared::Difference => "difference",
             Compared::Value => "value",
         };
-        let (bound, value) = match self.bound {
-            Bound::AtLeast(least) => ("at_least", least),
-            Bound::AtMost(most) => ("at_most", most),
-        };
         json!({
             "name": self.name,
             "unit": self.unit,
@@ -86,8 +76,6 @@ impl Figure {
             "bare": self.bare,
             "compared": compared,
             "result": self.result,
-            "bound": { bound: value },
-            "met": self.is_met(),
         })
     }
 }
@@ -103,31 +91,47 @@ pub(crate) struct Table {
     pub(crate) figures: Vec<Figure>,
 }
 
+/// The committed results of all benchmarks, by the names of their figures.
+fn committed() -> io::Result<BTreeMap<String, f64>> {
+    Ok(serde_json::from_slice(&fs::read(committed_file())?)?)
+}
+
+fn committed_file() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("benches/figures.json")
+}
+
 impl Table {
-    /// Whether every bound holds.
-    pub(crate) fn all_met(&self) -> bool {
-        self.figures.iter().all(Figure::is_met)
+    /// Commits these results in place of the earlier ones.
+    pub(crate) fn write(&self) -> io::Result<()> {
+        let mut results = committed()?;
+        results
+            .extend(self.figures.iter().map(|figure| (figure.name.clone(), (figure.result * 1000.0).round() / 1000.0)));
+        fs::write(committed_file(), format!("{}\n", serde_json::to_string_pretty(&results)?))
     }
 
     /// The table for machines.
     pub(crate) fn to_json(&self) -> Value {
         let figures: Vec<Value> = self.figures.iter().map(Figure::to_json).collect();
-        json!({ "conditions": self.conditions, "columns": self.columns, "figures": figures, "met": self.all_met() })
+        json!({ "conditions": self.conditions, "columns": self.columns, "figures": figures })
     }
 }
 
 impl fmt::Display for Table {
     /// A Markdown table, aligned so that it reads as plain text too.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let committed = committed().map_err(|_| fmt::Error)?;
         let [left, right] = self.columns;
-        let titles = ["figure", left, right, "compared", "bound", ""].map(str::to_owned);
-        let rows: Vec<[String; 6]> = [titles].into_iter().chain(self.figures.iter().map(Figure::cells)).collect();
+        let titles = ["figure", left, right, "compared", "committed", "difference"].map(str::to_owned);
+        let rows: Vec<[String; 6]> = [titles]
+            .into_iter()
+            .chain(self.figures.iter().map(|figure| figure.cells(committed.get(&figure.name).copied())))
+            .collect();
         let widths: [usize; 6] =
             std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default());
         for (number, row) in rows.iter().enumerate() {
-            // Names and verdicts stand to the left, numbers to the right.
+            // Names are aligned left, numbers right.
             for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-                if column == 0 || column == 5 {
+                if column == 0 {
                     write!(f, "| {cell:<width$} ")?;
                 } else {
                     write!(f, "| {cell:>width$} ")?;
@@ -136,7 +140,7 @@ impl fmt::Display for Table {
             writeln!(f, "|")?;
             if number == 0 {
                 for (column, width) in widths.into_iter().enumerate() {
-                    let end = if column == 0 || column == 5 { '-' } else { ':' };
+                    let end = if column == 0 { '-' } else { ':' };
                     write!(f, "|{}{end}", "-".repeat(width + 1))?;
                 }
                 writeln!(f, "|")?;

@@ -1,6 +1,6 @@
-//! What a crowd costs everybody else: ten thousand keys beside one, a hundred calls that wait for what does not come beside
-//! none, and 64 viewers of the event stream, one of them stuck, beside none. The release binary, each server a process of
-//! its own; both sides of a comparison are measured in turn.
+//! What a crowd costs everybody else: ten thousand keys compared with one, a hundred waiting calls compared with none, and
+//! 64 viewers of the event stream, one of them stuck, compared with none. The release binary, each server a process of its
+//! own; both sides of a comparison are measured in turn.
 //!
 //! `cargo bench --bench crowd` prints one table; `-- --quick`, `-- --json` and `-- --check` as for `bare_hyper`. Clients,
 //! processes and the table are those of `bare_hyper`. Reading order: `keys`, `waiting`, `viewers`.

@@ -1,5 +1,5 @@
 //! A hundred calls that wait for a request or a delivery that does not come, beside none: the processor time of an idle
-//! emulator, and the throughput of requests that do not fit.
+//! emulator, and the throughput of requests that do not match.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use crate::Plan;
 use crate::load::{Until, run};
 use crate::pairs::{Pairs, in_turn};
 use crate::process::{Server, Subject, moment};
-use crate::table::{Bound, Compared, Figure};
+use crate::table::{Compared, Figure};
 
 /// Of each kind.
 const CALLS: usize = 50;
@@ -24,9 +24,9 @@ pub(crate) fn measure(plan: Plan) -> io::Result<Vec<Figure>> {
     // One half by operation, one by path; all by the key under load. The time is longer than any run.
     let mut requests = Vec::new();
     for number in 0..CALLS {
-        let wish = if number % 2 == 0 { r#""operation":"hello""# } else { r#""path":"/v1/hello""# };
+        let filter = if number % 2 == 0 { r#""operation":"hello""# } else { r#""path":"/v1/hello""# };
         let key = if number % 3 == 0 { r#","key":"*""# } else { "" };
-        requests.push(begin(&with, "requests/wait", &format!(r#"{{{wish}{key},"timeout":"300s"}}"#))?);
+        requests.push(begin(&with, "requests/wait", &format!(r#"{{{filter}{key},"timeout":"300s"}}"#))?);
     }
     let mut deliveries = Vec::new();
     for _ in 0..CALLS {
@@ -45,8 +45,8 @@ pub(crate) fn measure(plan: Plan) -> io::Result<Vec<Figure>> {
     }
     check(&with, requests, deliveries)?;
     Ok(vec![
-        idle.figure("processor time of an idle second, 100 waiting", "ms", Compared::Difference, Bound::AtMost(1.0)),
-        throughput.figure("throughput, 100 waiting", "/s", Compared::Ratio, Bound::AtLeast(0.9)),
+        idle.figure("processor time of an idle second, 100 waiting", "ms", Compared::Difference),
+        throughput.figure("throughput, 100 waiting", "/s", Compared::Ratio),
     ])
 }
 
@@ -68,8 +68,8 @@ fn idle_time(server: &Server) -> io::Result<f64> {
     Ok(more * 1e3 / (moment() - begun).as_secs_f64())
 }
 
-/// Holds that all the calls were waiting until now: those for a request end with the one they wait for, and those for a
-/// delivery go on.
+/// Checks that all the calls were waiting until now: those for a request end with the one they wait for, and those for a
+/// delivery continue to wait.
 fn check(server: &Server, requests: Vec<TcpStream>, deliveries: Vec<TcpStream>) -> io::Result<()> {
     let mut asked = TcpStream::connect(server.address)?;
     asked.write_all(b"GET /v1/hello HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer sk_test_local\r\n\r\n")?;

@@ -44,7 +44,7 @@ fn fire(emulator: &Emulator) -> io::Result<()> {
 
 async fn settled(emulator: &Emulator) {
     let deliveries = emulator.control().deliveries();
-    // Looking now and then: to be told of each of thousands would be work that no sender does.
+    // Polled now and then: to be notified of each of thousands would be work that no sender does.
     while deliveries.pending() > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

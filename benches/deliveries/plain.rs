@@ -1,4 +1,4 @@
-//! The client compared with: signs and posts, and nothing else. One connection for each delivery in flight.
+//! The client to compare with: signs and posts, and nothing else. One connection for each delivery in flight.
 
 use std::path::Path;
 use std::sync::Arc;

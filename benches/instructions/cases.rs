@@ -9,9 +9,12 @@ use crate::client::{self, Answer, CONNECTIONS};
 use crate::counted::Counted;
 use crate::report::Figure;
 
-/// Requests of the short and of the long run, after as many as fill what is filled once.
+/// Requests of the short and of the long run. Those sent before them fill whatever is filled only once.
 const SHORT: usize = 100 * CONNECTIONS;
 const LONG: usize = 400 * CONNECTIONS;
+/// Entries in the journal: fewer than the short run adds, so that each request drops an old one, as on a server that has run for
+/// a while, and both runs leave as many to drop at the end.
+const JOURNAL: usize = 1_000;
 /// Rules of the large scenario; the request matches the last.
 const RULES: usize = 10_000;
 /// Keys that take turns: as many as the emulator keeps workspaces.
@@ -25,13 +28,13 @@ pub(crate) struct Case {
     request: fn(usize) -> String,
     /// The status of every answer.
     status: u16,
-    /// Settings beside the quota, which refuses nothing unless it is the case.
+    /// Settings besides the quota, which refuses nothing unless the case measures refusals.
     settings: &'static [&'static str],
     /// The active scenario.
     scenario: String,
     /// Requests before the short run begins.
     before: usize,
-    /// Requests of the long run. Many where the start or the requests before cost much, which is never quite the same.
+    /// Requests of the long run: many where the start or the requests before are expensive, as their cost varies from run to run.
     long: usize,
     /// The most instructions that one request should take.
     goal: Option<f64>,
@@ -116,13 +119,14 @@ impl Case {
             bare: each(bare_short, bare_long, LONG),
             goal: self.goal,
             goal_times_bare: None,
-            is_checked: self.long == LONG,
         })
     }
 
     fn emulator(&self, count: usize) -> io::Result<(u64, Answer)> {
         let program = Path::new(env!("CARGO_BIN_EXE_wrs-emulator"));
         let mut arguments = vec!["serve", "--quiet", "--listen", "127.0.0.1:0", "--port-file", "url", "--seed", "1"];
+        let journal = JOURNAL.to_string();
+        arguments.extend(["--max-journal-entries", &journal]);
         arguments.extend(self.settings.iter().flat_map(|setting| ["--set", setting]));
         let files = [("scenarios/case.toml", self.scenario.as_str())];
         let files = if self.scenario.is_empty() { &files[..0] } else { &files[..] };

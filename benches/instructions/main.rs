@@ -1,11 +1,11 @@
 //! Instructions for a request and for a webhook, in user space, as valgrind counts them: a figure that hardly depends on the machine.
 //!
-//! Each server runs twice under valgrind, for a short and for a long run; the difference divided by the requests between them is
-//! the figure, so that the start costs nothing. Beside each case stands a bare hyper server that gives the same answer, and beside
-//! deliveries a bare client that signs and posts. The load comes from this process, which is not counted.
+//! Each server runs twice under valgrind, for a short and for a long run. The figure is the difference between the two, divided by
+//! the number of further requests in the long run, so the cost of the start cancels out. Each case is compared with a bare hyper server
+//! that gives the same answer, and deliveries with a bare client that signs and posts. The load comes from this process, which is not counted.
 //!
-//! `cargo bench --bench instructions` prints one table; `-- --check` exits with 1 if a case needs more than 3 % over
-//! `figures.json`, which `-- --write` rewrites; `-- --only NAME` measures the cases whose name contains this.
+//! `cargo bench --bench instructions` prints one table with the difference from `figures.json`, which `-- --write` rewrites;
+//! `-- --only NAME` measures the cases whose name contains this. Differences over 15 % are marked; none is an error.
 //!
 //! Reading order: `cases` (what is measured), `counted` (a process under valgrind), `client` (the load), `bare` (the server
 //! compared with), `webhooks` (deliveries), `report` (the table, the goals and the committed figures).
@@ -22,22 +22,15 @@ mod receiver;
 mod report;
 mod webhooks;
 
-use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
-
-use report::Figure;
 
 /// Connections of the bare client of webhooks: what `deliveries` has in flight.
 const IN_FLIGHT: usize = 64;
 
-/// How often a case is measured at most.
-const MOST_MEASURED: usize = 5;
-
 const USAGE: &str = "\
-Usage: cargo bench --bench instructions [-- [--check] [--write] [--only NAME]]
+Usage: cargo bench --bench instructions [-- [--write] [--only NAME]]
 
-  --check      exit with 1 if a figure has risen by more than 3 % over the committed one
   --write      write the figures to benches/instructions/figures.json
   --only NAME  measure only the cases whose name contains NAME";
 
@@ -45,11 +38,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
-        [bare::FLAG, port_file, answer] => bare::run(port_file.as_ref(), answer).map(|()| true),
-        [webhooks::FLAG, port, count] => webhooks::post(port, count).map(|()| true),
-        [receiver::FLAG, folder, protocol] => {
-            receiver::run(folder.as_ref(), receiver::Protocol::parse(protocol)).map(|()| true)
-        }
+        [bare::FLAG, port_file, answer] => bare::run(port_file.as_ref(), answer),
+        [webhooks::FLAG, port, count] => webhooks::post(port, count),
+        [receiver::FLAG, folder, protocol] => receiver::run(folder.as_ref(), receiver::Protocol::parse(protocol)),
         // Without this flag it is a run of `cargo test --all-targets`, which measures nothing.
         words if words.contains(&"--bench") => match Options::parse(words) {
             Ok(options) => measure(&options),
@@ -58,11 +49,10 @@ fn main() -> ExitCode {
                 return ExitCode::from(2);
             }
         },
-        _ => Ok(true),
+        _ => Ok(()),
     };
     match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(io::stderr(), "instructions: {error}");
             ExitCode::from(3)
@@ -73,7 +63,6 @@ fn main() -> ExitCode {
 /// What the command line asks for.
 #[derive(Debug, Default)]
 struct Options {
-    check: bool,
     write: bool,
     only: String,
 }
@@ -85,7 +74,6 @@ impl Options {
         while let Some(word) = words.next() {
             match *word {
                 "--bench" => {}
-                "--check" => options.check = true,
                 "--write" => options.write = true,
                 "--only" => options.only = words.next().ok_or("--only needs a name")?.to_string(),
                 unknown => return Err(format!("unknown argument `{unknown}`")),
@@ -95,46 +83,25 @@ impl Options {
     }
 }
 
-/// Measures and prints; false if a check failed.
-fn measure(options: &Options) -> io::Result<bool> {
+fn measure(options: &Options) -> io::Result<()> {
     let chosen = |name: &str| name.contains(&options.only);
     let committed = report::read()?;
     let mut figures = Vec::new();
     for case in cases::all() {
         if chosen(case.name) {
             let _ = writeln!(io::stderr(), "{}", case.name);
-            figures.push(least(&committed, || case.measure())?);
+            figures.push(case.measure()?);
         }
     }
     if chosen(webhooks::NAME) {
         let _ = writeln!(io::stderr(), "{}", webhooks::NAME);
-        figures.push(least(&committed, webhooks::measure)?);
+        figures.push(webhooks::measure()?);
     }
-    let problems: Vec<String> = figures.iter().filter_map(|figure| report::problem(figure, &committed)).collect();
     report::print(&figures, &committed, &mut io::stdout().lock())?;
     if options.write {
         report::write(&figures, committed)?;
     }
-    for problem in &problems {
-        writeln!(io::stderr(), "{problem}")?;
-    }
-    Ok(!options.check || problems.is_empty())
-}
-
-/// The figure of a case. If it has risen, the least of a few: when other work takes processors away, threads wake each other more
-/// often, which only ever adds.
-fn least(committed: &BTreeMap<String, u64>, measure: impl Fn() -> io::Result<Figure>) -> io::Result<Figure> {
-    let mut least = measure()?;
-    for _ in 1..MOST_MEASURED {
-        if report::problem(&least, committed).is_none() {
-            break;
-        }
-        let again = measure()?;
-        if again.emulator < least.emulator {
-            least = again;
-        }
-    }
-    Ok(least)
+    Ok(())
 }
 
 /// The machine's monotonic time; the shared files of `deliveries` ask for it.

@@ -1,5 +1,6 @@
 // The page in a real Chromium: every view walked through, by keyboard too; axe; hostile text; load; the report as a file.
 // Usage: node page.mjs EMULATOR_BINARY CHROMIUM [PART…], from a folder beside which playwright-core and axe-core are installed.
+// The part `load` is all that measures time, `functional` everything else.
 
 import { axe } from "./access.mjs";
 import { hostile, oddRecord } from "./hostile.mjs";
@@ -13,15 +14,25 @@ const wanted = process.argv.slice(4);
 const parts = [];
 const lively = ["activity", "delivery", "subscriptions", "scenarios", "time", "settings", "trigger", "check", "summary", "review", "history", "pause", "keyboard", "resume", "keys"];
 for (const name of lively) parts.push([name, (emulator) => walks[name](emulator)]);
-parts.push(["odd record", oddRecord], ["axe", axe], ["full journal", fullJournal], ["thousand a second", thousandASecond], ["hostile", hostile], ["report", report], ["viewed", viewed], ["hostile report", hostileReport], ["below a path", walks.belowPath], ["restart", walks.restart], ["broken scenario", walks.brokenScenario], ["empty", walks.empty], ["token", walks.token]);
+parts.push(["odd record", oddRecord], ["axe", axe], ["hostile", hostile], ["report", report], ["viewed", viewed], ["hostile report", hostileReport], ["below a path", walks.belowPath], ["restart", walks.restart], ["broken scenario", walks.brokenScenario], ["empty", walks.empty], ["token", walks.token]);
 
-let failed = 0;
+const load = [["full journal", fullJournal], ["thousand a second", thousandASecond]];
+
+/** The parts with this name; those of a group. */
+function named(name) {
+  if (name === "load") return load;
+  if (name === "functional") return parts;
+  return [...parts, ...load].filter(([part]) => part === name);
+}
+
+const chosen = wanted.length === 0 ? [...parts, ...load] : wanted.flatMap(named);
+let failed = chosen.length === 0 ? 1 : 0;
 const began = Date.now();
 try {
   await startBrowser();
   const emulator = await Emulator.start();
   await emulator.liven();
-  for (const [name, run] of parts.filter(([name]) => wanted.length === 0 || wanted.includes(name))) {
+  for (const [name, run] of chosen) {
     const start = Date.now();
     try {
       const said = await run(emulator);
