@@ -167,7 +167,7 @@ def recipe():
 def play(steps, promise, cache=None):
     """Plays a job with a home that has this cache or none; gives what it has at the end."""
     job = Job()
-    # What `cargo install` leaves; the build itself is the release build of .ci/run.
+    # What `cargo install` leaves; `.ci/nightly` has built it.
     cargo = job.folder / "cargo"
     cargo.write_text(f'#!/bin/sh\nfor last; do :; done\nmkdir -p "$last/bin" && cp {binary} "$last/bin/wrs-emulator" && echo built\n')
     cargo.chmod(0o755)
