@@ -6,7 +6,7 @@
 //! To embed it in a Rust test, start with [`Emulator::builder`]; [`app`] shows a first test, [`ControlHandle`] one with webhooks,
 //! time, resets and snapshots. To work on it, read in this order:
 //!
-//! - [`contract`], [`duration`], [`header_lines`], [`order`] and [`wording`], layer 0: the API's rules, pure, with the settings of
+//! - [`contract`], [`duration`], [`header_lines`] and [`wording`], layer 0: the API's rules, pure, with the settings of
 //!   what the published contract leaves open;
 //! - [`profile`], layer 1: all settings, their defaults, and how changes to them are put together;
 //! - [`clock`], [`mod@file`], [`agenda`], [`rate_limit`], [`template`], [`rule_counters`], [`memory`], [`process`], [`snapshot`],
