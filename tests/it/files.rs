@@ -7,6 +7,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::support::{PATIENCE, text, wrs_emulator};
 use crate::wire::process::Served;
 
@@ -105,6 +107,48 @@ fn a_state_that_cannot_be_saved_at_the_stop_is_an_exit_code_of_1() {
     let output = run(&exec);
     let said = text(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("the state was not saved in `"), "{output:?}");
+}
+
+#[test]
+fn every_signal_that_asks_for_the_end_saves_the_state() {
+    for signal in ["HUP", "QUIT"] {
+        let (folder, state) = with_state();
+        let mut served = Served::start(&arguments(&state));
+        served.serves();
+        served.signal(signal);
+        assert_eq!(served.exit_code(), 0, "{signal}");
+        let saved = std::fs::read_to_string(folder.path().join("state.json")).expect("the state is saved");
+        assert!(saved.contains("wrs-emulator snapshot"), "{signal}: {saved}");
+    }
+}
+
+#[test]
+fn a_hang_up_that_nohup_ignores_ends_nothing() {
+    let mut served = Served::start_after("trap '' HUP", &[]);
+    served.signal("HUP");
+    served.serves();
+    served.signal("TERM");
+    assert_eq!(served.exit_code(), 0);
+}
+
+#[test]
+fn a_limit_on_file_sizes_is_reported_and_ends_nothing() {
+    let (_folder, state) = with_state();
+    let mut served = Served::start_after("ulimit -f 1", &arguments(&state));
+    let hook =
+        json!({ "url": format!("https://app.example.com/{}", "x".repeat(1_500)), "events": ["workflow.completed"] });
+    let body = hook.to_string();
+    let request = format!(
+        "POST /v1/events/subscribe HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer sk_test_local\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = served.connect();
+    stream.write_all(request.as_bytes()).expect("the request is taken");
+    stream.read_to_end(&mut Vec::new()).expect("an answer");
+    served.signal("TERM");
+    assert_eq!(served.exit_code(), 1);
+    let said = served.stderr();
+    assert!(said.contains("the state was not saved in `"), "{said}");
 }
 
 #[test]
