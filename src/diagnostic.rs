@@ -115,6 +115,14 @@ impl Diagnostic {
         self
     }
 
+    /// The same problem without an excerpt of its file.
+    #[must_use]
+    pub fn without_source(mut self) -> Self {
+        self.source_line = "(not shown: the file is outside of the scenario folder)".to_owned();
+        self.underline = 0..0;
+        self
+    }
+
     /// The problem on one line: `path:line:column: message [code]; hint`.
     pub fn one_line(&self) -> String {
         let place = match (self.file.as_deref(), self.line) {

@@ -13,7 +13,7 @@ pub fn ending_signal(status: ExitStatus) -> Option<i32> {
     own::ending_signal(status)
 }
 
-/// Passes a signal on to a process: SIGINT if `number` is 2, else SIGTERM. On Windows the console has already done so.
+/// Passes the signal of this number on to a process. On Windows the console has already done so.
 pub fn pass_signal(child: &Child, number: u8) {
     own::pass_signal(child, number);
 }
@@ -66,7 +66,12 @@ mod own {
     }
 
     pub(super) fn pass_signal(child: &Child, number: u8) {
-        let signal = if number == 2 { Signal::INT } else { Signal::TERM };
+        let signal = match number {
+            1 => Signal::HUP,
+            2 => Signal::INT,
+            3 => Signal::QUIT,
+            _ => Signal::TERM,
+        };
         if let Some(id) = id(child) {
             // The child has not been reaped, so its process id cannot belong to another process. It may have ended already.
             let _ = kill_process(id, signal);

@@ -81,7 +81,7 @@ impl Quota {
             Usage::None | Usage::Fixed { used: 0, .. } => Duration::ZERO,
             Usage::Fixed { opened, .. } => opened.plus(counted.window).since(now),
             Usage::Sliding { log, .. } => {
-                log.back().map_or(Duration::ZERO, |(at, _)| at.plus(counted.window).since(now))
+                log.back().map_or(Duration::ZERO, |(at, _)| at.plus(counted.window).since(now).min(counted.window))
             }
             Usage::Bucket { missing, .. } => {
                 let nanos = missing.div_ceil(u128::from(counted.limit.max(1)));
@@ -192,7 +192,9 @@ impl Quota {
             free_at(log, *used, limit).map_or(window, |at| at.plus(window).since(now))
         };
         let remaining = u32::try_from(u64::from(limit).saturating_sub(*used)).unwrap_or(0);
-        Verdict { allowed, limit, remaining, wait, reset: newest.plus(window).since(now), window }
+        // The newest entry may be rounded up to later than now.
+        let reset = newest.plus(window).since(now).min(window);
+        Verdict { allowed, limit, remaining, wait, reset, window }
     }
 
     fn check_bucket(&mut self, limit: u32, window: Duration, now: Instant) -> Verdict {
@@ -281,6 +283,17 @@ mod tests {
             &policy(RateAlgorithm::Sliding, 2, CountRule::Allowed),
             &[(0, Ok(1)), (4_000, Ok(0)), (5_000, Err(5_000)), (10_000, Ok(0)), (10_001, Err(3_999)), (14_000, Ok(0))],
         );
+    }
+
+    #[test]
+    fn no_window_is_longer_than_its_length() {
+        for algorithm in [RateAlgorithm::Fixed, RateAlgorithm::Sliding, RateAlgorithm::TokenBucket] {
+            let (policy, mut quota) = (policy(algorithm, 2, CountRule::Allowed), Quota::default());
+            // Between two milliseconds.
+            let now = Instant::from_nanos(1_300_000);
+            assert!(quota.check(&policy, now).reset <= Duration::from_secs(10), "{algorithm:?}");
+            assert!(quota.look(&policy, now).reset <= Duration::from_secs(10), "{algorithm:?}");
+        }
     }
 
     #[test]

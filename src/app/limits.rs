@@ -91,8 +91,6 @@ pub fn limits_markdown() -> String {
         template_bytes = bytes(template::MOST_BYTES),
         blocking = count(tasks::MOST_AT_ONCE),
         wait = time(control::LONGEST_WAIT),
-        guesses = count(control::GUESSES_A_SECOND),
-        addresses = count(control::GUESSING_ADDRESSES),
         viewers = count(control::VIEWERS),
         piece = count(control::PIECE_ENTRIES),
         piece_bytes = bytes(control::PIECE_BYTES),

@@ -42,7 +42,7 @@ pub use settings::{ClockSetting, Settings, StartError};
 pub use state::StopProblem;
 
 use crate::clock::{Clock, Random, Seed};
-use crate::control::{Access, Control, Guesses, MOST_SENT, MOST_VIEWERS, Start, Texts};
+use crate::control::{Access, Control, MOST_SENT, MOST_VIEWERS, Start, Texts, WrongTokens};
 use crate::engine::Engine;
 use crate::http::body::BodyReader;
 use crate::http::limits::Limits;
@@ -135,7 +135,7 @@ impl Emulator {
             texts,
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stopping.clone(),
-            guesses: Guesses::new(Arc::clone(&engine.journal), engine.registry.clock().clone()),
+            wrong_tokens: WrongTokens::default(),
             documents: Arc::new(Semaphore::new(MOST_SENT)),
             start: Start {
                 seed: settings.seed,

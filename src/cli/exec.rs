@@ -92,7 +92,7 @@ pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<ExitCode, Failure> {
-    // Installed before the command runs: a signal must never end the emulator and leave the command behind.
+    // Installed before the command runs, so that a signal does not end the emulator alone. SIGKILL and a crash still do.
     let mut signals = Signals::install()?;
     let accepted = accepted(args.accept.as_deref(), &args.fail_on)?;
     let mut file = args.verdict_file.as_deref().map(|path| created("--verdict-file", path)).transpose()?;
@@ -197,8 +197,8 @@ async fn wait_for(child: &mut Child, signals: &mut Signals) -> std::io::Result<(
 }
 
 fn forward(child: &Child, number: u8) {
-    // A terminal interrupts the command as well as its parent; a second signal would make many programs give up at once.
-    if number != 2 || !std::io::stdin().is_terminal() {
+    // A terminal sends SIGINT and SIGQUIT to the command as well; a second one would make many programs give up at once.
+    if !matches!(number, 2 | 3) || !std::io::stdin().is_terminal() {
         pass_signal(child, number);
     }
 }

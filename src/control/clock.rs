@@ -85,9 +85,9 @@ fn log(control: &Control, call: &Call, mover: &Mover, step: Step) {
     control.note(key, format!("clock of {} {did}", whose(call, key)), false);
 }
 
-/// Whether `at` is further ahead than a clock may be moved.
+/// Whether `at` is further from `now` than a clock may be moved. As far ahead as back, so that each step can be undone.
 fn is_too_far(now: Timestamp, at: Timestamp) -> bool {
-    Duration::try_from(at.duration_since(now)).is_ok_and(|by| by > LONGEST_STEP)
+    at.duration_since(now).unsigned_abs() > LONGEST_STEP
 }
 
 /// A change of a clock.
@@ -107,7 +107,7 @@ impl Step {
             Self::Mode(NewMode::Follow) => Ok(clock.follow()),
             Self::Advance(by) => advance(mover, by, limit).await,
             Self::Set(at) if is_too_far(clock.now().wall, at) => {
-                let message = format!("set: {} is more than ten years ahead of the clock", time(at));
+                let message = format!("set: {} is more than ten years from the clock", time(at));
                 Err(ControlError::invalid(message))
             }
             Self::Set(at) => match Duration::try_from(at.duration_since(clock.now().wall)) {

@@ -9,7 +9,7 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response};
 
 use super::call::Call;
-use super::guard::Content;
+use super::guard::{Content, WRONG_TOKEN_PAUSE};
 use super::page::page;
 use super::route::{Handler, Route};
 use super::routes::{self, Match};
@@ -29,7 +29,10 @@ impl Control {
         let has_token = parts.headers.contains_key(AUTHORIZATION);
         let answered = self.dispatch(parts, body, host).await;
         if has_token && answered.as_ref().is_err_and(ControlError::is_unauthorized) {
-            self.guesses.wrong(peer).await;
+            if let Some(line) = self.wrong_tokens.line(peer) {
+                self.note(None, line, true);
+            }
+            tokio::time::sleep(WRONG_TOKEN_PAUSE).await;
         }
         let profile = self.profile();
         let redactor = Redactor::new(&profile.keys);

@@ -3,21 +3,28 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use hyper::Method;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, ORIGIN};
 use hyper::http::request::Parts;
+use parking_lot::Mutex;
 use subtle::ConstantTimeEq as _;
 
 use super::ControlError;
+use crate::clock::machine;
 use crate::contract::error::ErrorKind;
 use crate::http::host::host_name;
+use crate::wording::counted;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 /// A header that no form can set. With the value `1` it replaces the content type of a POST without a body.
 const MARK: HeaderName = HeaderName::from_static("x-emulator-control");
+
+/// How long a wrong token waits for its answer.
+pub(super) const WRONG_TOKEN_PAUSE: Duration = Duration::from_millis(100);
 
 /// Who may call.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +39,29 @@ struct Token(String);
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token(…)")
+    }
+}
+
+/// Wrong tokens, reported in at most one line a second.
+#[derive(Debug, Default)]
+pub struct WrongTokens(Mutex<Option<(Instant, u64)>>);
+
+impl WrongTokens {
+    /// The line for one that came from this address; `None` if it is only counted, for the next line.
+    pub(super) fn line(&self, peer: IpAddr) -> Option<String> {
+        let (now, mut last) = (machine::monotonic(), self.0.lock());
+        match &mut *last {
+            Some((at, count)) if now.duration_since(*at) < Duration::from_secs(1) => {
+                *count += 1;
+                None
+            }
+            last => match last.replace((now, 0)) {
+                None | Some((_, 0)) => Some(format!("a wrong control token came from {peer}")),
+                Some((_, count)) => {
+                    Some(format!("{} came, the last from {peer}", counted(count + 1, "more wrong control token")))
+                }
+            },
+        }
     }
 }
 
@@ -121,7 +151,7 @@ impl Access {
         let literal = name.trim_start_matches('[').trim_end_matches(']');
         literal.parse::<IpAddr>().is_ok()
             || is_single_label(&name)
-            || name.ends_with(".localhost")
+            || name.strip_suffix(".localhost").is_some_and(|labels| labels.split('.').all(is_single_label))
             || name == "host.docker.internal"
             || self.hosts.contains(&name)
     }
@@ -200,6 +230,7 @@ mod tests {
             "127.0.0.1",
             "[::1]:9770",
             "app.localhost",
+            "my.app_1.localhost.",
             "emulator",
             "host.docker.internal:80",
             "mocks.EXAMPLE.com",
@@ -215,6 +246,10 @@ mod tests {
             "x@evil.example",
             "localhost,evil",
             "evil%2eexample",
+            "evil.example%00.localhost",
+            "evil.example%2f.localhost",
+            ".localhost",
+            "a..localhost",
             ".",
             "a b",
         ] {

@@ -1,7 +1,7 @@
 //! Layer 6, the control API under `/_emulator/`: everything that the command line can do. Overview.
 //!
-//! One file per resource; `routes` is the table of calls, `dispatch` the path of one call through it, `guard` checks who may call,
-//! and `guesses` slows down wrong tokens. The engine carries out what a call changes.
+//! One file per resource; `routes` is the table of calls, `dispatch` the path of one call through it, `guard` checks who may call.
+//! The engine carries out what a call changes.
 
 #[allow(clippy::struct_field_names, reason = "fields are as on the wire")]
 pub(crate) mod api;
@@ -16,7 +16,6 @@ mod explain;
 mod filter;
 mod findings;
 mod guard;
-mod guesses;
 mod metrics;
 mod page;
 mod profile;
@@ -42,8 +41,7 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
 pub(crate) use filter::operation_named;
-pub use guard::Access;
-pub use guesses::Guesses;
+pub use guard::{Access, WrongTokens};
 pub use reply::{ControlError, Reply};
 pub use run::MOST_SENT;
 pub use stream::{MOST_VIEWERS, Texts};
@@ -61,7 +59,6 @@ pub(crate) mod limits {
     pub(crate) use super::events::{
         MOST_EVENTS as EVENTS, MOST_SHOWN as EVENTS_SHOWN, MOST_SHOWN_BYTES as EVENTS_SHOWN_BYTES,
     };
-    pub(crate) use super::guesses::{MOST_A_SECOND as GUESSES_A_SECOND, MOST_ADDRESSES as GUESSING_ADDRESSES};
     pub(crate) use super::run::{MOST_BYTES as RUN_BYTES, MOST_SENT as RUNS_SENT};
     pub(crate) use super::snapshot::{MOST_BYTES as SNAPSHOT_BYTES, MOST_MEMORY as SNAPSHOT_MEMORY};
     pub(crate) use super::stream::{
@@ -90,8 +87,7 @@ pub struct Control {
     pub access: Access,
     /// Becomes true when the emulator stops.
     pub stopping: watch::Receiver<bool>,
-    /// Slows down guesses of the token.
-    pub guesses: Arc<Guesses>,
+    pub wrong_tokens: WrongTokens,
     /// A permit for each further large document.
     pub documents: Arc<Semaphore>,
     /// How the emulator was started.

@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::Engine;
-use crate::clock::{Instant, Now};
+use crate::clock::{Clock, Instant, Now};
 use crate::contract::rules::CheckedSubscribe;
 use crate::contract::types::SubscribeRequest;
 use crate::contract::webhook_url::check_webhook_url;
@@ -21,6 +22,32 @@ use crate::workspace::{FireProblem, FireRequest, MOST_PLANNED, Origin, PlannedEv
 
 /// Most events fired before the lock and the thread are released for others.
 const MOST_AT_A_TIME: usize = 16;
+/// Most events that the timed emissions of a workspace fire at once, and then in each second of the machine's time. Moving a clock
+/// past an endless emission could otherwise occupy the machine for hours.
+const BURST: u64 = 200_000;
+const PER_SECOND: u64 = 1_000;
+
+/// What timed emissions may fire before they have to pause.
+struct Pace {
+    left: u64,
+    /// Up to when `left` has been refilled.
+    at: Instant,
+}
+
+impl Pace {
+    /// Counts fired events; returns how long to pause by the machine's time.
+    fn spend(&mut self, fired: usize, now: Instant) -> Duration {
+        let refill = now.since(self.at).as_millis() * u128::from(PER_SECOND) / 1_000;
+        if refill > 0 {
+            self.left = self.left.saturating_add(u64::try_from(refill).unwrap_or(BURST)).min(BURST);
+            self.at = now;
+        }
+        let fired = fired as u64;
+        let lacking = fired.saturating_sub(self.left);
+        self.left = self.left.saturating_sub(fired);
+        Duration::from_secs(lacking) / u32::try_from(PER_SECOND).unwrap_or(u32::MAX)
+    }
+}
 
 /// The event that an emission fires.
 pub fn emitted(emit: &Emit) -> FireRequest {
@@ -119,32 +146,46 @@ impl Engine {
     /// Fires the planned events of one workspace until none are left.
     async fn carry_out(self: Arc<Self>, workspace: Arc<Workspace>, changed: Arc<Notify>) {
         let (mut leaving, mut stop) = (workspace.leaving(), self.stopping.clone());
+        let machine = Clock::real();
+        let (mut pace, mut is_slowed) = (Pace { left: BURST, at: machine.instant() }, false);
         loop {
             let (engine, of) = (Arc::clone(&self), Arc::clone(&workspace));
-            let Some(next) = self.blocking.run(move || engine.fire_what_is_due(&of)).await else { return };
+            let Some((next, timed)) = self.blocking.run(move || engine.fire_what_is_due(&of)).await else { return };
+            let pause = pace.spend(timed, machine.instant());
+            if !pause.is_zero() && !std::mem::replace(&mut is_slowed, true) {
+                let message = format!(
+                    "timed emissions are slowed to {PER_SECOND} events a second of real time: more than {BURST} were due; a reset ends them"
+                );
+                self.note(Some(workspace.name()), message, true);
+            }
             tokio::select! {
                 () = stopped(&mut stop) => {
                     workspace.agenda().fires_at(None);
                     return;
                 }
                 () = stopped(&mut leaving) => {}
-                () = changed.notified() => {}
-                () = workspace.clock().sleep_until(next) => {}
+                () = changed.notified(), if pause.is_zero() => {}
+                () = async {
+                    if !pause.is_zero() {
+                        tokio::time::sleep(pause).await;
+                    }
+                    workspace.clock().sleep_until(next).await;
+                } => {}
             }
         }
     }
 
-    /// Fires some of the due events and returns when to continue; `None` ends the task.
-    fn fire_what_is_due(&self, workspace: &Arc<Workspace>) -> Option<Instant> {
+    /// Fires some of the due events. Returns when to continue, and how many timed emissions were due; `None` ends the task.
+    fn fire_what_is_due(&self, workspace: &Arc<Workspace>) -> Option<(Instant, usize)> {
         let (now, config) = (workspace.clock().now(), self.config_for(Some(workspace.name())));
         let mut state = workspace.lock();
         state.timeline.begin_look();
         if workspace.has_left() {
             state.timeline.clear();
             workspace.agenda().fires_at(None);
-            return state.timeline.end_look(None);
+            return state.timeline.end_look(None).map(|next| (next, 0));
         }
-        let (timed, dropped) = plan_timed(&mut state, &config, now.instant);
+        let (timed, count, dropped) = plan_timed(&mut state, &config, now.instant);
         let completed = state.take_completed(&config.profile, now);
         let happened: Vec<PlannedEvent> =
             std::iter::from_fn(|| state.timeline.take_due(now.instant)).take(MOST_AT_A_TIME).collect();
@@ -167,7 +208,7 @@ impl Engine {
         if !state.timeline.is_called() {
             workspace.agenda().fires_at(next.filter(|next| *next > now.instant));
         }
-        state.timeline.end_look(next)
+        state.timeline.end_look(next).map(|next| (next, count))
     }
 
     /// Fires a due event, or logs why it cannot be fired.
@@ -205,9 +246,9 @@ impl Engine {
     }
 }
 
-/// Plans the timed emissions due by now. Returns when the next are due, and how many events were dropped.
-fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Option<Instant>, usize) {
-    let Some(began) = state.began(config.activation) else { return (None, 0) };
+/// Plans the timed emissions due by now. Returns when the next are due, and how many were planned and how many events dropped.
+fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Option<Instant>, usize, usize) {
+    let Some(began) = state.began(config.activation) else { return (None, 0, 0) };
     let (counters, _) = state.counters_and_random();
     counters.begin(config.activation);
     let found = config.due_emits(now.since(began), |fingerprint| counters.get(fingerprint).applied);
@@ -216,7 +257,7 @@ fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Opt
         state.counters_and_random().0.of(emit.fingerprint).applied += 1;
         dropped += state.plan(emit, config.activation, now);
     }
-    (found.next.map(|next| began.plus(next)), dropped)
+    (found.next.map(|next| began.plus(next)), found.due.len(), dropped)
 }
 
 /// Adds the scenarios' workflows and users, which only the preview serves.
@@ -236,4 +277,27 @@ fn place_announced(state: &mut State, config: &EffectiveConfig, now: Now) {
 fn checked(given: &SubscribeRequest, config: &EffectiveConfig) -> Option<CheckedSubscribe> {
     let url = check_webhook_url(&given.url, config.profile.webhooks.allow_http).ok()?;
     Some(CheckedSubscribe { request: given.clone(), url })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_fired_at_once_and_more_at_a_pace() {
+        let at = |millis: u64| Instant::after_start(Duration::from_millis(millis));
+        let mut pace = Pace { left: BURST, at: at(0) };
+        for _ in 0..BURST / 16 {
+            assert_eq!(pace.spend(16, at(0)), Duration::ZERO);
+        }
+        assert_eq!(pace.spend(16, at(0)), Duration::from_millis(16));
+        assert_eq!(pace.spend(16, at(16)), Duration::ZERO);
+        assert_eq!(pace.spend(20, at(16)), Duration::from_millis(20));
+        // As fast as an emission on a running clock may be for ever.
+        for second in 1..1_000 {
+            assert_eq!(pace.spend(1_000, at(16 + second * 1_000)), Duration::ZERO, "{second}");
+        }
+        assert_eq!(pace.spend(1, at(1_000_000_000)), Duration::ZERO);
+        assert_eq!(pace.left, BURST - 1);
+    }
 }

@@ -138,7 +138,7 @@ fn is_silent(connection: &Weak<Progress>) -> bool {
 }
 
 /// Takes the next connection once there is room for it; the oldest that has sent no request makes room. `None` after an error,
-/// with a pause where trying again at once would only spin, as at the limit of file descriptors.
+/// with a pause where trying again at once would only spin.
 async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,
@@ -167,6 +167,8 @@ async fn accept(
                 io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
             );
             if !of_one_peer {
+                // With no descriptor left, the oldest silent connection gives its own back.
+                silent.give_up_oldest();
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             None

@@ -89,6 +89,7 @@ impl Api {
             (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, _) => {
                 (ErrorKind::HeadersTooLarge, ErrorKind::HeadersTooLarge.message())
             }
+            (StatusCode::PAYLOAD_TOO_LARGE, _) => (ErrorKind::PayloadTooLarge, ErrorKind::PayloadTooLarge.message()),
             (_, Sent::Garbage) => (ErrorKind::BadRequest, "the bytes sent are not an HTTP/1.1 request"),
             (_, Sent::Tls) => {
                 (ErrorKind::BadRequest, "this is a TLS handshake: use http:// or start with --tls self-signed")

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::{MASK, Redactor, SECRET_FIELDS, is_secret_field};
+use super::{DEEPEST, MASK, Redactor, SECRET_FIELDS, is_secret_field};
 use crate::contract::keys::is_test_key;
 
 /// Shown in place of a body that may contain a secret anywhere.
@@ -20,7 +20,7 @@ impl Redactor<'_> {
         };
         match std::str::from_utf8(body) {
             Ok(text) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
-                self.json(text).map_or(Cow::Borrowed(body), |masked| Cow::Owned(masked.into_bytes()))
+                self.json(text, 0).map_or(Cow::Borrowed(body), |masked| Cow::Owned(masked.into_bytes()))
             }
             Ok(text) if is_json_like(text) && names_secret(text) => Cow::Borrowed(WITHHELD.as_bytes()),
             Ok(text) => bytes(self.text(text)),
@@ -50,8 +50,16 @@ impl Redactor<'_> {
         }
     }
 
+    /// The text of a field with credentials masked, if it is a JSON object or array and has any; `depth` counts what contains it.
+    pub(super) fn json_at(self, text: &str, depth: usize) -> Option<String> {
+        if !is_json_like(text) || serde_json::from_str::<IgnoredAny>(text).is_err() {
+            return None;
+        }
+        if depth == DEEPEST { Some(MASK.to_owned()) } else { self.json(text, depth + 1) }
+    }
+
     /// A valid JSON text with credentials masked; `None` if it has none.
-    fn json(self, text: &str) -> Option<String> {
+    fn json(self, text: &str, depth: usize) -> Option<String> {
         let bytes = text.as_bytes();
         let (mut shown, mut done, mut at) = (String::new(), 0, 0);
         while let Some(start) = bytes[at..].iter().position(|byte| *byte == b'"').map(|offset| at + offset) {
@@ -68,7 +76,7 @@ impl Redactor<'_> {
                 at = after;
                 continue;
             }
-            if let Cow::Owned(masked) = self.text(&content) {
+            if let Cow::Owned(masked) = self.nested(&content, depth) {
                 shown.push_str(&text[done..start]);
                 shown.push_str(&serde_json::to_string(&masked).expect("a text always serialises"));
                 done = end;
@@ -183,6 +191,11 @@ mod tests {
         check("{\"a\":\"sk\\u005flive\\u005fabcdefgh\"}", "{\"a\":\"sk_live_…efgh\"}");
         check("{\"u\":\"https:\\/\\/u:p@h\\/?token=a\\\"b\"}", "{\"u\":\"https://***@h/?token=…\\\"b\"}");
         check("{\"whsec_abc\":\"\\ud800\"}", "{\"whsec_…\":\"\\ud800\"}");
+        check("{\"user[password]\":\"x\",\"api_key\":\"x\"}", "{\"user[password]\":\"…\",\"api_key\":\"…\"}");
+        let inner = |value: &str| serde_json::json!({ "a": format!("{{\"password\": \"{value}\"}}") }).to_string();
+        check(&inner("x"), &inner("…"));
+        let twice = |value: &str| serde_json::json!([inner(value)]).to_string();
+        check(&twice("x"), &twice("…"));
     }
 
     #[test]

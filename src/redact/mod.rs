@@ -25,7 +25,7 @@ use crate::profile::Layered;
 pub const MASK: &str = "…";
 
 /// Fields of JSON, forms and queries whose values are never shown, in lower case.
-const SECRET_FIELDS: [&str; 5] = ["secret", "client_secret", "password", "token", "access_token"];
+const SECRET_FIELDS: [&str; 7] = ["secret", "client_secret", "password", "token", "access_token", "api_key", "apikey"];
 /// Settings whose value is a list of keys.
 const KEY_LISTS: [&str; 2] = ["keys.list", "keys.workspaces"];
 /// The live prefix of the contract, which is masked whatever the profile.
@@ -33,9 +33,14 @@ const LIVE_PREFIX: &str = "sk_live_";
 /// The prefix of signing secrets.
 const SECRET_PREFIX: &str = "whsec_";
 
-/// Whether a field of this name holds a secret.
+/// Longest name of a parameter that may be that of a secret, in bytes.
+const LONGEST_NAME: usize = 100;
+/// How often a text may be percent-encoded, or JSON be the text of a field of JSON, and still be read.
+const DEEPEST: usize = 8;
+
+/// Whether a field of this name holds a secret: `password`, as well as `password[]` and `user[password]`.
 pub fn is_secret_field(name: &str) -> bool {
-    SECRET_FIELDS.iter().any(|known| known.eq_ignore_ascii_case(name))
+    name.split(['[', ']']).any(|part| SECRET_FIELDS.iter().any(|known| known.eq_ignore_ascii_case(part)))
 }
 
 /// Whether a header of this name holds a credential.
@@ -125,11 +130,19 @@ impl<'k> Redactor<'k> {
         value
     }
 
+    /// A text inside JSON, which may be JSON itself.
+    fn nested(self, text: &str, depth: usize) -> Cow<'_, str> {
+        match self.json_at(text, depth) {
+            Some(masked) => Cow::Owned(masked),
+            None => self.text(text),
+        }
+    }
+
     /// Masks a JSON value in place: every text in it, and the value of every secret field.
     pub fn value(self, value: &mut Value) {
         match value {
             Value::String(text) => {
-                if let Cow::Owned(masked) = self.text(text) {
+                if let Cow::Owned(masked) = self.nested(text, 0) {
                     *text = masked;
                 }
             }
@@ -204,14 +217,21 @@ impl<'k> Redactor<'k> {
 
     /// [`Self::encoded`] for one part between delimiters.
     fn encoded_part(self, part: &str) -> Option<String> {
-        let decoded = percent_decode_str(part).decode_utf8_lossy();
-        match decoded.split_once('=') {
-            // The value ends with the part, even if it decodes to delimiters.
-            Some((name, value)) if is_secret_field(name) && !is_test_key(value, self.keys) => {
-                Some(format!("{name}={MASK}"))
+        let mut decoded = Cow::Borrowed(part);
+        for _ in 0..DEEPEST {
+            decoded = percent_decode_str(&decoded).decode_utf8_lossy().into_owned().into();
+            let masked = match decoded.split_once('=') {
+                // The value ends with the part, even if it decodes to delimiters.
+                Some((name, value)) if is_secret_field(name) && !is_test_key(value, self.keys) => {
+                    Some(format!("{name}={MASK}"))
+                }
+                _ => self.plain(&decoded),
+            };
+            if masked.is_some() || !decoded.contains('%') {
+                return masked;
             }
-            _ => self.plain(&decoded),
         }
+        None
     }
 
     /// The text with credentials masked, not decoded; `None` if there are none.
@@ -240,7 +260,7 @@ impl<'k> Redactor<'k> {
                     secret_end(text, at).map(|end| (end, "whsec_…".into()))
                 }
                 b':' if rest.starts_with(b"://") => user_end(text, at + 3).map(|end| (end, "://***".into())),
-                byte if at == 0 || matches!(bytes[at - 1], b'?' | b'&') => self
+                byte if at == 0 || matches!(bytes[at - 1], b'?' | b'&' | b';') => self
                     .parameter(text, at)
                     .or_else(|| if first.contains(&byte) { self.live_key(text, at, live) } else { None }),
                 byte if first.contains(&byte) => self.live_key(text, at, live),
@@ -281,7 +301,7 @@ impl<'k> Redactor<'k> {
     /// The end of the parameter `name=value` that begins at `at`, and its masked form; `None` unless its name is that of a secret.
     fn parameter(self, text: &str, at: usize) -> Option<(usize, String)> {
         let rest = &text[at..];
-        let name = &rest[..rest.bytes().take(20).position(|byte| byte == b'=')?];
+        let name = &rest[..rest.bytes().take(LONGEST_NAME).position(|byte| byte == b'=')?];
         if !is_secret_field(name) {
             return None;
         }
@@ -346,6 +366,11 @@ mod tests {
             ("/x?acc%65ss_token=abc&token=sk_test_a", "/x?access_token=…&token=sk_test_a"),
             ("secret=abc", "secret=…"),
             ("notsecret=abc ä=ö", "notsecret=abc ä=ö"),
+            ("/x?password[]=abc&a[]=1", "/x?password[]=…&a[]=1"),
+            ("/x?user[password]=abc&user%5Bpassword%5D=abc", "/x?user[password]=…&user[password]=…"),
+            ("/x?a=1;password=abc;d", "/x?a=1;password=…"),
+            ("/x?api_key=abc&apiKey=abc", "/x?api_key=…&apiKey=…"),
+            ("/x?a=sk%255Flive%255Fabcdefgh&b=%2573k%25255Flive_abcdefgh", "/x?a=sk_live_…efgh&b=sk_live_…efgh"),
             ("ä?token=ä:// é@x", "ä?token=… é@x"),
         ] {
             let shown = redactor(&[]).text(text).into_owned();
@@ -404,6 +429,9 @@ mod tests {
             "sk_live_abcdefgh": "sk_test_abcdefgh",
             "keys.list": ["sk_test_abc", "plain-key"],
             "row": { "knob": "keys.workspaces", "value": { "team": ["plain-key"] } },
+            "apikey": "x",
+            "text": "{\"a\": [{\"password\": \"x\"}], \"b\": 1}",
+            "draft": "[draft] of a token",
         });
         redactor(&[]).value(&mut value);
         let expected = json!({
@@ -412,6 +440,9 @@ mod tests {
             "sk_live_…efgh": "sk_test_abcdefgh",
             "keys.list": ["sk_test_abc", "…-key"],
             "row": { "knob": "keys.workspaces", "value": { "team": ["…-key"] } },
+            "apikey": "…",
+            "text": "{\"a\": [{\"password\": \"…\"}], \"b\": 1}",
+            "draft": "[draft] of a token",
         });
         assert_eq!(value, expected);
     }

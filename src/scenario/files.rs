@@ -14,6 +14,7 @@ use super::parse::{MOST_WEIGHT, parse_scenario};
 use super::{Scenario, ScenarioOrigin};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
+use crate::file::leads_out;
 
 /// Most problems kept of all files together; the first ones of each file come first.
 const MOST_PROBLEMS: usize = 10_000;
@@ -175,7 +176,9 @@ impl Library {
                     })
                 }
             };
-            let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(shown.clone())).collect();
+            let is_elsewhere = !found.is_empty() && leads_out(&path);
+            let found = found.into_iter().map(|problem| if is_elsewhere { problem.without_source() } else { problem });
+            let found: Vec<_> = found.map(|problem| problem.in_file(shown.clone())).collect();
             if let Some(scenario) = scenario {
                 if weight + scenario.weight > MOST_WEIGHT {
                     let problem = too_heavy();

@@ -5,6 +5,7 @@
 //! relied on. What a rule means is not known here.
 
 use std::convert::Infallible;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -31,7 +32,7 @@ const MOST_IGNORED: usize = 20;
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// For how many seconds after its last change a file's stamp does not prove that it is the same.
 const YOUNG: u64 = 2;
-/// How often contents are compared without an event.
+/// How often contents are compared without an event, unless that takes more than a fiftieth of the time.
 const POLL: Duration = Duration::from_secs(1);
 /// How long dropping a watcher waits for its thread, which a slow disk may hold up.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -134,17 +135,30 @@ pub fn read_directory(directory: &Path) -> FileTexts {
 
 /// The scenario files of a folder and what else somebody may take for one, each in the order of names.
 fn listed(entries: std::fs::ReadDir) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort_unstable();
-    let (scenarios, others): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| is_scenario(path));
-    (scenarios, others.into_iter().filter(|path| is_mistaken(path)).collect())
+    let (mut scenarios, mut mistaken) = (Vec::new(), Vec::new());
+    // A folder may have a hundred thousand other files, so of these only the names are looked at.
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if is_scenario(Path::new(&name)) {
+            scenarios.push(entry.path());
+        } else if is_mistaken(&entry, Path::new(&name)) {
+            mistaken.push(entry.path());
+        }
+    }
+    scenarios.sort_unstable();
+    mistaken.sort_unstable();
+    (scenarios, mistaken)
 }
 
 /// Whether somebody may expect that scenarios are read from this entry. A JSON Schema is there for editors.
-fn is_mistaken(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+fn is_mistaken(entry: &DirEntry, name: &Path) -> bool {
+    if is_hidden(name) {
+        return false;
+    }
+    let name = name.to_string_lossy().to_ascii_lowercase();
     let is_other = [".yaml", ".yml", ".json", ".toml"].iter().any(|ending| name.ends_with(ending));
-    !is_hidden(path) && (is_other && !name.ends_with("schema.json") || path.is_dir())
+    let is_folder = || entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink() && entry.path().is_dir());
+    is_other && !name.ends_with("schema.json") || is_folder()
 }
 
 /// Why an entry of a folder is not read.
@@ -272,10 +286,10 @@ fn run(
     reports: &Reports,
     on_change: &impl Fn(FileTexts),
 ) {
-    let mut seen = 0;
+    let (mut seen, mut poll) = (0, POLL);
     loop {
         watch_again(&mut events, folders);
-        let waited = match reports.next(&mut seen, POLL) {
+        let waited = match reports.next(&mut seen, poll) {
             Next::Change => reports.settled(&mut seen),
             Next::Quiet | Next::Open => Waited::ForNothing,
             Next::Stop => Waited::Stopped,
@@ -283,7 +297,10 @@ fn run(
         if waited == Waited::Stopped {
             return;
         }
-        if known.holds(folders) {
+        let began = machine::monotonic();
+        let is_unchanged = known.holds(folders);
+        poll = POLL.max(machine::monotonic().duration_since(began) * 50);
+        if is_unchanged {
             continue;
         }
         let told = known.hash;

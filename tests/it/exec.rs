@@ -179,7 +179,7 @@ fn signals_are_handed_on_to_the_command() {
     // `read` from a pipe that stays open waits for ever, and a trap interrupts it.
     let wait = "mkfifo $d/pipe; exec 3<>$d/pipe; echo ready; read line <&3";
     let script = |trap: &str| format!("d=$(mktemp -d); trap 'rm -r $d' EXIT; {trap}; {wait}");
-    for (signal, number) in [("TERM", 15), ("INT", 2)] {
+    for (signal, number) in [("TERM", 15), ("INT", 2), ("HUP", 1), ("QUIT", 3)] {
         let handled = signalled(signal, &script(&format!("trap 'echo got {signal}; exit 7' {signal}")));
         assert_eq!((handled.status.code(), text(&handled.stdout)), (Some(7), format!("got {signal}\n")), "{handled:?}");
         let died = signalled(signal, "echo ready; exec tail -f /dev/null");

@@ -7,6 +7,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::support::{PATIENCE, text, wrs_emulator};
 use crate::wire::process::Served;
 
@@ -105,6 +107,90 @@ fn a_state_that_cannot_be_saved_at_the_stop_is_an_exit_code_of_1() {
     let output = run(&exec);
     let said = text(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("the state was not saved in `"), "{output:?}");
+}
+
+/// A link may lead to a file that is not a scenario at all: a diagnostic gives the place in it, and none of its text.
+#[test]
+fn a_link_out_of_the_folder_shows_nothing_of_its_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    for (name, text) in [("passwords", "root:hidden:0"), ("credentials", "[registry]\nkey = 'hidden'\n")] {
+        std::fs::write(elsewhere.path().join(name), text).expect("it is written");
+        let link = folder.path().join(format!("{name}.toml"));
+        std::os::unix::fs::symlink(elsewhere.path().join(name), link).expect("it is linked");
+    }
+    std::fs::write(folder.path().join("own.toml"), "title = shown\n").expect("it is written");
+    let mut served = Served::start(&["--scenarios", folder.path().to_str().expect("text")]);
+    let mut stream =
+        served.sending("GET /_emulator/scenarios HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let mut listed = String::new();
+    stream.read_to_string(&mut listed).expect("an answer");
+    assert!(!listed.contains("hidden") && listed.contains("title = shown"), "{listed}");
+    for name in ["passwords.toml", "credentials.toml"] {
+        assert!(listed.contains(name), "{listed}");
+    }
+    served.signal("TERM");
+    assert_eq!(served.exit_code(), 0);
+    let said = served.stderr();
+    assert!(!said.contains("hidden"), "{said}");
+}
+
+/// Each look at such a folder takes a while, so there are fewer of them.
+#[test]
+fn a_folder_full_of_other_files_costs_next_to_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for number in 0..40_000 {
+        std::fs::write(folder.path().join(format!("{number}.log")), "").expect("it is written");
+    }
+    let served = Served::start(&["--scenarios", folder.path().to_str().expect("text")]);
+    served.serves();
+    std::thread::sleep(Duration::from_secs(2));
+    let before = served.ticks();
+    std::thread::sleep(Duration::from_secs(6));
+    let used = served.ticks() - before;
+    assert!(used <= 30, "{used} hundredths of a second in six seconds");
+}
+
+#[test]
+fn every_signal_that_asks_for_the_end_saves_the_state() {
+    for signal in ["HUP", "QUIT"] {
+        let (folder, state) = with_state();
+        let mut served = Served::start(&arguments(&state));
+        served.serves();
+        served.signal(signal);
+        assert_eq!(served.exit_code(), 0, "{signal}");
+        let saved = std::fs::read_to_string(folder.path().join("state.json")).expect("the state is saved");
+        assert!(saved.contains("wrs-emulator snapshot"), "{signal}: {saved}");
+    }
+}
+
+#[test]
+fn a_hang_up_that_nohup_ignores_ends_nothing() {
+    let mut served = Served::start_after("trap '' HUP", &[]);
+    served.signal("HUP");
+    served.serves();
+    served.signal("TERM");
+    assert_eq!(served.exit_code(), 0);
+}
+
+#[test]
+fn a_limit_on_file_sizes_is_reported_and_ends_nothing() {
+    let (_folder, state) = with_state();
+    let mut served = Served::start_after("ulimit -f 1", &arguments(&state));
+    let hook =
+        json!({ "url": format!("https://app.example.com/{}", "x".repeat(1_500)), "events": ["workflow.completed"] });
+    let body = hook.to_string();
+    let request = format!(
+        "POST /v1/events/subscribe HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer sk_test_local\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = served.connect();
+    stream.write_all(request.as_bytes()).expect("the request is taken");
+    stream.read_to_end(&mut Vec::new()).expect("an answer");
+    served.signal("TERM");
+    assert_eq!(served.exit_code(), 1);
+    let said = served.stderr();
+    assert!(said.contains("the state was not saved in `"), "{said}");
 }
 
 #[test]

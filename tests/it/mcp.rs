@@ -338,6 +338,8 @@ fn a_tool_says_what_is_wrong_and_what_to_do() {
         let message = session.refused(tool, &arguments);
         assert!(message.contains(part), "{tool} {arguments}: {message}");
     }
+    let assumed = session.call("assumptions", &json!({"about": "sk_live_abcdefgh1234"})).to_string();
+    assert!(assumed.contains("no setting's name contains `sk_live_…1234`"), "{assumed}");
     // Arguments may be left out, or null.
     let answer = session.ask("tools/call", &json!({"name": "status"}));
     assert_eq!(answer["result"]["isError"], json!(false), "{answer}");

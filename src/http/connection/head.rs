@@ -25,6 +25,14 @@ impl PartialHead {
     }
 }
 
+/// Makes a request line with a fragment invalid: hyper would drop `#` and what follows it, and answer for another target.
+pub(super) fn refuse_fragment(read: &mut [u8]) {
+    let line = read.iter().position(|byte| *byte == b'\n').unwrap_or(read.len());
+    if let Some(mark) = read[..line].iter_mut().find(|byte| **byte == b'#') {
+        *mark = 0;
+    }
+}
+
 /// The status of an answer that hyper wrote by itself: no body and, unlike any that a handler gives, no content type.
 pub(super) fn status_of_refusal(bytes: &[u8]) -> Option<StatusCode> {
     let rest = bytes.strip_prefix(b"HTTP/1.1 4").or_else(|| bytes.strip_prefix(b"HTTP/1.0 4"))?;

@@ -28,7 +28,7 @@ use hyper::body::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::http::connection::deadline::{Deadline, Idle, timed_out};
-use crate::http::connection::head::{PartialHead, status_of_refusal};
+use crate::http::connection::head::{PartialHead, refuse_fragment, status_of_refusal};
 pub use crate::http::connection::progress::{ConnectionFault, Progress};
 use crate::http::handler::{Handler, Sent};
 use crate::http::limits::Limits;
@@ -67,8 +67,8 @@ pub struct TimedStream {
     head_began_at: Option<u64>,
     head_deadline: Deadline,
     idle: Idle,
-    /// The first line of that block has been read whole: what is too large now is not the target.
-    line_ended: bool,
+    /// How many lines of that block have been read whole: none while the target is incomplete.
+    lines: usize,
     /// The first bytes of the connection are those of a TLS handshake on a port without TLS.
     began_tls: bool,
     /// How much of the next block the last read has brought.
@@ -95,7 +95,7 @@ impl TimedStream {
             head_began_at: Some(0),
             head_deadline: Deadline::default(),
             idle: Idle::default(),
-            line_ended: false,
+            lines: 0,
             began_tls: false,
             left: PartialHead::Nothing,
             write_deadline: Deadline::default(),
@@ -111,7 +111,7 @@ impl TimedStream {
     fn begin_head(&mut self, begun: u64) {
         self.head_began_at = Some(begun);
         self.head_deadline.end();
-        self.line_ended = self.left == PartialHead::Lines;
+        self.lines = usize::from(self.left == PartialHead::Lines);
     }
 
     /// While a header block is incomplete, waits no longer than the deadline.
@@ -226,10 +226,13 @@ impl AsyncRead for TimedStream {
                         self.begin_head(begun);
                     }
                     self.progress.read(Some(self.handler.now()));
-                    let read = &buf.filled()[before..];
+                    let read = &mut buf.filled_mut()[before..];
                     self.began_tls |= begun == 0 && read.starts_with(TLS_HANDSHAKE);
+                    if self.lines == 0 {
+                        refuse_fragment(read);
+                    }
                     self.left = PartialHead::after_blank_line(read);
-                    self.line_ended |= self.left == PartialHead::Nothing || read.contains(&b'\n');
+                    self.lines += read.iter().filter(|byte| **byte == b'\n').count();
                 }
                 Poll::Ready(Ok(()))
             }
@@ -260,8 +263,15 @@ impl AsyncWrite for TimedStream {
             return result;
         }
         if let Some(mut status) = status_of_refusal(bytes) {
-            if status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE && !self.line_ended {
-                status = StatusCode::URI_TOO_LONG;
+            if status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE {
+                status = match self.lines {
+                    0 => StatusCode::URI_TOO_LONG,
+                    // A complete block within its limits: hyper refuses lengths close to 2^64 in this way.
+                    lines if self.left == PartialHead::Nothing && lines <= self.limits.header_fields + 2 => {
+                        StatusCode::PAYLOAD_TOO_LARGE
+                    }
+                    _ => status,
+                };
             }
             self.refused = true;
             let sent = if self.began_tls { Sent::Tls } else { Sent::Garbage };

@@ -97,6 +97,19 @@ fn connections_leave_descriptors_to_everything_else() {
 }
 
 #[test]
+fn half_sent_heads_give_way_when_descriptors_run_out() {
+    // No deadline makes room here.
+    let served = Served::start_after("ulimit -n 16", &["--header-timeout", "1h"]);
+    served.serves();
+    let held: Vec<TcpStream> =
+        (0..40).map(|_| served.sending("GET /v1/hello HTTP/1.1\r\nHost: localhost\r\n")).collect();
+    for _ in 0..5 {
+        served.serves();
+    }
+    drop(held);
+}
+
+#[test]
 fn the_soft_limit_is_raised_and_restored_for_a_command() {
     let served = Served::start_after("ulimit -Sn 32", &[]);
     let mut held: Vec<TcpStream> = (0..100).map(|_| served.connect()).collect();

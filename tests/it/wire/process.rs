@@ -54,7 +54,7 @@ impl Served {
         stream
     }
 
-    pub(super) fn sending(&self, bytes: impl AsRef<[u8]>) -> TcpStream {
+    pub(crate) fn sending(&self, bytes: impl AsRef<[u8]>) -> TcpStream {
         let mut stream = self.connect();
         stream.write_all(bytes.as_ref()).expect("the bytes are taken");
         stream
@@ -194,7 +194,7 @@ fn the_ready_line_comes_when_it_listens() {
 
 #[test]
 fn a_signal_ends_an_idle_process_with_code_0() {
-    for signal in ["TERM", "INT"] {
+    for signal in ["TERM", "INT", "HUP", "QUIT"] {
         let mut served = Served::start(&["--grace", "1h"]);
         let _silent = served.connect();
         let mut idle = served.sending(GOOD);
@@ -219,7 +219,7 @@ fn a_signal_lets_the_request_under_way_finish() {
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    for (signal, code) in [("TERM", 128 + 15), ("INT", 128 + 2)] {
+    for (signal, code) in [("TERM", 128 + 15), ("INT", 128 + 2), ("HUP", 128 + 1), ("QUIT", 128 + 3)] {
         let mut served = Served::start(&["--grace", "1h", "--body-timeout", "1h"]);
         let _under_way = under_way(&served, 100);
         served.signal("TERM");

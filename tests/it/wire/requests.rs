@@ -95,6 +95,8 @@ async fn targets_that_are_no_path_of_this_host_are_refused() {
         "OPTIONS *",
         "CONNECT elsewhere.example:443",
         "CONNECT localhost",
+        "GET /v1/hello#x",
+        "GET /v1/hello?a=1#",
     ] {
         let mut peer = Peer::sending(&emulator, format!("{line} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
         let answer = peer.answer().await;
