@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::StartError;
 use crate::engine::Engine;
-use crate::file::{self, Claim, write_whole};
+use crate::file::{self, Claim};
 use crate::snapshot::Snapshot;
 use crate::tasks::{beside, stopped};
 
@@ -29,7 +29,7 @@ pub(super) struct StateFile {
     file: PathBuf,
     /// Held while a state is taken and written, so that an older one never replaces a newer one.
     saving: Mutex<()>,
-    _claim: Claim,
+    claim: Claim,
 }
 
 /// The state could not be saved when the emulator stopped; everything else ended normally.
@@ -107,14 +107,14 @@ impl StateFile {
             Err(problem) if problem.is_missing() => {}
             Err(problem) => return Err(refused(&problem)),
         }
-        let kept = Self { engine, file: file.clone(), saving: Mutex::default(), _claim: claim };
+        let kept = Self { engine, file: file.clone(), saving: Mutex::default(), claim };
         kept.save_now().map_err(|error| refused(&error))?;
         Ok(kept)
     }
 
     fn save_now(&self) -> io::Result<()> {
         let _saving = self.saving.lock();
-        write_whole(&self.file, &self.engine.snapshot(None).written())
+        self.claim.write(&self.engine.snapshot(None).written())
     }
 }
 
