@@ -147,22 +147,30 @@ fn create_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     if path.file_name().is_none() {
         return Err(io::Error::other("it names no file"));
     }
-    // The random name prevents others from placing a link there, and `create_new` never opens an existing file.
-    let beside =
-        path.with_file_name(format!(".wrs-emulator-{:016x}.tmp", Seed::from_entropy().source("file").next_u64()));
+    // Two processes may write the same file at a time.
+    let name = format!(".wrs-emulator-{:016x}.tmp", Seed::from_entropy().source("file").next_u64());
+    let beside = path.with_file_name(name);
+    Ok((beside.clone(), create_new(&beside, mode)?))
+}
+
+/// A new file; never one that exists, nor what a link there points to.
+fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     system::creation_mode(&mut options, mode);
-    let new = options.write(true).create_new(true).open(&beside)?;
-    Ok((beside, new))
+    options.write(true).create_new(true).open(path)
 }
 
 fn write_as<P: AsRef<[u8]>>(path: &Path, pieces: &[P], mode: u32) -> io::Result<()> {
-    let (beside, mut new) = create_beside(path, mode)?;
+    let (beside, new) = create_beside(path, mode)?;
+    write_beside(path, pieces, &beside, new)
+}
+
+fn write_beside<P: AsRef<[u8]>>(path: &Path, pieces: &[P], beside: &Path, mut new: File) -> io::Result<()> {
     let written = pieces.iter().try_for_each(|piece| new.write_all(piece.as_ref()));
-    let written = written.and_then(|()| new.sync_all()).and_then(|()| fs::rename(&beside, path));
+    let written = written.and_then(|()| new.sync_all()).and_then(|()| fs::rename(beside, path));
     if written.is_err() {
         // An incomplete file is useless.
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(beside);
     }
     written.and_then(|()| sync_folder(path))
 }
@@ -184,38 +192,77 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// An exclusive claim on a file across processes. It ends when dropped, or when the process ends or is killed.
+/// An exclusive claim on a file across processes, under whatever name they know it. It ends when dropped, or when the process
+/// ends or is killed.
 ///
-/// The lock is on `FILE.lock`, since the file itself is replaced by every [`write_whole`].
+/// The lock is on `FILE.lock`, since the file itself is replaced by every write.
 #[derive(Debug)]
 pub struct Claim {
+    file: PathBuf,
     lock: PathBuf,
     _locked: File,
+    /// The file as it was found: locked as well, since a hard link in another folder has another `FILE.lock`.
+    _found: Option<File>,
 }
 
 impl Claim {
     /// Claims a file, whether or not it exists; `None` if another process has claimed it.
     pub fn new(path: &Path) -> Result<Option<Self>, FileProblem> {
-        let mut name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?.to_owned();
-        name.push(".lock");
-        let lock = path.with_file_name(name);
+        // A link leads to the same lock as its target.
+        let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let lock = beside(&file, ".lock")?;
         loop {
             let mut options = OpenOptions::new();
             system::creation_mode(&mut options, 0o600);
             let locked = open(&lock, options.read(true).write(true).create(true), false)?;
-            match locked.try_lock() {
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                // A file system without locks cannot guarantee the claim; it is granted anyway.
-                Err(TryLockError::Error(error)) if error.kind() != ErrorKind::Unsupported => return Err(error.into()),
-                _ => {}
+            if !try_lock(&locked)? {
+                return Ok(None);
             }
             // The previous owner may have removed the lock file after this process opened it.
             let ours = Handle::from_file(locked.try_clone()?)?;
             let present = open(&lock, OpenOptions::new().read(true), false);
-            if present.is_ok_and(|present| Handle::from_file(present).is_ok_and(|present| present == ours)) {
-                return Ok(Some(Self { lock, _locked: locked }));
+            if !present.is_ok_and(|present| Handle::from_file(present).is_ok_and(|present| present == ours)) {
+                continue;
             }
+            let found =
+                if system::LOCKS_HIDE_CONTENT { None } else { open(&file, OpenOptions::new().read(true), true).ok() };
+            if let Some(found) = &found
+                && !try_lock(found)?
+            {
+                let _ = fs::remove_file(&lock);
+                return Ok(None);
+            }
+            let claim = Self { file, lock, _locked: locked, _found: found };
+            // Left behind by a process that was killed while it wrote.
+            remove(&claim.new_file()?)?;
+            return Ok(Some(claim));
         }
+    }
+
+    /// Writes the file as [`write_whole`] does. A process killed meanwhile leaves a file that the next claim removes.
+    pub fn write<P: AsRef<[u8]>>(&self, pieces: &[P]) -> io::Result<()> {
+        let beside = self.new_file()?;
+        write_beside(&self.file, pieces, &beside, create_new(&beside, 0o600)?)
+    }
+
+    fn new_file(&self) -> io::Result<PathBuf> {
+        beside(&self.file, ".tmp")
+    }
+}
+
+/// The path with this at its end.
+fn beside(path: &Path, ending: &str) -> io::Result<PathBuf> {
+    let mut name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?.to_owned();
+    name.push(ending);
+    Ok(path.with_file_name(name))
+}
+
+/// Whether the lock is free. A file system without locks cannot guarantee a claim; it is granted anyway.
+fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) if error.kind() != ErrorKind::Unsupported => Err(error),
+        _ => Ok(true),
     }
 }
 
@@ -268,13 +315,43 @@ mod tests {
         let claim = || Claim::new(&file).expect("it can be claimed");
         for _ in 0..2 {
             let first = claim().expect("it is free");
-            write_whole(&file, &["1"]).expect("it is written");
+            first.write(&["1"]).expect("it is written");
             assert!(claim().is_none());
             drop(first);
         }
         // A lock file left behind by a killed process is not a claim.
         fs::write(folder.path().join("state.json.lock"), "").expect("it is written");
         assert!(claim().is_some());
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_claim_holds_for_every_name_of_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("state.json"), "0").expect("it is written");
+        std::os::unix::fs::symlink("state.json", path("link.json")).expect("it is linked");
+        fs::hard_link(path("state.json"), path("hard.json")).expect("it is linked");
+        let free = |name: &str| Claim::new(&path(name)).expect("it can be claimed").is_some();
+        let first = Claim::new(&path("link.json")).expect("it can be claimed").expect("it is free");
+        for _ in 0..2 {
+            assert_eq!(["state.json", "link.json", "hard.json"].map(free), [false; 3]);
+            first.write(&["1"]).expect("it is written");
+        }
+        assert_eq!(fs::read(path("state.json")).expect("it is read"), b"1", "a link is written through");
+        assert!(path("link.json").is_symlink());
+        drop(first);
+        assert_eq!(["state.json", "link.json", "hard.json"].map(free), [true; 3]);
+    }
+
+    #[test]
+    fn an_incomplete_file_of_a_killed_process_is_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("state.json.tmp"), "{\"secret").expect("it is written");
+        let claim = Claim::new(&folder.path().join("state.json")).expect("it can be claimed").expect("it is free");
+        claim.write(&["1"]).expect("it is written");
+        drop(claim);
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }
 

@@ -24,7 +24,6 @@ pub fn limits_markdown() -> String {
         uri_bytes = bytes(limits.uri_bytes),
         body_bytes = bytes(limits.body_bytes),
         snapshot_bytes = bytes(control::SNAPSHOT_BYTES),
-        snapshot_memory = bytes(control::SNAPSHOT_MEMORY),
         bodies_bytes = bytes(limits.body_bytes_in_all),
         connections = count(limits.connections),
         backlog = count(BACKLOG as usize),

@@ -1,5 +1,4 @@
-//! `--state FILE`: loaded at the start, saved every few seconds if something changed, and when the emulator stops. Each save is
-//! atomic.
+//! `--state FILE`: loaded at the start, saved within a second of each change, and when the emulator stops. Each save is atomic.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,12 +10,15 @@ use tokio::sync::watch;
 
 use super::StartError;
 use crate::engine::Engine;
-use crate::file::{self, Claim, write_whole};
+use crate::file::{self, Claim};
 use crate::snapshot::Snapshot;
 use crate::tasks::{beside, stopped};
 
-/// How often the state is saved if something changed.
-const INTERVAL: Duration = Duration::from_secs(10);
+/// How long a change may go unnoticed.
+const LOOK: Duration = Duration::from_millis(50);
+/// The least time from the start of one save to the next look. A change just after a save has begun is still on disk within a
+/// second.
+const PAUSE: Duration = Duration::from_millis(850);
 /// Most bytes of a state file.
 const LARGEST: u64 = 1024 * 1024 * 1024;
 
@@ -27,7 +29,7 @@ pub(super) struct StateFile {
     file: PathBuf,
     /// Held while a state is taken and written, so that an older one never replaces a newer one.
     saving: Mutex<()>,
-    _claim: Claim,
+    claim: Claim,
 }
 
 /// The state could not be saved when the emulator stopped; everything else ended normally.
@@ -47,20 +49,30 @@ impl StateFile {
 
     /// Saves until `stop` becomes true.
     pub(super) async fn keep(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
-        let mut saved = self.engine.mark();
+        // Changes from before this task began are in the file already, or are found by the first look.
+        let mut saved = None;
+        let mut is_failing = false;
+        let mut pause = tokio::time::sleep(LOOK);
         loop {
             tokio::select! {
                 () = stopped(&mut stop) => return,
-                () = tokio::time::sleep(INTERVAL) => {}
+                () = pause => {}
             }
-            let mark = self.engine.mark();
-            if mark != saved {
-                // The file keeps the last state that was saved.
-                if let Err(problem) = self.save().await {
-                    self.engine.note(None, problem.to_string(), true);
-                }
-                saved = mark;
+            pause = tokio::time::sleep(LOOK);
+            let mark = Some(self.engine.mark());
+            if mark == saved {
+                continue;
             }
+            pause = tokio::time::sleep(PAUSE);
+            // If it fails, the file keeps the last state that was saved. It is tried again, and reported once.
+            let result = self.save().await;
+            saved = if result.is_ok() { mark } else { None };
+            if let Err(problem) = &result
+                && !is_failing
+            {
+                self.engine.note(None, problem.to_string(), true);
+            }
+            is_failing = result.is_err();
         }
     }
 
@@ -95,14 +107,14 @@ impl StateFile {
             Err(problem) if problem.is_missing() => {}
             Err(problem) => return Err(refused(&problem)),
         }
-        let kept = Self { engine, file: file.clone(), saving: Mutex::default(), _claim: claim };
+        let kept = Self { engine, file: file.clone(), saving: Mutex::default(), claim };
         kept.save_now().map_err(|error| refused(&error))?;
         Ok(kept)
     }
 
     fn save_now(&self) -> io::Result<()> {
         let _saving = self.saving.lock();
-        write_whole(&self.file, &self.engine.snapshot(None).written())
+        self.claim.write(&self.engine.snapshot(None).written())
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) mod limits {
         MOST_EVENTS as EVENTS, MOST_SHOWN as EVENTS_SHOWN, MOST_SHOWN_BYTES as EVENTS_SHOWN_BYTES,
     };
     pub(crate) use super::run::{MOST_BYTES as RUN_BYTES, MOST_SENT as RUNS_SENT};
-    pub(crate) use super::snapshot::{MOST_BYTES as SNAPSHOT_BYTES, MOST_MEMORY as SNAPSHOT_MEMORY};
+    pub(crate) use super::snapshot::MOST_BYTES as SNAPSHOT_BYTES;
     pub(crate) use super::stream::{
         PIECE as PIECE_ENTRIES, PIECE_BYTES, TEXT_BYTES as SHARED_TEXT_BYTES, TEXTS as SHARED_TEXTS,
     };

@@ -11,12 +11,10 @@ use super::scope::{Scope, scope, scope_or_all, whose};
 use super::{Control, ControlError, Reply, api};
 use crate::engine::settle_for_a_moment;
 use crate::http::answer::{JSON, answer_in_pieces};
-use crate::snapshot::{Snapshot, SnapshotProblem, within};
+use crate::snapshot::{Snapshot, SnapshotProblem};
 
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
-/// Most bytes of memory that such a snapshot may take, about.
-pub(crate) const MOST_MEMORY: usize = 112 * 1024 * 1024;
 /// Most keys named in the log line.
 const MOST_NAMED: usize = 5;
 
@@ -46,7 +44,7 @@ pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, C
 
 pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError> {
     let scope = scope_or_all(control, call)?;
-    let snapshot = within(MOST_MEMORY, || Snapshot::read(&call.body)).map_err(refused)?;
+    let snapshot = Snapshot::read(&call.body).map_err(refused)?;
     if let Scope(Some(workspace)) = scope {
         let only = snapshot.whole.is_none() && snapshot.workspaces.len() == 1;
         if !only || snapshot.workspaces[0].key != **workspace.name() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::value::{RawValue, to_raw_value};
 use url::Url;
 
 use super::deliveries::DeliveryStatus;
@@ -54,7 +54,7 @@ impl Engine {
                 scenarios: self.library.inline_texts(),
                 active: generation.active().names.iter().map(ToString::to_string).collect(),
                 active_for: self.age(generation.active().at),
-                knobs: generation.patches().global.entries().clone(),
+                knobs: raw(&generation.patches().global),
                 sinks: self.sinks.scripts(),
             }
         });
@@ -69,7 +69,7 @@ impl Engine {
         saved.scenarios.active = config.active.iter().map(|scenario| scenario.name.to_string()).collect();
         saved.scenarios.active_for = self.age(config.activated_at);
         saved.scenarios.own = generation.active_by_key().contains_key(name);
-        saved.knobs = generation.patches().keys.get(name).map(|patch| patch.entries().clone()).unwrap_or_default();
+        saved.knobs = raw(generation.patches().keys.get(name).map_or(&KnobPatch::default(), AsRef::as_ref));
         let tokens = self.registry.tokens().of(|key| workspace_of(key, &config.profile.keys) == name.as_ref());
         let token = |(token, alias): (Arc<str>, Alias)| SavedToken {
             token: token.to_string(),
@@ -169,9 +169,7 @@ impl Engine {
 
     /// The scenarios and settings of the snapshot, for the library.
     fn restored(&self, snapshot: &Snapshot, elapsed: Duration) -> Result<Restored, SnapshotProblem> {
-        let knobs = |knobs: &Map<String, Value>| {
-            KnobPatch::from_text(&Value::Object(knobs.clone()).to_string()).map_err(|found| refused_by(&found))
-        };
+        let knobs = |knobs: &RawValue| KnobPatch::from_text(knobs.get()).map_err(|found| refused_by(&found));
         let whole = snapshot.whole.as_ref().map(|whole| {
             let (inline, active) = (whole.scenarios.clone(), whole.active.clone());
             let active_for = Duration::from_nanos(whole.active_for).saturating_add(elapsed);
@@ -241,6 +239,11 @@ impl Engine {
         ];
         warnings.into_iter().filter(|(count, _)| *count > 0).map(|(_, warning)| warning).collect()
     }
+}
+
+/// The changed settings as a snapshot has them.
+fn raw(patch: &KnobPatch) -> Box<RawValue> {
+    to_raw_value(patch.entries()).expect("JSON always serialises")
 }
 
 fn problem(text: impl Into<String>) -> SnapshotProblem {

@@ -2,7 +2,7 @@
 //!
 //! Windows has no modes: who may read a new file follows from its folder. It opens neither pipes nor devices as files.
 
-pub(super) use own::{changed, creation_mode, folder_mode, is_irregular, open_flags};
+pub(super) use own::{LOCKS_HIDE_CONTENT, changed, creation_mode, folder_mode, is_irregular, open_flags};
 
 #[cfg(unix)]
 mod own {
@@ -13,6 +13,9 @@ mod own {
     use jiff::Timestamp;
     use rustix::fs::OFlags;
     use rustix::io::Errno;
+
+    /// Whether nobody else can read a locked file.
+    pub(in super::super) const LOCKS_HIDE_CONTENT: bool = false;
 
     pub(in super::super) fn creation_mode(options: &mut OpenOptions, mode: u32) {
         options.mode(mode);
@@ -52,6 +55,8 @@ mod own {
 
     /// `FILE_FLAG_OPEN_REPARSE_POINT`: opens a link and not what it points to.
     const OPEN_LINK: u32 = 0x0020_0000;
+
+    pub(in super::super) const LOCKS_HIDE_CONTENT: bool = true;
 
     pub(in super::super) fn creation_mode(_: &mut OpenOptions, _: u32) {}
 

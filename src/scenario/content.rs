@@ -15,6 +15,8 @@ use crate::diagnostic::Diagnostic;
 /// Most scenarios that may be active at a time.
 pub(crate) const MOST_ACTIVE: usize = 32;
 
+/// Most keys with a list of their own.
+pub(crate) const MOST_KEYS: usize = 10_000;
 /// Most scenarios that are given as text.
 pub(crate) const MOST_INLINE: usize = 1_000;
 /// Most bytes of their texts.
@@ -83,6 +85,29 @@ impl LibraryContent {
             return Err(vec![Diagnostic::of_file("scenario/too-many", message, hint)]);
         }
         self.inline.insert(name, Arc::new(scenario));
+        Ok(())
+    }
+
+    /// Begins a new activation of these scenarios: for one key, or for every key without a list of its own.
+    pub(super) fn activate<'n>(
+        &mut self,
+        key: Option<&str>,
+        names: impl Iterator<Item = &'n str>,
+        at: Instant,
+    ) -> Result<(), Vec<Diagnostic>> {
+        let active = self.resolve(names)?;
+        if key.is_some_and(|key| self.keys.len() >= MOST_KEYS && !self.keys.contains_key(key)) {
+            let message = format!("at most {MOST_KEYS} keys can have scenarios of their own");
+            let hint = "let keys follow the global list again";
+            return Err(vec![Diagnostic::of_file("scenario/too-many", message, hint)]);
+        }
+        self.activations += 1;
+        let names = active.iter().map(|scenario| Arc::clone(&scenario.name)).collect();
+        let activation = Activation { names, at, serial: self.activations };
+        match key {
+            Some(key) => drop(self.keys.insert(Arc::from(key), activation)),
+            None => self.global = activation,
+        }
         Ok(())
     }
 

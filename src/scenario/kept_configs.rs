@@ -56,6 +56,11 @@ impl NamedConfigs {
 pub(super) struct RetiredConfigs(Mutex<VecDeque<Arc<EffectiveConfig>>>);
 
 impl RetiredConfigs {
+    /// Drops all of them, as when the requests that they answered are forgotten.
+    pub(super) fn clear(&self) {
+        self.0.lock().clear();
+    }
+
     /// Keeps a configuration that was replaced.
     pub(super) fn keep(&self, config: Arc<EffectiveConfig>) {
         let weight =

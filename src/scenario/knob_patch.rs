@@ -21,6 +21,9 @@ pub(crate) const MOST_ENTRIES: usize = 256;
 pub(crate) const MOST_BYTES: usize = 64 * 1024;
 pub(crate) const MOST_BYTES_IN_ALL: usize = 4 * 1024 * 1024;
 
+/// Most bytes of the text of a patch that may be indented, as in a snapshot.
+const MOST_INDENTED: usize = 4 * MOST_BYTES;
+
 /// Changed knobs: dotted paths to values, in the order in which they were set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnobPatch(Map<String, Value>);
@@ -52,6 +55,9 @@ impl KnobPatch {
 
     /// A patch from its JSON text: an object as `PATCH profile` takes it.
     pub fn from_text(text: &str) -> Result<Self, Vec<Diagnostic>> {
+        if text.len() > MOST_INDENTED {
+            return Err(too_many());
+        }
         let changes: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
             vec![Diagnostic::of_file("profile/syntax", format!("expected a JSON object of settings: {error}"), "")]
         })?;
@@ -72,10 +78,6 @@ impl KnobPatch {
         if !problems.is_empty() {
             return Err(problems.into_iter().map(diagnostic).collect());
         }
-        let too_many = || {
-            let message = format!("a patch has at most {MOST_ENTRIES} settings and {MOST_BYTES} bytes");
-            vec![Diagnostic::of_file("profile/bad-value", message, "take some back with null")]
-        };
         if found.len() > 2 * MOST_ENTRIES {
             return Err(too_many());
         }
@@ -108,9 +110,17 @@ impl KnobPatch {
 }
 
 impl KnobPatches {
-    /// Bytes of all patches as text.
-    pub(super) fn bytes(&self) -> usize {
-        self.keys.values().chain([&self.global]).map(|patch| patch.text().len()).sum()
+    /// Refuses more patches than may be kept.
+    pub(super) fn check_size(&self) -> Result<(), Vec<Diagnostic>> {
+        let bytes: usize = self.keys.values().chain([&self.global]).map(|patch| patch.text().len()).sum();
+        let message = if self.keys.len() > MOST_KEYS {
+            format!("at most {MOST_KEYS} keys can have settings of their own")
+        } else if bytes > MOST_BYTES_IN_ALL {
+            format!("the patches of all keys together hold more than {} MiB", MOST_BYTES_IN_ALL / (1024 * 1024))
+        } else {
+            return Ok(());
+        };
+        Err(vec![Diagnostic::of_file("profile/bad-value", message, "take the patches of other keys back")])
     }
 
     pub(super) fn set(&mut self, key: Option<&str>, patch: KnobPatch) {
@@ -120,6 +130,11 @@ impl KnobPatches {
             Some(key) => drop(self.keys.insert(Arc::from(key), Arc::new(patch))),
         }
     }
+}
+
+fn too_many() -> Vec<Diagnostic> {
+    let message = format!("a patch has at most {MOST_ENTRIES} settings and {MOST_BYTES} bytes");
+    vec![Diagnostic::of_file("profile/bad-value", message, "take some back with null")]
 }
 
 /// Walks changes down to the settings. Entries of knobs that are merged entry by entry are kept one by one, so that each can be

@@ -19,9 +19,6 @@ use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 use crate::profile::Layered;
 
-/// Most keys with a list of their own.
-pub(crate) const MOST_KEYS: usize = 10_000;
-
 /// A generation's number as people read it, with what it counts.
 pub fn generation_text(number: u64) -> String {
     format!("generation {number} of settings and scenarios")
@@ -143,7 +140,7 @@ pub struct Library {
     changing: Mutex<()>,
     /// What was found in the files at the last reading, whether or not they were taken.
     pub(super) found: ArcSwap<Vec<Diagnostic>>,
-    retired: RetiredConfigs,
+    pub(super) retired: RetiredConfigs,
     /// What was there when the emulator had started.
     pub(super) start: ArcSwap<Start>,
 }
@@ -204,22 +201,7 @@ impl Library {
     /// Makes these scenarios, in order, the active ones: for one key, or for every key without a list of its own. Their
     /// rules and stories start afresh. An empty list for a key turns the global one off for it; see [`Self::follow_global`].
     pub fn activate(&self, key: Option<&str>, names: &[&str], now: Instant) -> Result<u64, Vec<Diagnostic>> {
-        self.change(now, |content, now| {
-            let active = content.resolve(names.iter().copied())?;
-            if key.is_some_and(|key| content.keys.len() >= MOST_KEYS && !content.keys.contains_key(key)) {
-                let message = format!("at most {MOST_KEYS} keys can have scenarios of their own");
-                let hint = "let keys follow the global list again";
-                return Err(vec![Diagnostic::of_file("scenario/too-many", message, hint)]);
-            }
-            content.activations += 1;
-            let names = active.iter().map(|scenario| Arc::clone(&scenario.name)).collect();
-            let activation = Activation { names, at: now, serial: content.activations };
-            match key {
-                Some(key) => drop(content.keys.insert(Arc::from(key), activation)),
-                None => content.global = activation,
-            }
-            Ok(())
-        })
+        self.change(now, |content, now| content.activate(key, names.iter().copied(), now))
     }
 
     /// Lets a key follow the global list again.
@@ -261,7 +243,7 @@ impl Library {
         let is_same = content.same_as(&current.content);
         let (number, made_at) = if is_same { (current.number, current.made_at) } else { (current.number + 1, now) };
         let (patches, old_patches) = (&content.patches, &current.content.patches);
-        let base = if Arc::ptr_eq(&patches.global, &old_patches.global) {
+        let base = if patches.global == old_patches.global {
             current.base.clone()
         } else {
             patches.global.over(&self.unpatched)?
@@ -275,18 +257,21 @@ impl Library {
             let activation = key.and_then(|key| content.keys.get(key)).unwrap_or(&content.global);
             let active = content.resolve_listed(activation).map_err(still_active)?;
             let old = key.map_or(Some(&current.config), |key| current.key_configs.get(key));
-            let unchanged = |old: &&Arc<EffectiveConfig>| {
+            let is_same = |old: &&Arc<EffectiveConfig>| {
                 same_base
                     && patch == old_patch
-                    && old.activation == activation.serial
                     && old.active.len() == active.len()
                     && old.active.iter().zip(&active).all(|(old, new)| Arc::ptr_eq(old, new))
             };
-            if let Some(old) = old.filter(unchanged) {
+            let old = old.filter(is_same);
+            if let Some(old) = old.filter(|old| old.activation == activation.serial) {
                 return Ok(Arc::clone(old));
             }
             let kind = (activation.names.clone(), patch.as_ref().map_or_else(String::new, |patch| patch.text()));
-            let shared = if let Some(shared) = built.get(&kind) {
+            let shared = if let Some(old) = old {
+                // Activated again: only times and counters differ.
+                EffectiveConfig { generation: number, ..EffectiveConfig::clone(old) }
+            } else if let Some(shared) = built.get(&kind) {
                 shared.clone()
             } else {
                 let fresh = EffectiveConfig::build(&base, patch.as_deref(), active, number, Instant::default(), 0)?;

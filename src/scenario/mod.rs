@@ -60,7 +60,9 @@ pub use watch::{Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
 /// Limits, for the page `docs/limits.md`.
 pub(crate) mod limits {
-    pub(crate) use super::content::{MOST_ACTIVE as ACTIVE, MOST_INLINE as INLINE, MOST_INLINE_TEXT as INLINE_BYTES};
+    pub(crate) use super::content::{
+        MOST_ACTIVE as ACTIVE, MOST_INLINE as INLINE, MOST_INLINE_TEXT as INLINE_BYTES, MOST_KEYS as SCENARIO_KEYS,
+    };
     pub(crate) use super::kept_configs::{
         MOST_NAMED as NAMED, MOST_NAMED_TEXT as NAMED_BYTES, MOST_RETIRED as RETIRED,
         MOST_RETIRED_BYTES as RETIRED_BYTES,
@@ -69,7 +71,6 @@ pub(crate) mod limits {
         MOST_BYTES as SETTING_BYTES, MOST_BYTES_IN_ALL as SETTING_BYTES_IN_ALL, MOST_ENTRIES as SETTING_ENTRIES,
         MOST_KEYS as SETTING_KEYS,
     };
-    pub(crate) use super::library::MOST_KEYS as SCENARIO_KEYS;
     pub(crate) use super::parse::MOST_WEIGHT as WEIGHT;
     pub(crate) use super::watch::{MOST_BYTES as FOLDER_BYTES, MOST_FILES as FOLDER_FILES};
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::ScenarioOrigin;
 use super::content::{Activation, LibraryContent, Start};
-use super::knob_patch::{KnobPatch, KnobPatches, MOST_BYTES_IN_ALL, MOST_KEYS};
+use super::knob_patch::{KnobPatch, KnobPatches};
 use super::library::Library;
 use super::parse::parse_scenario;
 use crate::clock::Instant;
@@ -61,24 +61,12 @@ impl Library {
     ) -> Result<u64, Vec<Diagnostic>> {
         self.change(now, |content, _| {
             let known = key.map_or(Some(&content.patches.global), |key| content.patches.keys.get(key));
-            let is_new = known.is_none();
             let patch = known.map_or_else(KnobPatch::default, |known| KnobPatch::clone(known)).with(changes)?;
-            if is_new && !patch.is_empty() && content.patches.keys.len() >= MOST_KEYS {
-                let message = format!("at most {MOST_KEYS} keys can have settings of their own");
-                let hint = "take the patches of other keys back";
-                return Err(vec![Diagnostic::of_file("profile/bad-value", message, hint)]);
-            }
             content.patches.set(key, patch);
             if key.is_none() {
                 inline_still_valid(content, &self.unpatched)?;
             }
-            if content.patches.bytes() > MOST_BYTES_IN_ALL {
-                let most = MOST_BYTES_IN_ALL / (1024 * 1024);
-                let message = format!("the patches of all keys together hold more than {most} MiB");
-                let hint = "take the patches of other keys back";
-                return Err(vec![Diagnostic::of_file("profile/bad-value", message, hint)]);
-            }
-            Ok(())
+            content.patches.check_size()
         })
     }
 
@@ -110,6 +98,7 @@ impl Library {
             content.global = Activation { names: start.active.clone(), at: now, serial: content.activations };
             Ok(())
         })
+        .inspect(|_| self.retired.clear())
     }
 
     /// The scenarios given as text, by name.
@@ -122,6 +111,7 @@ impl Library {
     /// Puts in place what a snapshot kept. Every list that is restored is a new activation; with any error nothing changes.
     pub fn restore(&self, restored: Restored, now: Instant) -> Result<u64, Vec<Diagnostic>> {
         // Scenarios given as text were valid with the settings that come back with them.
+        let is_whole = restored.whole.is_some();
         let base = match &restored.whole {
             Some(whole) => whole.knobs.over(&self.unpatched)?,
             None => self.load().base.clone(),
@@ -136,26 +126,30 @@ impl Library {
                     content.put_inline(scenario)?;
                 }
                 content.keys.clear();
-                content.patches = KnobPatches { global: Arc::new(whole.knobs), ..KnobPatches::default() };
-                let list = activation(content, &whole.active, now.minus(whole.active_for));
-                content.global = list.map_err(|found| named_by(found, "all keys"))?;
+                content.patches.keys.clear();
+                content.patches.set(None, whole.knobs);
+                let names = whole.active.iter().map(String::as_str);
+                let list = content.activate(None, names, now.minus(whole.active_for));
+                list.map_err(|found| named_by(found, "all keys"))?;
             }
             for RestoredKey { name: key, active, knobs } in restored.keys {
                 match active {
                     Some((names, age)) => {
                         let whose = || format!("the key `{}`", Redactor::new(&base.profile().keys).key(&key));
-                        let own =
-                            activation(content, &names, now.minus(age)).map_err(|found| named_by(found, &whose()))?;
-                        content.keys.insert(Arc::clone(&key), own);
+                        let names = names.iter().map(String::as_str);
+                        let own = content.activate(Some(&key), names, now.minus(age));
+                        own.map_err(|found| named_by(found, &whose()))?;
                     }
                     None => drop(content.keys.remove(&key)),
                 }
-                content.patches.keys.remove(&key);
-                if !knobs.is_empty() {
-                    content.patches.keys.insert(key, Arc::new(knobs));
-                }
+                content.patches.set(Some(&key), knobs);
             }
-            Ok(())
+            content.patches.check_size()
+        })
+        .inspect(|_| {
+            if is_whole {
+                self.retired.clear();
+            }
         })
     }
 }
@@ -191,12 +185,4 @@ fn named_by(mut found: Vec<Diagnostic>, whose: &str) -> Vec<Diagnostic> {
         }
     }
     found
-}
-
-/// A new activation of these scenarios.
-fn activation(content: &mut LibraryContent, names: &[String], at: Instant) -> Result<Activation, Vec<Diagnostic>> {
-    let active = content.resolve(names.iter().map(String::as_str))?;
-    content.activations += 1;
-    let names = active.iter().map(|scenario| Arc::clone(&scenario.name)).collect();
-    Ok(Activation { names, at, serial: content.activations })
 }

@@ -4,7 +4,6 @@
 //! Instants are nanoseconds of the workspace's own clock; wall times are RFC 3339. Secrets and keys are not masked, as the state
 //! could not be restored without them.
 
-mod budget;
 mod document;
 
 use std::collections::BTreeMap;
@@ -12,10 +11,8 @@ use std::collections::BTreeMap;
 use hyper::body::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
-pub use budget::within;
-use budget::{list, table, tree};
 pub use document::SnapshotProblem;
 
 /// The value of the first field of every snapshot.
@@ -27,7 +24,7 @@ pub const VERSION: u32 = 1;
 pub type Nanos = u64;
 
 /// A snapshot: of some workspaces, or of everything.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
     /// [`FORMAT`].
@@ -39,7 +36,6 @@ pub struct Snapshot {
     /// What does not belong to a workspace; present if everything was saved.
     pub whole: Option<GlobalState>,
     /// The workspaces, by id.
-    #[serde(deserialize_with = "list")]
     pub workspaces: Vec<SavedWorkspace>,
     /// The `key` that a request may send with the snapshot; never saved.
     #[serde(default, skip_serializing)]
@@ -47,7 +43,7 @@ pub struct Snapshot {
 }
 
 /// The state that does not belong to a workspace.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GlobalState {
     /// The seed of all random sources, as base64.
@@ -55,18 +51,14 @@ pub struct GlobalState {
     /// The random sources of requests without a valid key.
     pub anonymous: Sources,
     /// Scenarios given as text, by name.
-    #[serde(deserialize_with = "table")]
     pub scenarios: BTreeMap<String, String>,
     /// The scenarios active for every key without its own list.
-    #[serde(deserialize_with = "list")]
     pub active: Vec<String>,
     /// How long they have been active, by the emulator's clock.
     pub active_for: Nanos,
     /// Settings changed for all keys while running.
-    #[serde(deserialize_with = "tree")]
-    pub knobs: Map<String, Value>,
+    pub knobs: Box<RawValue>,
     /// The scripted answers of the built-in receivers, by name.
-    #[serde(deserialize_with = "table")]
     pub sinks: BTreeMap<String, Vec<u16>>,
 }
 
@@ -101,7 +93,7 @@ pub struct Sources {
 }
 
 /// One workspace.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedWorkspace {
     /// The key, or the name of the group of keys.
@@ -111,30 +103,22 @@ pub struct SavedWorkspace {
     /// Its random sources.
     pub sources: Sources,
     /// What each key has used.
-    #[serde(deserialize_with = "table")]
     pub quotas: BTreeMap<String, SavedQuota>,
     /// Subscriptions, oldest first.
-    #[serde(deserialize_with = "list")]
     pub subscriptions: Vec<SavedSubscription>,
     /// Workflows, oldest first.
-    #[serde(deserialize_with = "list")]
     pub workflows: Vec<SavedWorkflow>,
     /// Users, in order.
-    #[serde(deserialize_with = "tree")]
-    pub users: Vec<Map<String, Value>>,
+    pub users: Vec<Box<RawValue>>,
     /// The progress of its scenarios.
     pub scenarios: SavedScenarios,
     /// Settings changed for it while running.
-    #[serde(deserialize_with = "tree")]
-    pub knobs: Map<String, Value>,
+    pub knobs: Box<RawValue>,
     /// Access tokens of its keys, oldest first.
-    #[serde(deserialize_with = "list")]
     pub tokens: Vec<SavedToken>,
     /// Events that emissions have planned, in order.
-    #[serde(deserialize_with = "list")]
     pub planned: Vec<SavedEmission>,
     /// Deliveries that are not settled, in order.
-    #[serde(deserialize_with = "list")]
     pub deliveries: Vec<SavedDelivery>,
 }
 
@@ -154,7 +138,6 @@ pub enum SavedQuota {
     /// Requests by instant, oldest first.
     Sliding {
         /// The instant and the count.
-        #[serde(deserialize_with = "list")]
         log: Vec<(Nanos, u32)>,
     },
     /// How much is missing from a full bucket.
@@ -181,7 +164,6 @@ pub struct SavedSubscription {
     /// Normalised.
     pub target: String,
     /// Subscribed event types.
-    #[serde(deserialize_with = "list")]
     pub events: Vec<String>,
     /// Short label.
     pub description: Option<String>,
@@ -228,7 +210,6 @@ pub struct SavedWorkflow {
 #[serde(deny_unknown_fields)]
 pub struct SavedScenarios {
     /// The active ones, in order.
-    #[serde(deserialize_with = "list")]
     pub active: Vec<String>,
     /// Whether the key has its own list.
     pub own: bool,
@@ -237,16 +218,12 @@ pub struct SavedScenarios {
     /// When they started for it, if they have.
     pub began: Option<Nanos>,
     /// The counters of their rules and emissions.
-    #[serde(deserialize_with = "list")]
     pub turns: Vec<SavedTurn>,
     /// The current steps of their stories.
-    #[serde(deserialize_with = "list")]
     pub steps: Vec<(u64, String)>,
     /// The counters of scenarios that requests named.
-    #[serde(deserialize_with = "list")]
     pub named_turns: Vec<SavedTurn>,
     /// The steps of scenarios that requests named.
-    #[serde(deserialize_with = "list")]
     pub named_steps: Vec<(u64, String)>,
 }
 

@@ -92,34 +92,40 @@ impl Registry {
             workspace.touch(now.instant);
             return Arc::clone(workspace);
         }
-        let (workspace, evicted) = self.insert(name, now);
+        let mut workspaces = self.workspaces.write();
+        let evicted = self.make_room(&mut workspaces, name);
+        let name: Arc<str> = Arc::from(name);
+        let workspace = workspaces.entry(Arc::clone(&name)).or_insert_with(|| Arc::new(self.fresh(name)));
+        workspace.touch(now.instant);
+        let workspace = Arc::clone(workspace);
+        drop(workspaces);
+        self.log_evicted(&evicted, now);
+        workspace
+    }
+
+    /// Evicts the least recently used workspaces if there is no room for one more of this name.
+    fn make_room(&self, workspaces: &mut HashMap<Arc<str>, Arc<Workspace>>, name: &str) -> Vec<Arc<Workspace>> {
+        if workspaces.len() < self.most || workspaces.contains_key(name) {
+            return Vec::new();
+        }
+        let mut by_use: Vec<_> = workspaces.values().map(|known| (known.idle_since(), known)).collect();
+        let count = (self.most / EVICTED_SHARE).max(1);
+        by_use.select_nth_unstable_by(count - 1, |(a, one), (b, other)| (a, one.name()).cmp(&(b, other.name())));
+        let evicted: Vec<_> = by_use[..count].iter().map(|(_, known)| Arc::clone(known)).collect();
+        for known in &evicted {
+            workspaces.remove(known.name());
+            known.leave();
+        }
+        self.evicted.fetch_add(count as u64, Ordering::Relaxed);
+        evicted
+    }
+
+    fn log_evicted(&self, evicted: &[Arc<Workspace>], now: Now) {
         for evicted in evicted {
             let message =
                 format!("workspace {} was forgotten: there are more keys than workspaces are kept", evicted.id());
             self.journal.note(now.wall, Some(Arc::clone(evicted.name())), message, true);
         }
-        workspace
-    }
-
-    /// Creates the workspace of this name unless another thread just has; returns the evicted workspaces, too.
-    fn insert(&self, name: &str, now: Now) -> (Arc<Workspace>, Vec<Arc<Workspace>>) {
-        let mut workspaces = self.workspaces.write();
-        let mut evicted = Vec::new();
-        if workspaces.len() >= self.most && !workspaces.contains_key(name) {
-            let mut by_use: Vec<_> = workspaces.values().map(|known| (known.idle_since(), known)).collect();
-            let count = (self.most / EVICTED_SHARE).max(1);
-            by_use.select_nth_unstable_by(count - 1, |(a, one), (b, other)| (a, one.name()).cmp(&(b, other.name())));
-            evicted = by_use[..count].iter().map(|(_, known)| Arc::clone(known)).collect();
-            for known in &evicted {
-                workspaces.remove(known.name());
-                known.leave();
-            }
-            self.evicted.fetch_add(count as u64, Ordering::Relaxed);
-        }
-        let name: Arc<str> = Arc::from(name);
-        let workspace = workspaces.entry(Arc::clone(&name)).or_insert_with(|| Arc::new(self.fresh(name)));
-        workspace.touch(now.instant);
-        (Arc::clone(workspace), evicted)
     }
 
     /// The room that all workspaces share.
@@ -131,12 +137,18 @@ impl Registry {
         Workspace::new(name, &self.seed(), self.clock.follower(), &self.rooms)
     }
 
-    /// Inserts a workspace. An existing one of its name is forgotten and returned.
+    /// Inserts a workspace, for which others may be evicted. An existing one of its name is forgotten and returned.
     pub fn replace(&self, workspace: &Arc<Workspace>, now: Now) -> Option<Arc<Workspace>> {
         workspace.touch(now.instant);
-        let old = self.workspaces.write().insert(Arc::clone(workspace.name()), Arc::clone(workspace))?;
-        old.forget();
-        Some(old)
+        let mut workspaces = self.workspaces.write();
+        let evicted = self.make_room(&mut workspaces, workspace.name());
+        let old = workspaces.insert(Arc::clone(workspace.name()), Arc::clone(workspace));
+        drop(workspaces);
+        if let Some(old) = &old {
+            old.forget();
+        }
+        self.log_evicted(&evicted, now);
+        old
     }
 
     /// Forgets a workspace. The next request of its key gets a new one, which has the same seed and draws the same values again.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::value::RawValue;
 
 use super::room::Rooms;
 use super::subscriptions::Subscriptions;
@@ -40,7 +41,7 @@ impl Workspace {
                 named_turns,
                 named_steps,
             },
-            knobs: serde_json::Map::new(),
+            knobs: RawValue::NULL.to_owned(),
             tokens: Vec::new(),
             planned: Vec::new(),
             deliveries: Vec::new(),

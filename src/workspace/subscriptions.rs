@@ -190,7 +190,7 @@ impl Subscriptions {
                     .as_ref()
                     .map(|(secret, until)| (Secret::new(secret.as_str()), Instant::from_nanos(*until))),
             };
-            subscriptions.share.take_anyway(record.bytes());
+            subscriptions.share.take(record.bytes())?;
             subscriptions.insert(record);
         }
         Ok(subscriptions)

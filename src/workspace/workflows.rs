@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::room::{Room, Share};
@@ -104,12 +105,12 @@ impl Workflows {
     }
 
     /// The users for a snapshot, in order.
-    pub(crate) fn save_users(&self) -> Vec<Map<String, Value>> {
-        self.users.values().cloned().collect()
+    pub(crate) fn save_users(&self) -> Vec<Box<RawValue>> {
+        self.users.values().map(|user| to_raw_value(user).expect("JSON always serialises")).collect()
     }
 
     /// The workflows and users of a snapshot. The error names the one that cannot be restored.
-    pub(crate) fn restore(saved: &[SavedWorkflow], users: &[Map<String, Value>], room: &Room) -> Result<Self, String> {
+    pub(crate) fn restore(saved: &[SavedWorkflow], users: &[Box<RawValue>], room: &Room) -> Result<Self, String> {
         let mut workflows = Self::within(room);
         if saved.len() > MOST_WORKFLOWS || users.len() > MOST_USERS {
             return Err(format!("there are more than the {MOST_WORKFLOWS} workflows or {MOST_USERS} users of one key"));
@@ -135,13 +136,15 @@ impl Workflows {
                 updated_at: saved.updated_at,
                 completes,
             };
-            workflows.share.take_anyway(WORKFLOW);
+            workflows.share.take(WORKFLOW)?;
             workflows.by_serial.insert(serial, record);
         }
         for (serial, user) in (1..).zip(users) {
-            workflows.share.take_anyway(user_bytes(user));
-            workflows.user_by_id.insert(user_id(user), serial);
-            workflows.users.insert(serial, user.clone());
+            let user: Map<String, Value> =
+                serde_json::from_str(user.get()).map_err(|error| format!("users[{}]: {error}", serial - 1))?;
+            workflows.share.take(user_bytes(&user))?;
+            workflows.user_by_id.insert(user_id(&user), serial);
+            workflows.users.insert(serial, user);
         }
         Ok(workflows)
     }

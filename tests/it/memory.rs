@@ -31,58 +31,55 @@ fn assert_small(served: &Served, what: &str) {
     assert!(peak <= MOST, "{what}: {peak} bytes");
 }
 
-/// Compact text becomes many times as large once it is read.
+/// A snapshot of `keys` keys, each with a setting of its own if `own_settings`.
+fn snapshot_of(served: &Served, keys: usize, own_settings: bool) -> Vec<u8> {
+    let (_, empty) = call(served, "GET", "snapshot?key=*", "application/json", b"");
+    let mut snapshot: Value = serde_json::from_str(&empty).expect("a snapshot");
+    let (clock, sources) = (snapshot["clock"].clone(), snapshot["whole"]["anonymous"].clone());
+    let workspace = |number: usize| {
+        let knobs = if own_settings { json!({ "rate_limit.requests": number + 1 }) } else { json!({}) };
+        json!({
+            "key": format!("sk_test_{number}"), "clock": clock, "sources": sources, "quotas": {}, "subscriptions": [],
+            "workflows": [], "users": [], "knobs": knobs, "tokens": [], "planned": [], "deliveries": [],
+            "scenarios": {
+                "active": [], "own": false, "active_for": 0, "began": null, "turns": [], "steps": [],
+                "named_turns": [], "named_steps": [],
+            },
+        })
+    };
+    snapshot["workspaces"] = (0..keys).map(workspace).collect();
+    snapshot.to_string().into_bytes()
+}
+
+fn load(served: &Served, snapshot: &[u8]) -> (u16, String) {
+    call(served, "PUT", "snapshot", "application/json", snapshot)
+}
+
+/// What a call would refuse, a snapshot cannot bring in either.
 #[test]
-fn snapshots_of_every_shape_take_bounded_memory() {
-    let source = Served::start(&[]);
-    let (_, empty) = call(&source, "GET", "snapshot?key=*", "application/json", b"");
-    let mut whole: Value = serde_json::from_str(&empty).expect("a snapshot");
-    let anonymous = &whole["whole"]["anonymous"];
-    whole["workspaces"] = json!([{
-        "key": "sk_test_a", "clock": whole["clock"], "sources": anonymous, "quotas": {}, "subscriptions": [],
-        "workflows": [], "users": [], "knobs": {}, "tokens": [], "planned": [], "deliveries": [],
-        "scenarios": {
-            "active": [], "own": false, "active_for": 0, "began": null, "turns": [], "steps": [], "named_turns": [],
-            "named_steps": [],
-        },
-    }]);
-    let delivery = r#"["","","http://a",0,0,"","","2026-01-31T09:30:00Z","",null]"#;
-    // Where, what is repeated, how many bytes of it: as many as the limit lets in, and a few that are just refused or just not.
-    for (path, element, bytes) in [
-        ("/workspaces/0/users", r#"{"":0}"#, 15_000_000),
-        ("/workspaces/0/users", r#"{"":0}"#, 700_000),
-        ("/workspaces/0/users", "[[],[],[],[]]", 15_000_000),
-        ("/workspaces/0/deliveries", delivery, 15_000_000),
-        ("/workspaces/0/deliveries", delivery, 8_500_000),
-        ("/workspaces/0/scenarios/active", r#""a""#, 15_000_000),
-        ("/whole/active", r#""""#, 15_000_000),
-        ("/workspaces/0/quotas", "", 7_500_000),
-        ("/workspaces/0/knobs", "", 15_000_000),
-        ("/workspaces/0/knobs", "", 3_900_000),
-        ("/whole/scenarios", "", 15_000_000),
-        ("/format", "[]", 15_000_000),
-        ("/x", "[]", 15_000_000),
-    ] {
-        let mut snapshot = whole.clone();
-        let filled = if element.is_empty() {
-            let value = if path.ends_with("quotas") || path.ends_with("scenarios") { r#""none""# } else { "0" };
-            let entries = (0..bytes / (value.len() + 10)).map(|number| format!("\"{number:06x}\":{value}"));
-            format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
-        } else {
-            format!("[{}]", vec![element; bytes / (element.len() + 1)].join(","))
-        };
-        match snapshot.pointer_mut(path) {
-            Some(place) => *place = json!("@@"),
-            None => snapshot[&path[1..]] = json!("@@"),
-        }
-        let text = snapshot.to_string().replace("\"@@\"", &filled);
-        let served = Served::start(&[]);
-        let (status, answer) = call(&served, "PUT", "snapshot", "application/json", text.as_bytes());
-        let shape = format!("{path} of {bytes} bytes of {element}");
-        assert!([200, 422].contains(&status), "{shape}: {status} {answer}");
-        assert_small(&served, &shape);
-        served.serves();
-    }
+fn a_snapshot_is_loaded_within_the_bounds_of_the_calls() {
+    let served = Served::start(&["--max-workspaces", "100"]);
+    let (status, answer) = load(&served, &snapshot_of(&served, 10_000, true));
+    assert!(status == 422 && answer.contains("settings of their own"), "{status} {answer}");
+    assert_small(&served, "10,000 keys with settings of their own");
+
+    let own = snapshot_of(&served, 500, true);
+    assert_eq!(load(&served, &own).0, 200);
+    let (_, saved) = call(&served, "GET", "snapshot?key=*", "application/json", b"");
+    let saved: Value = serde_json::from_str(&saved).expect("a snapshot");
+    let kept = saved["workspaces"].as_array().expect("workspaces").len();
+    assert!((90..=100).contains(&kept), "{kept} workspaces are kept");
+    // Each thread for long computations keeps what it once used.
+    (0..4).for_each(|_| assert_eq!(load(&served, &own).0, 200));
+    let before = served.resident();
+    (0..8).for_each(|_| assert_eq!(load(&served, &own).0, 200));
+    assert!(served.resident() < before + before / 4, "{} bytes became {}", before, served.resident());
+
+    // Keys without settings of their own share one configuration.
+    let shared = Served::start(&[]);
+    assert_eq!(load(&shared, &snapshot_of(&shared, 10_000, false)).0, 200);
+    assert_small(&shared, "10,000 keys");
+    shared.serves();
 }
 
 /// Small rules, conditions and patterns take a hundred times as much as their text.

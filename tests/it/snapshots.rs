@@ -1,6 +1,7 @@
 //! Snapshots: going on after a load is as never having stopped, whatever was done before and after; what cannot be loaded is
 //! refused and changes nothing.
 
+use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -12,6 +13,7 @@ use crate::support::{
     KEY, START, activate, builder, control, get_as, put_scenario, send, start, start_with, subscribe, subscribe_as,
     subscribe_sink,
 };
+use crate::wire::process::{Served, within};
 
 const KEYS: [&str; 3] = ["sk_test_a", "sk_test_b", "sk_test_c"];
 
@@ -391,4 +393,49 @@ async fn a_snapshot_waits_for_no_key_that_never_rests() {
     let snapshot =
         tokio::time::timeout(Duration::from_secs(5), snapshot).await.expect("the receiver is not waited for");
     assert_eq!(snapshot.json()["workspaces"][0]["deliveries"].as_array().map(Vec::len), Some(1), "it is made again");
+}
+
+/// A secret is shown once: the client may use it from then on.
+#[test]
+fn a_change_survives_a_kill_soon_after_its_answer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("state.json");
+    let options = ["--state", file.to_str().expect("a path of text")];
+    // Left by a process that was killed while it saved.
+    std::fs::write(folder.path().join("state.json.tmp"), "{").expect("it is written");
+    let mut served = Served::start(&options);
+    let hook = json!({ "url": "https://app.sink.localhost/", "events": ["workflow.completed"] }).to_string();
+    let mut secrets = Vec::new();
+    for number in 0..3 {
+        let head = format!(
+            "POST /v1/events/subscribe HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk_test_{number}\r\n\
+             Content-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            hook.len()
+        );
+        let mut stream = served.connect();
+        stream.write_all((head + &hook).as_bytes()).expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        let made: Value = serde_json::from_str(body).expect("JSON");
+        secrets.push(made["secret"].as_str().unwrap_or_else(|| panic!("no secret: {made}")).to_owned());
+    }
+    within(Duration::from_secs(5), "the changes are on disk", || {
+        std::fs::read_to_string(&file).is_ok_and(|text| secrets.iter().all(|secret| text.contains(secret)))
+    });
+    served.signal("KILL");
+    served.wait();
+    let served = Served::start(&options);
+    let mut stream = served.connect();
+    stream
+        .write_all(b"GET /_emulator/snapshot?key=* HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(secrets.iter().all(|secret| answer.contains(secret)), "{answer}");
+    drop(served);
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder.path()).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
+    names.sort();
+    assert!(names.iter().all(|name| name == "state.json" || name == "state.json.lock"), "{names:?}");
 }

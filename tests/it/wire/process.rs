@@ -161,7 +161,7 @@ pub(crate) fn eventually(what: &str, holds: impl FnMut() -> bool) {
     within(PATIENCE, what, holds);
 }
 
-pub(super) fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let pause = Duration::from_millis(10);
     let mut left = limit;
     while !holds() {
