@@ -33,7 +33,7 @@ import plot
 import servers
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE, PLOT, FRONT = ROOT / "docs/internals/performance.md", ROOT / "docs/internals/performance.svg", ROOT / "README.md"
+PAGE, PLOT = ROOT / "docs/internals/performance.md", ROOT / "docs/internals/performance.svg"
 BEGIN, END = "<!-- compare.py writes from here … -->", "<!-- … to here -->"
 RULES, KEYS = 1_000, 10_000
 CONNECTIONS = 64
@@ -209,30 +209,30 @@ def rules_over_none(row):
     return f"{statistics.median(row['rules']) / statistics.median(row['rate']):.2f} ×" if "rules" in row else "–"
 
 
-# Heading, and what stands below it; those of the README are marked.
+# The heading of each column, and its cell for a server.
 COLUMNS = [
-    ("start", True, lambda row: cell(row["start"], "{:,.0f} ms")),
-    ("memory, idle", False, lambda row: cell(row["idle"], "{:,.1f} MiB")),
-    ("memory, after", True, lambda row: cell(row["loaded"], "{:,.0f} MiB")),
-    ("requests a second", True, lambda row: cell(row["rate"], "{:,.0f}")),
-    ("99th percentile", True, lambda row: cell(row["p99"], "{:,.2f} ms")),
-    ("1,000 rules", False, rules_over_none),
-    ("10,000 keys", False, lambda row: cell(row["keys"], "{:.2f} ×")),
-    ("webhooks a second", True, lambda row: cell(row.get("webhooks", []), "{:,.0f}")),
+    ("start", lambda row: cell(row["start"], "{:,.0f} ms")),
+    ("memory, idle", lambda row: cell(row["idle"], "{:,.1f} MiB")),
+    ("memory, after", lambda row: cell(row["loaded"], "{:,.0f} MiB")),
+    ("requests a second", lambda row: cell(row["rate"], "{:,.0f}")),
+    ("99th percentile", lambda row: cell(row["p99"], "{:,.2f} ms")),
+    ("1,000 rules", rules_over_none),
+    ("10,000 keys", lambda row: cell(row["keys"], "{:.2f} ×")),
+    ("webhooks a second", lambda row: cell(row.get("webhooks", []), "{:,.0f}")),
 ]
 
 
-def table(found, missing, figures, columns):
+def table(found, missing, figures):
     """The figures as Markdown."""
     lines = [
-        "| server | " + " | ".join(heading for heading, _, _ in columns) + " |",
-        "| --- |" + " ---: |" * len(columns),
+        "| server | " + " | ".join(heading for heading, _ in COLUMNS) + " |",
+        "| --- |" + " ---: |" * len(COLUMNS),
     ]
     for server in found:
-        cells = [f"{server.name} {server.version()}".strip(), *(show(figures[server.name]) for _, _, show in columns)]
+        cells = [f"{server.name} {server.version()}".strip(), *(show(figures[server.name]) for _, show in COLUMNS)]
         lines.append("| " + " | ".join(cells) + " |")
     for server, reason in missing:
-        lines.append(f"| {server.name} | not measured: {reason} |" + " |" * (len(columns) - 1))
+        lines.append(f"| {server.name} | not measured: {reason} |" + " |" * (len(COLUMNS) - 1))
     return "\n".join(lines)
 
 
@@ -260,7 +260,7 @@ def main():
     parser = argparse.ArgumentParser(description="compares the emulator with other mock servers")
     parser.add_argument("--quick", action="store_true", help="one round of two seconds")
     parser.add_argument("--rounds", type=int, help="rounds, each with all servers")
-    parser.add_argument("--write", action="store_true", help=f"renew {PAGE.name}, {PLOT.name} and {FRONT.name}")
+    parser.add_argument("--write", action="store_true", help=f"renew {PAGE.name} and {PLOT.name}")
     parser.add_argument("--packages", type=Path, default=ROOT / "target/compare", help="where npm installed the others")
     parser.add_argument("--only", action="append", help="only this server; repeatable")
     plan = parser.parse_args()
@@ -278,11 +278,10 @@ def main():
         else:
             missing.append((server, reason))
     figures = measure(found, plan)
-    text = f"{table(found, missing, figures, COLUMNS)}\n\n{conditions(plan)}"
+    text = f"{table(found, missing, figures)}\n\n{conditions(plan)}"
     print(text)
     if plan.write:
         renew(PAGE, text)
-        renew(FRONT, table(found, missing, figures, [column for column in COLUMNS if column[1]]))
         PLOT.write_text(plot.draw([server.name for server in found], figures))
 
 

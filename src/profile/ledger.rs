@@ -46,13 +46,12 @@ pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
         .collect()
 }
 
-/// The built-in ledger as the page `docs/assumptions.md`.
+/// The built-in ledger as Markdown; its table is part of `docs/sandbox.md`.
 pub fn ledger_markdown() -> String {
     let mut page = String::from(
         "# What the emulator assumes\n\n\
          The published contract leaves these points open. Each row is a setting of the profile: change it with\n\
-         `--set path=value`, in a file for `--profile`, or in a scenario's `[profile]`. This page is made by\n\
-         `wrs-emulator assumptions --markdown`; a test keeps it in step.\n\n\
+         `--set path=value`, in a file for `--profile`, or in a scenario's `[profile]`.\n\n\
          | setting | the contract says | assumed | default | may be set to |\n| --- | --- | --- | --- | --- |\n",
     );
     for row in ledger(&Layered::default()) {

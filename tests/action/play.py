@@ -155,11 +155,10 @@ def released():
 
 
 def recipe():
-    """The recipe for those without an image, and the job of this repository: built once, from the cache afterwards."""
-    text = (root / "docs/recipes/ci.md").read_text()
-    shown = yaml.safe_load(re.search(r"<!-- check: github-action -->\n```yaml\n(.*?)^```$", text, re.M | re.S)[1])
+    """The example without an image, and the job of this repository: built once, from the cache afterwards."""
+    shown = yaml.safe_load((root / "docs/examples/github-action.yml").read_text())
     own = yaml.safe_load((root / ".github/workflows/ci.yml").read_text())
-    for name, job in (("the CI recipe without an image", shown["jobs"]["test"]), ("the job `action` of ci.yml", own["jobs"]["action"])):
+    for name, job in (("docs/examples/github-action.yml", shown["jobs"]["test"]), ("the job `action` of ci.yml", own["jobs"]["action"])):
         cache = play(job["steps"], f"{name} runs, and builds the first time")
         play(job["steps"], f"{name} runs from the cache", cache)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the steps of action.yml, and the recipe that uses it, as a GitHub runner does. Usage: run.sh EMULATOR_BINARY PYTHON
+# Runs the steps of action.yml, and docs/examples/github-action.yml, which uses it, as a GitHub runner does. Usage: run.sh EMULATOR_BINARY PYTHON
 #
 # PYTHON has pyyaml and check-jsonschema. In a network namespace without a way out: the release is served from this machine. Needs
 # root, or `sudo`. `play.py` has the checks.

@@ -2,10 +2,10 @@
 """Runs the commands of pages as a reader would type them, and compares what they print with what the page shows.
 
 Usage: pages.py EMULATOR_BINARY [--tools FOLDER]... [--node-modules FOLDER] [PAGE...]
-Without pages it runs README.md, docs/*.md and docs/internals/*.md; docs/recipes/ is tried by tests/recipes/run.sh. `--tools` goes in front of PATH, for a Python that has libraries.
+Without pages it runs README.md, docs/*.md and docs/internals/*.md; tests/recipes/run.sh tries the other files of docs/examples/. `--tools` goes in front of PATH, for a Python that has libraries.
 
 Each page is played in a fresh folder, in one shell, against a fresh emulator on port 9770, which the pages name. There
-`wrs-emulator/tests` stands for a checkout of this repository. By its first words a block of code is
+`wrs-emulator` stands for a checkout of this repository: it has `docs` and `tests`. By its first words a block of code is
 
 - `console`: `$ …` is a command, the lines below it are what it prints, where `…` stands for anything. A command that
   shows nothing must print nothing and succeed. One that ends in `&` runs until the page ends or kills it; what is shown
@@ -185,7 +185,8 @@ class Page:
             os.makedirs(os.path.join(folder, "scenarios"))
             os.mkdir(binaries)
             os.mkdir(os.path.join(folder, "wrs-emulator"))
-            os.symlink(ROOT / "tests", os.path.join(folder, "wrs-emulator", "tests"))
+            for part in ("docs", "tests"):
+                os.symlink(ROOT / part, os.path.join(folder, "wrs-emulator", part))
             os.symlink(os.path.realpath(self.arguments.emulator), os.path.join(binaries, "wrs-emulator"))
             if self.arguments.node_modules:
                 os.symlink(os.path.realpath(self.arguments.node_modules), os.path.join(folder, "node_modules"))

@@ -89,10 +89,9 @@ def beat():
         time.sleep(0.3)
 
 
-def block(page, how):
-    """The block of code of a recipe."""
-    text = (root / "docs/recipes" / page).read_text()
-    return re.search(rf"<!-- check: {how} -->\n```\w+\n(.*?)^```$", text, re.M | re.S)[1]
+def example(name):
+    """The text of a file of docs/examples."""
+    return (root / "docs/examples" / name).read_text()
 
 
 def lay_out_context(folder):
@@ -115,7 +114,7 @@ def build():
     podman("push", "--quiet", IMAGE, f"oci:{work}/oci:latest")
     packed = sum(blob.stat().st_size for blob in (work / "oci/blobs/sha256").iterdir())
     check(f"buildah builds the image: {size / MIB:.1f} MiB, pulled {packed / MIB:.1f} MiB", size > packed > 0)
-    # A program under test, for the recipes: the receiver of the command line.
+    # A program under test, for the examples: the receiver of the command line.
     (work / "Dockerfile.app").write_text(f'FROM localhost/{IMAGE}\nHEALTHCHECK NONE\nENTRYPOINT ["/wrs-emulator", "listen", "--listen", "0.0.0.0:3000"]\n')
     run("buildah", "bud", "--quiet", "--tag", "your-app", "--file", "Dockerfile.app", ".")
 
@@ -159,19 +158,19 @@ def hardened():
 
 
 def compose():
-    """The recipe, unchanged."""
+    """The example, unchanged."""
     folder = work / "compose"
     folder.mkdir()
     shutil.copytree(work / "wrs-emulator", folder / "wrs-emulator")
     (folder / "scenarios").mkdir()
     (folder / "scenarios/mine.toml").write_text('[[rule]]\nwhen = { operation = "hello" }\nreply = { status = 503, code = "scripted", message = "no" }\n')
-    (folder / "compose.yaml").write_text(block("compose.md", "compose"))
+    (folder / "compose.yaml").write_text(example("compose.yaml"))
     up = run("podman-compose", "up", "--detach", folder=folder)
     until("the published port answers", lambda: get("http://127.0.0.1:9770/v1/hello"))
     inside = ["podman-compose", "exec", "wrs-emulator", "/wrs-emulator"]
     run(*inside, "subscriptions", "create", "https://app.example.com/hooks", "--key", "sk_test_compose", folder=folder)
     fired = run(*inside, "trigger", "workflow.completed", "--key", "sk_test_compose", "--wait", folder=folder)
-    check("podman-compose runs the Compose recipe: a webhook reaches the other service by its name", "sent to http://app:3000/hooks: answered 200" in fired.stdout, fired)
+    check("podman-compose runs compose.yaml: a webhook reaches the other service by its name", "sent to http://app:3000/hooks: answered 200" in fired.stdout, fired)
     listed = run(*inside, "scenarios", "list", folder=folder)
     check("podman-compose: the mounted scenario is there", "mine" in listed.stdout, listed)
     if ignored := re.search(r"Ignored .* doesn't support healthy!", up.stderr):
@@ -180,10 +179,10 @@ def compose():
 
 
 def kubernetes():
-    """The recipe, with the sidecar where it says that older versions have it."""
+    """The example, with the sidecar as an ordinary container."""
     for name in ("your-organisation/wrs-emulator:0.1.0", "your-organisation/app:1.0.0"):
         podman("tag", IMAGE if "emulator" in name else "your-app", name)
-    text = block("kubernetes.md", "kubernetes")
+    text = example("kubernetes.yaml")
     file = work / "kubernetes.yaml"
     file.write_text(text)
     verbatim = podman("kube", "play", file, must=False)
@@ -211,22 +210,22 @@ def kubernetes():
 
 
 def testcontainers():
-    """The recipes for Python and Node, unchanged, against podman's socket."""
+    """The examples for Python and Node, unchanged, against podman's socket."""
     socket, folder = work / "podman.sock", work / "testcontainers"
     service = subprocess.Popen(["podman", "system", "service", "--time=0", f"unix://{socket}"], env=environment, stderr=subprocess.DEVNULL)
     until("podman's socket is there", socket.exists)
     folder.mkdir()
-    (folder / "test_recipe.py").write_text(block("testcontainers.md", "testcontainers-python"))
-    (folder / "recipe.test.mjs").write_text(block("testcontainers.md", "testcontainers-node"))
+    (folder / "test_container.py").write_text(example("test_container.py"))
+    (folder / "container.test.mjs").write_text(example("container.test.mjs"))
     (folder / "node_modules").symlink_to(modules)
     # Their reaper is an image of its own, which would be downloaded. Here the machine may be a container itself, which Python would ask
     # for its gateway.
     settings = {"DOCKER_HOST": f"unix://{socket}", "TESTCONTAINERS_RYUK_DISABLED": "true", "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1",
                 "TESTCONTAINERS_CONNECTION_MODE": "docker_host"}
     result = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", ".", folder=folder, settings=settings)
-    check("Testcontainers for Python runs its recipe against podman", "1 passed" in result.stdout, result)
-    result = run("node", "--test", "--test-reporter=tap", "recipe.test.mjs", folder=folder, settings=settings)
-    check("Testcontainers for Node runs its recipe against podman", "# pass 1\n" in result.stdout, result)
+    check("Testcontainers for Python runs its example against podman", "1 passed" in result.stdout, result)
+    result = run("node", "--test", "--test-reporter=tap", "container.test.mjs", folder=folder, settings=settings)
+    check("Testcontainers for Node runs its example against podman", "# pass 1\n" in result.stdout, result)
     service.terminate()
     service.wait()
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The image in a real engine: buildah builds the Dockerfile's last stage, podman with runc runs it, the recipes for Compose, Kubernetes
-# and Testcontainers run on it. Usage: engine.sh STATIC_BINARY PYTHON NODE_MODULES
+# The image in a real engine: buildah builds the Dockerfile's last stage, podman with runc runs it, the files of docs/examples for Compose,
+# Kubernetes and Testcontainers run on it. Usage: engine.sh STATIC_BINARY PYTHON NODE_MODULES
 #
 # STATIC_BINARY is what the first stage builds: `tests/container/run.sh` leaves it at `target/image/wrs-emulator`. PYTHON has
 # podman-compose, pytest, pyyaml and testcontainers, NODE_MODULES has testcontainers. `engine.py` has the checks.

@@ -1,11 +1,10 @@
-"""Tries docs/fleet.md: three processes behind nginx, under load, one of them killed. Usage: fleet.py EMULATOR_BINARY"""
+"""Tries docs/examples/nginx.conf: three processes behind nginx, under load, one of them killed. Usage: fleet.py EMULATOR_BINARY"""
 
 import collections
 import concurrent.futures
 import http.client
 import json
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -161,8 +160,7 @@ def lost(processes, owner):
 
 
 def main():
-    page = (root / "docs/fleet.md").read_text()
-    configuration = re.search(r"^```nginx file=nginx.conf\n(.*?)^```$", page, re.M | re.S)[1]
+    configuration = (root / "docs/examples/nginx.conf").read_text()
     (work / "nginx.conf").write_text(f"pid {work}/nginx.pid;\nerror_log {work}/error.log;\ndaemon off;\n{configuration}".replace("http {", "http {\n    access_log off;"))
     (work / "scenarios").mkdir()
     processes = {port: start(port) for port in PORTS}

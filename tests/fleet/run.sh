@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Three processes behind nginx with the configuration of docs/fleet.md. Usage: run.sh EMULATOR_BINARY. Needs Debian's nginx.
+# Three processes behind nginx with docs/examples/nginx.conf. Usage: run.sh EMULATOR_BINARY. Needs Debian's nginx.
 #
 # In network and process namespaces of their own, where the ports are free and nothing stays. Needs root, or `sudo`. `fleet.py` has the checks.
 set -euo pipefail

@@ -10,12 +10,17 @@ fn read(path: &str) -> String {
 }
 
 #[test]
-fn the_page_of_assumptions_is_the_ledger() {
-    assert_eq!(
-        read("docs/assumptions.md"),
-        ledger_markdown(),
-        "run: cargo run -- assumptions --markdown > docs/assumptions.md"
-    );
+fn the_page_of_assumptions_has_the_ledger() {
+    let page = read("docs/sandbox.md");
+    let (before, _) = page.split_once("| setting |").expect("the table");
+    let made = ledger_markdown();
+    let (_, table) = made.split_once("| setting |").expect("the table");
+    let made = format!("{before}| setting |{table}");
+    if std::env::var_os("UPDATE_EXPECTED").is_some() {
+        std::fs::write(format!("{}/docs/sandbox.md", env!("CARGO_MANIFEST_DIR")), &made).expect("the page is written");
+    } else {
+        assert_eq!(page, made, "UPDATE_EXPECTED=1 writes it anew");
+    }
 }
 
 /// The architecture page names every module of the crate.
@@ -29,24 +34,16 @@ fn the_architecture_page_names_every_module() {
     }
 }
 
-/// The cookbook has a recipe for each shipped scenario, and shows lines that are in its file.
+/// The cookbook has a row for each shipped scenario, and plays it.
 #[test]
-fn the_cookbook_shows_what_is_in_the_shipped_files() {
+fn the_cookbook_plays_every_shipped_scenario() {
     let page = read("docs/cookbook.md");
-    let recipes: Vec<&str> = page.split("\n### ").skip(1).collect();
-    let mut names: Vec<&str> = recipes.iter().filter_map(|recipe| recipe.lines().next()).collect();
-    names.sort_unstable();
-    let mut shipped: Vec<&str> = wrs_emulator::scenario::built_in_names().collect();
-    shipped.sort_unstable();
-    assert_eq!(names, shipped);
-    for recipe in recipes {
-        let name = recipe.lines().next().expect("a heading");
-        let file = read(&format!("scenarios/{name}.toml"));
-        let heart = recipe.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a heart");
-        for line in heart.lines() {
-            assert!(file.contains(line), "scenarios/{name}.toml has no line `{line}`");
-        }
-        assert!(recipe.contains(&format!("$ wrs-emulator scenarios use {name}\n")), "{name} is not played");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| [`")?.split('`').next());
+    let rows: BTreeSet<&str> = rows.collect();
+    assert_eq!(rows, wrs_emulator::scenario::built_in_names().collect::<BTreeSet<_>>());
+    for name in rows {
+        assert!(page.contains(&format!("| [`{name}`](../scenarios/{name}.toml) |")), "{name} links to its file");
+        assert!(page.contains(&format!("$ wrs-emulator scenarios use {name}\n")), "{name} is not played");
     }
 }
 
@@ -136,24 +133,26 @@ fn links_lead_somewhere() {
     assert!(seen > 20, "the links were found: {seen}");
 }
 
-/// Each folder of pages has an index that names its pages, and the index of the folders in it.
+/// A page is linked from the index, or from the index of its own folder.
 #[test]
 fn the_index_names_every_page() {
+    let index = read("docs/README.md");
     for (path, _) in pages() {
-        let Some((folder, name)) = path.rsplit_once('/').filter(|_| path != "docs/README.md") else { continue };
-        let (folder, name) = match (name, folder.rsplit_once('/')) {
-            ("README.md", Some((above, inner))) => (above, format!("{inner}/README.md")),
-            _ => (folder, name.to_owned()),
-        };
-        let index = read(&format!("{folder}/README.md"));
-        assert!(index.contains(&format!("]({name})")), "{folder}/README.md does not lead to {name}");
+        let Some(name) = path.strip_prefix("docs/").filter(|name| *name != "README.md") else { continue };
+        let folder = name.rsplit_once('/').filter(|(_, page)| *page != "README.md");
+        let in_folder = folder.is_some_and(|(folder, page)| {
+            let index = std::fs::read_to_string(format!("{}/docs/{folder}/README.md", env!("CARGO_MANIFEST_DIR")));
+            index.is_ok_and(|index| index.contains(&format!("]({page})")))
+        });
+        assert!(in_folder || index.contains(&format!("]({name})")), "docs/README.md does not lead to {name}");
     }
 }
 
-/// Flags and knobs that sentences name are there. Those in blocks of commands are run.
+/// Flags, settings and scripts that sentences name exist. Those in blocks of commands are run.
 #[test]
-fn flags_and_knobs_on_pages_are_known() {
-    let (flags, knobs) = (read("docs/cli.md"), read("docs/assumptions.md"));
+fn flags_settings_and_scripts_on_pages_exist() {
+    let flags: String = crate::help::all_help().into_iter().map(|(_, help)| help).collect();
+    let settings = ledger_markdown();
     let mut seen = 0;
     for (path, page) in pages() {
         let text = prose(&page);
@@ -170,17 +169,27 @@ fn flags_and_knobs_on_pages_are_known() {
                 }
             }
             let section = code.split('.').next().unwrap_or_default();
-            let is_knob = code.contains('.') && code.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '.' | '_'));
-            if is_knob
+            let is_setting =
+                code.contains('.') && code.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '.' | '_'));
+            if is_setting
                 && matches!(section, "webhooks" | "rate_limit" | "keys" | "subscriptions" | "preview" | "variation")
             {
-                let there = knobs.contains(&format!("| `{code}` |")) || code.starts_with("webhooks.custom.");
-                assert!(there, "{path}: `{code}` is no knob");
+                let there = settings.contains(&format!("| `{code}` |")) || code.starts_with("webhooks.custom.");
+                assert!(there, "{path}: `{code}` is no setting");
+                seen += 1;
+            }
+            let script = code.split([' ', '`']).find(|word| {
+                let folder = word.split('/').next().unwrap_or_default();
+                ["tests", "fuzz", "benches"].contains(&folder)
+            });
+            if let Some(script) = script.map(|script| script.split("::").next().unwrap_or_default()) {
+                let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
+                assert!(file.exists(), "{path}: there is no {script}");
                 seen += 1;
             }
         }
     }
-    assert!(seen > 40, "flags and knobs were found: {seen}");
+    assert!(seen > 40, "they were found: {seen}");
 }
 
 /// Every promise on the page of defences names tests and scripts that exist.
@@ -207,7 +216,8 @@ fn each_defence_names_tests_that_exist() {
                         before.is_some_and(|line| line.trim() == "#[test]" || line.trim().starts_with("#[tokio::test"));
                     assert!(is_test, "{path}::{test} is no test");
                 }
-                None => assert!(root.join(name).is_file(), "there is no {name}"),
+                // A script may be named with the step that it runs.
+                None => assert!(root.join(name.split(' ').next().unwrap_or_default()).is_file(), "there is no {name}"),
             }
             named += 1;
         }
@@ -215,77 +225,24 @@ fn each_defence_names_tests_that_exist() {
     }
 }
 
-/// Every script that the page of proofs names is there and can be started.
+/// `docs/llms.txt` lists the pages of the index in its order, as llmstxt.org describes. `UPDATE_EXPECTED=1` writes it anew.
 #[test]
-fn each_proof_names_commands_that_exist() {
-    let page = read("docs/internals/fault-proof.md");
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut found = 0;
-    for word in page.split(|c: char| c.is_whitespace() || c == '`') {
-        let is_script = std::path::Path::new(word).extension().is_some_and(|extension| extension == "sh");
-        if is_script && (word.starts_with("tests/clients/") || word.starts_with("fuzz/")) {
-            assert!(root.join(word).is_file(), "docs/internals/fault-proof.md names {word}");
-            found += 1;
-        }
-    }
-    assert!(found >= 4, "{found} commands were found");
-}
-
-/// A page's link with its title and what it is about, for `llms.txt`.
-fn entry(folder: &str, row: &str) -> Option<(String, String)> {
-    let (title, rest) = row.split_once('[')?.1.split_once("](")?;
-    let (name, rest) = rest.split_once(')').filter(|(name, _)| !name.contains('#'))?;
-    let path = format!("{folder}{name}");
-    let cells: Vec<&str> = rest.split('|').map(str::trim).collect();
-    let about = match cells.as_slice() {
-        ["", about, ""] => (*about).to_owned(),
-        _ => sentence(&read(&format!("docs/{path}"))),
-    };
-    Some((path.clone(), format!("- [{title}]({path}): {about}\n")))
-}
-
-/// The first sentence of a page, without emphasis and links.
-fn sentence(page: &str) -> String {
-    let prose = prose(page);
-    let paragraph = prose.split("\n\n").find(|part| part.starts_with(char::is_alphabetic)).expect("a paragraph");
-    let sentence = paragraph.split_inclusive(". ").next().unwrap_or_default().replace('\n', " ");
-    // Of a link, its text.
-    let parts: Vec<&str> = sentence.split("](").collect();
-    let rest = parts.iter().skip(1).filter_map(|part| Some(part.split_once(')')?.1));
-    let plain: String = parts.first().copied().into_iter().chain(rest).collect();
-    plain.replace(['[', '*'], "").trim().trim_end_matches(['.', ':']).to_owned()
-}
-
-/// `docs/llms.txt` names every page in the order of the index, as llmstxt.org describes. Run with `UPDATE_EXPECTED=1` to write it anew.
-#[test]
-fn the_file_beside_the_pages_names_them_all() {
+fn the_list_for_models_is_that_of_the_index() {
     let index = read("docs/README.md");
-    let (_, pages_about) = index.split_once("| page | about |").expect("the table of pages");
-    let [mut main, mut optional] = [Vec::new(), Vec::new()];
-    for row in pages_about.lines().filter(|line| line.starts_with("| [")) {
-        let found = entry("", row).expect("a row about a page");
-        let folder = found.0.strip_suffix("README.md").map(str::to_owned);
-        let is_detail = ["internals/", "findings/"].iter().any(|folder| found.0.starts_with(folder));
+    let (_, table) = index.split_once("| page | about |").expect("the table of pages");
+    let front = read("README.md").replace("**", "");
+    let first = front.split("\n\n").nth(1).expect("the first paragraph");
+    let [mut main, mut optional] = [String::new(), String::new()];
+    for row in table.lines().filter_map(|line| line.strip_prefix("| [")) {
+        let (link, about) = row.trim_end_matches([' ', '|']).split_once(") | ").expect("a page and what it is about");
+        let (title, path) = link.split_once("](").expect("a link");
+        let is_detail = ["internals/", "findings"].iter().any(|detail| path.starts_with(detail));
         let list = if is_detail { &mut optional } else { &mut main };
-        list.push(found);
-        let inner = folder.as_ref().map(|folder| read(&format!("docs/{folder}README.md"))).unwrap_or_default();
-        for row in inner.lines().filter(|line| line.starts_with("| [") || line.starts_with("- [")) {
-            let found = entry(folder.as_deref().unwrap_or_default(), row).expect("a row about a page");
-            if !list.contains(&found) && !list.iter().any(|(path, _)| *path == found.0) {
-                list.push(found);
-            }
-        }
+        list.push_str(&format!("- [{title}]({path}): {about}\n"));
     }
-    optional.push((
-        "cli.md".to_owned(),
-        "- [Command line](cli.md): every command and flag, generated from `--help-all`\n".to_owned(),
-    ));
-    let lines = |list: &[(String, String)]| list.iter().map(|(_, line)| line.as_str()).collect::<String>();
     let made = format!(
-        "# wrs-emulator\n\n> {}.\n\n## Pages\n\n- [Front page](../README.md): the first two minutes, from start to first webhook\n{}\n## Optional\n\n{}",
-        sentence(&read("README.md")),
-        lines(&main),
-        lines(&optional)
+        "# wrs-emulator\n\n> {}\n\n## Pages\n\n- [Front page](../README.md): the first two minutes, from start to first webhook\n{main}\n## Optional\n\n{optional}",
+        first.replace('\n', " "),
     );
     let path = format!("{}/docs/llms.txt", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("UPDATE_EXPECTED").is_some() {
@@ -293,15 +250,4 @@ fn the_file_beside_the_pages_names_them_all() {
     }
     let there = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(there == made, "docs/llms.txt has changed: run the tests once with UPDATE_EXPECTED=1");
-    let links: BTreeSet<&str> = there.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
-    for link in &links {
-        assert!(
-            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(link).is_file(),
-            "{link} does not exist"
-        );
-    }
-    for (path, _) in pages() {
-        let link = path.strip_prefix("docs/").unwrap_or("../README.md");
-        assert!(link == "README.md" || links.contains(link), "docs/llms.txt does not lead to {path}");
-    }
 }

@@ -15,6 +15,8 @@ mod determinism;
 mod diagnosis;
 mod differential;
 mod documents;
+#[path = "../../docs/examples/embedded.rs"]
+mod embedded;
 mod embedding;
 mod endurance;
 mod exec;
@@ -55,7 +57,6 @@ mod probe_receiver;
 mod program;
 mod quota;
 mod receivers;
-mod recipes;
 mod redaction;
 mod reload;
 mod reset;

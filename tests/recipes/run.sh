@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tries the recipes of `docs/recipes/` as far as a machine without a container engine can. Usage:
+# Tries the files of `docs/examples/` as far as a machine without a container engine can. Usage:
 #
 #   run.sh EMULATOR_BINARY PYTHON NODE_MODULES
 #

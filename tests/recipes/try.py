@@ -1,8 +1,7 @@
-"""Tries every block of code in `docs/recipes/`. Usage: try.py EMULATOR_BINARY NODE_MODULES
+"""Tries every file in `docs/examples/`. Usage: try.py EMULATOR_BINARY NODE_MODULES
 
-A comment `<!-- check: HOW -->` before a block says how it is tried, and there is no block without one. Where a recipe wants an
-engine, its files are held against their published schema, and what its steps run is played against a real emulator that has the
-environment which the recipe gives it, on top of the Dockerfile's.
+`CHECKS` names the check of each file. A file that needs an engine is compared with its published schema, and its commands are run
+against a real emulator that has the Dockerfile's environment and that of the file.
 """
 
 import json
@@ -22,10 +21,9 @@ work = pathlib.Path(tempfile.mkdtemp())
 binaries = work / "bin"
 binaries.mkdir()
 (binaries / "wrs-emulator").symlink_to(binary)
-# A developer's own settings are not part of a recipe.
+# A developer's own settings are not part of an example.
 clean = {name: value for name, value in os.environ.items() if not name.startswith("WRS_")}
 clean["PATH"] = f"{binaries}:{pathlib.Path(sys.executable).parent}:{clean['PATH']}"
-BLOCK = re.compile(r"^(?:<!-- check: (?P<how>[^\n]*) -->\n)?```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 JARS = ["junit-jupiter-api", "junit-jupiter-engine", "junit-platform-commons", "junit-platform-engine", "junit-platform-launcher",
         "junit-platform-reporting", "junit-platform-console", "opentest4j", "opentest4j-reporting-events", "apiguardian-api",
         "picocli", "univocity-parsers"]
@@ -41,7 +39,7 @@ def run(command, folder=work, environment=None, holds=None):
 
 
 class Service:
-    """The emulator with the environment of the Dockerfile and that of a recipe."""
+    """The emulator with the environment of the Dockerfile and that of an example."""
 
     def __init__(self, environment, scenarios=None):
         dockerfile = (root / "Dockerfile").read_text().rsplit("FROM scratch", 1)[1]
@@ -153,26 +151,6 @@ def kubernetes(text, _):
     return "fits Kubernetes' schema; its scenarios were checked and served with its environment, its probe run"
 
 
-def shell(text, _):
-    return run(["bash", "-e", "-c", text]) and "run"
-
-
-def words(text, _):
-    """A command of an engine: what it runs inside has such a command line."""
-    inner = text.split("/wrs-emulator ", 1)[1].split()
-    help_text = run(["wrs-emulator", inner[0], "--help-all"])
-    missing = [word for word in inner if word.startswith("--") and word not in help_text]
-    assert not missing, missing
-    return "the command line inside has its flags"
-
-
-def toml(text, _):
-    import tomllib
-
-    tomllib.loads(text)
-    return "parsed"
-
-
 PYTHON_STAND_IN = '''
 import os, subprocess
 from unittest import mock
@@ -203,7 +181,7 @@ container.DockerContainer.get_exposed_port = lambda self, port: self.port
 def testcontainers_python(text, _):
     folder = pathlib.Path(tempfile.mkdtemp(dir=work))
     (folder / "conftest.py").write_text(PYTHON_STAND_IN)
-    (folder / "test_recipe.py").write_text(text)
+    (folder / "test_container.py").write_text(text)
     run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], folder, holds=lambda printed: "1 passed" in printed)
     return "run with the real package, where starting the container starts the binary"
 
@@ -235,8 +213,8 @@ def testcontainers_node(text, _):
     folder = pathlib.Path(tempfile.mkdtemp(dir=work))
     (folder / "node_modules").symlink_to(modules)
     (folder / "stand-in.mjs").write_text(NODE_STAND_IN)
-    (folder / "recipe.test.mjs").write_text(text)
-    command = ["node", "--import", "./stand-in.mjs", "--test-reporter=tap", "--test", "recipe.test.mjs"]
+    (folder / "container.test.mjs").write_text(text)
+    command = ["node", "--import", "./stand-in.mjs", "--test-reporter=tap", "--test", "container.test.mjs"]
     run(command, folder, holds=lambda printed: "# pass 1\n" in printed)
     return "run with the real package, where starting the container starts the binary"
 
@@ -263,8 +241,8 @@ class Parse {
 
 def java_syntax(text, _):
     (work / "Parse.java").write_text(PARSER)
-    (work / "StatusTest.java").write_text(text)
-    run(["java", "Parse.java", "StatusTest.java"])
+    (work / "ContainerTest.java").write_text(text)
+    run(["java", "Parse.java", "ContainerTest.java"])
     return "its syntax was checked by javac; NOT compiled, as its package is not fetched"
 
 
@@ -284,30 +262,31 @@ def java_test(text, name):
     return "compiled without a warning, and run by JUnit's console"
 
 
-def rust(text, _):
-    """The block is part of a test that `cargo test` runs."""
-    test = (root / "tests/it/recipes.rs").read_text()
-    body = text.split("\n\n", 1)[1]
-    assert body in test, "tests/it/recipes.rs has other lines"
-    return "the same lines are a test of the project"
+CHECKS = {
+    "github.yml": github_workflow,
+    "github-action.yml": github_action,
+    "gitlab.yml": gitlab_ci,
+    "gitlab-cached.yml": gitlab_cached,
+    "pre-commit-config.yaml": pre_commit_config,
+    "compose.yaml": compose,
+    "kubernetes.yaml": kubernetes,
+    "test_container.py": testcontainers_python,
+    "container.test.mjs": testcontainers_node,
+    "ContainerTest.java": java_syntax,
+    "WrsEmulator.java": java_file,
+    "QuotaTest.java": java_test,
+}
+# Run by `cargo test`, tests/fleet/run.sh, and tests/clients/pages.py with the pages about receivers and testing.
+ELSEWHERE = {"embedded.rs", "nginx.conf", "receiver.py", "receiver.mjs", "Receiver.java", "receiver.go", "receiver.php", "receiver.rb",
+             "status.test.mjs", "status.sh"}
 
 
 def main():
-    tried = 0
-    for page in sorted((root / "docs/recipes").glob("*.md")):
-        for block in BLOCK.finditer(page.read_text()):
-            line = page.read_text()[: block.start()].count("\n") + 1
-            place = f"{page.relative_to(root)}:{line}"
-            if not block["how"]:
-                sys.exit(f"✗ {place}: no `<!-- check: … -->` says how this block is tried")
-            how, _, rest = block["how"].partition(" ")
-            ways = {"toml": toml}
-            way = ways.get(how) or globals().get(how.replace("-", "_"))
-            assert way, f"{place}: there is no check called {how}"
-            print(f"✓ {place} {how}: {way(block['text'], rest)}", flush=True)
-            tried += 1
-    assert tried >= 12, f"only {tried} blocks were found"
-    print(f"{tried} passed, 0 failed")
+    examples = root / "docs/examples"
+    assert {path.name for path in examples.iterdir()} == CHECKS.keys() | ELSEWHERE, "a file of docs/examples has no check"
+    for name, check in CHECKS.items():
+        print(f"✓ {name}: {check((examples / name).read_text(), name)}", flush=True)
+    print(f"{len(CHECKS)} passed, 0 failed")
 
 
 try:

@@ -1,4 +1,4 @@
-//! The Rust of `docs/recipes/rust.md`, compiled and run: `tests/recipes/try.py` holds the page against this file.
+//! The emulator inside a test of Rust: `cargo test` of this project compiles and runs this file.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

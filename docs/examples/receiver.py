@@ -1,0 +1,22 @@
+import os
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from standardwebhooks import Webhook, WebhookVerificationError
+
+class Receiver(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        try:
+            event = Webhook(os.environ["WRS_WEBHOOK_SECRET"]).verify(body, headers)
+        except WebhookVerificationError:
+            return self.answer(401)
+        print(event["type"], event["id"], flush=True)
+        self.answer(204)
+
+    def answer(self, status):
+        self.send_response(status)
+        self.end_headers()
+
+server = HTTPServer(("127.0.0.1", 3000), Receiver)
+print("listening", flush=True)
+server.serve_forever()
