@@ -21,7 +21,6 @@ mod json_flag;
 mod junit;
 mod listen;
 mod log;
-mod manual;
 mod markdown;
 mod mcp;
 mod mistakes;
@@ -155,9 +154,7 @@ enum Command {
     /// Print the OpenAPI document of the emulated or the control API.
     Openapi(documents::OpenapiArgs),
     /// Print a completion script for a shell.
-    Completions(manual::CompletionsArgs),
-    /// Print the manual page, or write a page for each command.
-    Man(manual::ManArgs),
+    Completions(documents::CompletionsArgs),
     /// Serve tools for agents on stdin and stdout (MCP).
     Mcp(mcp::McpArgs),
     /// Exit with 0 when the emulator is ready.
@@ -261,8 +258,7 @@ pub fn main() -> ExitCode {
         Some(Command::Profile(command)) => profile::run(command),
         Some(Command::Assumptions(args)) => documents::assumptions(args),
         Some(Command::Openapi(args)) => documents::openapi(&args),
-        Some(Command::Completions(args)) => Ok(manual::completions(&args, definition())),
-        Some(Command::Man(args)) => manual::man(&args, definition()),
+        Some(Command::Completions(args)) => Ok(documents::completions(&args, definition())),
         Some(Command::Mcp(args)) => Ok(mcp::run(args)),
         Some(Command::Health(args)) => health::run(&args),
     };

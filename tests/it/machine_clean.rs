@@ -25,7 +25,7 @@ enum Form {
     Listing,
     /// A JSON object a line, until a signal ends it.
     Stream,
-    /// A text for another program: a script or a manual page.
+    /// A script for a shell.
     Text,
     /// The output of another program, which has none here.
     Nothing,
@@ -114,7 +114,6 @@ const ROWS: &[Row] = &[
     // Its stdin has ended; what it is asked there is in `mcp.rs`.
     ("review differential", Document, "--timeout 20s -- true", "-- {folder}/missing", 2, "not_run"),
     ("mcp", Nothing, "", "--no-such-flag", 2, "usage"),
-    ("man", Text, "", "--dir {folder}/body", 2, "io"),
     ("health", Document, "--wait 1s", "--wait soon", 2, "usage"),
     ("subscriptions delete", Document, "{subscription}", "sub_nothing", 1, "not_found"),
     ("reset", Document, "", "--all --key sk_test_local", 2, "usage"),
