@@ -125,7 +125,7 @@ With `next_cursor`, `--cursor` continues. `--follow` prints records as they happ
 null if there is none. If the emulator refused a call, `answer` has its whole answer, such as the nearest requests of `requests wait`.
 
 ```json
-{\"error\":{\"code\":\"usage\",\"message\":\"there is no `--urll`\",\"hint\":\"did you mean `--url`?\"}}
+{\"error\":{\"code\":\"usage\",\"message\":\"unexpected argument '--urll' found\",\"hint\":\"a similar argument exists: '--url'\"}}
 ```
 
 | code | exit status | meaning |
