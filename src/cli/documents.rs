@@ -1,13 +1,14 @@
-//! `assumptions`, `openapi`: print documents generated from the profile.
+//! `assumptions`, `openapi`, `completions`: print documents generated from the profile or from the definition of the command line.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, Command};
+use clap_complete::Shell;
 
 use super::failure::Failure;
 use super::help::examples;
-use super::output::{print, print_json, show_list};
+use super::output::{print, print_as_is, print_json, show_list};
 use super::profile_source::load_profile;
 use crate::contract::openapi::document;
 use crate::control::api::List;
@@ -90,4 +91,24 @@ pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {
     let profile = load_profile(args.profile.profile.as_deref(), &args.profile.set)?;
     print_json(&document(&profile.profile().api_shape()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+#[command(after_help = examples([
+    "completions bash > ~/.local/share/bash-completion/completions/wrs-emulator",
+    "completions zsh > ~/.zfunc/_wrs-emulator",
+    "completions fish > ~/.config/fish/completions/wrs-emulator.fish",
+]))]
+pub(super) struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+pub(super) fn completions(args: &CompletionsArgs, mut definition: Command) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut definition, "wrs-emulator", &mut script);
+    print_as_is(&String::from_utf8_lossy(&script));
+    ExitCode::SUCCESS
 }

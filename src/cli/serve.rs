@@ -130,7 +130,7 @@ pub(super) struct ServeArgs {
     #[arg(long, env, value_enum, default_value = "text")]
     log: LogFormat,
     /// Print JSON; the same as --log json.
-    #[arg(long, env, display_order = LAST, hide_short_help = true)]
+    #[arg(long, env, global = true, display_order = LAST)]
     pub(super) json: bool,
     /// No banner and no log.
     #[arg(long, env)]

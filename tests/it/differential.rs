@@ -232,7 +232,7 @@ fn wrong_usage_is_refused_before_anything_runs() {
         (&[][..], &[][..], "CMD"),
         (&[], &["no-such-command-anywhere"], "there is no command `no-such-command-anywhere`"),
         (&[], &["./plain"], "cannot run `./plain`"),
-        (&["--only", "key-ordr"], RUN, "did you mean `key-order`?"),
+        (&["--only", "key-ordr"], RUN, "a similar value exists: 'key-order'"),
         (&["--jobs", "0"], RUN, "--jobs"),
         (&["--timeout", "0s"], RUN, "expected more than 0"),
         (&["--timeout", "soon"], RUN, "--timeout"),

@@ -1,4 +1,4 @@
-//! What the program says of itself: help, completions, manual pages.
+//! What the program says of itself: help and completions.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output, Stdio};
@@ -84,33 +84,6 @@ fn completions_know_every_command() {
         .expect("bash reads");
     assert!(bash.wait().expect("it ends").success(), "bash can read its script");
     assert_eq!(support::run(&["completions", "tcsh"]).status.code(), Some(2));
-}
-
-#[test]
-fn the_manual_has_a_page_for_each_command() {
-    let one = text(&run(&["man"]).stdout);
-    for part in [".TH wrs-emulator 1", "\n.SH NAME\n", "\\fBWRS_EMULATOR_LISTEN\\fR", "wrs\\-emulator\\-exec(1)"] {
-        assert!(one.contains(part), "`{part}` is not in\n{one}");
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let pages = folder.path().join("new").join("man1");
-    assert_eq!(text(&run(&["man", "--dir", &pages.display().to_string()]).stdout), "");
-    let written: BTreeSet<String> = std::fs::read_dir(&pages)
-        .expect("the folder is made")
-        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
-        .collect();
-    let page = |path: &[String]| format!("{}.1", [&["wrs-emulator".to_owned()], path].concat().join("-"));
-    let commands = all_help();
-    assert_eq!(written, commands.iter().map(|(path, _)| page(path)).collect::<BTreeSet<_>>());
-    for (path, _) in &commands {
-        let content = std::fs::read_to_string(pages.join(page(path))).expect("a page");
-        let bold = format!("\\fBwrs\\-emulator{}\\fR", path.iter().map(|name| format!(" {name}")).collect::<String>());
-        assert!(content.contains("\n.SH SYNOPSIS\n") && content.contains(&bold), "{path:?}\n{content}");
-    }
-    let file = folder.path().join("file");
-    std::fs::write(&file, "").expect("the file is written");
-    let refused = support::run(&["man", "--dir", &file.display().to_string()]);
-    assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains("--dir"), "{refused:?}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ enum Form {
     Listing,
     /// A JSON object a line, until a signal ends it.
     Stream,
-    /// A text for another program: a script or a manual page.
+    /// A script for a shell.
     Text,
     /// The output of another program, which has none here.
     Nothing,
@@ -114,7 +114,6 @@ const ROWS: &[Row] = &[
     // Its stdin has ended; what it is asked there is in `mcp.rs`.
     ("review differential", Document, "--timeout 20s -- true", "-- {folder}/missing", 2, "not_run"),
     ("mcp", Nothing, "", "--no-such-flag", 2, "usage"),
-    ("man", Text, "", "--dir {folder}/body", 2, "io"),
     ("health", Document, "--wait 1s", "--wait soon", 2, "usage"),
     ("subscriptions delete", Document, "{subscription}", "sub_nothing", 1, "not_found"),
     ("reset", Document, "", "--all --key sk_test_local", 2, "usage"),
@@ -254,14 +253,14 @@ fn what_is_refused_is_one_error() {
         }
         fails(command, &stage.output(command, refused, &stage.served.url), *status, code);
         let error = fails(command, &stage.output(command, "--no-such-flag", &stage.served.url), 2, "usage");
-        assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("--help")), "{command}: {error}");
+        assert!(error["hint"].is_string(), "{command}: {error}");
     }
     // What the emulator answered is kept.
     let error =
         fails("wait", &stage.output("requests wait", "--status 418 --timeout 10ms", &stage.served.url), 1, "timed_out");
     assert_eq!(error["answer"]["nearest"].as_array().map(Vec::is_empty), Some(false), "{error}");
     let error = fails("typo", &stage.output("requests lst", "", &stage.served.url), 2, "usage");
-    assert_eq!(error["hint"], "did you mean `list`?");
+    assert_eq!(error["hint"], "a similar subcommand exists: 'list'");
     let broken = stage.output("check", "{folder}/new --profile {folder}/broken.toml", &stage.served.url);
     assert_ne!(fails("check", &broken, 2, "io")["message"], Value::Null, "the folder is not there");
     // A flag in the environment counts as well, and so does a format that is JSON.

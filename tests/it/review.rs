@@ -244,5 +244,5 @@ fn an_emulator_that_has_seen_nothing_has_nothing_to_judge() {
     Program::new(&["review", "findings", "--fail-on", "severe"]).status(2).stderr(SEVERE).run();
 }
 
-const SEVERE: &str = "error: invalid value `severe` for `--fail-on <SEVERITY>` [possible values: critical, high, medium, low, info, never]\n\n\
-                      hint: did you mean `never`?\n";
+const SEVERE: &str = "error: invalid value 'severe' for '--fail-on <SEVERITY>'\n  [possible values: critical, high, medium, low, info, never]\n\n\
+                      hint: a similar value exists: 'never'\n";

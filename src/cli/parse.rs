@@ -1,0 +1,285 @@
+//! The definition of the command line and the parsing of arguments: environment variables of flags, default commands of groups, and
+//! clap's errors as failures of this program.
+
+use std::ffi::{OsStr, OsString};
+use std::process::ExitCode;
+
+use clap::builder::BoolishValueParser;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _};
+
+use super::Cli;
+use super::failure::{Failure, note, report, set_json};
+
+/// What the names of most variables begin with.
+const PREFIX: &str = "WRS_EMULATOR";
+
+/// Groups of commands, each with its default command.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("requests", "list"),
+    ("deliveries", "list"),
+    ("subscriptions", "list"),
+    ("forwards", "list"),
+    ("scenarios", "list"),
+    ("clock", "show"),
+    ("profile", "show"),
+];
+
+/// The definition of the command line, with what the derives cannot express.
+pub(super) fn definition() -> Command {
+    with_variables(derived(), PREFIX, false)
+}
+
+fn derived() -> Command {
+    // Several jobs on one machine may run `exec` at a time, so each takes a free port.
+    let free_port = |listen: Arg| listen.default_value("127.0.0.1:0");
+    let command = Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
+    command.mut_subcommand("review", |review| {
+        review.mut_subcommand("differential", |differential| {
+            // Each run has a new emulator, which prints nothing.
+            ["port_file", "state", "log", "quiet", "grace"]
+                .into_iter()
+                .fold(differential.mut_arg("listen", free_port), |command, flag| {
+                    command.mut_arg(flag, |flag| flag.hide(true))
+                })
+        })
+    })
+}
+
+/// Gives every flag an environment variable. A flag that a pipeline sets for all jobs alike is declared with `env`, and its variable is
+/// named after the flag alone; all others are named after the command and the flag, so that no variable has two meanings. Empty
+/// variables are ignored, which is how pipelines pass unset ones. If `is_brief`, help shows no variable whose name follows from its
+/// flag, as the program's help states that rule once.
+fn with_variables(command: Command, before: &str, is_brief: bool) -> Command {
+    let command = command.mut_args(|flag| {
+        let declared = flag.get_env().and_then(OsStr::to_str).map(str::to_owned);
+        let Some(long) = flag.get_long() else { return flag };
+        let (name, is_hidden) = match declared {
+            Some(whole) if whole.starts_with("WRS_") => (whole, false),
+            Some(declared) => (format!("{PREFIX}_{declared}"), is_brief),
+            None if matches!(flag.get_action(), ArgAction::HelpShort | ArgAction::HelpLong) => return flag,
+            None => (variable(before, long), true),
+        };
+        if std::env::var_os(&name).is_some_and(|value| value.is_empty()) {
+            return flag.env(None::<&str>);
+        }
+        let flag = match flag.get_action() {
+            ArgAction::SetTrue => flag.value_parser(BoolishValueParser::new()),
+            _ => flag,
+        };
+        flag.env(name).hide_env(is_hidden)
+    });
+    command.mut_subcommands(|inner| {
+        let before = variable(before, inner.get_name());
+        with_variables(inner, &before, is_brief)
+    })
+}
+
+/// The name of a variable: `before`, then the name of a command or a flag.
+fn variable(before: &str, name: &str) -> String {
+    format!("{before}_{}", name.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// Parses the process's arguments; an error is reported.
+pub(super) fn parsed() -> Result<ArgMatches, ExitCode> {
+    let arguments = expanded(std::env::args_os().collect());
+    let is_brief = !arguments.iter().any(|argument| argument == "--help-all");
+    let mut command = with_variables(derived(), PREFIX, is_brief);
+    set_json(is_json_typed(&arguments));
+    let matches = command.try_get_matches_from_mut(&arguments).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::DisplayVersion => {
+            error.exit()
+        }
+        _ => {
+            set_json(is_json_typed(&arguments) || is_json_set(&command, &arguments));
+            report(&usage(&error))
+        }
+    })?;
+    let (leaf, of_leaf) = leaf(&command, &matches);
+    let is_json =
+        |flag| of_leaf.try_get_raw(flag).ok().flatten().is_some_and(|mut values| values.any(|it| it == "json"));
+    set_json(of_leaf.get_flag("json") || is_json("format") || is_json("log"));
+    note_key_of_environment(leaf, of_leaf);
+    Ok(matches)
+}
+
+/// Inserts the default command that was left out: `requests --status 404` is `requests list --status 404`.
+fn expanded(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let word = |at: usize| arguments.get(at).and_then(|word| word.to_str());
+    let is_flag = word(2).is_none_or(|word| word.starts_with('-') && !matches!(word, "-h" | "--help" | "--help-all"));
+    if let Some((_, default)) = DEFAULTS.iter().find(|(group, _)| is_flag && word(1) == Some(group)) {
+        arguments.insert(2, default.into());
+    }
+    arguments
+}
+
+/// Whether the arguments ask for JSON, known before they are parsed so that what is wrong with them is reported as JSON, too.
+fn is_json_typed(arguments: &[OsString]) -> bool {
+    let words: Vec<&OsString> = arguments.iter().take_while(|word| *word != "--").collect();
+    words.iter().any(|word| ["--json", "--format=json", "--log=json"].iter().any(|flag| *word == flag))
+        || words.windows(2).any(|pair| (pair[0] == "--format" || pair[0] == "--log") && pair[1] == "json")
+}
+
+/// Whether the variable of `--json` is set for the command that these arguments name.
+fn is_json_set(command: &Command, arguments: &[OsString]) -> bool {
+    let leaf = arguments.iter().fold(command, |command, word| command.find_subcommand(word).unwrap_or(command));
+    let json = leaf.get_arguments().find(|flag| flag.get_id() == "json");
+    json.and_then(Arg::get_env).and_then(std::env::var_os).is_some_and(|value| value != "0" && value != "false")
+}
+
+/// An error of clap: its message, with its tips or the usage as a hint.
+fn usage(error: &clap::Error) -> Failure {
+    let text = error.render().to_string();
+    let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ").trim_end();
+    let tips: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
+    let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
+    let hint = match usage {
+        Some(usage) if tips.is_empty() => format!("`{usage}`; --help shows more"),
+        _ if tips.is_empty() => "--help shows the flags and their values".to_owned(),
+        _ => tips.join("; "),
+    };
+    Failure::usage(message).with_hint(hint)
+}
+
+/// The innermost command that was named.
+pub(super) fn leaf<'a>(mut command: &'a Command, mut matches: &'a ArgMatches) -> (&'a Command, &'a ArgMatches) {
+    while let Some((name, inner)) = matches.subcommand() {
+        let Some(below) = command.find_subcommand(name) else { break };
+        (command, matches) = (below, inner);
+    }
+    (command, matches)
+}
+
+/// Prints a note if a key in the environment restricts a command that would show all keys without it.
+fn note_key_of_environment(command: &Command, matches: &ArgMatches) {
+    let shows_all = |key: &Arg| match key.get_default_values() {
+        _ if key.get_id() != "key" => false,
+        [] => matches!(command.get_name(), "list" | "show"),
+        [default, ..] => default == "*",
+    };
+    if command.get_arguments().any(shows_all)
+        && matches.value_source("key") == Some(ValueSource::EnvVariable)
+        && let Some(key) = matches.get_one::<String>("key").filter(|key| *key != "*")
+    {
+        note(&format!("only what belongs to {key}, the key in WRS_API_KEY; `--key '*'` means every key"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    /// This command and every one below it, each by its words without the program's name.
+    fn every_command(command: &Command) -> Vec<(String, &Command)> {
+        let below = command.get_subcommands().flat_map(|inner| {
+            let paths = every_command(inner).into_iter();
+            paths.map(|(path, found)| (format!("{} {path}", inner.get_name()).trim().to_owned(), found))
+        });
+        std::iter::once((String::new(), command)).chain(below).collect()
+    }
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        definition().debug_assert();
+    }
+
+    /// The paragraph about keys in the program's help is true of every command that has `--key`.
+    #[test]
+    fn the_help_names_the_commands_without_a_key_of_their_own() {
+        let text = super::super::EXAMPLES;
+        let paragraph = text.split("\n\n").find(|text| text.starts_with("Keys: ")).expect("a paragraph");
+        let (of_variable, of_default) = paragraph.split_once("If neither").expect("two halves");
+        for (path, command) in every_command(&definition()) {
+            let Some(key) = command.get_arguments().find(|known| known.get_long() == Some("key")) else { continue };
+            let default = key.get_default_values().first().and_then(|value| value.to_str()).unwrap_or("*");
+            let is_shared = key.get_env().is_some_and(|name| name == "WRS_API_KEY");
+            let group = path.split(' ').next().unwrap_or_default();
+            assert_eq!(of_variable.contains(group), !is_shared, "{path}: WRS_API_KEY");
+            assert_eq!(of_default.contains(&path), default == crate::contract::keys::SAMPLE_KEY, "{path}: {default}");
+        }
+    }
+
+    #[test]
+    fn defaults_of_groups_are_added_and_json_is_recognised() {
+        for (line, expected, is_json) in [
+            ("x", "x", false),
+            ("x requests", "x requests list", false),
+            ("x requests --status 404 --json", "x requests list --status 404 --json", true),
+            ("x requests show req_1", "x requests show req_1", false),
+            ("x requests --help", "x requests --help", false),
+            ("x verdict --format json", "x verdict --format json", true),
+            ("x exec -- y --json", "x exec -- y --json", false),
+        ] {
+            let words = expanded(line.split(' ').map(OsString::from).collect());
+            assert_eq!(words.join(OsStr::new(" ")), expected, "{line}");
+            assert_eq!(is_json_typed(&words), is_json, "{line}");
+        }
+        let definition = definition();
+        for (group, default) in DEFAULTS {
+            let found = definition.find_subcommand(group).and_then(|group| group.find_subcommand(default));
+            assert!(found.is_some(), "{group} {default}");
+        }
+    }
+
+    /// A variable sets one flag, whichever commands have it, and every flag has a variable.
+    #[test]
+    fn every_flag_has_a_variable_that_means_nothing_else() {
+        let mut variables: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (path, command) in every_command(&definition()) {
+            for argument in command.get_arguments() {
+                let Some(flag) = argument.get_long().filter(|flag| !matches!(*flag, "help" | "help-all" | "version"))
+                else {
+                    continue;
+                };
+                let variable = argument.get_env().unwrap_or_else(|| panic!("{path} --{flag} has no variable"));
+                variables.entry(variable.to_string_lossy().into_owned()).or_default().insert(flag.to_owned());
+            }
+        }
+        assert!(variables.len() > 100, "the variables were found: {}", variables.len());
+        for (variable, mut flags) in variables {
+            // `exec --verdict-format` and `verdict --format` share a variable.
+            flags.remove("verdict-format");
+            assert!(flags.len() <= 1, "{variable} sets {flags:?}");
+        }
+    }
+
+    /// The words of an example as a shell would pass them on, up to a comment, a pipe or a file.
+    fn words(line: &str) -> Vec<String> {
+        let line = line.trim_start().split("  ").next().unwrap_or_default();
+        let (mut words, mut quoted) = (vec![String::new()], false);
+        for c in line.chars() {
+            match c {
+                '\'' => quoted = !quoted,
+                '<' | '>' | '|' if !quoted => break,
+                ' ' if !quoted => words.push(String::new()),
+                c => words.last_mut().expect("there is always one").push(c),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    #[test]
+    fn every_command_has_examples_and_each_is_a_command_line_that_is_taken() {
+        let definition = definition();
+        let found = every_command(&definition);
+        assert!(found.len() > 50, "the commands were found: {}", found.len());
+        for (path, command) in found.into_iter().skip(1) {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let lines = text.strip_prefix("Examples:\n").and_then(|text| text.split("\n\n").next()).unwrap_or_default();
+            for line in lines.lines() {
+                let words = words(line).into_iter().map(OsString::from).collect();
+                let taken = definition.clone().try_get_matches_from(expanded(words));
+                assert!(taken.is_ok(), "{path}: `{line}`: {}", taken.expect_err("it is refused"));
+            }
+            let first = path.split(' ').next().unwrap_or_default();
+            assert!(
+                lines.lines().any(|line| words(line).get(1).is_some_and(|word| word == first)),
+                "{path}: {lines:?}"
+            );
+        }
+    }
+}
