@@ -118,7 +118,7 @@ impl Diagnostic {
     /// The same problem without an excerpt of its file.
     #[must_use]
     pub fn without_source(mut self) -> Self {
-        self.source_line = "(not shown: the file is outside of the scenario folder)".to_owned();
+        self.source_line = String::from("(not shown: the file is outside of the scenario folder)");
         self.underline = 0..0;
         self
     }

@@ -319,7 +319,7 @@ fn assumed(session: &Session, mut arguments: Arguments) -> Result<Outcome, Failu
         format!("{} = {} (from {}): {}\n", cell(&row.knob), cell(&row.value), cell(&row.source), cell(&row.assumed))
     };
     let text = match answer.data.as_slice() {
-        [] => format!("no setting's name contains `{}`\n", cell(&Redactor::default().text(&about))),
+        [] => format!("no setting's name contains `{}`\n", cell(Redactor::default().text(&about))),
         rows => rows.iter().map(line).collect(),
     };
     Ok(Outcome { key, parts: vec![plain(&answer)], text })

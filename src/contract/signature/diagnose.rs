@@ -1,16 +1,11 @@
-//! Why a signature does not verify, in terms of what to change: each thing that commonly goes wrong is undone, one at
-//! a time, and each change after which the delivery verifies is reported.
-//!
-//! Pure like the rest of the layer: the clock is an argument, and nothing is tried that would need more secrets than
-//! those at hand. Must not know how findings are shown; never repeats a secret.
+//! Why a signature does not verify: each common mistake is undone, one at a time, and each change after which the delivery
+//! verifies is reported. Never repeats a secret.
 
-use std::collections::BTreeSet;
+use serde::Serialize as _;
+use serde_json::Value;
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
-use super::rewrite::rewrites;
 use super::{CustomScheme, KeyReading, Rejection, Scheme, SchemeName, SigningKey, Verified, verify};
-
-/// A body above this size is tried in fewer ways, so that looking for a cause stays cheap.
-const SMALL: usize = 64 * 1024;
 
 /// A delivery as it was received, and what it is to be verified with.
 #[derive(Clone, Copy)]
@@ -76,10 +71,9 @@ impl Change {
     }
 }
 
-/// Changes that together make the delivery verify. `Display` writes one sentence for people.
+/// The change that makes the delivery verify, and the time if that is off as well. `Display` writes one sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remedy {
-    /// At least one change.
     pub changes: Vec<Change>,
 }
 
@@ -105,153 +99,248 @@ impl std::fmt::Display for Remedy {
 impl Evidence<'_> {
     /// Verifies the delivery as it is. A secret that cannot be read counts as no key.
     pub fn verify(&self) -> Result<Verified, Rejection> {
-        let keys = self.keys(self.scheme, self.reading, false);
-        verify(self.scheme, &keys, self.header, self.url, self.body, self.now, self.tolerance)
+        verify(self.scheme, &self.keys(), self.header, self.url, self.body, self.now, self.tolerance)
     }
 
-    /// What would make a rejected delivery verify, the likeliest first; empty if nothing tried does.
-    ///
-    /// Single changes first; only if none helps, two at a time. Where the timestamp is off as well, the remedy includes it.
+    /// The mistakes each of which explains why the delivery was rejected, the likeliest first; empty if none does. A timestamp
+    /// that is off as well is part of the remedy.
     pub fn remedies(&self) -> Vec<Remedy> {
         if self.verify().is_ok() {
             return Vec::new();
         }
-        let keys = self.keys(self.scheme, self.reading, false);
-        if self.holds(self.scheme, &keys, self.url, self.body) {
-            return vec![Remedy { changes: vec![Change::Time] }];
+        if let Some(remedy) = self.remedy(Change::Time) {
+            return vec![remedy];
         }
-        let mut found = self.single_changes(&keys);
-        if found.is_empty() && self.body.len() <= SMALL {
-            found = self.pairs();
-        }
-        for remedy in &mut found {
-            self.add_time(remedy);
-        }
-        found
-    }
-
-    fn single_changes(&self, keys: &[SigningKey]) -> Vec<Remedy> {
-        let one = |change| Remedy { changes: vec![change] };
         let mut found = Vec::new();
-        for (change, scheme, keys) in self.readings() {
-            if self.holds(&scheme, &keys, self.url, self.body) {
-                found.push(one(change));
+        let trimmed: Vec<String> = self.secrets.iter().map(|secret| secret.trim().to_owned()).collect();
+        // The reading of a custom scheme is part of the scheme.
+        let schemes = KeyReading::ALL.map(|key| Scheme { key, ..self.scheme.clone() });
+        let readings = KeyReading::ALL.into_iter().zip(&schemes);
+        let readings =
+            readings.map(|(reading, scheme)| (Change::Reading(reading), Evidence { scheme, reading, ..*self }));
+        let mut tried = vec![self.key_bytes()];
+        for (change, other) in
+            [(Change::TrimmedSecret, Evidence { secrets: &trimmed, ..*self })].into_iter().chain(readings)
+        {
+            let keys = other.key_bytes();
+            if !tried.contains(&keys) {
+                found.extend(other.remedy(change));
+                tried.push(keys);
             }
         }
         for (what, body) in rewrites(self.body) {
-            if self.holds(self.scheme, keys, self.url, &body) {
-                found.push(one(Change::Body(what)));
-            }
+            found.extend(Evidence { body: &body, ..*self }.remedy(Change::Body(what)));
         }
-        let toggled = self.url.strip_suffix('/').map_or_else(|| format!("{}/", self.url), str::to_owned);
-        if self.holds(self.scheme, keys, &toggled, self.body) {
-            found.push(one(Change::Url));
-        }
+        let url = self.url.strip_suffix('/').map_or_else(|| format!("{}/", self.url), str::to_owned);
+        found.extend(Evidence { url: &url, ..*self }.remedy(Change::Url));
         for name in SchemeName::ALL {
-            let other = Scheme::new(name, self.custom);
-            let keys = self.keys(&other, self.reading, false);
-            if other != *self.scheme && self.holds(&other, &keys, self.url, self.body) {
-                found.push(one(Change::Scheme(name)));
+            let scheme = &Scheme::new(name, self.custom);
+            if scheme != self.scheme {
+                found.extend(Evidence { scheme, ..*self }.remedy(Change::Scheme(name)));
             }
         }
         found
     }
 
-    /// Another reading together with another body or another scheme.
-    fn pairs(&self) -> Vec<Remedy> {
-        let bodies = rewrites(self.body);
-        let mut found = Vec::new();
-        for (change, scheme, keys) in self.readings() {
-            for (what, body) in &bodies {
-                if self.holds(&scheme, &keys, self.url, body) {
-                    found.push(Remedy { changes: vec![change, Change::Body(what)] });
-                }
-            }
-        }
-        for name in SchemeName::ALL {
-            let other = Scheme::new(name, self.custom);
-            if other == *self.scheme {
-                continue;
-            }
-            let of_other = Evidence { scheme: &other, ..*self };
-            for (change, scheme, keys) in of_other.readings() {
-                if self.holds(&scheme, &keys, self.url, self.body) {
-                    found.push(Remedy { changes: vec![Change::Scheme(name), change] });
-                }
-            }
-            let keys = self.keys(&other, self.reading, false);
-            for (what, body) in &bodies {
-                if self.holds(&other, &keys, self.url, body) {
-                    found.push(Remedy { changes: vec![Change::Scheme(name), Change::Body(what)] });
-                }
-            }
-        }
-        found
+    /// This change, if the signature of the changed delivery matches, whatever the time.
+    fn remedy(&self, change: Change) -> Option<Remedy> {
+        Evidence { tolerance: i64::MAX, ..*self }.verify().ok()?;
+        let late = (change != Change::Time && self.verify().is_err()).then_some(Change::Time);
+        Some(Remedy { changes: [change].into_iter().chain(late).collect() })
     }
 
-    /// Every other way to read the secrets that gives other keys.
-    fn readings(&self) -> Vec<(Change, Scheme, Vec<SigningKey>)> {
-        let bytes = |keys: &[SigningKey]| keys.iter().map(|key| key.as_bytes().to_vec()).collect::<Vec<_>>();
-        let mut seen = BTreeSet::from([bytes(&self.keys(self.scheme, self.reading, false))]);
-        let mut readings = Vec::new();
-        let ways = [
-            (Change::TrimmedSecret, self.reading, true),
-            (Change::Reading(KeyReading::Auto), KeyReading::Auto, false),
-            (Change::Reading(KeyReading::Base64), KeyReading::Base64, false),
-            (Change::Reading(KeyReading::Utf8), KeyReading::Utf8, false),
-            (Change::Reading(KeyReading::Utf8WithPrefix), KeyReading::Utf8WithPrefix, false),
-        ];
-        for (change, reading, trimmed) in ways {
-            let mut scheme = self.scheme.clone();
-            if scheme.name() == SchemeName::Custom && matches!(change, Change::Reading(_)) {
-                scheme.key = reading;
-            }
-            let keys = self.keys(&scheme, reading, trimmed);
-            if !keys.is_empty() && seen.insert(bytes(&keys)) {
-                readings.push((change, scheme, keys));
-            }
+    fn keys(&self) -> Vec<SigningKey> {
+        self.secrets.iter().filter_map(|secret| SigningKey::read(secret, self.scheme, self.reading).ok()).collect()
+    }
+
+    fn key_bytes(&self) -> Vec<Vec<u8>> {
+        self.keys().iter().map(|key| key.as_bytes().to_vec()).collect()
+    }
+}
+
+/// Every body that `body` may have been before newlines were added or removed, or JSON was parsed and written again, with words
+/// that complete "the body …"; never `body` itself.
+pub fn rewrites(body: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    let mut all: Vec<(&'static str, Vec<u8>)> = Vec::new();
+    let mut add = |what: &'static str, bytes: Vec<u8>| {
+        if bytes != body && all.iter().all(|(_, known)| *known != bytes) {
+            all.push((what, bytes));
         }
-        readings
+    };
+    if let Some(rest) = body.strip_suffix(b"\r\n").or_else(|| body.strip_suffix(b"\n")) {
+        add("without its last newline", rest.to_vec());
     }
-
-    fn keys(&self, scheme: &Scheme, reading: KeyReading, trimmed: bool) -> Vec<SigningKey> {
-        let secrets = self.secrets.iter().map(|secret| if trimmed { secret.trim() } else { secret });
-        secrets.filter_map(|secret| SigningKey::read(secret, scheme, reading).ok()).collect()
+    add("without white space around it", body.trim_ascii().to_vec());
+    add("with a newline at its end", [body, b"\n"].concat());
+    add("with CR LF at its end", [body, b"\r\n"].concat());
+    if let Ok(text) = std::str::from_utf8(body) {
+        let lf = text.replace("\r\n", "\n");
+        add("with CR LF in place of LF", lf.replace('\n', "\r\n").into_bytes());
+        add("with LF in place of CR LF", lf.into_bytes());
     }
-
-    /// Whether the signature matches, whatever the time.
-    fn holds(&self, scheme: &Scheme, keys: &[SigningKey], url: &str, body: &[u8]) -> bool {
-        verify(scheme, keys, self.header, url, body, self.now, i64::MAX).is_ok()
+    if let Some(rest) = body.strip_prefix(b"\xef\xbb\xbf") {
+        add("without its byte order mark", rest.to_vec());
     }
+    if let Ok(value) = serde_json::from_slice::<Value>(body) {
+        let (compact, spaced) = (value.to_string(), written(&value, Spaced));
+        for (text, plain, ascii) in [
+            (compact, "as compact JSON", "as compact JSON in ASCII"),
+            (spaced, "as JSON with spaces after `,` and `:`", "as JSON with spaces after `,` and `:` in ASCII"),
+        ] {
+            add(plain, text.clone().into_bytes());
+            add(ascii, escaped(&text).into_bytes());
+        }
+        add("as JSON indented by 2", written(&value, PrettyFormatter::new()).into_bytes());
+    }
+    all
+}
 
-    /// Adds the time to a remedy that needs it, too.
-    fn add_time(&self, remedy: &mut Remedy) {
-        let other = remedy.changes.iter().find_map(|change| match change {
-            Change::Scheme(name) => Some(Scheme::new(*name, self.custom)),
-            _ => None,
-        });
-        // The time is checked by itself: without a key, the verification still reports a timestamp that is off.
-        let evidence = Evidence { scheme: other.as_ref().unwrap_or(self.scheme), ..*self };
-        if evidence.is_out_of_time() {
-            remedy.changes.push(Change::Time);
+fn written(value: &Value, formatter: impl Formatter) -> String {
+    let mut out = Vec::new();
+    value
+        .serialize(&mut Serializer::with_formatter(&mut out, formatter))
+        .expect("JSON values always serialise into memory");
+    String::from_utf8(out).expect("JSON is UTF-8")
+}
+
+/// Only strings contain anything beyond ASCII, so the text can be escaped as a whole.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
         }
     }
+    out
+}
 
-    fn is_out_of_time(&self) -> bool {
-        let rejected = verify(self.scheme, &[], self.header, self.url, self.body, self.now, self.tolerance);
-        match (rejected, self.scheme.name()) {
-            (Err(Rejection::Stale { .. } | Rejection::Future { .. }), _) => true,
-            // Stripe's signature is checked first; its time is in the signature header.
-            (_, SchemeName::Stripe) => {
-                let header = (self.header)("stripe-signature").unwrap_or_default();
-                let time = header.split(',').find_map(|part| part.strip_prefix("t=")?.parse::<i64>().ok());
-                time.is_some_and(|time| self.tolerance > 0 && self.now.saturating_sub(time) > self.tolerance)
-            }
-            _ => false,
-        }
+/// `, ` and `: ` on one line, as Python's `json.dumps` writes.
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
+    }
+
+    fn begin_object_key<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()> {
+        self.begin_array_value(writer, first)
+    }
+
+    fn begin_object_value<W: ?Sized + std::io::Write>(&mut self, writer: &mut W) -> std::io::Result<()> {
+        writer.write_all(b": ")
     }
 }
 
 #[cfg(test)]
-#[path = "diagnose_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::contract::signature::{Message, sign};
+
+    const NOW: i64 = 1_700_000_000;
+    const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+    const BODY: &str = r#"{"type":"workflow.completed","data":{"z":1,"a":"é"}}"#;
+
+    /// What the sender did, and what the receiver took it for.
+    #[derive(Clone, Copy)]
+    struct Case<'a> {
+        sent: (SchemeName, KeyReading, &'a str),
+        taken: (SchemeName, &'a str, &'a str),
+        later: i64,
+    }
+
+    /// A delivery that verifies under this scheme.
+    fn good(name: SchemeName) -> Case<'static> {
+        Case { sent: (name, KeyReading::Auto, BODY), taken: (name, SECRET, BODY), later: 0 }
+    }
+
+    impl Case<'_> {
+        fn check(self, expected: &[&[Change]]) {
+            let custom = CustomScheme::default();
+            let (name, reading, body) = self.sent;
+            let sent = Scheme::new(name, &custom);
+            let key = SigningKey::read(SECRET, &sent, reading).unwrap();
+            let message = Message { id: "evt_1", timestamp: NOW, url: "u", body: body.as_bytes() };
+            let headers = sign(&sent, &[key], &message).headers;
+            let header = |sought: &str| headers.iter().find(|(name, _)| name == sought).map(|(_, value)| value.clone());
+            let (name, secret, body) = self.taken;
+            let evidence = Evidence {
+                scheme: &Scheme::new(name, &custom),
+                custom: &custom,
+                secrets: &[secret.to_owned()],
+                reading: KeyReading::Auto,
+                header: &header,
+                url: "u",
+                body: body.as_bytes(),
+                now: NOW + self.later,
+                tolerance: 300,
+            };
+            let found = evidence.remedies();
+            let found: Vec<&[Change]> = found.iter().map(|remedy| remedy.changes.as_slice()).collect();
+            assert_eq!(found, expected, "{:?} taken for {name}: {:?}", self.sent, evidence.verify());
+        }
+    }
+
+    #[test]
+    fn a_single_mistake_is_named() {
+        use KeyReading::{Auto, Base64, Utf8, Utf8WithPrefix};
+        use SchemeName::{Custom, Github, Shopify, Slack, Standard, Stripe, Svix};
+        for name in SchemeName::ALL {
+            good(name).check(&[]);
+        }
+        let body = &format!("{BODY}\n");
+        for name in [Standard, Svix, Stripe, Slack, Custom] {
+            Case { later: 301, ..good(name) }.check(&[&[Change::Time]]);
+            Case { taken: (name, SECRET, body), later: 301, ..good(name) }
+                .check(&[&[Change::Body("without its last newline"), Change::Time]]);
+        }
+        for (name, reading) in
+            [(Standard, Utf8), (Standard, Utf8WithPrefix), (Stripe, Utf8), (Github, Base64), (Custom, Base64)]
+        {
+            Case { sent: (name, reading, BODY), ..good(name) }.check(&[&[Change::Reading(reading)]]);
+        }
+        Case { taken: (Github, &format!("{SECRET}\n"), BODY), ..good(Github) }.check(&[&[Change::TrimmedSecret]]);
+        for (sent, taken) in [(Stripe, Standard), (Shopify, Github)] {
+            Case { sent: (sent, Auto, BODY), ..good(taken) }.check(&[&[Change::Scheme(sent)]]);
+        }
+        Case { sent: (Stripe, Auto, BODY), later: 400, ..good(Standard) }
+            .check(&[&[Change::Scheme(Stripe), Change::Time]]);
+    }
+
+    #[test]
+    fn two_mistakes_and_other_deliveries_have_no_remedy() {
+        let name = SchemeName::Standard;
+        let body = &format!("{BODY}\n");
+        Case { sent: (name, KeyReading::Utf8, BODY), taken: (name, SECRET, body), later: 0 }.check(&[]);
+        Case { taken: (name, "another secret", BODY), ..good(name) }.check(&[]);
+        Case { taken: (name, SECRET, r#"{"type":"workflow.failed"}"#), ..good(name) }.check(&[]);
+    }
+
+    #[test]
+    fn each_rewritten_body_is_undone() {
+        let python = r#"{"type": "workflow.completed", "data": {"z": 1, "a": "\u00e9"}}"#;
+        let indented = "{\n  \"type\": \"workflow.completed\",\n  \"data\": {\n    \"z\": 1,\n    \"a\": \"é\"\n  }\n}";
+        for (sent, taken, what) in [
+            ("{}", "{}\n", "without its last newline"),
+            ("{}", "{}\r\n", "without its last newline"),
+            ("{}\n", "{}", "with a newline at its end"),
+            ("{}\r\n", "{}", "with CR LF at its end"),
+            ("{}", " {}", "without white space around it"),
+            ("a\nb", "a\r\nb", "with LF in place of CR LF"),
+            ("a\r\nb", "a\nb", "with CR LF in place of LF"),
+            ("{}", "\u{feff}{}", "without its byte order mark"),
+            (BODY, python, "as compact JSON"),
+            (BODY, indented, "as compact JSON"),
+            (r#"{"a":"\u00e9\ud83d\ude00"}"#, r#"{"a": "é😀"}"#, "as compact JSON in ASCII"),
+            (python, BODY, "as JSON with spaces after `,` and `:` in ASCII"),
+            (r#"{"b": [1, 2], "a": {}}"#, r#"{"b":[1,2],"a":{}}"#, "as JSON with spaces after `,` and `:`"),
+            (indented, BODY, "as JSON indented by 2"),
+        ] {
+            let name = SchemeName::Standard;
+            Case { sent: (name, KeyReading::Auto, sent), taken: (name, SECRET, taken), later: 0 }
+                .check(&[&[Change::Body(what)]]);
+        }
+        assert!(rewrites(b"\xff\x00").iter().all(|(what, _)| !what.contains("JSON")));
+    }
+}

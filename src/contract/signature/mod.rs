@@ -6,18 +6,14 @@
 //!
 //! Must not know about deliveries, retries, subscriptions, sockets or clocks.
 //!
-//! Reading order: `scheme` (every scheme as one row of data), `template` (the signed content),
-//! `mac`, `reading`, `key` and `warning` (secrets), `sign`, `verify`, `rejection`, `tamper` (forged
-//! deliveries), `custom` (the scheme that a profile spells out), `diagnose` and `rewrite` (what
+//! Reading order: `scheme` (every scheme as one row of data), `template` (the signed content), `mac`, `key` and `warning`
+//! (secrets), `sign`, `verify`, `tamper` (forged deliveries), `custom` (the scheme that the settings describe), `diagnose` (what
 //! would make a rejected delivery verify).
 
 mod custom;
 mod diagnose;
 mod key;
 mod mac;
-mod reading;
-mod rejection;
-mod rewrite;
 #[cfg(test)]
 mod round_trip_tests;
 mod scheme;
@@ -28,14 +24,11 @@ mod verify;
 mod warning;
 
 pub use custom::CustomScheme;
-pub use diagnose::{Change, Evidence, Remedy};
-pub use key::{SecretProblem, SigningKey};
+pub use diagnose::{Change, Evidence, Remedy, rewrites};
+pub use key::{KeyReading, SecretProblem, SigningKey};
 pub use mac::{Encoding, Hash};
-pub use reading::KeyReading;
-pub use rejection::{Rejection, Verified};
-pub use rewrite::rewrites;
 pub use scheme::{Scheme, SchemeName, SchemeNames};
 pub use sign::{Message, Signed, sign, sign_as};
 pub use tamper::{Tamper, another_key, sign_tampered};
-pub use verify::verify;
+pub use verify::{Rejection, Verified, verify};
 pub use warning::secret_warnings;

@@ -10,8 +10,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::custom::CustomScheme;
+use super::key::KeyReading;
 use super::mac::{Encoding, Hash};
-use super::reading::KeyReading;
 use crate::contract::named::named;
 
 named! {

@@ -232,7 +232,7 @@ impl AsyncRead for TimedStream {
                         refuse_fragment(read);
                     }
                     self.left = PartialHead::after_blank_line(read);
-                    self.lines += read.iter().filter(|byte| **byte == b'\n').count();
+                    self.lines += memchr::memchr_iter(b'\n', read).count();
                 }
                 Poll::Ready(Ok(()))
             }
