@@ -13,6 +13,7 @@ mod control_openapi;
 mod damage;
 mod determinism;
 mod diagnosis;
+mod diagnostics;
 mod differential;
 mod documents;
 #[path = "../../docs/examples/embedded.rs"]

@@ -257,32 +257,6 @@ fn json_becomes_toml() {
     assert!(json_to_toml("{\"a\": null}").is_err());
 }
 
-/// Each file under `tests/scenarios` has its rendered problems beside it. Run with `UPDATE_EXPECTED=1` to write them again.
-#[test]
-fn files_have_the_problems_in_the_text_beside_them() {
-    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
-    let mut paths: Vec<_> = std::fs::read_dir(&directory)
-        .expect("the folder is there")
-        .map(|entry| entry.expect("the entry can be read").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-        .collect();
-    paths.sort();
-    assert!(paths.len() >= 9);
-    for path in paths {
-        let text = std::fs::read_to_string(&path).expect("the file can be read");
-        let name = path.file_stem().and_then(|name| name.to_str()).expect("the name is UTF-8");
-        let (scenario, problems) = check_text(name, &text);
-        assert_eq!(scenario.is_none(), problems.iter().any(Diagnostic::is_error), "{name}");
-        let problems: Vec<_> = problems.into_iter().map(|problem| problem.in_file(format!("{name}.toml"))).collect();
-        let rendered = render_all(&problems, false);
-        let beside = path.with_extension("txt");
-        if std::env::var_os("UPDATE_EXPECTED").is_some() {
-            std::fs::write(&beside, &rendered).expect("the file can be written");
-        }
-        assert_eq!(std::fs::read_to_string(&beside).unwrap_or_default(), rendered, "{name}");
-    }
-}
-
 mod mutations {
     use proptest::prelude::*;
 
