@@ -1,6 +1,5 @@
 //! What the program says of itself: help and completions.
 
-use std::collections::BTreeSet;
 use std::process::{Command, Output, Stdio};
 
 use crate::support::{self, text, wrs_emulator};
