@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
-use hyper::header::{DATE, HOST, HeaderMap, RETRY_AFTER};
+use hyper::header::{DATE, HOST, HeaderMap, LOCATION, RETRY_AFTER};
 use hyper::{Method, Request, Version};
 use jiff::fmt::rfc2822::DateTimeParser;
 use parking_lot::Mutex;
@@ -141,7 +141,7 @@ impl Client {
                 format!("no answer within {} s (webhooks.timeout)", limit.as_secs_f64()),
             )),
         };
-        result.unwrap_or_else(|problem| AttemptOutcome::Failed { reason: problem.reason, detail: problem.detail })
+        result.unwrap_or_else(AttemptOutcome::from)
     }
 
     async fn exchange(self: &Arc<Self>, mut post: Post) -> Result<AttemptOutcome, DialProblem> {
@@ -171,7 +171,7 @@ impl Client {
         exchange: Exchange,
     ) -> Result<AttemptOutcome, DialProblem> {
         match exchange {
-            Exchange::Answered { outcome, is_whole } => {
+            Exchange::Answered { outcome, is_whole, .. } => {
                 if is_whole && link.is_ready() {
                     self.keep(origin, link);
                 }
@@ -220,10 +220,27 @@ impl Client {
     }
 }
 
+/// Sends a request on a connection of its own and reads the answer, with the location of a redirect. The error: there was no
+/// connection. The caller limits how long this may take.
+pub async fn send_once(
+    target: &Target,
+    addresses: &[SocketAddr],
+    reach: &Reach,
+    connect_timeout: Duration,
+    request: Request<Outgoing>,
+) -> Result<(AttemptOutcome, Option<String>), DialProblem> {
+    let mut link = Box::new(dial(target, addresses, reach, connect_timeout).await?);
+    Ok(match link.run(async |sender| exchange(sender, request).await).await {
+        Exchange::Answered { outcome, location, .. } => (outcome, location),
+        Exchange::Unsent(unsent) => (unsent.1.into(), None),
+        Exchange::Broken(problem) => (problem.into(), None),
+    })
+}
+
 /// How sending a request ended.
 enum Exchange {
-    /// An answer came. `is_whole` unless its body was too long or broke off.
-    Answered { outcome: AttemptOutcome, is_whole: bool },
+    /// An answer came. `is_whole` unless its body was too long or broke off; the location is that of a redirect.
+    Answered { outcome: AttemptOutcome, is_whole: bool, location: Option<String> },
     /// The connection was closed before the request was sent.
     Unsent(Box<(Request<Outgoing>, DialProblem)>),
     /// No valid answer came.
@@ -248,6 +265,8 @@ async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Exchange {
     };
     let status = response.status().as_u16();
     let retry_after = retry_after(response.headers());
+    let location = response.headers().get(LOCATION).filter(|_| (300..400).contains(&status));
+    let location = location.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let mut body = response.into_body();
     let (mut read, mut is_whole) = (Vec::new(), true);
     while let Some(frame) = body.frame().await {
@@ -264,7 +283,8 @@ async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Exchange {
             break;
         }
     }
-    Exchange::Answered { outcome: AttemptOutcome::Answered { status, retry_after, body: Bytes::from(read) }, is_whole }
+    let outcome = AttemptOutcome::Answered { status, retry_after, body: Bytes::from(read) };
+    Exchange::Answered { outcome, is_whole, location }
 }
 
 fn request(post: Post) -> Request<Outgoing> {
@@ -288,6 +308,12 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let at = date(requested)?;
     let now = text(DATE).and_then(date).unwrap_or_else(machine::wall_time);
     Some(Duration::try_from(at.duration_since(now)).unwrap_or_default())
+}
+
+impl From<DialProblem> for AttemptOutcome {
+    fn from(DialProblem { reason, detail }: DialProblem) -> Self {
+        Self::Failed { reason, detail }
+    }
 }
 
 fn broken(error: &hyper::Error) -> DialProblem {

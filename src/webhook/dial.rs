@@ -46,33 +46,23 @@ pub(super) fn permitted(
     chosen.map_err(|detail| DialProblem::new(FailureReason::EgressRefused, detail))
 }
 
-/// Opens a connection to a server at one of its addresses.
+/// Opens a connection to a server at one of its addresses, with TLS if the URL says so.
 pub async fn dial(
     target: &Target,
     addresses: &[SocketAddr],
     reach: &Reach,
     connect_timeout: Duration,
 ) -> Result<Link, DialProblem> {
-    let stream = dial_stream(target, addresses, reach, connect_timeout).await?;
+    let addresses = permitted(target, addresses, reach)?;
+    let stream = connect(target, &addresses, connect_timeout).await?;
+    let stream: Box<dyn ByteStream> = if target.url.scheme() == "https" {
+        Box::new(handshake(target, stream, &reach.trust, connect_timeout).await?)
+    } else {
+        Box::new(stream)
+    };
     Link::open(stream)
         .await
         .map_err(|error| DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}")))
-}
-
-/// Opens the stream of a connection, with TLS if the URL says so.
-pub async fn dial_stream(
-    target: &Target,
-    addresses: &[SocketAddr],
-    reach: &Reach,
-    connect_timeout: Duration,
-) -> Result<Box<dyn ByteStream>, DialProblem> {
-    let addresses = permitted(target, addresses, reach)?;
-    let stream = connect(target, &addresses, connect_timeout).await?;
-    if target.url.scheme() == "https" {
-        Ok(Box::new(handshake(target, stream, &reach.trust, connect_timeout).await?))
-    } else {
-        Ok(Box::new(stream))
-    }
 }
 
 /// The addresses of a server. Addresses and names of this machine need no look-up; `share` bounds the look-ups of the workspace.

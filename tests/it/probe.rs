@@ -2,7 +2,6 @@
 //! else, and whatever a receiver does, the probe ends in time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::process::Output;
 use std::sync::{Arc, Mutex};
@@ -93,7 +92,6 @@ fn what_arrives_is_what_the_cases_say() {
     let seen = seen.lock().expect("no panic");
     assert_eq!(seen.len() as u64, report["requests"].as_u64().expect("a number"));
     let heads = || seen.iter().map(|(lines, ..)| lines.join("\n"));
-    assert_eq!(heads().filter(|head| head.contains("\nWEBHOOK-SIGNATURE: v1,")).count(), 1);
     assert_eq!(heads().filter(|head| head.starts_with("GET /hooks ")).count(), 1);
     assert_eq!(heads().filter(|head| head.starts_with("HEAD /hooks ")).count(), 1);
     assert_eq!(heads().filter(|head| head.contains("content-type: text/plain")).count(), 1);
@@ -123,7 +121,7 @@ fn a_sound_receiver_of_any_scheme_passes() {
         assert!(code == Some(0) && only_incomplete, "{name}: {:?}", others(&report));
         let judged = report["cases"].as_array().expect("cases").len();
         let left_out = report["not_applicable"].as_array().expect("names").len();
-        assert!(judged + left_out >= 30 && judged >= 22, "{name}: {judged} and {left_out}");
+        assert!(judged + left_out >= 29 && judged >= 22, "{name}: {judged} and {left_out}");
     }
 }
 
@@ -237,13 +235,6 @@ fn what_refuses_genuine_deliveries_is_named_too() {
         &[("content-type-charset", "refused-valid"), ("get", "pass")],
     );
     check(
-        "looks for names in lower case",
-        |request| {
-            if request.lines.iter().any(|line| line.starts_with("WEBHOOK")) { Answers(400) } else { sound(request) }
-        },
-        &[("upper-case-headers", "refused-valid")],
-    );
-    check(
         "reads what is there",
         |request| if request.at_once { sound(request) } else { Answers(400) },
         &[("slow-sender", "refused-valid")],
@@ -300,37 +291,6 @@ fn a_receiver_that_refuses_the_valid_delivery_is_diagnosed() {
 }
 
 #[test]
-fn a_command_shows_whether_a_duplicate_has_a_second_effect() {
-    for (remembers, expected) in [(true, "pass"), (false, "repeated-effect")] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("effects");
-        std::fs::write(&file, "").expect("the file is written");
-        let (written, seen) = (file.clone(), Mutex::new(BTreeSet::new()));
-        let address = receiver(move |request| {
-            let is_new = seen.lock().expect("no panic").insert(request.header("webhook-id").to_owned());
-            if request.verifies() && (is_new || !remembers) {
-                let mut file = std::fs::File::options().append(true).open(&written).expect("the file is there");
-                writeln!(file, "{}", request.header("webhook-id")).expect("it is written");
-            }
-            if request.method == "GET" { Answers(200) } else { sound(request) }
-        });
-        let counts = format!("wc -l <'{}'", file.display());
-        let (code, report) = report(address, &["--effect-command", &counts]);
-        let outcome = others(&report).get("duplicate").copied().unwrap_or("pass");
-        assert_eq!((outcome, code), (expected, Some(i32::from(!remembers))), "{report}");
-        assert!(!others(&report).contains_key("get"), "it has no effect: {:?}", others(&report));
-    }
-    let address = receiver(sound);
-    let (_, report) = report(address, &["--effect-command", "echo always the same", "--only", "duplicate"]);
-    assert_eq!(others(&report)["duplicate"], "incomplete", "{report}");
-    let hangs = probe(address, &["--effect-command", "sleep 60; true"]);
-    assert!(hangs.status.code() == Some(2) && text(&hangs.stderr).contains("did not end within 2.0 s"), "{hangs:?}");
-    let failed = probe(address, &["--effect-command", "echo because >&2; exit 3"]);
-    assert_eq!(failed.status.code(), Some(2), "{failed:?}");
-    assert!(text(&failed.stderr).contains("--effect-command: it ended with exit status: 3: because"), "{failed:?}");
-}
-
-#[test]
 fn a_receiver_that_hangs_takes_no_longer_than_the_limits() {
     let began = machine::monotonic();
     let address = receiver(|_| Does::Hangs);
@@ -346,7 +306,7 @@ fn a_receiver_that_hangs_takes_no_longer_than_the_limits() {
         shown.contains("slow") && shown.contains("incomplete: body-changed, ") && shown.contains("were over"),
         "{shown}"
     );
-    assert!(text(&long.stderr).contains("note: 0 of 30 cases have ended"), "{long:?}");
+    assert!(text(&long.stderr).contains("note: 0 of 29 cases have ended"), "{long:?}");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     // Only what hangs is slow.
     check(

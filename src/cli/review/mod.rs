@@ -7,7 +7,6 @@ mod differential_run;
 mod findings;
 mod formats;
 mod probe;
-mod probe_text;
 pub(super) mod report;
 
 use std::process::ExitCode;

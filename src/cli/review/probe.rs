@@ -1,4 +1,4 @@
-//! `review probe`: the flags, and what is printed where. `crate::review::probe` sends and judges; `probe_text` renders.
+//! `review probe`: the flags, and the results for people and for CI systems. `crate::review::probe` sends and judges.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -13,23 +13,23 @@ use tokio::runtime::Builder;
 use tokio::time::{MissedTickBehavior, interval};
 use url::Url;
 
-use super::probe_text::{listed, suite, text};
 use crate::cli::arguments::created;
 use crate::cli::client::runtime;
 use crate::cli::failure::{Code, Failure, colored, note};
 use crate::cli::help::examples;
-use crate::cli::junit::junit;
-use crate::cli::output::{print_as_is, print_json, show_list};
+use crate::cli::junit::{Suite, TestCase, TestResult, junit};
+use crate::cli::output::{cell, print_as_is, print_json, show_list, table};
 use crate::cli::profile_source::with_forwards;
 use crate::cli::signing::{Signing, SigningArgs};
 use crate::control::api::List;
-use crate::duration::parse_duration;
-use crate::review::probe::{CASES, EffectCommand, LONGEST, Probe, ProbeProblem, ProbeReport, ProbeSigning};
+use crate::duration::{duration_text, parse_duration};
+use crate::review::probe::{CASES, Case, LONGEST, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
 use crate::tasks::block_on;
-use crate::webhook::dial::Reach;
+use crate::webhook::dial::{DialProblem, Reach};
 use crate::webhook::egress::{Destination, Egress};
 use crate::webhook::resolve::{LookUp, Resolver};
 use crate::webhook::tls::Trust;
+use crate::wording::counted;
 use crate::workspace::FailureReason;
 
 /// How often the progress is reported.
@@ -40,7 +40,6 @@ const PROGRESS: Duration = Duration::from_secs(2);
 #[command(after_help = examples([
     "review probe http://localhost:3000/hooks --secret whsec_...",
     "review probe https://app.example.com/hooks --forward https://app.example.com=http://localhost:3000",
-    "review probe http://localhost:3000/hooks --effect-command 'wc -l <events.log'",
     "review probe http://localhost:3000/hooks --only old-timestamp,duplicate --json",
     "review probe --list",
 ]) + "\n\nExit status: 0 no fault was found, 1 one was, 2 wrong usage, or no receiver to probe.")]
@@ -65,10 +64,6 @@ pub(crate) struct ProbeArgs {
     /// Limit for each answer; 5 s, or webhooks.timeout if that is less. The whole probe takes at most 10 s.
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     timeout: Option<Duration>,
-    /// A line for `sh` that prints a count, or any text that changes when an event takes effect. It shows whether a duplicate has
-    /// a second effect.
-    #[arg(long, value_name = "CMD")]
-    effect_command: Option<String>,
     /// Run these cases only, and the valid delivery; separated by commas.
     #[arg(long, value_name = "CASE", value_delimiter = ',', hide_possible_values = true, value_parser = names())]
     only: Vec<String>,
@@ -119,7 +114,7 @@ pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Runs the probe, and reports its progress on stderr while it takes long.
-async fn probe_with_progress(probe: &Probe) -> Result<ProbeReport, ProbeProblem> {
+async fn probe_with_progress(probe: &Probe) -> Result<ProbeReport, DialProblem> {
     let (done, all) = (AtomicUsize::new(0), probe.count());
     let mut ticks = interval(PROGRESS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -153,7 +148,6 @@ fn probe(args: &ProbeArgs, url: &str) -> Result<Probe, Failure> {
         target,
         reach: Reach { egress, trust, resolver: Arc::new(Resolver::new(LookUp::default())) },
         timeout: args.timeout.unwrap_or_else(|| webhooks.timeout.get().min(Duration::from_secs(5))),
-        effect: args.effect_command.clone().map(EffectCommand),
         only: args.only.clone(),
         signing: ProbeSigning {
             scheme,
@@ -174,14 +168,167 @@ fn receiver_url(text: &str) -> Result<Url, Failure> {
     })
 }
 
-fn failure(url: &str, problem: ProbeProblem) -> Failure {
-    match problem {
-        ProbeProblem::Effect(problem) => Failure::usage(format!("--effect-command: {problem}")),
-        ProbeProblem::Unreachable(problem) if problem.reason == FailureReason::EgressRefused => {
-            Failure::usage(format!("`{url}` must not be probed: {}", problem.detail))
+fn failure(url: &str, problem: DialProblem) -> Failure {
+    if problem.reason == FailureReason::EgressRefused {
+        return Failure::usage(format!("`{url}` must not be probed: {}", problem.detail));
+    }
+    Failure::new(2, Code::Unreachable, format!("there is no receiver to probe at `{url}`: {}", problem.detail))
+}
+
+/// The table of cases.
+fn listed(cases: &[Case]) -> String {
+    let rows = cases.iter().map(|case| [case.name, case.expects.name(), case.sends].map(str::to_owned));
+    table(["case", "expected", "sent"], rows)
+}
+
+/// The results: one line a case, then what is wrong and how to fix it, then a summary.
+fn text(report: &ProbeReport, colors: bool) -> String {
+    let mut text = String::new();
+    if let Some(diagnosis) = &report.diagnosis {
+        let observed = report.cases.first().map(|valid| cell(&valid.observed)).unwrap_or_default();
+        text.push_str(&format!(
+            "the valid delivery was not accepted: {observed}\n{}; what follows may change once it is\n\n",
+            cell(diagnosis)
+        ));
+    }
+    let width =
+        |of: fn(&ProbedCase) -> &str| report.cases.iter().map(|probed| of(probed).len()).max().unwrap_or_default();
+    let (outcomes, names) = (width(|probed| probed.outcome.name()), width(|probed| probed.name));
+    for probed in &report.cases {
+        let outcome = painted(probed.outcome, outcomes, colors);
+        text.push_str(&format!("{outcome}  {:names$}  {}\n", probed.name, cell(&probed.observed)));
+    }
+    for probed in report.cases.iter().filter(|probed| probed.outcome.is_failure()) {
+        text.push_str(&format!("\n{}: {}\n", probed.name, painted(probed.outcome, 0, colors)));
+        text.push_str(&particulars(probed).iter().map(|line| format!("  {line}\n")).collect::<String>());
+    }
+    let incomplete: Vec<&ProbedCase> =
+        report.cases.iter().filter(|probed| probed.outcome == Outcome::Incomplete).collect();
+    if !incomplete.is_empty() {
+        text.push('\n');
+    }
+    // One line for each reason, as many cases may share it.
+    let reasons: Vec<&str> = incomplete.iter().filter_map(|probed| probed.detail.as_deref()).collect();
+    for (_, reason) in reasons.iter().enumerate().filter(|(at, reason)| !reasons[..*at].contains(reason)) {
+        let names: Vec<&str> = incomplete
+            .iter()
+            .filter(|probed| probed.detail.as_deref() == Some(reason))
+            .map(|probed| probed.name)
+            .collect();
+        text.push_str(&format!("incomplete: {}: {}\n", names.join(", "), cell(reason)));
+    }
+    if !report.not_applicable.is_empty() {
+        let names = report.not_applicable.join(", ");
+        text.push_str(&format!("\nnot sent, as the scheme {} cannot tell: {names}\n", report.scheme));
+    }
+    text.push_str(&format!("\n{}\n", summary(report)));
+    text
+}
+
+fn summary(report: &ProbeReport) -> String {
+    let (cases, requests) = (counted(report.cases.len() as u64, "case"), counted(report.requests as u64, "request"));
+    let milliseconds = u64::try_from(report.took_ms).unwrap_or(u64::MAX);
+    let took = duration_text(Duration::from_millis(milliseconds));
+    let (passed, failed, incomplete) = (report.passed, report.failed, report.incomplete);
+    format!("{cases} with {requests} in {took}: {passed} passed, {failed} failed, {incomplete} incomplete")
+}
+
+/// What was sent, expected and observed, and what to do.
+fn particulars(probed: &ProbedCase) -> Vec<String> {
+    let mut lines = vec![
+        format!("sent      {}", probed.sent),
+        format!("expected  {} ({})", probed.expected.name(), probed.clause),
+        format!("observed  {}", cell(&probed.observed)),
+    ];
+    lines.extend(probed.detail.as_ref().map(|detail| format!("          {}", cell(detail))));
+    lines.extend(probed.remedy.map(|remedy| format!("remedy    {remedy}")));
+    lines
+}
+
+/// An outcome, padded, in its color.
+fn painted(outcome: Outcome, width: usize, colors: bool) -> String {
+    let padded = format!("{:width$}", outcome.name());
+    let color = match outcome {
+        _ if !colors => return padded,
+        Outcome::Pass => "32",
+        Outcome::Incomplete => "33",
+        _ => "1;31",
+    };
+    format!("\u{1b}[{color}m{padded}\u{1b}[0m")
+}
+
+/// The results as test cases.
+fn suite(report: &ProbeReport) -> Suite {
+    let case = |probed: &ProbedCase| TestCase {
+        name: probed.name.to_owned(),
+        result: match probed.outcome {
+            Outcome::Pass => TestResult::Passed,
+            Outcome::Incomplete => TestResult::Skipped(probed.detail.clone().unwrap_or_default()),
+            outcome => TestResult::Failed {
+                kind: outcome.name().to_owned(),
+                message: format!("{}: expected {}, observed {}", probed.sent, probed.expected.name(), probed.observed),
+                lines: particulars(probed),
+            },
+        },
+    };
+    let left_out = report.not_applicable.iter().map(|name| TestCase {
+        name: (*name).to_owned(),
+        result: TestResult::Skipped(format!("the scheme {} cannot tell", report.scheme)),
+    });
+    let notes = report.diagnosis.iter().map(|diagnosis| format!("the valid delivery was not accepted: {diagnosis}"));
+    let cases = report.cases.iter().map(case).chain(left_out).collect();
+    Suite { name: "review.probe", cases, notes: notes.chain([summary(report)]).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::review::probe::Expectation;
+
+    fn report(outcome: Outcome, observed: &str) -> ProbeReport {
+        let probed = ProbedCase {
+            name: "valid",
+            outcome,
+            sent: "a delivery",
+            expected: Expectation::Accepted,
+            observed: observed.into(),
+            detail: None,
+            clause: "a clause",
+            remedy: None,
+            took_ms: 1,
+            requests: Vec::new(),
+        };
+        ProbeReport {
+            url: "http://localhost/".into(),
+            dialled: "http://localhost/".into(),
+            scheme: "standard",
+            took_ms: 1,
+            requests: 1,
+            passed: 0,
+            failed: 1,
+            incomplete: 0,
+            diagnosis: None,
+            cases: vec![probed],
+            not_applicable: vec!["id-changed"],
         }
-        ProbeProblem::Unreachable(problem) => {
-            Failure::new(2, Code::Unreachable, format!("there is no receiver to probe at `{url}`: {}", problem.detail))
+    }
+
+    #[test]
+    fn what_a_receiver_answered_cannot_write_to_the_terminal() {
+        let hostile = report(Outcome::RefusedValid, "401 \"\u{1b}[2J<b>\"");
+        let plain = text(&hostile, false);
+        assert!(!plain.contains('\u{1b}') && plain.contains("valid: refused-valid"), "{plain}");
+        let xml = junit(&suite(&hostile));
+        let document = roxmltree::Document::parse(&xml).expect("XML");
+        let skipped = document.descendants().find(|node| node.has_tag_name("skipped")).expect("what was not sent");
+        assert_eq!(skipped.text(), Some("the scheme standard cannot tell"));
+    }
+
+    #[test]
+    fn outcomes_have_colors_on_a_terminal() {
+        for (outcome, color) in [(Outcome::Pass, "32"), (Outcome::Incomplete, "33"), (Outcome::Slow, "1;31")] {
+            let shown = text(&report(outcome, "204"), true);
+            assert!(shown.starts_with(&format!("\u{1b}[{color}m{}\u{1b}[0m  valid", outcome.name())), "{shown:?}");
         }
     }
 }

@@ -1,11 +1,51 @@
-//! Judges what came back for a case. Pure: replies and evidence go in, an outcome comes out.
+//! What came back for the requests of a case, and how the case is judged by it. Pure.
+
+use std::fmt;
 
 use serde::Serialize;
 
-use super::case::Expectation;
-use super::reply::ProbeReply;
+use super::table::{Case, Expectation};
 use crate::contract::named::named;
 use crate::workspace::FailureReason;
+
+/// What came back for one request.
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    Answered {
+        status: u16,
+        location: Option<String>,
+        /// The beginning of its body.
+        text: String,
+    },
+    /// No connection, no answer in time, or a connection that broke.
+    Failed { reason: FailureReason, detail: String },
+    /// It was not sent, or not given the time that it may take; why.
+    Unsent(String),
+}
+
+impl Reply {
+    pub(super) fn is_success(&self) -> bool {
+        matches!(self, Self::Answered { status: 200..=299, .. })
+    }
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answered { status, location, text } => {
+                write!(f, "{status}")?;
+                if let Some(location) = location {
+                    write!(f, " to {location}")?;
+                }
+                match text.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
+                    Some(line) => write!(f, " \"{}\"", line.chars().take(120).collect::<String>()),
+                    None => Ok(()),
+                }
+            }
+            Self::Failed { detail: text, .. } | Self::Unsent(text) => f.write_str(text),
+        }
+    }
+}
 
 named! {
     /// How a case ended.
@@ -28,8 +68,6 @@ named! {
         Redirected = "redirected",
         /// There was no connection, although the receiver had answered before.
         NoAnswer = "no-answer",
-        /// A delivery that must have one effect, or none, had more.
-        RepeatedEffect = "repeated-effect",
     }
 }
 
@@ -38,72 +76,50 @@ impl Outcome {
     pub const fn is_failure(self) -> bool {
         !matches!(self, Self::Pass | Self::Incomplete)
     }
-}
 
-/// What a case is judged by.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Evidence<'a> {
-    /// What came back for each request.
-    pub(super) replies: &'a [ProbeReply],
-    /// Whether the receiver accepted the valid delivery. If it did not, what it refuses proves nothing.
-    pub(super) accepts_valid: bool,
-    /// The effect before the first request, then after each; `None` if nobody can tell.
-    pub(super) effects: Option<&'a [String]>,
+    /// What to change in a receiver for which a case ended so.
+    pub(super) fn remedy(self, case: &Case) -> Option<&'static str> {
+        self.is_failure().then(|| match self {
+            Self::Slow => {
+                "answer first and work later: after its timeout the service counts the delivery as failed and retries"
+            }
+            Self::Redirected => "subscribe with the URL that answers: redirects are not followed",
+            Self::Crashed if case.expects == Expectation::Refused => {
+                "refuse with a 4xx: after a 5xx or a closed connection the delivery is sent again, and it may be a crash"
+            }
+            Self::NoAnswer => "look at the receiver's log: it stopped accepting connections during the probe",
+            _ => case.remedy,
+        })
+    }
 }
 
 /// An outcome, and why if it is not obvious.
 pub(super) type Judgement = (Outcome, Option<String>);
 
-/// Judges a case.
-pub(super) fn judge(expects: Expectation, evidence: &Evidence<'_>) -> Judgement {
-    let judged = evidence.replies.iter().map(|reply| judge_reply(expects, reply, evidence.accepts_valid));
+/// Judges a case. If the receiver did not accept the valid delivery, what it refuses proves nothing.
+pub(super) fn judge(expects: Expectation, replies: &[Reply], accepts_valid: bool) -> Judgement {
+    let judged = replies.iter().map(|reply| judge_reply(expects, reply, accepts_valid));
     let worst = judged.fold((Outcome::Pass, None), |worst, next| match (worst.0, next.0) {
         (Outcome::Pass, _) => next,
         (Outcome::Incomplete, found) if found.is_failure() => next,
         _ => worst,
     });
-    if worst.0 != Outcome::Pass || !expects.needs_evidence() {
-        return worst;
+    let needs_evidence = matches!(expects, Expectation::OneEffect | Expectation::NoEffect);
+    if worst.0 == Outcome::Pass && needs_evidence && replies.iter().any(Reply::is_success) {
+        return incomplete("2xx proves nothing about its effect; see in your receiver whether there was one");
     }
-    if expects == Expectation::NoEffect && !evidence.replies.iter().any(ProbeReply::is_success) {
-        return worst;
-    }
-    match evidence.effects {
-        None => incomplete("2xx proves nothing about its effect; --effect-command CMD can show it"),
-        Some(effects) => judge_effects(expects, effects),
-    }
-}
-
-fn judge_effects(expects: Expectation, effects: &[String]) -> Judgement {
-    match (expects, effects) {
-        (Expectation::OneEffect, [before, first, second]) => {
-            if before == first {
-                incomplete("the effect command printed the same before and after the first delivery")
-            } else if first == second {
-                (Outcome::Pass, None)
-            } else {
-                (
-                    Outcome::RepeatedEffect,
-                    Some(format!("the effect was {before}, then {first}, and after the duplicate {second}")),
-                )
-            }
-        }
-        (_, [before, after]) if before != after => {
-            (Outcome::RepeatedEffect, Some(format!("the effect was {before} and is {after} now")))
-        }
-        _ => (Outcome::Pass, None),
-    }
+    worst
 }
 
 fn incomplete(why: &str) -> Judgement {
     (Outcome::Incomplete, Some(why.to_owned()))
 }
 
-fn judge_reply(expects: Expectation, reply: &ProbeReply, accepts_valid: bool) -> Judgement {
+fn judge_reply(expects: Expectation, reply: &Reply, accepts_valid: bool) -> Judgement {
     use Expectation::{Accepted, Either, NoEffect, OneEffect, Refused};
     let status = match reply {
-        ProbeReply::Unsent(why) => return incomplete(why),
-        ProbeReply::Failed { reason, .. } => {
+        Reply::Unsent(why) => return incomplete(why),
+        Reply::Failed { reason, .. } => {
             let outcome = match reason {
                 FailureReason::Timeout => Outcome::Slow,
                 FailureReason::ConnectionReset | FailureReason::InvalidAnswer => Outcome::Crashed,
@@ -111,7 +127,7 @@ fn judge_reply(expects: Expectation, reply: &ProbeReply, accepts_valid: bool) ->
             };
             return (outcome, None);
         }
-        ProbeReply::Answered { status, .. } => *status,
+        Reply::Answered { status, .. } => *status,
     };
     match (expects, status) {
         (_, 429) => incomplete("429 proves nothing; raise the limit of requests and run the probe again"),
@@ -129,84 +145,46 @@ fn judge_reply(expects: Expectation, reply: &ProbeReply, accepts_valid: bool) ->
 mod tests {
     use super::*;
 
-    fn outcome(expects: Expectation, replies: &[ProbeReply], effects: Option<&[&str]>) -> Outcome {
-        let effects: Option<Vec<String>> = effects.map(|all| all.iter().map(|&text| text.into()).collect());
-        judge(expects, &Evidence { replies, accepts_valid: true, effects: effects.as_deref() }).0
+    fn answered(status: u16) -> Reply {
+        Reply::Answered { status, location: None, text: String::new() }
+    }
+
+    fn outcome(expects: Expectation, replies: &[Reply]) -> Outcome {
+        judge(expects, replies, true).0
     }
 
     #[test]
     fn an_answer_is_judged_by_what_was_expected() {
         use Outcome::{AcceptedForged, Crashed, Incomplete, Pass, Redirected, RefusedValid};
-        let expected = [
+        for (status, expected) in [
             (200, [Pass, AcceptedForged, Pass, Incomplete, Incomplete]),
-            (204, [Pass, AcceptedForged, Pass, Incomplete, Incomplete]),
             (302, [Redirected, Redirected, Redirected, Redirected, Pass]),
             (401, [RefusedValid, Pass, Pass, RefusedValid, Pass]),
             (429, [Incomplete; 5]),
             (500, [Crashed; 5]),
             (501, [Crashed, Crashed, Crashed, Crashed, Pass]),
             (101, [Crashed; 5]),
-        ];
-        for (status, outcomes) in expected {
-            let found = Expectation::ALL.map(|expects| outcome(expects, &[ProbeReply::status(status)], None));
-            assert_eq!(found, outcomes, "{status}");
+        ] {
+            assert_eq!(Expectation::ALL.map(|expects| outcome(expects, &[answered(status)])), expected, "{status}");
         }
+        let refused = |expects| judge(expects, &[answered(401)], false).0;
+        assert_eq!(Expectation::ALL.map(refused), [RefusedValid, Incomplete, Incomplete, RefusedValid, Pass]);
     }
 
     #[test]
-    fn no_answer_is_judged_by_its_cause() {
+    fn no_answer_is_judged_by_its_cause_and_the_worst_reply_counts() {
         for (reason, expected) in [
             (FailureReason::Timeout, Outcome::Slow),
             (FailureReason::ConnectionReset, Outcome::Crashed),
             (FailureReason::InvalidAnswer, Outcome::Crashed),
             (FailureReason::ConnectionRefused, Outcome::NoAnswer),
         ] {
-            for expects in Expectation::ALL {
-                let reply = ProbeReply::Failed { reason, detail: String::new() };
-                assert_eq!(outcome(expects, &[reply], None), expected, "{reason:?}");
-            }
+            let reply = Reply::Failed { reason, detail: String::new() };
+            assert_eq!(outcome(Expectation::Refused, &[reply]), expected, "{reason:?}");
         }
-        let unsent = ProbeReply::Unsent("the time is up".into());
-        assert_eq!(outcome(Expectation::Refused, std::slice::from_ref(&unsent), None), Outcome::Incomplete);
-        assert_eq!(
-            outcome(Expectation::Accepted, &[unsent, ProbeReply::status(500)], None),
-            Outcome::Crashed,
-            "the worst"
-        );
-        assert_eq!(
-            outcome(Expectation::Accepted, &[ProbeReply::status(200), ProbeReply::status(409)], None),
-            Outcome::RefusedValid
-        );
-    }
-
-    #[test]
-    fn who_refuses_everything_proves_nothing_by_refusing_a_forgery() {
-        let judged = |expects, status| {
-            judge(expects, &Evidence { replies: &[ProbeReply::status(status)], accepts_valid: false, effects: None }).0
-        };
-        assert_eq!(judged(Expectation::Refused, 401), Outcome::Incomplete);
-        assert_eq!(judged(Expectation::Either, 401), Outcome::Incomplete);
-        assert_eq!(judged(Expectation::Refused, 200), Outcome::AcceptedForged);
-        assert_eq!(judged(Expectation::Accepted, 401), Outcome::RefusedValid);
-        assert_eq!(judged(Expectation::NoEffect, 405), Outcome::Pass);
-    }
-
-    #[test]
-    fn effects_show_what_answers_cannot() {
-        use Expectation::{NoEffect, OneEffect};
-        let twice = [ProbeReply::status(200), ProbeReply::status(200)];
-        for (effects, expected) in [
-            (&["0", "1", "1"], Outcome::Pass),
-            (&["0", "1", "2"], Outcome::RepeatedEffect),
-            (&["0", "0", "0"], Outcome::Incomplete),
-            (&["0", "0", "1"], Outcome::Incomplete),
-        ] {
-            assert_eq!(outcome(OneEffect, &twice, Some(effects)), expected, "{effects:?}");
-        }
-        let refused = [ProbeReply::status(200), ProbeReply::status(409)];
-        assert_eq!(outcome(OneEffect, &refused, Some(&["0", "1", "1"])), Outcome::RefusedValid);
-        assert_eq!(outcome(NoEffect, &[ProbeReply::status(200)], Some(&["1", "1"])), Outcome::Pass);
-        assert_eq!(outcome(NoEffect, &[ProbeReply::status(200)], Some(&["1", "2"])), Outcome::RepeatedEffect);
-        assert_eq!(outcome(NoEffect, &[ProbeReply::status(405)], None), Outcome::Pass);
+        let unsent = Reply::Unsent("the time is up".into());
+        assert_eq!(outcome(Expectation::Refused, std::slice::from_ref(&unsent)), Outcome::Incomplete);
+        assert_eq!(outcome(Expectation::Accepted, &[unsent, answered(500)]), Outcome::Crashed);
+        assert_eq!(outcome(Expectation::Accepted, &[answered(200), answered(409)]), Outcome::RefusedValid);
     }
 }

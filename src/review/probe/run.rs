@@ -1,5 +1,5 @@
 //! Runs the cases against one receiver: the valid delivery first, then all others, a few at a time, within ten seconds and a
-//! hundred requests.
+//! hundred requests. Each request has a connection of its own, so that no case depends on how another one left it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,21 +7,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, stream};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::header::{HOST, USER_AGENT};
+use serde::Serialize;
+use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use super::case::{Case, Expectation, Transfer};
-use super::delivery::{Made, Occasion, ProbeSigning, is_applicable, make, variations};
-use super::effect::{EffectCommand, EffectProblem};
-use super::judge::{Evidence, Outcome, judge};
-use super::reply::ProbeReply;
-use super::report::{ProbeReport, Probed, SentRequest, observed};
-use super::table::{CASES, VALID};
-use super::wire::exchange;
+use super::delivery::{Occasion, ProbeRequest, ProbeSigning, is_applicable, make, variations};
+use super::judge::{Outcome, Reply, judge};
+use super::table::{CASES, Case, Expectation, VALID};
 use crate::clock::machine;
+use crate::http::outgoing::Outgoing;
+use crate::redact::Redactor;
+use crate::webhook::client::send_once;
 use crate::webhook::dial::{DialProblem, Reach, resolve};
 use crate::webhook::egress::Target;
-use crate::workspace::FailureReason;
+use crate::workspace::{AttemptOutcome, FailureReason};
 
 /// The longest that a probe takes.
 pub const LONGEST: Duration = Duration::from_secs(10);
@@ -31,56 +34,89 @@ const MOST_REQUESTS: usize = 100;
 const CONCURRENT: usize = 4;
 /// An answer that takes longer is slow, even if the probe is over before the limit for one request.
 const ENOUGH: Duration = Duration::from_secs(3);
-/// How long a first delivery may take until its effect can be seen.
-const EFFECT_LIMIT: Duration = Duration::from_secs(1);
-/// The shortest wait for an effect that must not come.
-const EFFECT_PAUSE: Duration = Duration::from_millis(200);
+/// How many pieces a slow body is cut into, and the pause before each but the first.
+const PIECES: usize = 8;
+const PAUSE: Duration = Duration::from_millis(125);
+/// Most bytes of a body that are shown.
+const MOST_SHOWN: usize = 1024;
 
 /// A probe of one receiver.
 #[derive(Debug)]
 pub struct Probe {
-    /// The receiver.
     pub target: Arc<Target>,
-    /// How it may be reached.
     pub reach: Reach,
-    /// What deliveries are signed with.
     pub signing: ProbeSigning,
     /// Limit for each request, its connect included.
     pub timeout: Duration,
-    /// The command that shows effects.
-    pub effect: Option<EffectCommand>,
     /// Names of the cases to run besides the valid delivery; all if empty.
     pub only: Vec<String>,
 }
 
-/// Why there is nothing to report.
-#[derive(Debug, thiserror::Error)]
-pub enum ProbeProblem {
-    /// The receiver cannot be reached, or must not be.
-    #[error("{}", .0.detail)]
-    Unreachable(DialProblem),
-    /// The effect command does not work.
-    #[error("{0}")]
-    Effect(#[from] EffectProblem),
+/// The results of all cases.
+#[derive(Debug, Serialize)]
+pub struct ProbeReport {
+    pub url: String,
+    /// The URL that was called: another one if a forward covers it.
+    pub dialled: String,
+    pub scheme: &'static str,
+    pub took_ms: u128,
+    /// The number of requests sent.
+    pub requests: usize,
+    pub passed: usize,
+    pub failed: usize,
+    pub incomplete: usize,
+    /// What is wrong, if the valid delivery was not accepted: nearly everything else follows from that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diagnosis: Option<String>,
+    /// One for each case, in the order of the table.
+    pub cases: Vec<ProbedCase>,
+    /// Names of cases that mean nothing under the scheme.
+    pub not_applicable: Vec<&'static str>,
 }
 
+/// The result of one case.
+#[derive(Debug, Serialize)]
+pub struct ProbedCase {
+    pub name: &'static str,
+    pub outcome: Outcome,
+    pub sent: &'static str,
+    pub expected: Expectation,
+    /// What came back.
+    pub observed: String,
+    /// Why it ended so, if that is not obvious.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    pub clause: &'static str,
+    /// What to change, if it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<&'static str>,
+    pub took_ms: u128,
+    pub requests: Vec<SentRequest>,
+}
+
+/// One request of a case.
+#[derive(Debug, Serialize)]
+pub struct SentRequest {
+    method: &'static str,
+    headers: Map<String, Value>,
+    /// The beginning of its body.
+    body: String,
+    body_bytes: usize,
+    observed: String,
+    took_ms: u128,
+}
+
+/// A request, what came back, and how long that took.
+type Exchange = (ProbeRequest, Reply, Duration);
+
 impl Probe {
-    /// Runs the probe. `done` counts the cases that have ended.
-    pub async fn run(&self, done: &AtomicUsize) -> Result<ProbeReport, ProbeProblem> {
+    /// Runs the probe. `done` counts the cases that have ended. The error: the receiver cannot be reached, or must not be.
+    pub async fn run(&self, done: &AtomicUsize) -> Result<ProbeReport, DialProblem> {
         let share = Arc::new(Semaphore::new(1));
-        let looked_up = resolve(&self.target, &self.reach.resolver, &share);
-        let addresses = match timeout(self.timeout, looked_up).await {
-            Ok(found) => found.map_err(ProbeProblem::Unreachable)?,
-            Err(_) => return Err(self.look_up_timeout()),
-        };
-        if let Some(effect) = &self.effect {
-            effect.read(LONGEST).await?;
-        }
-        let name = u64::from_be_bytes(machine::entropy());
-        let began = machine::monotonic();
-        let run =
-            Run { probe: self, addresses, name: format!("probe{name:016x}"), began, sent: AtomicUsize::new(0), done };
-        run.all().await
+        let looked_up = timeout(self.timeout, resolve(&self.target, &self.reach.resolver, &share)).await;
+        let addresses = looked_up.unwrap_or_else(|_| Err(self.look_up_timeout()))?;
+        let name = format!("probe{:016x}", u64::from_be_bytes(machine::entropy()));
+        Run { probe: self, addresses, name, began: machine::monotonic(), sent: AtomicUsize::new(0), done }.all().await
     }
 
     /// How many cases the probe will run.
@@ -98,13 +134,10 @@ impl Probe {
         is_applicable(case, &self.signing, Occasion { id: "probe", workflow: "probe", now: machine::wall_time() })
     }
 
-    fn look_up_timeout(&self) -> ProbeProblem {
-        let detail = format!(
-            "the look-up of the name `{}` did not end within {} s (--timeout)",
-            self.target.host_text(),
-            self.timeout.as_secs_f64()
-        );
-        ProbeProblem::Unreachable(DialProblem { reason: FailureReason::Timeout, detail })
+    fn look_up_timeout(&self) -> DialProblem {
+        let (host, limit) = (self.target.host_text(), self.timeout.as_secs_f64());
+        let detail = format!("the look-up of the name `{host}` did not end within {limit} s (--timeout)");
+        DialProblem { reason: FailureReason::Timeout, detail }
     }
 }
 
@@ -120,106 +153,65 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn all(&self) -> Result<ProbeReport, ProbeProblem> {
+    async fn all(&self) -> Result<ProbeReport, DialProblem> {
         let (cases, not_applicable): (Vec<_>, Vec<_>) = self.probe.chosen().partition(|case| self.probe.applies(case));
         let (valid, rest) = cases.split_first().expect("the valid delivery always applies");
-        let (made, first) = self.first(valid).await?;
-        let accepts_valid = first.0.is_success();
-        let diagnosis = if accepts_valid { None } else { Some(self.diagnose(&first.0).await) };
-        let mut probed = vec![self.judged(valid, true, vec![(made, first)], None)];
+        let request = self.request(valid, 0, 0);
+        // That the receiver cannot be reached is one problem, and not one for each case.
+        let (reply, took) = self.send(request.clone()).await?;
+        let accepts_valid = reply.is_success();
+        let diagnosis = if accepts_valid { None } else { Some(self.diagnose(&reply).await) };
+        let mut probed = vec![self.judged(valid, true, &[(request, reply, took)])];
 
-        let answers = !matches!(probed[0].outcome, Outcome::Slow);
-        let is_alone = |case: &&Case| self.probe.effect.is_some() && case.expects.needs_evidence();
-        let (alone, rest): (Vec<_>, Vec<_>) = rest.iter().copied().partition(is_alone);
         // A receiver that handles one request at a time cannot answer others during a slow one.
-        let is_slow =
-            |case: &&Case| answers && case.requests.iter().any(|sending| sending.transfer == Transfer::InPieces);
-        let (slow, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_slow);
+        let answers = probed[0].outcome != Outcome::Slow;
+        let is_slow = |case: &&Case| answers && case.requests.iter().any(|sending| sending.is_slow);
+        let (slow, rest): (Vec<_>, Vec<_>) = rest.iter().copied().partition(is_slow);
         let concurrent = if answers { CONCURRENT } else { rest.len().max(1) };
-        for (cases, concurrent) in [(alone, 1), (rest, concurrent), (slow, 1)] {
+        for (cases, concurrent) in [(rest, concurrent), (slow, 1)] {
             let running = stream::iter(cases).map(|case| self.case(case, accepts_valid));
             probed.extend(running.buffer_unordered(concurrent).collect::<Vec<_>>().await);
         }
-        let place = |name: &str| CASES.iter().position(|case| case.name == name);
-        probed.sort_by_key(|probed| place(probed.name));
+        probed.sort_by_key(|probed| CASES.iter().position(|case| case.name == probed.name));
+        let count = |is_counted: fn(Outcome) -> bool| probed.iter().filter(|probed| is_counted(probed.outcome)).count();
         Ok(ProbeReport {
             url: self.probe.signing.url.clone(),
             dialled: self.probe.target.text.to_string(),
             scheme: self.probe.signing.scheme.name().name(),
-            took_ms: self.elapsed().as_millis(),
+            took_ms: self.began.elapsed().as_millis(),
             requests: self.sent.load(Ordering::Relaxed),
-            passed: count(&probed, |outcome| outcome == Outcome::Pass),
-            failed: count(&probed, Outcome::is_failure),
-            incomplete: count(&probed, |outcome| outcome == Outcome::Incomplete),
+            passed: count(|outcome| outcome == Outcome::Pass),
+            failed: count(Outcome::is_failure),
+            incomplete: count(|outcome| outcome == Outcome::Incomplete),
             diagnosis,
             cases: probed,
             not_applicable: not_applicable.iter().map(|case| case.name).collect(),
         })
     }
 
-    /// The valid delivery. That it cannot be sent is one problem, and not one for each case.
-    async fn first(&self, case: &Case) -> Result<(Made, (ProbeReply, Duration)), ProbeProblem> {
-        let made = self.made(case, 0, 0);
-        let replied = self.send(made.clone()).await.map_err(ProbeProblem::Unreachable)?;
-        Ok((made, replied))
-    }
-
-    async fn case(&self, case: &'static Case, accepts_valid: bool) -> Probed {
-        let effect = self.probe.effect.as_ref().filter(|_| case.expects.needs_evidence());
-        let mut effects = match effect {
-            Some(effect) => Some(effect.read(self.left()).await.map(|text| vec![text])),
-            None => None,
-        };
-        let (mut exchanges, mut event, mut seen_after) = (Vec::new(), 0, Duration::ZERO);
+    async fn case(&self, case: &'static Case, accepts_valid: bool) -> ProbedCase {
+        let (mut exchanges, mut event) = (Vec::new(), 0);
         for (at, sending) in case.requests.iter().enumerate() {
             event += usize::from(at > 0 && !sending.repeats);
-            let made = self.made(case, at, event);
-            let replied = self.send(made.clone()).await;
-            let replied = replied.unwrap_or_else(|DialProblem { reason, detail }| {
-                (ProbeReply::Failed { reason, detail }, Duration::ZERO)
-            });
-            let is_sent = !matches!(replied.0, ProbeReply::Unsent(_));
-            exchanges.push((made, replied));
-            if !is_sent {
+            let request = self.request(case, at, event);
+            let (reply, took) = self
+                .send(request.clone())
+                .await
+                .unwrap_or_else(|DialProblem { reason, detail }| (Reply::Failed { reason, detail }, Duration::ZERO));
+            let is_unsent = matches!(reply, Reply::Unsent(_));
+            exchanges.push((request, reply, took));
+            if is_unsent {
                 break;
             }
-            if let (Some(effect), Some(Ok(texts))) = (effect, &mut effects) {
-                let read = if at == 0 && case.expects == Expectation::OneEffect {
-                    let began = machine::monotonic();
-                    let read = self.changed(effect, &texts[0]).await;
-                    seen_after = began.elapsed();
-                    read
-                } else {
-                    sleep(EFFECT_PAUSE.max(2 * seen_after).min(EFFECT_LIMIT).min(self.left())).await;
-                    effect.read(self.left()).await
-                };
-                match read {
-                    Ok(text) => texts.push(text),
-                    Err(problem) => effects = Some(Err(problem)),
-                }
-            }
         }
-        self.judged(case, accepts_valid, exchanges, effects)
+        self.judged(case, accepts_valid, &exchanges)
     }
 
-    fn judged(
-        &self,
-        case: &'static Case,
-        accepts_valid: bool,
-        exchanges: Vec<(Made, (ProbeReply, Duration))>,
-        effects: Option<Result<Vec<String>, EffectProblem>>,
-    ) -> Probed {
-        let replies: Vec<ProbeReply> = exchanges.iter().map(|(_, (reply, _))| reply.clone()).collect();
-        let texts = effects.as_ref().and_then(|effects| effects.as_deref().ok());
-        let evidence = Evidence { replies: &replies, accepts_valid, effects: texts };
-        let (outcome, mut detail) = judge(case.expects, &evidence);
-        if let (Outcome::Incomplete, Some(Err(problem))) = (outcome, &effects) {
-            detail = Some(format!("--effect-command: {problem}"));
-        }
-        let took: Duration = exchanges.iter().map(|(_, (_, took))| *took).sum();
-        let requests = exchanges.iter().map(|(made, (reply, took))| SentRequest::new(made, reply, *took));
+    fn judged(&self, case: &'static Case, accepts_valid: bool, exchanges: &[Exchange]) -> ProbedCase {
+        let replies: Vec<Reply> = exchanges.iter().map(|(_, reply, _)| reply.clone()).collect();
+        let (outcome, detail) = judge(case.expects, &replies, accepts_valid);
         self.done.fetch_add(1, Ordering::Relaxed);
-        Probed {
+        ProbedCase {
             name: case.name,
             outcome,
             sent: case.sends,
@@ -227,34 +219,35 @@ impl Run<'_> {
             observed: replies.iter().map(observed).collect::<Vec<_>>().join(", then "),
             detail,
             clause: case.clause,
-            remedy: Probed::remedy_of(case, outcome),
-            took_ms: took.as_millis(),
-            requests: requests.collect(),
+            remedy: outcome.remedy(case),
+            took_ms: exchanges.iter().map(|(.., took)| took.as_millis()).sum(),
+            requests: exchanges.iter().map(SentRequest::new).collect(),
         }
     }
 
     /// Why the valid delivery was not accepted, as far as further deliveries can show it.
-    async fn diagnose(&self, reply: &ProbeReply) -> String {
-        let status = match reply {
-            ProbeReply::Answered { status, .. } => status,
-            ProbeReply::Failed { reason: FailureReason::Timeout, .. } | ProbeReply::Unsent(_) => {
-                return "it takes requests and does not answer them in time; look at its log".to_owned();
+    async fn diagnose(&self, reply: &Reply) -> String {
+        let text = match reply {
+            Reply::Failed { reason: FailureReason::Timeout, .. } | Reply::Unsent(_) => {
+                "it takes requests and does not answer them in time; look at its log"
             }
-            ProbeReply::Failed { .. } => {
-                return "it ends connections without a valid answer; look at its log".to_owned();
-            }
+            Reply::Failed { .. } => "it ends connections without a valid answer; look at its log",
+            Reply::Answered { status, .. } => match status {
+                429 => "it answered 429 to the first request; raise its limit of requests",
+                404 | 405 => return format!("it answered {status} to a POST; check the path of the URL"),
+                300..=399 => "it redirects deliveries; probe the URL that it redirects to",
+                400..=499 => return self.accepted_variation().await,
+                _ => return format!("it answered {status} to the valid delivery; look at its log"),
+            },
         };
-        match status {
-            429 => return "it answered 429 to the first request; raise its limit of requests".to_owned(),
-            404 | 405 => return format!("it answered {status} to a POST; check the path of the URL"),
-            300..=399 => return "it redirects deliveries; probe the URL that it redirects to".to_owned(),
-            400..=499 => {}
-            _ => return format!("it answered {status} to the valid delivery; look at its log"),
-        }
+        text.to_owned()
+    }
+
+    async fn accepted_variation(&self) -> String {
         let id = format!("{}diagnosis", self.name);
         let occasion = Occasion { id: &id, workflow: &self.name, now: machine::wall_time() };
-        for (what, made) in variations(&self.probe.signing, occasion) {
-            if matches!(self.send(made).await, Ok((reply, _)) if reply.is_success()) {
+        for (what, request) in variations(&self.probe.signing, occasion) {
+            if matches!(self.send(request).await, Ok((reply, _)) if reply.is_success()) {
                 return what;
             }
         }
@@ -263,62 +256,82 @@ impl Run<'_> {
             .to_owned()
     }
 
-    fn made(&self, case: &Case, at: usize, event: usize) -> Made {
+    fn request(&self, case: &Case, at: usize, event: usize) -> ProbeRequest {
         let workflow = format!("{}{}", self.name, case.name.replace('-', ""));
         let id = format!("{workflow}{event}");
-        make(
-            &case.requests[at],
-            &self.probe.signing,
-            Occasion { id: &id, workflow: &workflow, now: machine::wall_time() },
-        )
+        let occasion = Occasion { id: &id, workflow: &workflow, now: machine::wall_time() };
+        make(&case.requests[at], &self.probe.signing, occasion)
     }
 
     /// Sends a request, within the limits of the probe; the reply, and how long it took.
-    async fn send(&self, made: Made) -> Result<(ProbeReply, Duration), DialProblem> {
-        let limit = self.probe.timeout.min(self.left());
+    async fn send(&self, request: ProbeRequest) -> Result<(Reply, Duration), DialProblem> {
+        let limit = self.probe.timeout.min(LONGEST.saturating_sub(self.began.elapsed()));
+        let over = |what: &str| Reply::Unsent(format!("{what} the {} s of the probe were over", LONGEST.as_secs()));
         if limit.is_zero() || self.sent.fetch_add(1, Ordering::Relaxed) >= MOST_REQUESTS {
-            return Ok((
-                ProbeReply::Unsent(format!("not sent: the {} s of the probe were over", LONGEST.as_secs())),
-                Duration::ZERO,
-            ));
+            return Ok((over("not sent:"), Duration::ZERO));
         }
         let began = machine::monotonic();
-        let exchanged = exchange(&self.probe.target, &self.addresses, &self.probe.reach, limit / 2, made);
-        let reply = match timeout(limit, exchanged).await {
-            Ok(reply) => reply?,
-            Err(_) if limit < self.probe.timeout && limit < ENOUGH => {
-                ProbeReply::Unsent(format!("no answer before the {} s of the probe were over", LONGEST.as_secs()))
+        let Probe { target, reach, .. } = self.probe;
+        let sent = send_once(target, &self.addresses, reach, limit / 2, outgoing(target, request));
+        let reply = match timeout(limit, sent).await {
+            Ok(Ok((AttemptOutcome::Answered { status, body, .. }, location))) => {
+                Reply::Answered { status, location, text: beginning(&body) }
             }
-            Err(_) => ProbeReply::Failed {
+            Ok(Ok((AttemptOutcome::Failed { reason, detail }, _))) => Reply::Failed { reason, detail },
+            Ok(Err(problem)) => return Err(problem),
+            Err(_) if limit < self.probe.timeout && limit < ENOUGH => over("no answer before"),
+            Err(_) => Reply::Failed {
                 reason: FailureReason::Timeout,
                 detail: format!("no answer within {:.1} s (--timeout)", limit.as_secs_f64()),
             },
         };
         Ok((reply, began.elapsed()))
     }
+}
 
-    /// The effect as soon as it differs, or as it is when the time is up.
-    async fn changed(&self, effect: &EffectCommand, before: &str) -> Result<String, EffectProblem> {
-        let began = machine::monotonic();
-        loop {
-            let now = effect.read(self.left()).await?;
-            if now != before || began.elapsed() >= EFFECT_LIMIT {
-                return Ok(now);
-            }
-            sleep(EFFECT_PAUSE / 4).await;
+impl SentRequest {
+    fn new((request, reply, took): &Exchange) -> Self {
+        Self {
+            method: request.method,
+            headers: request.headers.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect(),
+            body: beginning(&request.body),
+            body_bytes: request.body.len(),
+            observed: observed(reply),
+            took_ms: took.as_millis(),
         }
-    }
-
-    fn elapsed(&self) -> Duration {
-        machine::monotonic().duration_since(self.began)
-    }
-
-    /// What is left of the time of the probe.
-    fn left(&self) -> Duration {
-        LONGEST.saturating_sub(self.elapsed())
     }
 }
 
-fn count(probed: &[Probed], is_counted: impl Fn(Outcome) -> bool) -> usize {
-    probed.iter().filter(|probed| is_counted(probed.outcome)).count()
+/// What came back, with credentials masked.
+fn observed(reply: &Reply) -> String {
+    Redactor::default().text(&reply.to_string()).into_owned()
+}
+
+fn beginning(body: &Bytes) -> String {
+    String::from_utf8_lossy(&body[..body.len().min(MOST_SHOWN)]).into_owned()
+}
+
+fn outgoing(target: &Target, request: ProbeRequest) -> Request<Outgoing> {
+    let body = if request.is_slow { in_pieces(request.body) } else { request.body.into() };
+    let mut head = Request::builder().method(request.method).uri(target.uri.clone()).header(HOST, target.host.clone());
+    head = head.header(USER_AGENT, concat!("wrs-emulator/", env!("CARGO_PKG_VERSION"), " probe"));
+    for (name, value) in request.headers {
+        head = head.header(name, value);
+    }
+    head.body(body).expect("ids, numbers and signatures are valid in headers")
+}
+
+fn in_pieces(body: Bytes) -> Outgoing {
+    let size = body.len().div_ceil(PIECES).max(1);
+    let pieces = stream::unfold((body, true), move |(mut rest, is_first)| async move {
+        if rest.is_empty() {
+            return None;
+        }
+        if !is_first {
+            sleep(PAUSE).await;
+        }
+        let piece = rest.split_to(size.min(rest.len()));
+        Some((Ok(piece), (rest, false)))
+    });
+    Outgoing::stream(pieces)
 }

@@ -1,12 +1,124 @@
-//! Every case of the probe, in the order of listings. To add one, add a row.
+//! Every case of the probe as data: what is sent, and what must come back. To add one, add a row.
 
-use hyper::Method;
+use serde::Serialize;
 
-use super::case::{Case, Event, Expectation, Sending, Signing, Transfer};
+use self::Expectation::{Accepted, Either, NoEffect, OneEffect, Refused};
+use crate::contract::named::named;
 use crate::contract::signature::Tamper;
 
 /// The name of the case that every other one depends on.
 pub const VALID: &str = "valid";
+
+/// One case of the probe. All texts are for people.
+#[derive(Debug, Serialize)]
+pub struct Case {
+    pub name: &'static str,
+    pub sends: &'static str,
+    pub expects: Expectation,
+    /// Where the contract or Standard Webhooks says so.
+    pub clause: &'static str,
+    /// What to change in a receiver that fails.
+    pub remedy: &'static str,
+    #[serde(skip)]
+    pub(super) requests: &'static [Sending],
+}
+
+named! {
+    /// What must come back.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    pub enum Expectation {
+        /// A genuine delivery.
+        #[serde(rename = "2xx")]
+        Accepted = "2xx",
+        /// A forged delivery. A 5xx or a redirect refuses it as well, but makes the sender send it again.
+        #[serde(rename = "4xx")]
+        Refused = "4xx",
+        /// A genuine delivery in a form that may be refused.
+        #[serde(rename = "2xx or 4xx")]
+        Either = "2xx or 4xx",
+        /// The same genuine delivery twice.
+        #[serde(rename = "2xx each time, and one effect")]
+        OneEffect = "2xx each time, and one effect",
+        /// No delivery at all.
+        #[serde(rename = "3xx, 4xx or 501, or 2xx without an effect")]
+        NoEffect = "3xx, 4xx or 501, or 2xx without an effect",
+    }
+}
+
+/// How one request is made.
+#[derive(Clone, Debug)]
+pub(super) struct Sending {
+    pub(super) method: &'static str,
+    pub(super) event: Event,
+    pub(super) signing: Signing,
+    pub(super) content_type: &'static str,
+    /// Whether the body is sent in pieces over about a second.
+    pub(super) is_slow: bool,
+    /// Whether it carries the same event as the request before it.
+    pub(super) repeats: bool,
+}
+
+impl Sending {
+    /// A valid delivery; each case differs from it in one thing.
+    pub(super) const VALID: Self = Self {
+        method: "POST",
+        event: Event::Plain,
+        signing: Signing::Genuine,
+        content_type: "application/json",
+        is_slow: false,
+        repeats: false,
+    };
+}
+
+/// The event in the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// `workflow.completed` with the fields that the contract shows.
+    Plain,
+    /// The same, created an hour ago.
+    Older,
+    /// The same with white space and another order of its keys.
+    Spaced,
+    /// A type that the contract does not show.
+    UnknownType,
+    /// Fields that the contract does not show, in the envelope and in the data.
+    UnknownFields,
+    /// `reference.matched`, whose data the contract does not show, with 64 KiB of text.
+    Large,
+    /// `reference.matched` with text outside ASCII.
+    Unicode,
+    /// `reference.matched` with empty data.
+    EmptyData,
+    /// No body, and no signature either.
+    None,
+}
+
+/// How a request is signed, and what is changed after that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Signing {
+    /// As a delivery is.
+    Genuine,
+    /// Forged as the emulator's own forged deliveries are.
+    Tampered(Tamper),
+    /// Without the header of the signature.
+    NoSignature,
+    /// With an empty header of the signature.
+    EmptySignature,
+    /// With the signature under the name of another version.
+    OtherVersion,
+    /// With a timestamp that is not a number, and a signature over it.
+    TimestampText,
+    /// With another timestamp than was signed.
+    TimestampChanged,
+    /// With another id than was signed.
+    IdChanged,
+    /// Without the body that was signed.
+    BodyDropped,
+    /// By another secret as well, whose signature comes first.
+    RotationFirst,
+    /// By another secret as well, whose signature comes last.
+    RotationLast,
+}
 
 const POST: &str = "contract, Events: \"the service sends an HTTP POST with a JSON body (the Event envelope)\"";
 const SIGNED: &str = "contract, Events: \"The body is signed with the subscription secret\"";
@@ -34,252 +146,92 @@ const fn about(event: Event) -> Sending {
     Sending { event, ..Sending::VALID }
 }
 
-const fn bare(method: Method) -> Sending {
+const fn bare(method: &'static str) -> Sending {
     Sending { method, event: Event::None, ..Sending::VALID }
 }
 
+const fn case(
+    name: &'static str,
+    expects: Expectation,
+    sends: &'static str,
+    clause: &'static str,
+    remedy: &'static str,
+    requests: &'static [Sending],
+) -> Case {
+    Case { name, sends, expects, clause, remedy, requests }
+}
+
 /// All cases; the valid delivery first.
+#[rustfmt::skip]
 pub const CASES: &[Case] = &[
-    Case {
-        name: VALID,
-        sends: "a valid delivery of workflow.completed",
-        expects: Expectation::Accepted,
-        clause: POST,
-        remedy: "check the path of the URL, the secret and how it is read, and the scheme",
-        requests: &[Sending::VALID],
-    },
-    Case {
-        name: "body-changed",
-        sends: "a field is added to the body after it was signed",
-        expects: Expectation::Refused,
-        clause: SIGNED,
-        remedy: VERIFY_FIRST,
-        requests: &[sent(Signing::Tampered(Tamper::Body))],
-    },
-    Case {
-        name: "body-missing",
-        sends: "headers of a valid delivery without its body",
-        expects: Expectation::Refused,
-        clause: SIGNED,
-        remedy: "verify an empty body like any other, before it is parsed",
-        requests: &[sent(Signing::BodyDropped)],
-    },
-    Case {
-        name: "signature-changed",
-        sends: "one character of the signature is changed",
-        expects: Expectation::Refused,
-        clause: SIGNED,
-        remedy: VERIFY_FIRST,
-        requests: &[sent(Signing::Tampered(Tamper::Signature))],
-    },
-    Case {
-        name: "another-secret",
-        sends: "a delivery signed with another secret",
-        expects: Expectation::Refused,
-        clause: SIGNED,
-        remedy: VERIFY_FIRST,
-        requests: &[sent(Signing::Tampered(Tamper::Secret))],
-    },
-    Case {
-        name: "signature-missing",
-        sends: "a delivery without the header of the signature",
-        expects: Expectation::Refused,
-        clause: VERIFYING,
-        remedy: REQUIRE_HEADERS,
-        requests: &[sent(Signing::NoSignature)],
-    },
-    Case {
-        name: "headers-missing",
-        sends: "a delivery without any of the webhook headers",
-        expects: Expectation::Refused,
-        clause: VERIFYING,
-        remedy: REQUIRE_HEADERS,
-        requests: &[sent(Signing::Tampered(Tamper::Headers))],
-    },
-    Case {
-        name: "signature-empty",
-        sends: "a delivery whose signature is an empty header",
-        expects: Expectation::Refused,
-        clause: VERIFYING,
-        remedy: REQUIRE_HEADERS,
-        requests: &[sent(Signing::EmptySignature)],
-    },
-    Case {
-        name: "other-version",
-        sends: "a signature under the name of a version that does not exist (v9)",
-        expects: Expectation::Refused,
-        clause: "Standard Webhooks, Signature scheme: symmetric signatures are prefixed with v1",
-        remedy: "compare the whole signature with its version, and ignore versions that you do not know",
-        requests: &[sent(Signing::OtherVersion)],
-    },
-    Case {
-        name: "old-timestamp",
-        sends: "a delivery that was signed an hour ago, as in a replay",
-        expects: Expectation::Refused,
-        clause: REPLAY,
-        remedy: CHECK_TIME,
-        requests: &[sent(Signing::Tampered(Tamper::Timestamp))],
-    },
-    Case {
-        name: "future-timestamp",
-        sends: "a delivery that was signed for a time one hour ahead",
-        expects: Expectation::Refused,
-        clause: REPLAY,
-        remedy: "compare the timestamp with the current time in both directions: a future one can be replayed until then",
-        requests: &[sent(Signing::Tampered(Tamper::FutureTimestamp))],
-    },
-    Case {
-        name: "timestamp-not-a-number",
-        sends: "the timestamp `soon`, with a signature over it",
-        expects: Expectation::Refused,
-        clause: "Standard Webhooks, Webhook headers: an integer unix timestamp",
-        remedy: "answer 401 if the timestamp is not an integer: a comparison with NaN is never true",
-        requests: &[sent(Signing::TimestampText)],
-    },
-    Case {
-        name: "timestamp-changed",
-        sends: "another timestamp than was signed",
-        expects: Expectation::Refused,
-        clause: SCHEME,
-        remedy: "compute the signature over the timestamp from the header as well",
-        requests: &[sent(Signing::TimestampChanged)],
-    },
-    Case {
-        name: "id-changed",
-        sends: "another id in the header than was signed",
-        expects: Expectation::Refused,
-        clause: SCHEME,
-        remedy: "compute the signature over the id from the header as well",
-        requests: &[sent(Signing::IdChanged)],
-    },
-    Case {
-        name: "rotation",
-        sends: "two signatures: by a new secret, then by the one that you have",
-        expects: Expectation::Accepted,
-        clause: HEADERS,
-        remedy: "the header is a list: accept the delivery if any signature matches",
-        requests: &[sent(Signing::RotationFirst)],
-    },
-    Case {
-        name: "rotation-reversed",
-        sends: "two signatures: by the secret that you have, then by another",
-        expects: Expectation::Accepted,
-        clause: HEADERS,
-        remedy: "the header is a list: accept the delivery if any signature matches",
-        requests: &[sent(Signing::RotationLast)],
-    },
-    Case {
-        name: "unknown-event-type",
-        sends: "a valid delivery of the type `workflow.probed`",
-        expects: Expectation::Accepted,
-        clause: NOT_SHOWN,
-        remedy: "answer 2xx to types that you do not know, and ignore them",
-        requests: &[about(Event::UnknownType)],
-    },
-    Case {
-        name: "unknown-fields",
-        sends: "a valid delivery with unknown fields in the envelope and in data",
-        expects: Expectation::Accepted,
-        clause: "contract, Versioning: \"compatibility guarantees: not shown\", so fields may be added",
-        remedy: "ignore fields that you do not know",
-        requests: &[about(Event::UnknownFields)],
-    },
-    Case {
-        name: "duplicate",
-        sends: "the same delivery twice",
-        expects: Expectation::OneEffect,
-        clause: "Standard Webhooks, Verifying signatures: use the webhook-id header as an idempotency key",
-        remedy: "remember the id of each event; answer 2xx to one that you know and do nothing else",
-        requests: &[Sending::VALID, Sending { repeats: true, ..Sending::VALID }],
-    },
-    Case {
-        name: "out-of-order",
-        sends: "two events, of which the one created later comes first",
-        expects: Expectation::Accepted,
-        clause: "contract, Events: no order of deliveries is promised",
-        remedy: "accept events in any order, and compare `created_at` where the order matters",
-        requests: &[Sending::VALID, about(Event::Older)],
-    },
-    Case {
-        name: "large-body",
-        sends: "a valid delivery of 64 KiB",
-        expects: Expectation::Accepted,
-        clause: "contract, Events: no largest size is shown; Standard Webhooks, Payload size: \"no technical limitations\"",
-        remedy: "raise the limit for bodies, in a proxy as well",
-        requests: &[about(Event::Large)],
-    },
-    Case {
-        name: "unicode",
-        sends: "a valid delivery with text outside ASCII: umlauts, emoji, line separators",
-        expects: Expectation::Accepted,
-        clause: POST,
-        remedy: "verify the bytes as received, before they are decoded",
-        requests: &[about(Event::Unicode)],
-    },
-    Case {
-        name: "empty-data",
-        sends: "a valid delivery of reference.matched with empty data",
-        expects: Expectation::Accepted,
-        clause: NOT_SHOWN,
-        remedy: "do not require fields that the contract does not show",
-        requests: &[about(Event::EmptyData)],
-    },
-    Case {
-        name: "reformatted-body",
-        sends: "a valid delivery with white space and another order of keys, signed as sent",
-        expects: Expectation::Accepted,
-        clause: SCHEME,
-        remedy: "verify the bytes as received: a body that was parsed and serialised again differs",
-        requests: &[about(Event::Spaced)],
-    },
-    Case {
-        name: "slow-sender",
-        sends: "a valid delivery whose body arrives in pieces over a second",
-        expects: Expectation::Accepted,
-        clause: SUCCESS,
-        remedy: "read the whole body before you verify it, and allow it more than a second",
-        requests: &[Sending { transfer: Transfer::InPieces, ..Sending::VALID }],
-    },
-    Case {
-        name: "upper-case-headers",
-        sends: "a valid delivery with the names of all headers in upper case",
-        expects: Expectation::Accepted,
-        clause: "RFC 9110, 5.1: names of fields are case-insensitive",
-        remedy: "look headers up without regard to case",
-        requests: &[Sending { transfer: Transfer::UpperCaseNames, ..Sending::VALID }],
-    },
-    Case {
-        name: "content-type-charset",
-        sends: "a valid delivery as `application/json; charset=utf-8`",
-        expects: Expectation::Accepted,
-        clause: "RFC 9110, 8.3.1: a media type may have parameters",
-        remedy: "compare the media type without its parameters",
-        requests: &[Sending { content_type: "application/json; charset=utf-8", ..Sending::VALID }],
-    },
-    Case {
-        name: "wrong-content-type",
-        sends: "a valid delivery as `text/plain`",
-        expects: Expectation::Either,
-        clause: "contract, Events: \"a JSON body\"; another type need be neither accepted nor refused",
-        remedy: "answer 415, or read the body as JSON whatever its type",
-        requests: &[Sending { content_type: "text/plain", ..Sending::VALID }],
-    },
-    Case {
-        name: "get",
-        sends: "GET without a body or a signature, as a monitor or a browser does",
-        expects: Expectation::NoEffect,
-        clause: POST,
-        remedy: "take only POST as a delivery; answer 405 to GET",
-        requests: &[bare(Method::GET)],
-    },
-    Case {
-        name: "head",
-        sends: "HEAD without a signature",
-        expects: Expectation::NoEffect,
-        clause: POST,
-        remedy: "take only POST as a delivery; answer 405 to HEAD",
-        requests: &[bare(Method::HEAD)],
-    },
+    case(VALID, Accepted, "a valid delivery of workflow.completed",
+        POST, "check the path of the URL, the secret and how it is read, and the scheme", &[Sending::VALID]),
+    case("body-changed", Refused, "a field is added to the body after it was signed",
+        SIGNED, VERIFY_FIRST, &[sent(Signing::Tampered(Tamper::Body))]),
+    case("body-missing", Refused, "headers of a valid delivery without its body",
+        SIGNED, "verify an empty body like any other, before it is parsed", &[sent(Signing::BodyDropped)]),
+    case("signature-changed", Refused, "one character of the signature is changed",
+        SIGNED, VERIFY_FIRST, &[sent(Signing::Tampered(Tamper::Signature))]),
+    case("another-secret", Refused, "a delivery signed with another secret",
+        SIGNED, VERIFY_FIRST, &[sent(Signing::Tampered(Tamper::Secret))]),
+    case("signature-missing", Refused, "a delivery without the header of the signature",
+        VERIFYING, REQUIRE_HEADERS, &[sent(Signing::NoSignature)]),
+    case("headers-missing", Refused, "a delivery without any of the webhook headers",
+        VERIFYING, REQUIRE_HEADERS, &[sent(Signing::Tampered(Tamper::Headers))]),
+    case("signature-empty", Refused, "a delivery whose signature is an empty header",
+        VERIFYING, REQUIRE_HEADERS, &[sent(Signing::EmptySignature)]),
+    case("other-version", Refused, "a signature under the name of a version that does not exist (v9)",
+        "Standard Webhooks, Signature scheme: symmetric signatures are prefixed with v1",
+        "compare the whole signature with its version, and ignore versions that you do not know", &[sent(Signing::OtherVersion)]),
+    case("old-timestamp", Refused, "a delivery that was signed an hour ago, as in a replay",
+        REPLAY, CHECK_TIME, &[sent(Signing::Tampered(Tamper::Timestamp))]),
+    case("future-timestamp", Refused, "a delivery that was signed for a time one hour ahead",
+        REPLAY,
+        "compare the timestamp with the current time in both directions: a future one can be replayed until then", &[sent(Signing::Tampered(Tamper::FutureTimestamp))]),
+    case("timestamp-not-a-number", Refused, "the timestamp `soon`, with a signature over it",
+        "Standard Webhooks, Webhook headers: an integer unix timestamp",
+        "answer 401 if the timestamp is not an integer: a comparison with NaN is never true", &[sent(Signing::TimestampText)]),
+    case("timestamp-changed", Refused, "another timestamp than was signed",
+        SCHEME, "compute the signature over the timestamp from the header as well", &[sent(Signing::TimestampChanged)]),
+    case("id-changed", Refused, "another id in the header than was signed",
+        SCHEME, "compute the signature over the id from the header as well", &[sent(Signing::IdChanged)]),
+    case("rotation", Accepted, "two signatures: by a new secret, then by the one that you have",
+        HEADERS, "the header is a list: accept the delivery if any signature matches", &[sent(Signing::RotationFirst)]),
+    case("rotation-reversed", Accepted, "two signatures: by the secret that you have, then by another",
+        HEADERS, "the header is a list: accept the delivery if any signature matches", &[sent(Signing::RotationLast)]),
+    case("unknown-event-type", Accepted, "a valid delivery of the type `workflow.probed`",
+        NOT_SHOWN, "answer 2xx to types that you do not know, and ignore them", &[about(Event::UnknownType)]),
+    case("unknown-fields", Accepted, "a valid delivery with unknown fields in the envelope and in data",
+        "contract, Versioning: \"compatibility guarantees: not shown\", so fields may be added",
+        "ignore fields that you do not know", &[about(Event::UnknownFields)]),
+    case("duplicate", OneEffect, "the same delivery twice",
+        "Standard Webhooks, Verifying signatures: use the webhook-id header as an idempotency key",
+        "remember the id of each event; answer 2xx to one that you know and do nothing else", &[Sending::VALID, Sending { repeats: true, ..Sending::VALID }]),
+    case("out-of-order", Accepted, "two events, of which the one created later comes first",
+        "contract, Events: no order of deliveries is promised",
+        "accept events in any order, and compare `created_at` where the order matters", &[Sending::VALID, about(Event::Older)]),
+    case("large-body", Accepted, "a valid delivery of 64 KiB",
+        "contract, Events: no largest size is shown; Standard Webhooks, Payload size: \"no technical limitations\"",
+        "raise the limit for bodies, in a proxy as well", &[about(Event::Large)]),
+    case("unicode", Accepted, "a valid delivery with text outside ASCII: umlauts, emoji, line separators",
+        POST, "verify the bytes as received, before they are decoded", &[about(Event::Unicode)]),
+    case("empty-data", Accepted, "a valid delivery of reference.matched with empty data",
+        NOT_SHOWN, "do not require fields that the contract does not show", &[about(Event::EmptyData)]),
+    case("reformatted-body", Accepted, "a valid delivery with white space and another order of keys, signed as sent",
+        SCHEME, "verify the bytes as received: a body that was parsed and serialised again differs", &[about(Event::Spaced)]),
+    case("slow-sender", Accepted, "a valid delivery whose body arrives in pieces over a second",
+        SUCCESS,
+        "read the whole body before you verify it, and allow it more than a second", &[Sending { is_slow: true, ..Sending::VALID }]),
+    case("content-type-charset", Accepted, "a valid delivery as `application/json; charset=utf-8`",
+        "RFC 9110, 8.3.1: a media type may have parameters",
+        "compare the media type without its parameters", &[Sending { content_type: "application/json; charset=utf-8", ..Sending::VALID }]),
+    case("wrong-content-type", Either, "a valid delivery as `text/plain`",
+        "contract, Events: \"a JSON body\"; another type need be neither accepted nor refused",
+        "answer 415, or read the body as JSON whatever its type", &[Sending { content_type: "text/plain", ..Sending::VALID }]),
+    case("get", NoEffect, "GET without a body or a signature, as a monitor or a browser does",
+        POST, "take only POST as a delivery; answer 405 to GET", &[bare("GET")]),
+    case("head", NoEffect, "HEAD without a signature",
+        POST, "take only POST as a delivery; answer 405 to HEAD", &[bare("HEAD")]),
 ];
 
 #[cfg(test)]
