@@ -16,7 +16,7 @@ use crate::contract::types::SubscribeRequest;
 use crate::contract::webhook_url::check_webhook_url;
 use crate::profile::Profile;
 use crate::scenario::{EffectiveConfig, Emit, RequestView, after_answer};
-use crate::tasks::{boxed, stopped};
+use crate::tasks::{Lane, boxed, stopped};
 use crate::workspace::{FireProblem, FireRequest, MOST_PLANNED, Origin, PlannedEvent, State, Workspace};
 
 /// Most events fired before the lock and the thread are released for others.
@@ -121,7 +121,9 @@ impl Engine {
         let (mut leaving, mut stop) = (workspace.leaving(), self.stopping.clone());
         loop {
             let (engine, of) = (Arc::clone(&self), Arc::clone(&workspace));
-            let Some(next) = self.blocking.run(move || engine.fire_what_is_due(&of)).await else { return };
+            let Some(next) = self.blocking.run(Lane::Answer, move || engine.fire_what_is_due(&of)).await else {
+                return;
+            };
             tokio::select! {
                 () = stopped(&mut stop) => {
                     workspace.agenda().fires_at(None);
