@@ -89,6 +89,7 @@ pub fn limits_markdown() -> String {
         templates = count(template::MOST_TEMPLATES),
         template_bytes = bytes(template::MOST_BYTES),
         blocking = count(tasks::MOST_AT_ONCE),
+        reads = count(tasks::MOST_READS),
         wait = time(control::LONGEST_WAIT),
         viewers = count(control::VIEWERS),
         piece = count(control::PIECE_ENTRIES),
@@ -104,7 +105,6 @@ pub fn limits_markdown() -> String {
         mcp_text = bytes(cli::mcp_limits::TEXT),
         mcp_wait = time(cli::mcp_limits::LONGEST_WAIT),
         run_bytes = bytes(control::RUN_BYTES),
-        runs_sent = count(control::RUNS_SENT),
         reserve = count(descriptors::RESERVE),
     )
 }

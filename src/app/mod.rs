@@ -42,7 +42,7 @@ pub use settings::{ClockSetting, Settings, StartError};
 pub use state::StopProblem;
 
 use crate::clock::{Clock, Random, Seed};
-use crate::control::{Access, Control, MOST_SENT, MOST_VIEWERS, Start, Texts, WrongTokens};
+use crate::control::{Access, Control, LastFindings, MOST_VIEWERS, Start, Texts, WrongTokens};
 use crate::engine::Engine;
 use crate::http::body::BodyReader;
 use crate::http::limits::Limits;
@@ -136,7 +136,7 @@ impl Emulator {
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stopping.clone(),
             wrong_tokens: WrongTokens::default(),
-            documents: Arc::new(Semaphore::new(MOST_SENT)),
+            last_findings: LastFindings::default(),
             start: Start {
                 seed: settings.seed,
                 at: started_at,

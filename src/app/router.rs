@@ -1,6 +1,5 @@
 //! Routes the requests of one listener: control calls to the control API, everything else to the emulated API.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
@@ -35,8 +34,8 @@ impl Handler for Router {
         let for_control = path.starts_with(PREFIX) || path == PREFIX.trim_end_matches('/');
         match &self.control {
             Some(control) if for_control => {
-                let (control, peer) = (Arc::clone(control), progress.peer());
-                Answering::Later(Box::pin(async move { call(&control, request, peer).await }))
+                let (control, progress) = (Arc::clone(control), Arc::clone(progress));
+                Answering::Later(Box::pin(async move { call(&control, request, &progress).await }))
             }
             Some(_) if path == "/" && asks_for_page(request.method(), request.headers()) => Answering::Ready(to_page()),
             _ if self.serves_api => self.api.handle(request, progress),
@@ -60,10 +59,10 @@ impl Handler for Router {
     }
 }
 
-async fn call(control: &Arc<Control>, request: Request<Incoming>, peer: IpAddr) -> Response<Outgoing> {
+async fn call(control: &Arc<Control>, request: Request<Incoming>, progress: &Progress) -> Response<Outgoing> {
     let host = check_host(request.method(), request.uri(), request.version(), request.headers());
     match host.map(|host| String::from_utf8_lossy(host).into_owned()) {
-        Ok(host) => caught(control.handle(request, &host, peer)).await.unwrap_or_else(|_| {
+        Ok(host) => caught(control.handle(request, &host, progress)).await.unwrap_or_else(|_| {
             let kind = ErrorKind::InternalError;
             ControlError::new(kind, kind.message()).into_response(Redactor::default())
         }),

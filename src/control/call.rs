@@ -4,6 +4,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hyper::Method;
@@ -28,6 +29,8 @@ pub(crate) struct Call {
     pub(super) segment: String,
     /// The profile that decides how keys are masked.
     pub(super) profile: Arc<Profile>,
+    /// Whether the caller has closed its sending side, as it has if it is gone.
+    pub(super) has_left: Arc<AtomicBool>,
 }
 
 /// A [`Call`] with its query and body as types.

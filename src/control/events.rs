@@ -19,6 +19,7 @@ use crate::engine::{emitted, events_made, held};
 use crate::profile::Profile;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
+use crate::tasks::Lane;
 use crate::workspace::{
     EventRecord, FireProblem, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
@@ -57,7 +58,7 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -
         answer.deliveries = Some(records.iter().map(shown).collect());
         answer
     };
-    Ok(control.blocking.run(show).await)
+    Ok(control.blocking.run(Lane::Change, show).await)
 }
 
 /// Fires the events of a call in batches, so that other calls need not wait for the last of 10,000. Returns the answer and the ids of
@@ -67,17 +68,17 @@ async fn fire_all(
     input: &Arc<Input<FireEvents>>,
 ) -> Result<(Fired, Vec<String>), ControlError> {
     let (beginning, of) = (Arc::clone(control), Arc::clone(input));
-    let mut firing = match control.blocking.run(move || begin(&beginning, &of)).await? {
+    let mut firing = match control.blocking.run(Lane::Change, move || begin(&beginning, &of)).await? {
         ControlFlow::Break(answer) => return Ok((answer, Vec::new())),
         ControlFlow::Continue(firing) => firing,
     };
     events_made(&firing.workspace).await;
     while firing.ids.len() < firing.count {
         let making = Arc::clone(control);
-        firing = control.blocking.run(move || firing.fire_some(&making)).await?;
+        firing = control.blocking.run(Lane::Change, move || firing.fire_some(&making)).await?;
     }
     let (ending, of) = (Arc::clone(control), Arc::clone(input));
-    control.blocking.run(move || firing.end(&ending, of.redactor())).await
+    control.blocking.run(Lane::Change, move || firing.end(&ending, of.redactor())).await
 }
 
 /// The progress of one call.

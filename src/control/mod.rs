@@ -41,9 +41,9 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
 pub(crate) use filter::operation_named;
+pub use findings::LastFindings;
 pub use guard::{Access, WrongTokens};
 pub use reply::{ControlError, Reply};
-pub use run::MOST_SENT;
 pub use stream::{MOST_VIEWERS, Texts};
 pub use system::{openapi_document, run_schema};
 pub use viewer::Viewer;
@@ -59,7 +59,7 @@ pub(crate) mod limits {
     pub(crate) use super::events::{
         MOST_EVENTS as EVENTS, MOST_SHOWN as EVENTS_SHOWN, MOST_SHOWN_BYTES as EVENTS_SHOWN_BYTES,
     };
-    pub(crate) use super::run::{MOST_BYTES as RUN_BYTES, MOST_SENT as RUNS_SENT};
+    pub(crate) use super::run::MOST_BYTES as RUN_BYTES;
     pub(crate) use super::snapshot::MOST_BYTES as SNAPSHOT_BYTES;
     pub(crate) use super::stream::{
         PIECE as PIECE_ENTRIES, PIECE_BYTES, TEXT_BYTES as SHARED_TEXT_BYTES, TEXTS as SHARED_TEXTS,
@@ -88,8 +88,8 @@ pub struct Control {
     /// Becomes true when the emulator stops.
     pub stopping: watch::Receiver<bool>,
     pub wrong_tokens: WrongTokens,
-    /// A permit for each further large document.
-    pub documents: Arc<Semaphore>,
+    /// The findings that were made last.
+    pub last_findings: LastFindings,
     /// How the emulator was started.
     pub start: Start,
 }

@@ -112,6 +112,8 @@ const COMMON: [(u16, &str); 8] = [
     (422, "A parameter or field is wrong; the message names it."),
     (431, "The header block is too large."),
 ];
+/// Errors of calls that only read.
+const READS: [(u16, &str); 1] = [(429, "Too many reads are waiting already.")];
 /// Errors of calls that may require a token.
 const GUARDED: [(u16, &str); 2] =
     [(401, "The control token is missing or wrong."), (404, "What is named, or the key, does not exist.")];
@@ -123,8 +125,11 @@ fn shared(status: u16, has_bodies: bool) -> String {
 
 /// The errors that several calls share.
 fn shared_responses(error: &Schema) -> Value {
-    let both =
-        COMMON.into_iter().chain(GUARDED).flat_map(|(status, text)| [(status, text, true), (status, text, false)]);
+    let both = COMMON
+        .into_iter()
+        .chain(GUARDED)
+        .chain(READS)
+        .flat_map(|(status, text)| [(status, text, true), (status, text, false)]);
     in_order(both.map(|(status, text, has_bodies)| {
         (shared(status, has_bodies), answer(text, "application/json", error, has_bodies))
     }))
@@ -152,7 +157,9 @@ fn responses(route: &Route, described: &Described, has_bodies: bool) -> Value {
     };
     let guarded = GUARDED.into_iter().filter(|_| !route.is_open);
     let reference = |status| json!({ "$ref": format!("#/components/responses/{}", shared(status, has_bodies)) });
-    let errors = COMMON.into_iter().chain(guarded).map(|(status, _)| (status.to_string(), reference(status)));
+    let reads = READS.into_iter().filter(|_| !route.is_write());
+    let errors =
+        COMMON.into_iter().chain(guarded).chain(reads).map(|(status, _)| (status.to_string(), reference(status)));
     let error = |text: &str| answer(text, "application/json", &described.error, has_bodies);
     let own = route.errors.iter().map(|(status, text)| (status.to_string(), error(text)));
     let done = [("200".to_owned(), answer("Done.", media, &described.answer, has_bodies))];

@@ -2,8 +2,7 @@
 
 use std::io::Write as _;
 
-use hyper::body::Body as _;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, HeaderValue};
+use hyper::header::{ALLOW, CACHE_CONTROL, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 use serde_json::Value;
@@ -50,26 +49,6 @@ impl Reply {
     /// An answer that is not JSON, or a stream.
     pub(super) fn of(response: Response<Outgoing>) -> Self {
         Self(Content::Plain(response))
-    }
-
-    /// How many bytes its body has, if it is written already.
-    pub(super) fn length(&self) -> Option<u64> {
-        match &self.0 {
-            Content::Shown { .. } => None,
-            Content::Plain(response) => {
-                let header =
-                    response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-                header.or(response.body().size_hint().exact())
-            }
-        }
-    }
-
-    /// The same answer, which keeps this until all of it is sent.
-    pub(super) fn holding(mut self, held: impl Send + 'static) -> Self {
-        if let Content::Plain(response) = &mut self.0 {
-            response.body_mut().hold(held);
-        }
-        self
     }
 
     /// Serializes the answer, which takes a while if it is large.

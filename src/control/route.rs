@@ -9,6 +9,7 @@ use percent_encoding::percent_decode_str;
 use super::api::{Endpoint, Form};
 use super::call::{Call, Input};
 use super::{Control, ControlError, Reply};
+use crate::tasks::Lane;
 
 /// The future of a call that waits.
 pub(super) type Waiting = Pin<Box<dyn Future<Output = Result<Reply, ControlError>> + Send>>;
@@ -108,7 +109,7 @@ pub(super) fn waits<E: Endpoint, F: Future<Output = Result<E::Answer, ControlErr
             let input = Arc::new(Input::read(call)?);
             let answer = handler(Arc::clone(&control), Arc::clone(&input)).await?;
             // Serializing a large answer takes a while.
-            Ok(control.blocking.run(move || reply::<E>(answer).written(input.redactor())).await)
+            Ok(control.blocking.run(Lane::Change, move || reply::<E>(answer).written(input.redactor())).await)
         })
     };
     Route::new::<E>(Handler::Waits(Box::new(answer)))

@@ -26,7 +26,6 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         })
     };
     let no_authority = &[(404, "There is none without --tls self-signed.")];
-    let too_many = &[(429, "Too many large documents are being sent already.")];
     vec![
         Route { is_open: true, ..Route::new::<api::Health>(Handler::Here(Box::new(health))) },
         Route { is_open: true, errors: no_authority, ..raw::<api::CaPem>(|control, _| system::ca_pem(control)) },
@@ -40,9 +39,9 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         waits(requests::wait),
         at_once(requests::show),
         waits(verification::verify),
-        waits(findings::show),
-        Route { errors: too_many, ..raw::<api::ShowRun>(run::show) },
-        Route { errors: too_many, ..raw::<api::ShowReport>(run::report) },
+        at_once(findings::show),
+        raw::<api::ShowRun>(run::show),
+        raw::<api::ShowReport>(run::report),
         at_once(explain::explain),
         at_once(subscriptions::list),
         at_once(subscriptions::create),

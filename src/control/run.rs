@@ -23,7 +23,6 @@ use super::{
     Control, ControlError, Reply, clock, deliveries, events, explain, findings, profile, requests, scenarios, stream,
     subscriptions,
 };
-use crate::contract::error::ErrorKind;
 use crate::engine::deliveries::DeliveryRecord;
 use crate::http::answer::answer;
 use crate::journal::{Entry, Notice, RequestRecord};
@@ -36,10 +35,6 @@ use crate::workspace::{EventRecord, Workspace};
 pub(crate) const MOST_BYTES: usize = 8 * 1024 * 1024;
 /// Of these, kept free for what a report adds.
 const RESERVED: usize = 64 * 1024;
-/// Documents of at least this many bytes are large.
-const LARGE: u64 = 1024 * 1024;
-/// Most large documents being sent at a time.
-pub const MOST_SENT: usize = 16;
 /// Most bytes of one record; a larger one is left out, so that it does not take the place of all others.
 const LARGEST_RECORD: usize = MOST_BYTES / 2;
 /// Most bytes for each of these: all problems, all evidence, all scenarios, all keys and all subscriptions.
@@ -49,7 +44,7 @@ const SCENARIO_BYTES: usize = 2 * 1024 * 1024;
 const KEY_BYTES: usize = 512 * 1024;
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    sent(control, Reply::plain(&asked(control, call)?))
+    Ok(Reply::plain(&asked(control, call)?))
 }
 
 /// The document within a page, to be saved: nobody needs it opened on the address of the emulator.
@@ -62,20 +57,7 @@ pub(super) fn report(control: &Control, call: &Call) -> Result<Reply, ControlErr
     let disposition = HeaderValue::from_static("attachment; filename=\"report.html\"");
     response.headers_mut().insert(CONTENT_DISPOSITION, disposition);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    sent(control, Reply::of(response))
-}
-
-/// Counts a large document until it is sent: clients that do not read theirs must not fill the memory.
-fn sent(control: &Control, reply: Reply) -> Result<Reply, ControlError> {
-    if reply.length().is_some_and(|length| length < LARGE) {
-        return Ok(reply);
-    }
-    if let Ok(permit) = Arc::clone(&control.documents).try_acquire_owned() {
-        return Ok(reply.holding(permit));
-    }
-    let message =
-        format!("{MOST_SENT} large documents are being sent already, which is the limit; try again, or pass `limit`");
-    Err(ControlError::new(ErrorKind::RateLimitExceeded, message).coded("too_many_documents"))
+    Ok(Reply::of(response))
 }
 
 /// The document that a call asks for.

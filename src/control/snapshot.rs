@@ -38,8 +38,8 @@ pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, C
     let scope = scope(control, call)?;
     settle_for_a_moment(&scope.workspaces(control)).await;
     let saving = Arc::clone(control);
-    let pieces = control.blocking.run(move || saving.snapshot(scope.0).written());
-    Ok(Reply::of(answer_in_pieces(StatusCode::OK, JSON, pieces.await)))
+    let pieces = control.read(&call.has_left, move || saving.snapshot(scope.0).written()).await?;
+    Ok(Reply::of(answer_in_pieces(StatusCode::OK, JSON, pieces)))
 }
 
 pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError> {

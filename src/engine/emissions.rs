@@ -17,7 +17,7 @@ use crate::contract::types::SubscribeRequest;
 use crate::contract::webhook_url::check_webhook_url;
 use crate::profile::Profile;
 use crate::scenario::{EffectiveConfig, Emit, RequestView, after_answer};
-use crate::tasks::{boxed, stopped};
+use crate::tasks::{Lane, boxed, stopped};
 use crate::workspace::{FireProblem, FireRequest, MOST_PLANNED, Origin, PlannedEvent, State, Workspace};
 
 /// Most events fired before the lock and the thread are released for others.
@@ -150,7 +150,9 @@ impl Engine {
         let (mut pace, mut is_slowed) = (Pace { left: BURST, at: machine.instant() }, false);
         loop {
             let (engine, of) = (Arc::clone(&self), Arc::clone(&workspace));
-            let Some((next, timed)) = self.blocking.run(move || engine.fire_what_is_due(&of)).await else { return };
+            let Some((next, timed)) = self.blocking.run(Lane::Answer, move || engine.fire_what_is_due(&of)).await else {
+                return;
+            };
             let pause = pace.spend(timed, machine.instant());
             if !pause.is_zero() && !std::mem::replace(&mut is_slowed, true) {
                 let message = format!(

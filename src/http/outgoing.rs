@@ -1,7 +1,6 @@
 //! The body of a message that is sent, an answer or a request: the counterpart of hyper's `Incoming`. One type, so that the code
 //! of a connection is compiled once.
 
-use std::any::Any;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
@@ -21,8 +20,6 @@ pub struct Outgoing {
     rest: Bytes,
     /// What comes after it.
     stream: Option<Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>>,
-    /// Kept until all is sent.
-    held: Option<Box<dyn Any + Send>>,
 }
 
 impl Outgoing {
@@ -34,11 +31,6 @@ impl Outgoing {
     /// Whether the body is still being made.
     pub fn is_stream(&self) -> bool {
         self.stream.is_some()
-    }
-
-    /// Keeps this until the body is sent or given up.
-    pub fn hold(&mut self, held: impl Any + Send) {
-        self.held = Some(Box::new(held));
     }
 }
 

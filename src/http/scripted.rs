@@ -19,6 +19,7 @@ use crate::http::request::{Admitted, AppliedRule, Story};
 use crate::http::service::Api;
 use crate::journal::{Reason, Scripted};
 use crate::scenario::{Action, Decision, Fault, Inputs, Patch, ReplyBody, ScriptedReply, Templated};
+use crate::tasks::Lane;
 use crate::template::TemplateProblem;
 use crate::workspace::Workspace;
 
@@ -91,7 +92,9 @@ impl Api {
         let random = || admitted.workspace().lock().random().fork();
         let rendered = match Inputs::of(&*action, &admitted.view(), admitted.request.now.wall, random) {
             None => return Ok(action),
-            Some(inputs) if inputs.is_large() => self.engine.blocking.run(move || action.rendered(inputs)).await,
+            Some(inputs) if inputs.is_large() => {
+                self.engine.blocking.run(Lane::Answer, move || action.rendered(inputs)).await
+            }
             Some(inputs) => action.rendered(inputs),
         };
         let (rendered, gaps) = rendered?;

@@ -108,11 +108,6 @@ impl<'t> Fields<'t> {
         let text = text.trim_ascii().strip_prefix('{')?.strip_suffix('}')?;
         Some(Self { text, at: 0 })
     }
-
-    /// The value of one of the fields.
-    pub(crate) fn value(&self, field: &Field<'_>) -> &'t str {
-        self.text.get(field.value.clone()).unwrap_or_default()
-    }
 }
 
 impl<'t> Iterator for Fields<'t> {

@@ -48,7 +48,6 @@ pub use files::FileTexts;
 pub use knob_patch::{KnobPatch, KnobPatches, PATCH_SOURCE};
 pub use library::{Generation, Library, generation_text};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
-pub(crate) use merge::Fields;
 pub use overrides::{Restored, RestoredKey, RestoredWhole};
 pub use parse::{check_text, json_to_toml};
 pub use progress::{RuleProgress, StoryProgress, counts_for, rule_progress, story_progress};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::{KEY, PATIENCE};
-use crate::wire::process::{Served, eventually};
+use crate::wire::process::{Served, eventually, status};
 
 /// What resident memory may reach under any single attack.
 const MOST_RESIDENT: usize = 256 * 1024 * 1024;
@@ -392,5 +392,64 @@ fn large_templates_are_rendered_beside_the_workers() {
         stream.read_to_string(&mut answer).expect("an answer");
         assert_eq!(answer.matches(&"get".repeat(100)).count(), if number == 0 { 1 } else { 20 }, "{answer}");
         assert_eq!(served.threads("blocking"), number, "after {name}");
+    }
+}
+
+/// A request on this connection, and how long its answer took.
+fn timed(served: &Served, request: &str) -> Duration {
+    let began = tokio::time::Instant::now();
+    let mut stream = served.connect();
+    stream.write_all(request.as_bytes()).expect("the request is taken");
+    assert_eq!(status(&mut stream), "200", "{request}");
+    began.elapsed()
+}
+
+/// Clients that ask for everything and hang up at once: their work is dropped, and until then nobody else is behind it.
+#[test]
+fn callers_who_have_left_delay_nobody() {
+    const WIDE: Duration = Duration::from_secs(8);
+    let folder = tempfile::tempdir().expect("a folder");
+    let many = vec!["{{ request.method | lower }}".repeat(100); 20];
+    let scenario = format!(
+        "[[rule]]\nwhen = {{ operation = 'hello' }}\nreply = {{ status = 200, body = {{ many = {many:?} }} }}\n\
+         [[emit]]\nevent = 'workflow.completed'\non = {{ operation = 'system.status' }}\n"
+    );
+    std::fs::write(folder.path().join("busy.toml"), scenario).expect("it is written");
+    let path = folder.path().to_str().expect("text");
+    let served = Served::start(&[&PLAIN[..], &["--scenarios", path, "--scenario", "busy"]].concat());
+    let receiver = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    subscribe(&served, &format!("http://{}/hooks", receiver.local_addr().expect("an address")));
+    let body = json!({ "url": "https://a.sink.localhost/", "events": ["workflow.completed"], "x": vec!["x".repeat(500); 100] });
+    let body = body.to_string();
+    let request = format!(
+        "POST /v1/events/subscribe HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut filling = BufReader::new(served.connect());
+    for _ in 0..1_400 {
+        filling.get_mut().write_all(request.as_bytes()).expect("the request is taken");
+        assert_eq!(read_answer(&mut filling).0, 200);
+    }
+    for path in ["run", "findings"] {
+        for _ in 0..40 {
+            let left = format!("GET /_emulator/{path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+            served.connect().write_all(left.as_bytes()).expect("the request is taken");
+        }
+        let template = timed(&served, "GET /v1/hello HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let status =
+            format!("GET /v1/system/status HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {KEY}\r\n\r\n");
+        let began = tokio::time::Instant::now();
+        timed(&served, &status);
+        let emission = receiver.accept().map(|_| began.elapsed()).expect("the event is delivered");
+        let head = "POST /_emulator/sink/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 17";
+        let change = timed(&served, &format!("{head}\r\n\r\n{{\"respond\":[200]}}"));
+        let read = timed(&served, "GET /_emulator/requests?limit=1 HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        for (what, took) in [("template", template), ("emission", emission), ("change", change), ("read", read)] {
+            assert!(
+                took < WIDE,
+                "{path}: {what} took {took:?}; template {template:?}, emission {emission:?}, change {change:?}, read {read:?}"
+            );
+        }
     }
 }

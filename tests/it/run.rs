@@ -3,13 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpSocket;
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    PATIENCE, activate, ask, builder, control, fire, get, get_as, put_scenario, send, start, start_with,
-    subscribe_sink, text,
+    activate, ask, builder, control, fire, get, get_as, put_scenario, send, start, start_with, subscribe_sink, text,
 };
 
 async fn run(emulator: &Emulator, query: &str) -> Value {
@@ -214,45 +211,6 @@ async fn a_full_document_leaves_out_the_oldest_and_counts_them() {
     let cursor = document["next_cursor"]["requests"].as_str().expect("more requests");
     let rest = ask(&emulator, "GET", &format!("requests?key=*&limit=1000&cursor={cursor}"), &Value::Null).await;
     assert_eq!(ids(&rest, "data")[..], ids(&listed, "data")[shown.len()..], "the cursor continues");
-}
-
-/// Sixteen callers that do not read what they asked for.
-#[tokio::test]
-async fn large_documents_that_nobody_reads_are_few() {
-    // On a busy machine sixteen documents take longer to make than a stuck connection is kept otherwise.
-    let emulator = builder()
-        .set("rate_limit.enabled=false")
-        .configure(|settings| settings.limits.write_timeout = Duration::from_mins(10))
-        .start()
-        .await
-        .expect("it starts");
-    // More than the system keeps for one connection, and no more.
-    fill(&emulator, 90).await;
-    let address = emulator.base_url().trim_start_matches("http://").to_owned();
-    let mut waiting = Vec::new();
-    for _ in 0..16 {
-        let socket = TcpSocket::new_v4().expect("a socket");
-        socket.set_recv_buffer_size(16 * 1024).expect("a small buffer");
-        let connected = socket.connect(address.parse().expect("an IPv4 address and a port")).await;
-        let mut stream = connected.expect("the emulator listens");
-        let request = format!("GET /_emulator/run HTTP/1.1\r\nHost: {address}\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.expect("it is sent");
-        let mut start = [0; 12];
-        stream.read_exact(&mut start).await.expect("an answer begins");
-        assert_eq!(&start, b"HTTP/1.1 200");
-        waiting.push(stream);
-    }
-    let refused = control(&emulator, "GET", "report.html", &Value::Null).await;
-    assert_eq!((refused.status, refused.code().as_str()), (429, "too_many_documents"));
-    assert_eq!(control(&emulator, "GET", "run?limit=1", &Value::Null).await.status, 200, "a small one is not counted");
-    drop(waiting);
-    // The emulator notices that they are gone when it writes to them.
-    let free = async {
-        while control(&emulator, "GET", "run", &Value::Null).await.status != 200 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, free).await.expect("a document can be read again");
 }
 
 #[tokio::test]

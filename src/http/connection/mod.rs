@@ -149,7 +149,8 @@ impl TimedStream {
                     return Ok(());
                 }
                 Peer::Gone => return Err(io::ErrorKind::ConnectionReset.into()),
-                Peer::HasSent | Peer::HalfClosed => {}
+                Peer::HalfClosed => self.progress.half_close(),
+                Peer::HasSent => {}
             }
             if self.unread_peer.as_ref().is_none_or(|(known, _)| *known != peer) {
                 self.unread_peer = None;

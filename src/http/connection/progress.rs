@@ -50,6 +50,7 @@ pub struct Progress {
     streams: AtomicBool,
     fault: OnceLock<ConnectionFault>,
     given_up: Notify,
+    half_closed: Arc<AtomicBool>,
 }
 
 /// When a request came.
@@ -120,6 +121,16 @@ impl Progress {
                 return;
             }
         }
+    }
+
+    /// The peer has closed its sending side: it may still read, and most often it is gone.
+    pub(super) fn half_close(&self) {
+        self.half_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the peer has closed its sending side, as far as it was noticed.
+    pub fn half_closed(&self) -> &Arc<AtomicBool> {
+        &self.half_closed
     }
 
     /// Who is connected.

@@ -1,7 +1,8 @@
 //! What a kind of finding is: its texts, its function, its example; and what the function returns.
 
-use super::traffic::Traffic;
+use super::traffic::{Subject, Traffic};
 use crate::contract::named::named;
+use crate::engine::deliveries::DeliveryRecord;
 
 /// A subscribe request as on the wire: as most examples have it, perhaps with a further field; or with this key, content type, URL,
 /// and text after the events.
@@ -89,8 +90,7 @@ pub struct Check {
     pub cwe: Option<u16>,
     /// How to give it something to judge.
     pub exercise: &'static str,
-    /// Judges the traffic.
-    pub judge: fn(&Traffic<'_>) -> Judged,
+    pub(super) rule: Rule,
     /// Traffic with it and without.
     pub example: Example,
 }
@@ -158,17 +158,37 @@ pub struct Sighting {
     pub detail: String,
 }
 
+/// `None` if something has nothing to do with a rule, `Some(None)` if it is sound.
+pub(super) type Outcome = Option<Option<Sighting>>;
+
+/// How traffic is judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rule {
+    /// Each request by itself.
+    Request(fn(&Subject<'_>) -> Outcome),
+    /// Each delivery by itself.
+    Delivery(fn(&DeliveryRecord, &Traffic<'_>) -> Outcome),
+    /// All requests and deliveries together.
+    All(fn(&Traffic<'_>) -> Judged),
+    /// All subscriptions with secrets together.
+    Secrets(fn(&[OwnSecret]) -> Judged),
+}
+
+/// A subscribe request with a secret.
+#[derive(Debug)]
+pub(super) struct OwnSecret {
+    pub(super) request: String,
+    pub(super) url: String,
+    pub(super) secret: String,
+}
+
 impl Judged {
-    /// Judges each item: `None` if it has nothing to do with the rule, `Some(None)` if it is sound.
-    pub(super) fn each<T>(items: impl IntoIterator<Item = T>, judge: impl Fn(&T) -> Option<Option<Sighting>>) -> Self {
-        let mut all = Self::default();
-        for item in items {
-            if let Some(outcome) = judge(&item) {
-                all.judged += 1;
-                all.found.extend(outcome);
-            }
+    /// Counts one outcome.
+    pub(super) fn count(&mut self, outcome: Outcome) {
+        if let Some(outcome) = outcome {
+            self.judged += 1;
+            self.found.extend(outcome);
         }
-        all
     }
 }
 

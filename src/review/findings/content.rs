@@ -1,19 +1,15 @@
 //! Rules about what is sent: paths, parameters, fields, content types.
 
-use std::collections::BTreeSet;
-
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use super::check::{
-    ALWAYS, Check, Judged, SEND_REQUESTS, SOUND_SUBSCRIBE, STATUS, SUBSCRIBE, Severity, Sighting, requests, subscribe,
+    ALWAYS, Check, Outcome, Rule, SEND_REQUESTS, SOUND_SUBSCRIBE, STATUS, SUBSCRIBE, Severity, Sighting, requests,
+    subscribe,
 };
-use super::traffic::Traffic;
+use super::traffic::Subject;
 use crate::contract::routes::Operation;
 use crate::journal::Reason;
 use crate::redact::visible;
-use crate::scenario::Fields;
 
 /// The checks of this subject.
 pub(super) const CHECKS: [Check; 5] = [
@@ -27,7 +23,7 @@ pub(super) const CHECKS: [Check; 5] = [
         remedy: "correct the path or the method; the answer names the nearest endpoint",
         cwe: None,
         exercise: SEND_REQUESTS,
-        judge: wrong_path,
+        rule: Rule::Request(wrong_path),
         example: requests(&["GET /v1/system/stat HTTP/1.1\nhost: localhost\n\n"], &[STATUS]),
     },
     Check {
@@ -40,7 +36,7 @@ pub(super) const CHECKS: [Check; 5] = [
         remedy: "remove or correct the parameter",
         cwe: None,
         exercise: "send a request with a query, such as include_checks=true",
-        judge: unknown_parameter,
+        rule: Rule::Request(unknown_parameter),
         example: requests(
             &[
                 "GET /v1/system/status?include_check=true HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n",
@@ -60,7 +56,7 @@ pub(super) const CHECKS: [Check; 5] = [
         remedy: "remove or correct the field",
         cwe: None,
         exercise: SUBSCRIBE,
-        judge: unknown_field,
+        rule: Rule::Request(unknown_field),
         example: requests(&[subscribe!(r#""name":"a""#)], &[SOUND_SUBSCRIBE]),
     },
     Check {
@@ -73,7 +69,7 @@ pub(super) const CHECKS: [Check; 5] = [
         remedy: "write each key once; build JSON with a library",
         cwe: Some(436),
         exercise: SUBSCRIBE,
-        judge: duplicate_key,
+        rule: Rule::Request(duplicate_key),
         example: requests(
             &[subscribe!(
                 "sk_test_local",
@@ -93,7 +89,7 @@ pub(super) const CHECKS: [Check; 5] = [
         remedy: "send `Content-Type: application/json`",
         cwe: None,
         exercise: SUBSCRIBE,
-        judge: wrong_content_type,
+        rule: Rule::Request(wrong_content_type),
         example: requests(
             &[subscribe!("sk_test_local", "text/plain", r#""url":"https://a.sink.localhost/""#)],
             &[SOUND_SUBSCRIBE],
@@ -113,80 +109,54 @@ fn quoted<'n>(names: impl Iterator<Item = &'n str>) -> String {
     names.take(MOST_NAMES).map(short).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn wrong_path(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.requests(), |request| {
-        let why = match &request.0.reason {
-            Reason::NotFound(_) => "no endpoint has this path".to_owned(),
-            Reason::MethodNotAllowed(allow) => format!("this path takes {allow}"),
-            Reason::Announced(path) => format!("{path} is announced and not open yet"),
-            _ => return Some(None),
-        };
-        Some(Some(Sighting::certain(request.id(), format!("{}: {why}", visible(&request.line())))))
-    })
+fn wrong_path(it: &Subject<'_>) -> Outcome {
+    let why = match &it.request.0.reason {
+        Reason::NotFound(_) => "no endpoint has this path".to_owned(),
+        Reason::MethodNotAllowed(allow) => format!("this path takes {allow}"),
+        Reason::Announced(path) => format!("{path} is announced and not open yet"),
+        _ => return Some(None),
+    };
+    Some(Some(Sighting::certain(it.request.id(), format!("{}: {why}", visible(&it.request.line())))))
 }
 
-pub(super) fn unknown_parameter(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.requests(), |request| {
-        let known: &[&str] = match request.0.operation? {
-            Operation::SystemStatus => &["include_checks"],
-            Operation::EventsSubscribe | Operation::Hello => &[],
-            _ => return None,
-        };
-        if request.query().is_empty() {
-            return None;
-        }
-        let names: Vec<String> = form_urlencoded::parse(request.query().as_bytes())
-            .map(|(name, _)| name.into_owned())
-            .filter(|name| !known.contains(&name.as_str()))
-            .collect();
-        Some((!names.is_empty()).then(|| {
-            let names = quoted(names.iter().map(String::as_str));
-            Sighting::certain(request.id(), format!("{}: {names} in the query", request.line()))
-        }))
-    })
-}
-
-pub(super) fn unknown_field(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.of(Operation::EventsSubscribe), |request| {
-        let fields: Map<String, Value> = serde_json::from_slice(request.0.transcript.body()).ok()?;
-        let unknown = || fields.keys().map(String::as_str).filter(|name| !SUBSCRIBE_FIELDS.contains(name));
-        let detail = || format!("{}: {} in the body", request.line(), quoted(unknown()));
-        Some(unknown().next().map(|_| Sighting::certain(request.id(), detail())))
-    })
-}
-
-pub(super) fn duplicate_key(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.of(Operation::EventsSubscribe), |request| {
-        let body = request.0.transcript.body();
-        // What is nested too deep is not judged.
-        serde_json::from_slice::<Value>(body).ok()?;
-        let name = doubled(serde_json::from_slice::<&RawValue>(body).ok()?.get());
-        let detail = |name: String| format!("{}: {} twice in one object", request.line(), quoted([&*name].into_iter()));
-        Some(name.map(|name| Sighting::certain(request.id(), detail(name))))
-    })
-}
-
-pub(super) fn wrong_content_type(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.of(Operation::EventsSubscribe), |request| {
-        let sent = request.header("content-type");
-        let essence = sent.as_deref().map(|value| value.split(';').next().unwrap_or_default().trim());
-        if essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json")) {
-            return Some(None);
-        }
-        let sent = essence.map_or("no content type".to_owned(), |essence| quoted([essence].into_iter()));
-        Some(Some(Sighting::certain(request.id(), format!("{}: {sent}", request.line()))))
-    })
-}
-
-/// The first name that one object of a JSON text has twice, at any depth.
-fn doubled(text: &str) -> Option<String> {
-    if let Some(fields) = Fields::of(text) {
-        let mut names = BTreeSet::new();
-        return fields.clone().find_map(|field| {
-            let value = fields.value(&field);
-            if names.insert(field.name.clone()) { doubled(value) } else { Some(field.name.into_owned()) }
-        });
+fn unknown_parameter(it: &Subject<'_>) -> Outcome {
+    let known: &[&str] = match it.request.0.operation? {
+        Operation::SystemStatus => &["include_checks"],
+        Operation::EventsSubscribe | Operation::Hello => &[],
+        _ => return None,
+    };
+    if it.request.query().is_empty() {
+        return None;
     }
-    let items: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
-    items.into_iter().find_map(|item| doubled(item.get()))
+    let names: Vec<String> = form_urlencoded::parse(it.request.query().as_bytes())
+        .map(|(name, _)| name.into_owned())
+        .filter(|name| !known.contains(&name.as_str()))
+        .collect();
+    let detail = || format!("{}: {} in the query", it.request.line(), quoted(names.iter().map(String::as_str)));
+    Some((!names.is_empty()).then(|| Sighting::certain(it.request.id(), detail())))
+}
+
+fn unknown_field(it: &Subject<'_>) -> Outcome {
+    it.only(Operation::EventsSubscribe)?;
+    let names = it.body.names.as_ref()?;
+    let unknown = || names.iter().map(String::as_str).filter(|name| !SUBSCRIBE_FIELDS.contains(name));
+    let detail = || format!("{}: {} in the body", it.request.line(), quoted(unknown()));
+    Some(unknown().next().map(|_| Sighting::certain(it.request.id(), detail())))
+}
+
+fn duplicate_key(it: &Subject<'_>) -> Outcome {
+    it.only(Operation::EventsSubscribe).filter(|()| it.body.is_json)?;
+    let detail = |name: &str| format!("{}: {} twice in one object", it.request.line(), quoted([name].into_iter()));
+    Some(it.body.doubled.as_deref().map(|name| Sighting::certain(it.request.id(), detail(name))))
+}
+
+fn wrong_content_type(it: &Subject<'_>) -> Outcome {
+    it.only(Operation::EventsSubscribe)?;
+    let sent = it.request.header("content-type");
+    let essence = sent.as_deref().map(|value| value.split(';').next().unwrap_or_default().trim());
+    if essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json")) {
+        return Some(None);
+    }
+    let sent = essence.map_or("no content type".to_owned(), |essence| quoted([essence].into_iter()));
+    Some(Some(Sighting::certain(it.request.id(), format!("{}: {sent}", it.request.line()))))
 }

@@ -1,9 +1,10 @@
 //! Rules about API keys: where they are sent, by whom, and which.
 
 use super::check::{
-    ALWAYS, Check, Judged, SEND_REQUESTS, SOUND_SUBSCRIBE, STATUS, SUBSCRIBE, Severity, Sighting, requests, subscribe,
+    ALWAYS, Check, Outcome, Rule, SEND_REQUESTS, SOUND_SUBSCRIBE, STATUS, SUBSCRIBE, Severity, Sighting, requests,
+    subscribe,
 };
-use super::traffic::{Request, Traffic, key_in};
+use super::traffic::Subject;
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
 use crate::journal::Reason;
@@ -20,7 +21,7 @@ pub(super) const CHECKS: [Check; 6] = [
         remedy: "send the key as `Authorization: Bearer KEY` only, and replace the key that was exposed",
         cwe: Some(598),
         exercise: SEND_REQUESTS,
-        judge: in_url,
+        rule: Rule::Request(in_url),
         example: requests(&["GET /v1/system/status?api_key=sk_test_local HTTP/1.1\nhost: localhost\n\n"], &[STATUS]),
     },
     Check {
@@ -33,7 +34,7 @@ pub(super) const CHECKS: [Check; 6] = [
         remedy: "send the key as `Authorization: Bearer KEY` only",
         cwe: Some(522),
         exercise: SUBSCRIBE,
-        judge: in_body,
+        rule: Rule::Request(in_body),
         example: requests(&[subscribe!(r#""description":"sk_test_local""#)], &[SOUND_SUBSCRIBE]),
     },
     Check {
@@ -46,7 +47,7 @@ pub(super) const CHECKS: [Check; 6] = [
         remedy: "send the key as `Authorization: Bearer KEY` only",
         cwe: Some(522),
         exercise: SEND_REQUESTS,
-        judge: in_other_header,
+        rule: Rule::Request(in_other_header),
         example: requests(
             &["GET /v1/system/status HTTP/1.1\nhost: localhost\nx-api-key: sk_test_local\n\n"],
             &[STATUS],
@@ -62,7 +63,7 @@ pub(super) const CHECKS: [Check; 6] = [
         remedy: "leave Authorization out of GET /v1/hello",
         cwe: None,
         exercise: "call GET /v1/hello",
-        judge: sent_to_hello,
+        rule: Rule::Request(sent_to_hello),
         example: requests(
             &["GET /v1/hello HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n"],
             &["GET /v1/hello HTTP/1.1\nhost: localhost\n\n"],
@@ -78,7 +79,7 @@ pub(super) const CHECKS: [Check; 6] = [
         remedy: "call the API from a server, and replace the key that was exposed",
         cwe: Some(522),
         exercise: SEND_REQUESTS,
-        judge: from_browser,
+        rule: Rule::Request(from_browser),
         example: requests(
             &["GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
                origin: https://app.example.com\nsec-fetch-site: cross-site\nsec-fetch-mode: cors\n\n"],
@@ -98,7 +99,7 @@ pub(super) const CHECKS: [Check; 6] = [
         remedy: "use a test key here, and replace the live key that was exposed",
         cwe: Some(522),
         exercise: "send a request with a key",
-        judge: live_key,
+        rule: Rule::Request(live_key),
         example: requests(
             &["GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_live_abcdefgh\n\n"],
             &[STATUS],
@@ -106,87 +107,61 @@ pub(super) const CHECKS: [Check; 6] = [
     },
 ];
 
-fn kind(is_live: bool) -> &'static str {
-    if is_live { "a live key" } else { "a test key" }
+/// The finding that a key is somewhere.
+fn key_found(it: &Subject<'_>, is_live: bool, place: &str) -> Sighting {
+    let kind = if is_live { "a live key" } else { "a test key" };
+    Sighting::certain(it.request.id(), format!("{}: {kind} in {place}", it.request.line()))
 }
 
-pub(super) fn in_url(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.requests(), |request| {
-        let found = key_in(&request.target(), traffic.keys());
-        Some(found.map(|(_, is_live)| {
-            Sighting::certain(request.id(), format!("{}: {} in the URL", request.line(), kind(is_live)))
-        }))
-    })
+fn in_url(it: &Subject<'_>) -> Outcome {
+    Some(it.key_in(&it.request.target()).map(|is_live| key_found(it, is_live, "the URL")))
 }
 
-pub(super) fn in_body(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.requests(), |request| {
-        let body = request.0.transcript.body();
-        // A secret that is a key is a finding of its own, and a client's secret belongs in its body.
-        if body.is_empty() || request.0.operation == Some(Operation::OauthToken) {
-            return None;
+fn in_body(it: &Subject<'_>) -> Outcome {
+    // A secret that is a key is a finding of its own, and a client's secret belongs in its body.
+    if it.request.0.transcript.body().is_empty() || it.request.0.operation == Some(Operation::OauthToken) {
+        return None;
+    }
+    Some(it.body.key.map(|is_live| key_found(it, is_live, "the body")))
+}
+
+fn in_other_header(it: &Subject<'_>) -> Outcome {
+    let mut others = it.request.0.transcript.headers().filter(|(name, _)| *name != "authorization");
+    let found = others.find_map(|(name, value)| Some((name, it.key_in(&value)?)));
+    Some(found.map(|(name, is_live)| key_found(it, is_live, &format!("the header `{name}`"))))
+}
+
+fn sent_to_hello(it: &Subject<'_>) -> Outcome {
+    it.only(Operation::Hello)?;
+    let sent = it.request.header("authorization");
+    Some(sent.map(|_| Sighting::certain(it.request.id(), "GET /v1/hello with an Authorization header")))
+}
+
+fn from_browser(it: &Subject<'_>) -> Outcome {
+    let request = it.request;
+    let carries_key = request.header("authorization").is_some();
+    let asked = request.header("access-control-request-headers");
+    // Node's own fetch sends `sec-fetch-mode` alone.
+    let found = match (request.header("sec-fetch-site"), request.header("origin")) {
+        _ if asked.is_some_and(|names| names.to_ascii_lowercase().contains("authorization")) => {
+            let detail = format!("{}: a browser asks whether it may send Authorization", request.line());
+            Some(Sighting::certain(request.id(), detail))
         }
-        let text = match serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body) {
-            Ok(mut fields) => {
-                fields.remove("secret");
-                serde_json::to_string(&fields).unwrap_or_default()
-            }
-            Err(_) => String::from_utf8_lossy(body).into_owned(),
-        };
-        let found = key_in(&text, traffic.keys());
-        Some(found.map(|(_, is_live)| {
-            Sighting::certain(request.id(), format!("{}: {} in the body", request.line(), kind(is_live)))
-        }))
-    })
+        (Some(site), _) if carries_key => Some(Sighting::certain(
+            request.id(),
+            format!("{}: `sec-fetch-site: {site}` beside a key, which only browsers send", request.line()),
+        )),
+        (None, Some(origin)) if carries_key => {
+            Some(Sighting::likely(request.id(), format!("{}: `origin: {origin}` beside a key", request.line())))
+        }
+        _ => None,
+    };
+    Some(found)
 }
 
-pub(super) fn in_other_header(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.requests(), |request| {
-        let mut others = request.0.transcript.headers().filter(|(name, _)| *name != "authorization");
-        let found = others.find_map(|(name, value)| Some((name, key_in(&value, traffic.keys())?.1)));
-        Some(found.map(|(name, is_live)| {
-            Sighting::certain(request.id(), format!("{}: {} in the header `{name}`", request.line(), kind(is_live)))
-        }))
-    })
-}
-
-pub(super) fn sent_to_hello(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.of(Operation::Hello), |request| {
-        let sent = request.header("authorization");
-        Some(sent.map(|_| Sighting::certain(request.id(), "GET /v1/hello with an Authorization header")))
-    })
-}
-
-pub(super) fn from_browser(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.requests(), |request| {
-        let carries_key = |request: Request<'_>| request.header("authorization").is_some();
-        let asks_to_send_key = || {
-            let asked = request.header("access-control-request-headers");
-            asked.is_some_and(|names| names.to_ascii_lowercase().contains("authorization"))
-        };
-        // Node's own fetch sends `sec-fetch-mode` alone.
-        let found = match (request.header("sec-fetch-site"), request.header("origin")) {
-            _ if asks_to_send_key() => Some(Sighting::certain(
-                request.id(),
-                format!("{}: a browser asks whether it may send Authorization", request.line()),
-            )),
-            (Some(site), _) if carries_key(*request) => Some(Sighting::certain(
-                request.id(),
-                format!("{}: `sec-fetch-site: {site}` beside a key, which only browsers send", request.line()),
-            )),
-            (None, Some(origin)) if carries_key(*request) => {
-                Some(Sighting::likely(request.id(), format!("{}: `origin: {origin}` beside a key", request.line())))
-            }
-            _ => None,
-        };
-        Some(found)
-    })
-}
-
-pub(super) fn live_key(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.requests(), |request| {
-        let is_live = matches!(request.0.reason, Reason::Unauthorized { refusal: KeyRefusal::LiveKey, .. });
-        let detail = || format!("{}: a live key, refused by the sandbox", request.line());
-        request.header("authorization").map(|_| is_live.then(|| Sighting::certain(request.id(), detail())))
-    })
+fn live_key(it: &Subject<'_>) -> Outcome {
+    it.request.header("authorization")?;
+    let is_live = matches!(it.request.0.reason, Reason::Unauthorized { refusal: KeyRefusal::LiveKey, .. });
+    let detail = || format!("{}: a live key, refused by the sandbox", it.request.line());
+    Some(is_live.then(|| Sighting::certain(it.request.id(), detail())))
 }

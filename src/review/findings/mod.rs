@@ -4,6 +4,9 @@
 //! with it and without. A row's function judges the traffic, and says how much of it there was: a rule with nothing to judge
 //! proves nothing, so it is listed as not exercised. Reading order: `check`, `traffic`, then the rules by subject, each with its functions.
 
+#![allow(clippy::unnecessary_wraps, reason = "all rules have one signature")]
+
+mod body;
 mod check;
 mod content;
 mod credentials;
@@ -12,7 +15,9 @@ mod retries;
 mod secrets;
 mod traffic;
 
+use check::Rule;
 pub use check::{Check, Confidence, Example, Judged, Severity, Sighting};
+use traffic::Subject;
 pub use traffic::Traffic;
 
 /// Every kind of finding.
@@ -20,6 +25,34 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
     let subjects: [&'static [Check]; 5] =
         [&credentials::CHECKS, &retries::CHECKS, &content::CHECKS, &secrets::CHECKS, &receivers::CHECKS];
     subjects.into_iter().flatten()
+}
+
+/// Judges the traffic by each check, in their order.
+pub fn judge(traffic: &Traffic<'_>) -> Vec<(&'static Check, Judged)> {
+    let mut results: Vec<(&Check, Judged)> = checks().map(|check| (check, Judged::default())).collect();
+    let mut secrets = Vec::new();
+    for request in traffic.requests() {
+        let subject = Subject::read(request, traffic.profile);
+        for (check, judged) in &mut results {
+            if let Rule::Request(rule) = check.rule {
+                judged.count(rule(&subject));
+            }
+        }
+        secrets.extend(secrets::own_secret(subject));
+    }
+    for (check, judged) in &mut results {
+        match check.rule {
+            Rule::Request(_) => {}
+            Rule::Delivery(rule) => {
+                for delivery in traffic.deliveries {
+                    judged.count(rule(delivery, traffic));
+                }
+            }
+            Rule::All(rule) => *judged = rule(traffic),
+            Rule::Secrets(rule) => *judged = rule(&secrets),
+        }
+    }
+    results
 }
 
 /// The rule with this code.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::check::{ALWAYS, Check, Confidence, DELIVER, Judged, Severity, Sighting, deliveries};
+use super::check::{ALWAYS, Check, Confidence, DELIVER, Judged, Outcome, Rule, Severity, Sighting, deliveries};
 use super::traffic::Traffic;
 use crate::contract::signature::Tamper;
 use crate::engine::deliveries::DeliveryRecord;
@@ -21,7 +21,7 @@ pub(super) const CHECKS: [Check; 7] = [
         remedy: "verify the signature over the bytes received, before anything else, and answer 401 if it does not match",
         cwe: Some(345),
         exercise: "wrs-emulator trigger workflow.completed --tamper signature",
-        judge: accepted_forged,
+        rule: Rule::Delivery(accepted_forged),
         example: deliveries(r#"{"type":"workflow.completed","tamper":"signature"}"#, &[], &[200], &[401]),
     },
     Check {
@@ -34,7 +34,7 @@ pub(super) const CHECKS: [Check; 7] = [
         remedy: "compare the signed timestamp with the clock, and refuse what is more than five minutes off",
         cwe: Some(294),
         exercise: "wrs-emulator trigger workflow.completed --tamper timestamp",
-        judge: accepted_stale,
+        rule: Rule::Delivery(accepted_stale),
         example: deliveries(r#"{"type":"workflow.completed","tamper":"timestamp"}"#, &[], &[200], &[401]),
     },
     Check {
@@ -47,7 +47,7 @@ pub(super) const CHECKS: [Check; 7] = [
         remedy: "refuse a delivery whose signature headers are missing",
         cwe: Some(306),
         exercise: "wrs-emulator trigger workflow.completed --tamper headers",
-        judge: accepted_unsigned,
+        rule: Rule::Delivery(accepted_unsigned),
         example: deliveries(r#"{"type":"workflow.completed","tamper":"headers"}"#, &[], &[204], &[400]),
     },
     Check {
@@ -60,7 +60,7 @@ pub(super) const CHECKS: [Check; 7] = [
         remedy: "see why: wrs-emulator explain DELIVERY, and wrs-emulator verify",
         cwe: None,
         exercise: DELIVER,
-        judge: refused_valid,
+        rule: Rule::Delivery(refused_valid),
         example: deliveries(r#"{"type":"workflow.completed"}"#, &["webhooks.retry.preset=none"], &[401], &[200]),
     },
     Check {
@@ -73,7 +73,7 @@ pub(super) const CHECKS: [Check; 7] = [
         remedy: "acknowledge a known event with 2xx, and do nothing else",
         cwe: None,
         exercise: "wrs-emulator trigger workflow.completed --duplicate 2",
-        judge: refused_duplicate,
+        rule: Rule::All(refused_duplicate),
         example: deliveries(
             r#"{"type":"workflow.completed","duplicate":2}"#,
             &["webhooks.retry.preset=none"],
@@ -91,7 +91,7 @@ pub(super) const CHECKS: [Check; 7] = [
         remedy: "register the URL that the redirect leads to",
         cwe: None,
         exercise: DELIVER,
-        judge: redirected,
+        rule: Rule::Delivery(redirected),
         example: deliveries(r#"{"type":"workflow.completed"}"#, &["webhooks.retry.preset=none"], &[307], &[200]),
     },
     Check {
@@ -104,7 +104,7 @@ pub(super) const CHECKS: [Check; 7] = [
         remedy: "acknowledge first, and do the work afterwards",
         cwe: None,
         exercise: DELIVER,
-        judge: slow,
+        rule: Rule::Delivery(slow),
         example: deliveries(
             r#"{"type":"workflow.completed"}"#,
             &["webhooks.retry.preset=none", "webhooks.timeout=1s"],
@@ -118,27 +118,24 @@ pub(super) const CHECKS: [Check; 7] = [
 const SLOW: Duration = Duration::from_secs(3);
 
 /// Forged deliveries of these kinds that receivers answered.
-fn accepted(traffic: &Traffic<'_>, is_meant: impl Fn(Tamper) -> bool) -> Judged {
-    Judged::each(traffic.deliveries, |delivery| {
-        let tamper = delivery.event.tamper.filter(|tamper| is_meant(*tamper))?;
-        let forgery = delivery.forgery()?;
-        let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
-        let detail =
-            || format!("{} answered {status} to a delivery forged by `{}`", delivery.planned.url, tamper.name());
-        Some((forgery == Forgery::Accepted).then(|| Sighting::certain(&delivery.planned.id, detail())))
-    })
+fn accepted(delivery: &DeliveryRecord, is_meant: impl Fn(Tamper) -> bool) -> Outcome {
+    let tamper = delivery.event.tamper.filter(|tamper| is_meant(*tamper))?;
+    let forgery = delivery.forgery()?;
+    let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
+    let detail = || format!("{} answered {status} to a delivery forged by `{}`", delivery.planned.url, tamper.name());
+    Some((forgery == Forgery::Accepted).then(|| Sighting::certain(&delivery.planned.id, detail())))
 }
 
-pub(super) fn accepted_forged(traffic: &Traffic<'_>) -> Judged {
-    accepted(traffic, |tamper| matches!(tamper, Tamper::Body | Tamper::Signature | Tamper::Secret))
+fn accepted_forged(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Outcome {
+    accepted(delivery, |tamper| matches!(tamper, Tamper::Body | Tamper::Signature | Tamper::Secret))
 }
 
-pub(super) fn accepted_stale(traffic: &Traffic<'_>) -> Judged {
-    accepted(traffic, |tamper| matches!(tamper, Tamper::Timestamp | Tamper::FutureTimestamp))
+fn accepted_stale(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Outcome {
+    accepted(delivery, |tamper| matches!(tamper, Tamper::Timestamp | Tamper::FutureTimestamp))
 }
 
-pub(super) fn accepted_unsigned(traffic: &Traffic<'_>) -> Judged {
-    accepted(traffic, |tamper| tamper == Tamper::Headers)
+fn accepted_unsigned(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Outcome {
+    accepted(delivery, |tamper| tamper == Tamper::Headers)
 }
 
 /// The statuses with which receivers outside the emulator answered genuine deliveries.
@@ -147,16 +144,13 @@ fn answers(delivery: &DeliveryRecord) -> impl Iterator<Item = u16> + '_ {
     delivery.attempts.iter().filter(move |_| is_true).filter_map(|attempt| attempt.outcome.status())
 }
 
-pub(super) fn refused_valid(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.deliveries, |delivery| {
-        let status = answers(delivery).next()?;
-        let detail = || format!("{} answered {status} to a delivery with a valid signature", delivery.planned.url);
-        let refuses = matches!(status, 400 | 401 | 403);
-        Some(refuses.then(|| Sighting::likely(&delivery.planned.id, detail())))
-    })
+fn refused_valid(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Outcome {
+    let status = answers(delivery).next()?;
+    let detail = || format!("{} answered {status} to a delivery with a valid signature", delivery.planned.url);
+    Some(matches!(status, 400 | 401 | 403).then(|| Sighting::likely(&delivery.planned.id, detail())))
 }
 
-pub(super) fn refused_duplicate(traffic: &Traffic<'_>) -> Judged {
+fn refused_duplicate(traffic: &Traffic<'_>) -> Judged {
     let mut first: HashMap<(&str, &str), &DeliveryRecord> = HashMap::new();
     let mut judged = Judged::default();
     for delivery in traffic.deliveries.iter().filter(|delivery| delivery.event.tamper.is_none()) {
@@ -178,41 +172,33 @@ pub(super) fn refused_duplicate(traffic: &Traffic<'_>) -> Judged {
     judged
 }
 
-pub(super) fn redirected(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.deliveries, |delivery| {
-        let mut statuses = answers(delivery).peekable();
-        statuses.peek()?;
-        let redirect = statuses.find(|status| (300..400).contains(status));
-        Some(redirect.map(|status| {
-            Sighting::certain(&delivery.planned.id, format!("{} answered {status}", delivery.planned.url))
-        }))
-    })
+fn redirected(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Outcome {
+    let mut statuses = answers(delivery).peekable();
+    statuses.peek()?;
+    let redirect = statuses.find(|status| (300..400).contains(status));
+    let detail = |status| format!("{} answered {status}", delivery.planned.url);
+    Some(redirect.map(|status| Sighting::certain(&delivery.planned.id, detail(status))))
 }
 
-pub(super) fn slow(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.deliveries, |delivery| {
-        if delivery.event.tamper.is_some() {
-            return None;
+fn slow(delivery: &DeliveryRecord, traffic: &Traffic<'_>) -> Outcome {
+    if delivery.event.tamper.is_some() {
+        return None;
+    }
+    let outcomes = delivery.attempts.iter().filter_map(|attempt| match attempt.outcome {
+        AttemptOutcome::Answered { .. } if traffic.clock_runs && attempt.latency >= SLOW => {
+            let seconds = attempt.latency.as_secs_f64();
+            Some(Some((Confidence::Likely, format!("{} took {seconds:.1} s", delivery.planned.url))))
         }
-        let outcomes = delivery.attempts.iter().filter_map(|attempt| match attempt.outcome {
-            AttemptOutcome::Answered { .. } if traffic.clock_runs && attempt.latency >= SLOW => {
-                let seconds = attempt.latency.as_secs_f64();
-                Some(Some((Confidence::Likely, format!("{} took {seconds:.1} s", delivery.planned.url))))
-            }
-            AttemptOutcome::Answered { .. } => Some(None),
-            AttemptOutcome::Failed { reason: FailureReason::Timeout, .. } => {
-                Some(Some((Confidence::Certain, format!("{} did not answer in time", delivery.planned.url))))
-            }
-            AttemptOutcome::Failed { .. } => None,
-        });
-        let outcomes: Vec<_> = outcomes.collect();
-        if outcomes.is_empty() {
-            return None;
+        AttemptOutcome::Answered { .. } => Some(None),
+        AttemptOutcome::Failed { reason: FailureReason::Timeout, .. } => {
+            Some(Some((Confidence::Certain, format!("{} did not answer in time", delivery.planned.url))))
         }
-        let worst = outcomes.into_iter().flatten().min_by_key(|(confidence, _)| *confidence);
-        Some(
-            worst
-                .map(|(confidence, detail)| Sighting { confidence, ..Sighting::certain(&delivery.planned.id, detail) }),
-        )
-    })
+        AttemptOutcome::Failed { .. } => None,
+    });
+    let outcomes: Vec<_> = outcomes.collect();
+    if outcomes.is_empty() {
+        return None;
+    }
+    let worst = outcomes.into_iter().flatten().min_by_key(|(confidence, _)| *confidence);
+    Some(worst.map(|(confidence, detail)| Sighting { confidence, ..Sighting::certain(&delivery.planned.id, detail) }))
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-use super::check::{Check, Confidence, Example, Judged, ON_ONE_CONNECTION, STATUS, Severity, Sighting, requests};
+use super::check::{Check, Confidence, Example, Judged, ON_ONE_CONNECTION, Rule, STATUS, Severity, Sighting, requests};
 use super::traffic::{Request, Traffic};
 
 /// The checks of this subject.
@@ -19,7 +19,7 @@ pub(super) const CHECKS: [Check; 4] = [
         remedy: "after a 429 wait as long as Retry-After says, or else with growing pauses, before the key is used again",
         cwe: None,
         exercise: "let requests meet a 429: --scenario rate-limit-burst",
-        judge: no_back_off,
+        rule: Rule::All(no_back_off),
         example: Example::Requests {
             settings: &["rate_limit.requests=1"],
             found: &[STATUS, STATUS, STATUS],
@@ -36,7 +36,7 @@ pub(super) const CHECKS: [Check; 4] = [
         remedy: "read Retry-After, and wait at least that long",
         cwe: None,
         exercise: "let requests meet a 429 with Retry-After: --set rate_limit.retry_after=seconds --scenario rate-limit-burst",
-        judge: before_retry_after,
+        rule: Rule::All(before_retry_after),
         example: Example::Requests {
             settings: &["rate_limit.requests=1", "rate_limit.retry_after=seconds"],
             found: &[STATUS, STATUS, STATUS],
@@ -53,7 +53,7 @@ pub(super) const CHECKS: [Check; 4] = [
         remedy: "treat 401 as final until the key has been changed",
         cwe: Some(834),
         exercise: "send a request with a wrong key",
-        judge: loop_after_401,
+        rule: Rule::All(loop_after_401),
         example: requests(
             &["GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer wrong\n\n"; 3],
             &["GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer wrong\n\n", STATUS],
@@ -69,7 +69,7 @@ pub(super) const CHECKS: [Check; 4] = [
         remedy: "do not retry a 422; report its message",
         cwe: None,
         exercise: "let a request meet a 422: --scenario always-422, or send a wrong value",
-        judge: repeated_422,
+        rule: Rule::All(repeated_422),
         example: requests(
             &["GET /v1/system/status?include_checks=maybe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n";
                 2],
@@ -124,7 +124,7 @@ fn after_each<'a, K: Hash + Eq>(
     Judged { judged, found: found.into_iter().map(|(_, sighting)| sighting).collect() }
 }
 
-pub(super) fn no_back_off(traffic: &Traffic<'_>) -> Judged {
+fn no_back_off(traffic: &Traffic<'_>) -> Judged {
     if !traffic.clock_runs {
         return Judged::default();
     }
@@ -134,7 +134,7 @@ pub(super) fn no_back_off(traffic: &Traffic<'_>) -> Judged {
     })
 }
 
-pub(super) fn before_retry_after(traffic: &Traffic<'_>) -> Judged {
+fn before_retry_after(traffic: &Traffic<'_>) -> Judged {
     if !traffic.clock_runs {
         return Judged::default();
     }
@@ -150,7 +150,7 @@ pub(super) fn before_retry_after(traffic: &Traffic<'_>) -> Judged {
     judged
 }
 
-pub(super) fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
+fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
     let requests: Vec<Request<'_>> = traffic.requests().filter(|request| request.0.status == 401).collect();
     let mut judged = Judged { judged: requests.len(), found: Vec::new() };
     let mut row = 1;
@@ -172,7 +172,7 @@ pub(super) fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
     judged
 }
 
-pub(super) fn repeated_422(traffic: &Traffic<'_>) -> Judged {
+fn repeated_422(traffic: &Traffic<'_>) -> Judged {
     after_each(traffic, 422, Request::parts, |refused, next, _| {
         Some(format!("{} repeats {}, which was refused as invalid, without a change", next.line(), refused.id()))
     })

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
-
-use super::check::{ALWAYS, Check, Judged, OWN_SECRET, Severity, Sighting, requests, subscribe};
-use super::traffic::{Request, Traffic, key_in};
+use super::body::Body;
+use super::check::{
+    ALWAYS, Check, Judged, OWN_SECRET, Outcome, OwnSecret, Rule, Severity, Sighting, requests, subscribe,
+};
+use super::traffic::Subject;
 use crate::contract::routes::Operation;
 use crate::contract::signature::{SigningKey, secret_warnings};
+use crate::profile::Profile;
 
 /// A subscription with a secret as it should be.
 const SOUND_SECRET: &str = subscribe!(r#""secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw""#);
@@ -24,7 +26,7 @@ pub(super) const CHECKS: [Check; 4] = [
         remedy: "leave the secret out, so that the service generates one, or use 32 random bytes",
         cwe: Some(521),
         exercise: OWN_SECRET,
-        judge: weak,
+        rule: Rule::Request(weak),
         example: requests(&[subscribe!(r#""secret":"mysecret123""#)], &[SOUND_SECRET]),
     },
     Check {
@@ -37,7 +39,7 @@ pub(super) const CHECKS: [Check; 4] = [
         remedy: "give each subscription a secret of its own",
         cwe: Some(323),
         exercise: OWN_SECRET,
-        judge: reused,
+        rule: Rule::Secrets(reused),
         example: requests(
             &[
                 SOUND_SECRET,
@@ -61,7 +63,7 @@ pub(super) const CHECKS: [Check; 4] = [
         remedy: "use a secret that is nothing else, and replace the key",
         cwe: Some(323),
         exercise: OWN_SECRET,
-        judge: is_key,
+        rule: Rule::Request(is_key),
         example: requests(
             &[subscribe!(
                 "sk_test_local_abcdefgh",
@@ -82,7 +84,7 @@ pub(super) const CHECKS: [Check; 4] = [
         remedy: "leave the secret out, so that the service generates one, or use `whsec_` and 24 to 64 random bytes in base64",
         cwe: None,
         exercise: OWN_SECRET,
-        judge: ambiguous,
+        rule: Rule::Request(ambiguous),
         example: requests(&[subscribe!(r#""secret":"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw""#)], &[SOUND_SECRET]),
     },
 ];
@@ -92,15 +94,21 @@ const SHORT: usize = 16;
 /// Words that people put where a secret belongs.
 const WORDS: [&str; 8] = ["secret", "password", "changeme", "change-me", "test", "example", "dummy", "placeholder"];
 
-/// The URL and the secret of a subscribe request that has one.
-fn secret_of(request: Request<'_>) -> Option<(String, String)> {
-    let fields: Map<String, Value> = serde_json::from_slice(request.0.transcript.body()).ok()?;
-    let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
-    Some((text("url").unwrap_or_default(), text("secret").filter(|secret| !secret.is_empty())?))
+/// The secret of a subscribe request.
+fn secret_of<'s>(it: &'s Subject<'_>) -> Option<&'s str> {
+    it.only(Operation::EventsSubscribe)?;
+    it.body.secret.as_deref().filter(|secret| !secret.is_empty())
+}
+
+/// A subscribe request with its secret, for the rules that compare them.
+pub(super) fn own_secret(it: Subject<'_>) -> Option<OwnSecret> {
+    secret_of(&it)?;
+    let Body { url, secret, .. } = it.body;
+    Some(OwnSecret { request: it.request.id().to_owned(), url: url.unwrap_or_default(), secret: secret? })
 }
 
 /// Why a secret can be guessed.
-fn weakness(secret: &str, traffic: &Traffic<'_>) -> Option<String> {
+fn weakness(secret: &str, profile: &Profile) -> Option<String> {
     let text = secret.strip_prefix("whsec_").unwrap_or(secret);
     let is_word = |word: &str| {
         let rest = text.to_ascii_lowercase().replace(word, "");
@@ -115,51 +123,41 @@ fn weakness(secret: &str, traffic: &Traffic<'_>) -> Option<String> {
     if kinds.len() < 5 {
         return Some(format!("a secret of {} different characters", kinds.len()));
     }
-    let scheme = traffic.profile.schemes().into_iter().next()?;
-    let key = SigningKey::read(secret, &scheme, traffic.profile.webhooks.secret_key).ok()?;
+    let scheme = profile.schemes().into_iter().next()?;
+    let key = SigningKey::read(secret, &scheme, profile.webhooks.secret_key).ok()?;
     let length = key.as_bytes().len();
     (length < SHORT).then(|| format!("a key of {length} bytes, fewer than {SHORT}"))
 }
 
-pub(super) fn weak(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.of(Operation::EventsSubscribe), |request| {
-        let (_, secret) = secret_of(*request)?;
-        Some(weakness(&secret, traffic).map(|why| Sighting::certain(request.id(), why)))
-    })
+fn weak(it: &Subject<'_>) -> Outcome {
+    let secret = secret_of(it)?;
+    Some(weakness(secret, it.profile).map(|why| Sighting::certain(it.request.id(), why)))
 }
 
-pub(super) fn reused(traffic: &Traffic<'_>) -> Judged {
-    let mut first_url: HashMap<String, String> = HashMap::new();
+fn reused(all: &[OwnSecret]) -> Judged {
+    let mut first_url: HashMap<&str, &str> = HashMap::new();
     let mut judged = Judged::default();
-    for request in traffic.of(Operation::EventsSubscribe) {
-        let Some((url, secret)) = secret_of(request) else { continue };
-        judged.judged += 1;
-        let first = first_url.entry(secret).or_insert_with(|| url.clone());
-        if *first != url {
-            judged.found.push(Sighting::certain(request.id(), format!("{url} has the secret of {first}")));
-        }
+    for OwnSecret { request, url, secret } in all {
+        let first = *first_url.entry(secret).or_insert(url);
+        let detail = || format!("{url} has the secret of {first}");
+        judged.count(Some((first != url).then(|| Sighting::certain(request, detail()))));
     }
     judged
 }
 
-pub(super) fn is_key(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.of(Operation::EventsSubscribe), |request| {
-        let (_, secret) = secret_of(*request)?;
-        let sent = request.header("authorization");
-        let own = sent.as_deref().and_then(|value| value.split_once(' ')).is_some_and(|(_, key)| key.trim() == secret);
-        let found = own || key_in(&secret, traffic.keys()).is_some();
-        let whose = if own { "the key of the same request" } else { "an API key" };
-        Some(found.then(|| Sighting::certain(request.id(), format!("the signing secret is {whose}"))))
-    })
+fn is_key(it: &Subject<'_>) -> Outcome {
+    let secret = secret_of(it)?;
+    let sent = it.request.header("authorization");
+    let own = sent.as_deref().and_then(|value| value.split_once(' ')).is_some_and(|(_, key)| key.trim() == secret);
+    let found = own || it.key_in(secret).is_some();
+    let whose = if own { "the key of the same request" } else { "an API key" };
+    Some(found.then(|| Sighting::certain(it.request.id(), format!("the signing secret is {whose}"))))
 }
 
-pub(super) fn ambiguous(traffic: &Traffic<'_>) -> Judged {
-    Judged::each(traffic.of(Operation::EventsSubscribe), |request| {
-        let (_, secret) = secret_of(*request)?;
-        let reading = traffic.profile.webhooks.secret_key;
-        let warnings =
-            traffic.profile.schemes().into_iter().flat_map(|scheme| secret_warnings(&secret, &scheme, reading));
-        let mut doubtful = warnings.filter(|warning| !warning.contains("makes a key of"));
-        Some(doubtful.next().map(|warning| Sighting::likely(request.id(), warning)))
-    })
+fn ambiguous(it: &Subject<'_>) -> Outcome {
+    let secret = secret_of(it)?;
+    let reading = it.profile.webhooks.secret_key;
+    let warnings = it.profile.schemes().into_iter().flat_map(|scheme| secret_warnings(secret, &scheme, reading));
+    let mut doubtful = warnings.filter(|warning| !warning.contains("makes a key of"));
+    Some(doubtful.next().map(|warning| Sighting::likely(it.request.id(), warning)))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 
+use super::body::Body;
 use crate::contract::keys::Keys;
 use crate::contract::routes::Operation;
 use crate::engine::deliveries::DeliveryRecord;
@@ -31,14 +32,28 @@ impl<'a> Traffic<'a> {
     pub(super) fn requests(&self) -> impl Iterator<Item = Request<'a>> {
         self.requests.iter().map(|record| Request(record))
     }
+}
 
-    /// Those that a rule about the content of an operation judges.
-    pub(super) fn of(&self, operation: Operation) -> impl Iterator<Item = Request<'a>> {
-        self.requests().filter(move |request| request.0.operation == Some(operation))
+/// A request that rules judge by itself, with its body read once for all of them.
+pub(super) struct Subject<'a> {
+    pub(super) request: Request<'a>,
+    pub(super) body: Body,
+    pub(super) profile: &'a Profile,
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn read(request: Request<'a>, profile: &'a Profile) -> Self {
+        Self { request, body: Body::read(request.0.transcript.body(), &profile.keys), profile }
     }
 
-    pub(super) fn keys(&self) -> &'a Keys {
-        &self.profile.keys
+    /// `None` for a request of another operation.
+    pub(super) fn only(&self, operation: Operation) -> Option<()> {
+        (self.request.0.operation == Some(operation)).then_some(())
+    }
+
+    /// Whether a text has a live key in it, or else a test key.
+    pub(super) fn key_in(&self, text: &str) -> Option<bool> {
+        key_in(text, &self.profile.keys)
     }
 }
 
@@ -102,13 +117,14 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The first key of a text by the prefixes of test and live keys: its prefix, and whether it is a live one.
-pub(super) fn key_in<'k>(text: &str, keys: &'k Keys) -> Option<(&'k str, bool)> {
+/// Whether a text has a live key in it, or else a test key, by their prefixes.
+pub(super) fn key_in(text: &str, keys: &Keys) -> Option<bool> {
     let prefixes = [(keys.live_prefix.as_str(), true), (keys.test_prefix.as_str(), false)];
-    prefixes.into_iter().filter(|(prefix, _)| prefix.len() > 2).find(|(prefix, _)| {
+    let found = prefixes.into_iter().filter(|(prefix, _)| prefix.len() > 2).find(|(prefix, _)| {
         text.match_indices(prefix).any(|(at, _)| {
             let starts = text[..at].chars().next_back().is_none_or(|before| !before.is_ascii_alphanumeric());
             starts && text[at + prefix.len()..].bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
         })
-    })
+    });
+    found.map(|(_, is_live)| is_live)
 }

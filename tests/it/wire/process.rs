@@ -171,7 +171,7 @@ pub(crate) fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> boo
 }
 
 /// The status of the next answer.
-pub(super) fn status(stream: &mut TcpStream) -> String {
+pub(crate) fn status(stream: &mut TcpStream) -> String {
     let mut start = [0; 12];
     stream.read_exact(&mut start).expect("an answer");
     String::from_utf8_lossy(&start[9..]).into_owned()
